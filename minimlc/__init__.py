@@ -1,0 +1,4 @@
+"""minimlc: a machine-learning compiler that fits in a head."""
+
+from minimlc.node import Mutator, Visitor, structural_equal, structural_hash
+from minimlc.module import History, IRModule, Step, run_passes

@@ -1,0 +1,69 @@
+"""The element types: one record each.
+
+NB: index arithmetic is int64 here; in TVM it is int32 unless a shape says otherwise.
+"""
+
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from minimlc.errors import CompileError, did_you_mean
+
+
+class DType(NamedTuple):
+    """A type's name, bits, kind ("float", "int", "uint" or "bool") and numpy form."""
+
+    name: str
+    bits: int
+    kind: str
+    numpy: np.dtype
+
+
+_RECORDS = (
+    DType("float64", 64, "float", np.dtype(np.float64)),
+    DType("float32", 32, "float", np.dtype(np.float32)),
+    DType("float16", 16, "float", np.dtype(np.float16)),
+    DType("bfloat16", 16, "float", np.dtype(ml_dtypes.bfloat16)),
+    DType("int64", 64, "int", np.dtype(np.int64)),
+    DType("int32", 32, "int", np.dtype(np.int32)),
+    DType("int16", 16, "int", np.dtype(np.int16)),
+    DType("int8", 8, "int", np.dtype(np.int8)),
+    DType("uint8", 8, "uint", np.dtype(np.uint8)),
+    DType("bool", 8, "bool", np.dtype(np.bool_)),
+)
+DTYPES = {record.name: record for record in _RECORDS}
+INDEX = "int64"
+
+
+def dtype_record(name: str) -> DType:
+    """The record of a dtype name; `CompileError` with near misses for an unknown one."""
+    if name not in DTYPES:
+        raise CompileError(f'unknown dtype "{name}"', hint=did_you_mean(str(name), DTYPES))
+    return DTYPES[name]
+
+
+def dtype_name(array_dtype: object) -> str:
+    """The name of a numpy dtype (or of anything `np.dtype` accepts)."""
+    name = np.dtype(array_dtype).name  # type: ignore[call-overload]
+    dtype_record(name)
+    return name
+
+
+def is_float(name: str) -> bool:
+    return DTYPES[name].kind == "float"
+
+
+def is_integer(name: str) -> bool:
+    """Signed or unsigned, not bool."""
+    return DTYPES[name].kind in ("int", "uint")
+
+
+def to_numpy(name: str) -> np.dtype:
+    return dtype_record(name).numpy
+
+
+def integer_range(name: str) -> tuple[int, int]:
+    """The least and greatest value of an integer type."""
+    info = np.iinfo(DTYPES[name].numpy)
+    return int(info.min), int(info.max)

@@ -1,0 +1,138 @@
+"""Errors that say why, where, and what next, in the reader's own names.
+
+Every error derives from `CompileError`. A notebook shows only the error's own lines, never the
+compiler's stack.
+"""
+
+import difflib
+import linecache
+import re
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+MAX_LINES = 15
+
+
+class Span(NamedTuple):
+    """A place in the user's source: `line` counts from 1, columns from 0."""
+
+    filename: str
+    line: int
+    column: int
+    end_column: int
+    text: str
+
+    def where(self) -> str:
+        """The place in words: a notebook cell or a file, and the line."""
+        return f"{_describe_file(self.filename)}, line {self.line}"
+
+
+def _describe_file(filename: str) -> str:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    if filename in cells:
+        return f"cell In[{cells[filename]}]"
+    return filename.rsplit("/", 1)[-1] if filename else "script"
+
+
+def source_line(filename: str, line: int) -> str:
+    """One line of a file or a notebook cell, without its newline; '' where it is unknown."""
+    return linecache.getline(filename, line).rstrip("\n")
+
+
+class CompileError(Exception):
+    """What is wrong (`why`), where (`span` or an IR `excerpt`), an `example`, and a `hint`.
+
+    `code` (such as "E104") names the kind of error. `example` is the concrete counter-example:
+    the two iterations or the element that show the problem.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        *,
+        code: str = "",
+        span: Span | None = None,
+        excerpt: str = "",
+        example: str = "",
+        hint: str = "",
+    ):
+        self.why = why
+        self.code = code
+        self.span = span
+        self.excerpt = excerpt
+        self.example = example
+        self.hint = hint
+        super().__init__(why)
+
+    def __str__(self) -> str:
+        head = f"{self.code}: {self.why}" if self.code else self.why
+        lines = head.split("\n")
+        if self.span is not None:
+            text = self.span.text
+            shown = text.lstrip()
+            indent = len(text) - len(shown)
+            width = max(1, min(self.span.end_column, len(text)) - self.span.column)
+            lines.append(f"  at {self.span.where()}")
+            lines.append(f"  | {shown}")
+            lines.append("  | " + " " * (self.span.column - indent) + "^" * width)
+        if self.excerpt:
+            lines += [f"  | {line}" for line in self.excerpt.rstrip("\n").split("\n")[:6]]
+        if self.example:
+            lines += self.example.split("\n")
+        if self.hint:
+            lines += f"try: {self.hint}".split("\n")
+        return "\n".join(lines[:MAX_LINES])
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints instead of a stack trace."""
+        return f"{type(self).__name__} {self}".split("\n")
+
+
+class ScriptError(CompileError):
+    """A script that the parser cannot read."""
+
+
+class VerifyError(CompileError):
+    """A module that is not well-formed."""
+
+
+class ScheduleError(CompileError):
+    """A schedule primitive that would change the program's meaning, or cannot be proven not to."""
+
+
+class OpError(CompileError):
+    """A graph operator applied to values of the wrong shape, dtype or attribute."""
+
+
+class BuildError(CompileError):
+    """A module that a target cannot compile."""
+
+
+class CallError(CompileError):
+    """A compiled function called with the wrong arguments; native code was not entered."""
+
+
+def near_misses(name: str, known: Iterable[str]) -> list[str]:
+    """The known names most like `name`, best first."""
+    return difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for a mistyped name: its near misses, else the first few known names."""
+    known = list(known)
+    close = near_misses(name, known)
+    if close:
+        return "did you mean " + " or ".join(f'"{c}"' for c in close) + "?"
+    if not known:
+        return ""
+    listed = ", ".join(f'"{k}"' for k in known[:8])
+    return f"known names: {listed}" + (", ..." if len(known) > 8 else "")
+
+
+def identifier(text: str) -> str:
+    """`text` as a Python identifier."""
+    name = re.sub(r"\W", "_", text) or "_"
+    return f"_{name}" if name[0].isdigit() else name

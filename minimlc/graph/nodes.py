@@ -1,0 +1,218 @@
+"""The graph IR's grammar on one page.
+
+    func    ::= Function(params, blocks, result, attrs)
+    block   ::= BindingBlock(bindings, dataflow)
+    binding ::= Binding(var, value)
+    expr    ::= Var | Constant(data) | Tuple(fields) | TupleGetItem(tuple, index)
+              | Call(op, args, attrs, type)
+    type    ::= TensorType(shape, dtype) | TupleType(fields)
+
+A call's `op` is the name of an operator's record, or one of three joints:
+"call_tir" calls the primitive function `callee` in destination-passing style, with fresh outputs
+of the call's type; "call_dps_packed" does the same with a registered Python function; and "call"
+calls the graph function `callee`. Calls are in normal form: their arguments are variables,
+constants or tuples of those.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from minimlc.dtypes import dtype_name, dtype_record
+from minimlc.errors import CompileError
+from minimlc.node import Node, node
+
+Attrs = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type of a tensor: its shape in elements and its dtype. Types compare by value."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __post_init__(self) -> None:
+        dtype_record(self.dtype)
+        shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
+        for size in shape:
+            if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
+                raise CompileError(f"a tensor's sizes are integers >= 0, got {shape}")
+        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f'R.Tensor({self.shape!r}, "{self.dtype}")'
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """The type of a tuple of values."""
+
+    fields: tuple["Type", ...]
+
+    def __repr__(self) -> str:
+        return f"R.Tuple({', '.join(map(repr, self.fields))})"
+
+
+Type = TensorType | TupleType
+
+
+class Expr(Node):
+    """A value of the graph level; every expression has a `type`."""
+
+    __slots__ = ()
+    type: Type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return _tensor_type(self).shape
+
+    @property
+    def dtype(self) -> str:
+        return _tensor_type(self).dtype
+
+
+def _tensor_type(value: Expr) -> TensorType:
+    if not isinstance(value.type, TensorType):
+        raise CompileError(f"expected a tensor, got a tuple of type {value.type}")
+    return value.type
+
+
+@node
+class Var(Expr):
+    """A parameter, or the name of a binding's value."""
+
+    _symbol: ClassVar[bool] = True
+    name: str
+    type: Type
+
+
+@node
+class Constant(Expr):
+    """A tensor known at compile time; `data` is a read-only, C-contiguous numpy array."""
+
+    data: np.ndarray
+
+    @property
+    def type(self) -> TensorType:  # type: ignore[override]
+        return TensorType(self.data.shape, dtype_name(self.data.dtype))
+
+
+@node
+class Tuple(Expr):
+    """Several values as one."""
+
+    fields: tuple[Expr, ...]
+
+    @property
+    def type(self) -> TupleType:  # type: ignore[override]
+        return TupleType(tuple(f.type for f in self.fields))
+
+
+@node
+class TupleGetItem(Expr):
+    """One field of a tuple."""
+
+    tuple: Expr
+    index: int
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        fields = self.tuple.type
+        assert isinstance(fields, TupleType)
+        return fields.fields[self.index]
+
+
+@node
+class Call(Expr):
+    """An operator applied to `args`. `attrs` are its options as (name, value) pairs."""
+
+    op: str
+    args: tuple[Expr, ...]
+    attrs: Attrs
+    type: Type
+
+    @property
+    def callee(self) -> str:
+        """The function that "call_tir", "call_dps_packed" or "call" calls; '' for an operator."""
+        return str(dict(self.attrs).get("callee", ""))
+
+    def attr(self, name: str) -> object:
+        """The option `name`; KeyError if the call has none."""
+        return dict(self.attrs)[name]
+
+
+@node
+class Binding(Node):
+    """`var = value`."""
+
+    _binds: ClassVar[tuple[str, ...]] = ("var",)
+    var: Var
+    value: Expr
+
+
+@node
+class BindingBlock(Node):
+    """Bindings in order. Inside a dataflow block nothing has a side effect."""
+
+    bindings: tuple[Binding, ...]
+    dataflow: bool
+
+
+@node
+class Function(Node):
+    """A graph function: `result` may speak of the parameters and of everything bound.
+
+    The attribute `("primitive", True)` marks a group of operators that fusion made, to become one
+    primitive function.
+    """
+
+    _binds: ClassVar[tuple[str, ...]] = ("params",)
+    params: tuple[Var, ...]
+    blocks: tuple[BindingBlock, ...]
+    result: Expr
+    attrs: Attrs = ()
+
+    def bindings(self) -> Iterator[Binding]:
+        """Every binding, in order."""
+        for block in self.blocks:
+            yield from block.bindings
+
+
+JOINTS = ("call_tir", "call_dps_packed", "call")
+
+
+def constant(value: object, dtype: str | None = None) -> Constant:
+    """A constant from anything numpy can make an array of (copied, made read-only)."""
+    data = np.array(value, dtype=None if dtype is None else dtype_record(dtype).numpy, order="C")
+    dtype_name(data.dtype)
+    data.setflags(write=False)
+    return Constant(data)
+
+
+def call_tir(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
+    """Call the primitive function `callee` with `args` and fresh outputs of type `out`."""
+    return Call("call_tir", args, (("callee", callee),), out)
+
+
+def call_dps_packed(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
+    """Call the registered function `callee` with `args` and fresh outputs of type `out`."""
+    return Call("call_dps_packed", args, (("callee", callee),), out)
+
+
+def call_function(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
+    """Call the graph function `callee`; `out` is its result's type."""
+    return Call("call", args, (("callee", callee),), out)
+
+
+def tensor_types(value: Type) -> tuple[TensorType, ...]:
+    """The tensors of a type: itself, or a tuple's fields in order, nested ones too."""
+    if isinstance(value, TensorType):
+        return (value,)
+    return tuple(t for field in value.fields for t in tensor_types(field))

@@ -1,0 +1,115 @@
+"""A module is a value: named functions of both levels. A pass takes one and returns one."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from minimlc.errors import CompileError, did_you_mean
+from minimlc.node import Node, display, mimebundle, node
+
+
+@node
+class IRModule(Node):
+    """Functions by name, in order. Make one with `IRModule.of({"main": func})`."""
+
+    entries: tuple[tuple[str, Node], ...]
+
+    @classmethod
+    def of(cls, functions: Mapping[str, Node]) -> "IRModule":
+        """A module of the given functions, in the mapping's order."""
+        return cls(tuple(functions.items()))
+
+    @property
+    def functions(self) -> Mapping[str, Node]:
+        """The functions by name (a read-only view)."""
+        return MappingProxyType(dict(self.entries))
+
+    def __getitem__(self, name: str) -> Node:
+        for key, func in self.entries:
+            if key == name:
+                return func
+        names = [key for key, _ in self.entries]
+        raise CompileError(
+            f'the module has no function "{name}"', code="E105", hint=did_you_mean(name, names)
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return any(key == name for key, _ in self.entries)
+
+    def with_function(self, name: str, func: Node) -> "IRModule":
+        """This module with `name` added, or replaced in its place."""
+        if name not in self:
+            return IRModule((*self.entries, (name, func)))
+        if self[name] is func:
+            return self
+        return IRModule(tuple((k, func if k == name else f) for k, f in self.entries))
+
+    def without(self, name: str) -> "IRModule":
+        """This module less the function `name`."""
+        self[name]
+        return IRModule(tuple((k, f) for k, f in self.entries if k != name))
+
+
+Pass = Callable[[IRModule], IRModule]
+
+
+class Step(NamedTuple):
+    """One step of a history: what was done, the module after it, and how long it took."""
+
+    name: str
+    mod: IRModule
+    seconds: float
+
+
+class History:
+    """Every version of a module on the way through a pipeline or a schedule.
+
+    Pass one as `run_passes(mod, passes, observe=history)` to fill it, then `history.show()`.
+    """
+
+    def __init__(self, steps: Iterable[Step] = ()):
+        self.steps = list(steps)
+
+    def __call__(self, name: str, before: IRModule, after: IRModule, seconds: float) -> None:
+        if not self.steps:
+            self.steps.append(Step("start", before, 0.0))
+        self.steps.append(Step(name, after, seconds))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, number: int) -> Step:
+        return self.steps[number]
+
+    def __repr__(self) -> str:
+        lines = [f"{n:3}  {step.name}" for n, step in enumerate(self.steps)]
+        return "\n".join(lines)
+
+    def show(self) -> None:
+        """Display the steps, before and after, in a notebook; print them elsewhere."""
+        display(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
+        return mimebundle(self)
+
+
+Observer = Callable[[str, IRModule, IRModule, float], None]
+
+
+def run_passes(mod: IRModule, passes: Iterable[Pass], observe: Observer | None = None) -> IRModule:
+    """Apply passes in order. `observe(name, before, after, seconds)` is called after each."""
+    for transform in passes:
+        start = time.perf_counter()
+        after = transform(mod)
+        seconds = time.perf_counter() - start
+        if observe is not None:
+            observe(pass_name(transform), mod, after, seconds)
+        mod = after
+    return mod
+
+
+def pass_name(transform: Pass) -> str:
+    """A pass's name: its function's, also behind `functools.partial`."""
+    inner = getattr(transform, "func", transform)
+    return getattr(inner, "__name__", type(inner).__name__)

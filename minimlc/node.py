@@ -1,0 +1,287 @@
+"""The node contract: immutable trees, compared by identity, rewritten by pure functions.
+
+A node's fields hold nodes, tuples, numbers, strings and other plain values; never a list, dict or
+set, so no order ever depends on a hash seed. `span`, the place in the user's source, is carried
+along but is no part of a node's meaning.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+
+from minimlc.errors import Span, did_you_mean
+
+C = TypeVar("C", bound=type)
+N = TypeVar("N", bound="Node")
+_NODE_NAMES: set[str] = set()
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def node(cls: C) -> C:
+    """Make a class of nodes: frozen, slotted, equal only to itself."""
+    made = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
+    made._fields = tuple(f.name for f in fields(made))
+    _NODE_NAMES.add(made.__name__)
+    return made
+
+
+class Node:
+    """Base of all IR. `_binds` names the fields that introduce symbols (variables, buffers)."""
+
+    __slots__ = ("__weakref__", "_digest", "span")
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _binds: ClassVar[tuple[str, ...]] = ()
+    _symbol: ClassVar[bool] = False
+    span: Span | None
+
+    def script(self) -> str:
+        """This node as a script that parses back."""
+        return _PRINTER[0](self)
+
+    def __repr__(self) -> str:
+        return self.script()
+
+    def show(self) -> None:
+        """Display this value in a notebook; print it elsewhere."""
+        display(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return mimebundle(self)
+
+
+_PRINTER: list[Callable[[Node], str]] = [object.__repr__]
+
+
+def install_printer(printer: Callable[[Node], str]) -> None:
+    """The printer knows every node, so it lies below this file and installs itself here."""
+    _PRINTER[0] = printer
+
+
+def mimebundle(value: Any) -> dict[str, Any]:
+    """`value` for a notebook: its widget where one can be made, and always its text."""
+    try:
+        from minimlc_widgets import mimebundle as widget_bundle
+    except ImportError:
+        return {"text/plain": repr(value)}
+    return widget_bundle(value)
+
+
+def display(value: Any) -> None:
+    """Show `value` in a notebook cell; print it where there is no notebook."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display as show
+    except ImportError:
+        print(value)
+        return
+    if get_ipython() is None:
+        print(value)
+    else:
+        show(value)
+
+
+def span_of(item: Node) -> Span | None:
+    """Where in the user's source a node came from, if it is known."""
+    return getattr(item, "span", None)
+
+
+def with_span(item: N, span: Span | None) -> N:
+    """Note, once, at construction, where `item` came from. Returns `item`."""
+    if span is not None:
+        object.__setattr__(item, "span", span)
+    return item
+
+
+def replace(item: N, **changes: Any) -> N:
+    """A copy with some fields changed; `item` itself when none differs."""
+    if all(getattr(item, name) is value for name, value in changes.items()):
+        return item
+    values = {name: getattr(item, name) for name in item._fields}
+    return with_span(type(item)(**{**values, **changes}), span_of(item))
+
+
+def children(item: Node) -> Iterator[Node]:
+    """The nodes directly inside `item`, in field order."""
+    for name in item._fields:
+        yield from _nodes_in(getattr(item, name))
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _nodes_in(part)
+
+
+def walk(item: Node) -> Iterator[Node]:
+    """`item` and every node inside it, outer before inner, in field order."""
+    stack = [item]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(children(current))))
+
+
+class _Dispatch:
+    """Calls `visit_<Node>` where it is defined, `visit_children` elsewhere."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in vars(cls):
+            kind = name.removeprefix("visit_")
+            if kind != name and kind != "children" and kind not in _NODE_NAMES:
+                hint = did_you_mean(kind, sorted(_NODE_NAMES))
+                raise TypeError(f"{cls.__name__}.{name}: no node is called {kind}; {hint}")
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return self.map_tuple(value)
+        if not isinstance(value, Node):
+            return value
+        method = getattr(self, f"visit_{type(value).__name__}", None)
+        return self.visit_children(value) if method is None else method(value)
+
+    def map_tuple(self, value: tuple) -> Any:
+        raise NotImplementedError
+
+    def visit_children(self, item: Any) -> Any:
+        raise NotImplementedError
+
+
+class Mutator(_Dispatch):
+    """Rebuild a tree. Override `visit_<Node>(self, node)` and return what replaces the node.
+
+    `self.visit_children(node)` rewrites what is inside. What does not change is returned itself,
+    so `new is old` says that nothing changed.
+    """
+
+    def map_tuple(self, value: tuple) -> tuple:
+        new = tuple([self.visit(part) for part in value])
+        return value if all(a is b for a, b in zip(value, new, strict=True)) else new
+
+    def visit_children(self, item: Any) -> Any:
+        if item._symbol:
+            return item
+        changes = {name: self.visit(getattr(item, name)) for name in item._fields}
+        return replace(item, **changes)
+
+
+class Visitor(_Dispatch):
+    """Walk a tree. Override `visit_<Node>(self, node)`; `self.visit_children(node)` goes on."""
+
+    def map_tuple(self, value: tuple) -> None:
+        for part in value:
+            self.visit(part)
+
+    def visit_children(self, item: Any) -> None:
+        for name in item._fields:
+            self.visit(getattr(item, name))
+
+
+def structural_equal(a: Any, b: Any) -> bool:
+    """Whether two trees are the same up to the names of what they bind.
+
+    Symbols bound inside the trees (parameters, loop variables, buffers) correspond by position;
+    free symbols must be identical. Numbers compare by bits: NaN equals itself, -0.0 differs
+    from 0.0.
+    """
+    return _Equality().equal(a, b, binding=False)
+
+
+class _Equality:
+    def __init__(self) -> None:
+        self.forward: dict[int, Node] = {}
+        self.backward: dict[int, Node] = {}
+
+    def equal(self, a: Any, b: Any, binding: bool) -> bool:
+        if isinstance(a, Node):
+            if type(a) is not type(b):
+                return False
+            if a._symbol:
+                return self.symbols(a, b, binding)
+            return all(
+                self.equal(getattr(a, name), getattr(b, name), name in a._binds)
+                for name in a._fields
+            )
+        if isinstance(a, tuple) and type(a) is type(b):
+            return len(a) == len(b) and all(
+                self.equal(x, y, binding) for x, y in zip(a, b, strict=True)
+            )
+        return type(a) is type(b) and _token(a) == _token(b)
+
+    def symbols(self, a: Node, b: Node, binding: bool) -> bool:
+        if binding:
+            self.forward[id(a)] = b
+            self.backward[id(b)] = a
+            return all(
+                self.equal(getattr(a, name), getattr(b, name), False)
+                for name in a._fields
+                if name != "name"
+            )
+        if id(a) in self.forward or id(b) in self.backward:
+            return self.forward.get(id(a)) is b and self.backward.get(id(b)) is a
+        return a is b
+
+
+def structural_hash(item: Any) -> str:
+    """A hex digest, equal for structurally equal trees, and the same in every process.
+
+    Free symbols count by name.
+    """
+    if isinstance(item, Node):
+        digest = getattr(item, "_digest", None)
+        if digest is None:
+            digest = _Digest().run(item)
+            object.__setattr__(item, "_digest", digest)
+        return digest
+    return _Digest().run(item)
+
+
+class _Digest:
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.state = hashlib.blake2b(digest_size=16)
+
+    def run(self, item: Any) -> str:
+        self.feed(item, binding=False)
+        return self.state.hexdigest()
+
+    def feed(self, value: Any, binding: bool) -> None:
+        if isinstance(value, Node):
+            self.state.update(f"<{type(value).__name__}".encode())
+            if value._symbol:
+                self.symbol(value, binding)
+                return
+            for name in value._fields:
+                self.feed(getattr(value, name), name in value._binds)
+        elif isinstance(value, tuple):
+            self.state.update(f"({len(value)}".encode())
+            for part in value:
+                self.feed(part, binding)
+        else:
+            self.state.update(_token(value))
+
+    def symbol(self, value: Node, binding: bool) -> None:
+        if binding:
+            self.numbers[id(value)] = len(self.numbers)
+            for name in value._fields:
+                if name != "name":
+                    self.feed(getattr(value, name), False)
+        number = self.numbers.get(id(value))
+        free = f"free {value.name}"  # type: ignore[attr-defined]
+        self.state.update(f"#{free if number is None else number}".encode())
+
+
+def _token(value: Any) -> bytes:
+    """A leaf's identity as bytes: its type and its exact value."""
+    if isinstance(value, float):
+        return b"f" + struct.pack("<d", value)
+    if isinstance(value, np.ndarray):
+        head = f"a{value.dtype.name}{value.shape}".encode()
+        return head + hashlib.blake2b(np.ascontiguousarray(value).tobytes()).digest()
+    return f"{type(value).__name__}:{value!r};".encode()

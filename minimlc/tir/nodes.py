@@ -1,0 +1,526 @@
+"""The loop IR's grammar on one page.
+
+    func  ::= PrimFunc(params, allocs, body, attrs)
+    stmt  ::= Seq(stmts) | For(var, extent, kind, body) | Block(name, iters, predicate, init, body)
+            | Store(buffer, indices, value) | IfThenElse(condition, then_case, else_case)
+            | Alloc(buffer, body)
+    expr  ::= Var | Const | Unary(op, a) | Binary(op, a, b) | Select(condition, a, b)
+            | Cast(dtype, a) | Intrin(name, args) | Load(buffer, indices)
+
+Loops start at 0. A block is one step of computation, run once per value of the loops around it;
+each of its iters takes the value of an expression over those loops. What a block reads and writes
+is not part of the tree: `minimlc.tir.regions` derives it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Literal, TypeVar, cast
+
+from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
+from minimlc.errors import CompileError, did_you_mean
+from minimlc.node import Mutator, Node, node
+from minimlc.tir.intrinsics import INTRINSICS
+
+LoopKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread_binding"]
+IterKind = Literal["S", "R", "O"]
+Annotations = tuple[tuple[str, object], ...]
+N = TypeVar("N", bound=Node)
+
+LOOP_KINDS: dict[LoopKind, str] = {
+    "serial": "T.serial",
+    "parallel": "T.parallel",
+    "vectorized": "T.vectorized",
+    "unrolled": "T.unroll",
+    "thread_binding": "T.thread_binding",
+}
+"""Each kind of loop and how a script spells it."""
+
+ITER_KINDS: dict[IterKind, str] = {
+    "S": "T.axis.spatial",
+    "R": "T.axis.reduce",
+    "O": "T.axis.opaque",
+}
+"""Spatial: every value writes its own elements. Reduce: values combine into one element.
+Opaque: the values must be taken in order."""
+
+
+class Expr(Node):
+    """A scalar value; every expression has a `dtype`."""
+
+    __slots__ = ()
+    dtype: str
+
+    def __add__(self, other: "ExprLike") -> "Expr":
+        return binary("+", self, other)
+
+    def __radd__(self, other: "ExprLike") -> "Expr":
+        return binary("+", other, self)
+
+    def __sub__(self, other: "ExprLike") -> "Expr":
+        return binary("-", self, other)
+
+    def __rsub__(self, other: "ExprLike") -> "Expr":
+        return binary("-", other, self)
+
+    def __mul__(self, other: "ExprLike") -> "Expr":
+        return binary("*", self, other)
+
+    def __rmul__(self, other: "ExprLike") -> "Expr":
+        return binary("*", other, self)
+
+    def __truediv__(self, other: "ExprLike") -> "Expr":
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: "ExprLike") -> "Expr":
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: "ExprLike") -> "Expr":
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: "ExprLike") -> "Expr":
+        return binary("//", other, self)
+
+    def __mod__(self, other: "ExprLike") -> "Expr":
+        return binary("%", self, other)
+
+    def __rmod__(self, other: "ExprLike") -> "Expr":
+        return binary("%", other, self)
+
+    def __neg__(self) -> "Expr":
+        return unary("-", self)
+
+    def __lt__(self, other: "ExprLike") -> "Expr":
+        return binary("<", self, other)
+
+    def __le__(self, other: "ExprLike") -> "Expr":
+        return binary("<=", self, other)
+
+    def __gt__(self, other: "ExprLike") -> "Expr":
+        return binary(">", self, other)
+
+    def __ge__(self, other: "ExprLike") -> "Expr":
+        return binary(">=", self, other)
+
+    def equal(self, other: "ExprLike") -> "Expr":
+        """The comparison `self == other` (`==` itself asks whether two nodes are the same one)."""
+        return binary("==", self, other)
+
+    def astype(self, dtype: str) -> "Expr":
+        """This value converted to `dtype`."""
+        return self if self.dtype == dtype else Cast(dtype_record(dtype).name, self)
+
+    def __bool__(self) -> bool:
+        raise CompileError(
+            "a traced value has no truth while the program is being written",
+            code="E112",
+            hint="choose per element with T.if_then_else(condition, a, b)",
+        )
+
+
+ExprLike = Expr | int | float | bool
+
+
+@node
+class Var(Expr):
+    """A loop variable or the variable of a block's iter."""
+
+    _symbol: ClassVar[bool] = True
+    name: str
+    dtype: str = INDEX
+
+
+@node
+class Buffer(Node):
+    """A dense, row-major array: `shape` in elements.
+
+    `scope` says where it should live: "global" memory, or "local" to the innermost loop that can
+    own it (registers or stack, when it is small), or "shared" on a GPU.
+    """
+
+    _symbol: ClassVar[bool] = True
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scope: str = "global"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, indices: "ExprLike | tuple[ExprLike, ...]") -> "Load":
+        items = indices if isinstance(indices, tuple) else (indices,)
+        return load(self, items)
+
+
+@node
+class Const(Expr):
+    """A number or a truth value of a dtype."""
+
+    value: int | float | bool
+    dtype: str
+
+
+@node
+class Unary(Expr):
+    """`-a`, `not a` or `~a`."""
+
+    op: str
+    a: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.a.dtype
+
+
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+LOGICAL = ("and", "or")
+BITWISE = ("&", "|", "^", "<<", ">>")
+ARITHMETIC = ("+", "-", "*", "/", "//", "%", "min", "max")
+BINARY_OPS = ARITHMETIC + COMPARISONS + LOGICAL + BITWISE
+
+
+@node
+class Binary(Expr):
+    """Two operands of one dtype; comparisons give bool.
+
+    `//` and `%` round towards minus infinity, as Python's. `min` and `max` pass NaN on, as numpy's
+    `minimum` and `maximum`. Integer arithmetic wraps.
+    """
+
+    op: str
+    a: Expr
+    b: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return "bool" if self.op in COMPARISONS or self.op in LOGICAL else self.a.dtype
+
+
+@node
+class Select(Expr):
+    """`a` where `condition` holds, else `b`; only the chosen side is evaluated."""
+
+    condition: Expr
+    a: Expr
+    b: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.a.dtype
+
+
+@node
+class Cast(Expr):
+    """`a` converted to `dtype` as numpy's `astype` does."""
+
+    dtype: str
+    a: Expr
+
+
+@node
+class Intrin(Expr):
+    """A mathematical function of `minimlc.tir.intrinsics`, computed in its arguments' dtype."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return INTRINSICS[self.name].result(self.args[0].dtype)
+
+
+@node
+class Load(Expr):
+    """One element of a buffer."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.buffer.dtype
+
+
+class Stmt(Node):
+    """An action; statements run in order."""
+
+    __slots__ = ()
+
+
+@node
+class Seq(Stmt):
+    """Statements one after the other."""
+
+    stmts: tuple[Stmt, ...]
+
+
+@node
+class For(Stmt):
+    """`body` for each `var` in 0 ... extent-1. `thread` names a GPU axis in a thread binding."""
+
+    _binds: ClassVar[tuple[str, ...]] = ("var",)
+    var: Var
+    extent: Expr
+    kind: LoopKind
+    body: Stmt
+    thread: str = ""
+    annotations: Annotations = ()
+
+
+@node
+class BlockIter(Node):
+    """One axis of a block: takes `value`, within 0 ... extent-1, at each instance."""
+
+    _binds: ClassVar[tuple[str, ...]] = ("var",)
+    var: Var
+    extent: int
+    kind: IterKind
+    value: Expr
+
+
+@node
+class Block(Stmt):
+    """One step of computation over its iters.
+
+    The instance runs only where `predicate` holds (None: everywhere); `predicate` and the iters'
+    values speak of the loops around the block, `init` and `body` may use the iters' variables too.
+    `init` runs before `body` in the instances whose reduce iters are all 0.
+    """
+
+    name: str
+    iters: tuple[BlockIter, ...]
+    predicate: Expr | None
+    init: Stmt | None
+    body: Stmt
+    annotations: Annotations = ()
+
+
+@node
+class Store(Stmt):
+    """Write one element; `value` has the buffer's dtype."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@node
+class IfThenElse(Stmt):
+    """`then_case` where `condition` holds, else `else_case` (None: nothing)."""
+
+    condition: Expr
+    then_case: Stmt
+    else_case: Stmt | None = None
+
+
+@node
+class Alloc(Stmt):
+    """A buffer that lives while `body` runs: lowering places storage with it.
+
+    NB: in TVM, blocks carry allocations; here a program's own ones are `PrimFunc.allocs`.
+    """
+
+    _binds: ClassVar[tuple[str, ...]] = ("buffer",)
+    buffer: Buffer
+    body: Stmt
+
+
+@node
+class PrimFunc(Node):
+    """A function on buffers that its caller owns (destination passing).
+
+    `allocs` are the buffers it works with inside; their content is undefined at the start.
+    """
+
+    _binds: ClassVar[tuple[str, ...]] = ("params", "allocs")
+    params: tuple[Buffer, ...]
+    allocs: tuple[Buffer, ...]
+    body: Stmt
+    attrs: Annotations = ()
+
+
+def const(value: int | float | bool, dtype: str) -> Const:
+    """A constant of `dtype`; integers wrap into range, floats are kept as Python floats."""
+    kind = dtype_record(dtype).kind
+    if kind == "float":
+        return Const(float(value), dtype)
+    if kind == "bool":
+        return Const(bool(value), dtype)
+    low, high = integer_range(dtype)
+    return Const((int(value) - low) % (high - low + 1) + low, dtype)
+
+
+def index(value: int) -> Const:
+    """A constant index."""
+    return Const(int(value), INDEX)
+
+
+def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
+    """`value` as an expression; a Python number takes `dtype` where one is given."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool):
+        return Const(value, "bool") if dtype in (None, "bool") else const(value, cast(str, dtype))
+    if isinstance(value, int) or (hasattr(value, "__index__") and not hasattr(value, "shape")):
+        return const(int(value), dtype or INDEX)
+    if isinstance(value, float) or hasattr(value, "__float__"):
+        if dtype is None or is_float(dtype):
+            return Const(float(value), dtype or "float32")
+        raise CompileError(
+            f"the number {value} is no {dtype}", hint=f'T.cast(x, "float32") for the {dtype} side'
+        )
+    raise CompileError(f"expected a number or an expression, got {type(value).__name__}: {value!r}")
+
+
+def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    """Both operands as expressions; a Python number takes the other operand's dtype."""
+    if isinstance(a, Expr):
+        left, right = a, as_expr(b, a.dtype)
+    elif isinstance(b, Expr):
+        left, right = as_expr(a, b.dtype), b
+    else:
+        left, right = as_expr(a), as_expr(b)
+    if left.dtype != right.dtype:
+        raise CompileError(
+            f'"{op}" needs two operands of one dtype, got {left.dtype} and {right.dtype}',
+            code="E108",
+            hint=f'T.cast(x, "{left.dtype}") converts the second operand',
+        )
+    return left, right
+
+
+def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """`a op b` with its dtypes checked; a Python number takes the other operand's dtype."""
+    if op not in BINARY_OPS:
+        raise CompileError(f'unknown operator "{op}"', hint=did_you_mean(op, BINARY_OPS))
+    left, right = _pair(op, a, b)
+    _check_operands(op, left.dtype)
+    return Binary(op, left, right)
+
+
+def _check_operands(op: str, dtype: str) -> None:
+    bad = ""
+    if op == "/" and not is_float(dtype):
+        bad = "use // for integers, or cast to a float dtype first"
+    elif op in LOGICAL and dtype != "bool":
+        bad = "compare first, for example x > 0"
+    elif op in BITWISE and is_float(dtype):
+        bad = "bit operations need integers"
+    elif op in ("+", "-", "*", "//", "%") and dtype == "bool":
+        bad = 'cast to a number first, for example T.cast(x, "int32")'
+    elif op in ("<<", ">>") and dtype == "bool":
+        bad = "shifts need integers"
+    if bad:
+        raise CompileError(f'"{op}" does not apply to {dtype}', code="E108", hint=bad)
+
+
+def unary(op: str, a: ExprLike) -> Expr:
+    """`-a`, `not a` or `~a`, with its dtype checked."""
+    value = as_expr(a)
+    fits = {
+        "-": is_float(value.dtype) or is_integer(value.dtype),
+        "not": value.dtype == "bool",
+        "~": is_integer(value.dtype),
+    }
+    if not fits[op]:
+        raise CompileError(f'"{op}" does not apply to {value.dtype}', code="E108")
+    if op == "-" and isinstance(value, Const):
+        return const(-value.value, value.dtype)
+    return Unary(op, value)
+
+
+def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
+    """`a` where `condition` holds, else `b`, with its dtypes checked."""
+    test = as_expr(condition)
+    if test.dtype != "bool":
+        raise CompileError(f"a condition must be bool, got {test.dtype}", code="E108")
+    return Select(test, *_pair("if_then_else", a, b))
+
+
+def intrin(name: str, *args: ExprLike) -> Expr:
+    """A call of a mathematical function, with its arity and dtype checked."""
+    if name not in INTRINSICS:
+        raise CompileError(f'unknown function "{name}"', hint=did_you_mean(name, INTRINSICS))
+    record = INTRINSICS[name]
+    if len(args) != record.arity:
+        raise CompileError(f"{name} takes {record.arity} argument(s), got {len(args)}")
+    typed = next((a.dtype for a in args if isinstance(a, Expr)), "float32")
+    values = tuple(as_expr(a, typed) for a in args)
+    kinds = {DTYPES[v.dtype].kind for v in values}
+    if len({v.dtype for v in values}) != 1 or not kinds <= set(record.kinds):
+        got = ", ".join(v.dtype for v in values)
+        raise CompileError(f"{name} does not apply to {got}", code="E108")
+    return Intrin(name, values)
+
+
+def load(buffer: Buffer, indices: Iterable[ExprLike]) -> Load:
+    """`buffer[indices]`, with the number of indices and their dtype checked."""
+    return Load(buffer, _indices(buffer, indices))
+
+
+def store(buffer: Buffer, indices: Iterable[ExprLike], value: ExprLike) -> Store:
+    """`buffer[indices] = value`; a Python number takes the buffer's dtype."""
+    stored = as_expr(value, buffer.dtype)
+    if stored.dtype != buffer.dtype:
+        raise CompileError(
+            f"{buffer.name} holds {buffer.dtype}, the value is {stored.dtype}",
+            code="E108",
+            hint=f'T.cast(value, "{buffer.dtype}")',
+        )
+    return Store(buffer, _indices(buffer, indices), stored)
+
+
+def _indices(buffer: Buffer, indices: Iterable[ExprLike]) -> tuple[Expr, ...]:
+    items = tuple(as_expr(i, INDEX) for i in indices)
+    if len(items) != buffer.ndim:
+        raise CompileError(
+            f"{buffer.name} has {buffer.ndim} dimension(s), got {len(items)} index(es)",
+            code="E107",
+            hint=f"{buffer.name} has shape {buffer.shape}",
+        )
+    for item in items:
+        if not is_integer(item.dtype):
+            raise CompileError(f"an index must be an integer, got {item.dtype}", code="E107")
+    return tuple(i.astype(INDEX) for i in items)
+
+
+def seq(stmts: Iterable[Stmt]) -> Stmt:
+    """Statements in order, flattened; a single one stands for itself."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        flat.extend(stmt.stmts if isinstance(stmt, Seq) else (stmt,))
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr | None:
+    """All of the conditions; None when there are none."""
+    result: Expr | None = None
+    for condition in conditions:
+        result = condition if result is None else Binary("and", result, condition)
+    return result
+
+
+class _Substitute(Mutator):
+    def __init__(self, mapping: dict[Node, Node]):
+        self.mapping = mapping
+
+    def visit_Var(self, item: Var) -> Node:
+        return self.mapping.get(item, item)
+
+    def visit_Buffer(self, item: Buffer) -> Node:
+        return self.mapping.get(item, item)
+
+
+def substitute(item: N, mapping: dict[Node, Node]) -> N:
+    """`item` with variables replaced by expressions and buffers by buffers."""
+    return _Substitute(mapping).visit(item) if mapping else item
+
+
+def rename(name: str, taken: Callable[[str], bool] | Iterable[str]) -> str:
+    """`name`, or `name1`, `name2`, ... : the first that is not taken."""
+    used = taken if callable(taken) else set(taken).__contains__
+    if not used(name):
+        return name
+    number = 1
+    while used(f"{name}{number}"):
+        number += 1
+    return f"{name}{number}"
