@@ -1,0 +1,106 @@
+"""One notebook, run from its first cell to its last in a kernel of its own."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+KERNEL = "python3"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a chapter did not run through: which cell, its source, and the traceback."""
+
+    cell: int | None
+    source: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    notebook: nbformat.NotebookNode
+    seconds: float
+    failure: Failure | None
+
+
+class Client(NotebookClient):
+    """A NotebookClient that stops cleanly: ctrl-C cancels the run and shuts the kernel down."""
+
+    async def async_start_new_kernel(self, **kwargs):
+        task = asyncio.current_task()
+        assert task is not None
+        if sys.platform != "win32":
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        await super().async_start_new_kernel(**kwargs)
+
+
+def execute(path: Path, timeout: int, progress: Callable[[int, int], None]) -> Outcome:
+    """Run a copy of the notebook at `path`; `progress(cell, cells)` is called before each cell.
+
+    Cells are counted from 1, Markdown included. Widget state goes to the notebook's metadata.
+    Raises KeyboardInterrupt when interrupted.
+    """
+    start = time.perf_counter()
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except Exception as error:  # the file may hold anything
+        empty = nbformat.v4.new_notebook()
+        return Outcome(empty, 0.0, Failure(None, "", f"{path.name} is not a notebook: {error}"))
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    notebook.metadata.pop("widgets", None)
+    current = [0]
+
+    def on_cell_start(cell: nbformat.NotebookNode, cell_index: int) -> None:
+        current[0] = cell_index + 1
+        progress(cell_index + 1, len(notebook.cells))
+
+    client = Client(
+        notebook,
+        kernel_name=KERNEL,
+        timeout=timeout,
+        store_widget_state=True,
+        record_timing=False,
+        coalesce_streams=True,
+        on_cell_start=on_cell_start,
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    failure = None
+    try:
+        asyncio.run(client.async_execute())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    except CellExecutionError as error:
+        failure = _failure(notebook, current[0], f"{error.ename}: {error.evalue}")
+    except CellTimeoutError:
+        failure = _failure(notebook, current[0], f"the cell took more than {timeout} s")
+    except DeadKernelError:
+        failure = _failure(notebook, current[0], "the kernel died while this cell ran")
+    except RuntimeError as error:
+        failure = _failure(notebook, current[0], f"the kernel did not start: {error}")
+    if failure:
+        client.set_widgets_metadata()
+    return Outcome(notebook, time.perf_counter() - start, failure)
+
+
+def _failure(notebook: nbformat.NotebookNode, cell: int, why: str) -> Failure:
+    if cell == 0:
+        return Failure(None, "", why)
+    source = notebook.cells[cell - 1]
+    tracebacks = [
+        "\n".join(output.traceback)
+        for output in source.get("outputs", ())
+        if output.output_type == "error"
+    ]
+    return Failure(cell, source.source, "\n".join(tracebacks) or why)

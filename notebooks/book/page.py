@@ -1,0 +1,189 @@
+"""The book's pages: self-contained HTML with live widgets, no network, light and dark.
+
+A widget in a page is a `<div data-widget="MODEL">` around its static text; page.js brings it to
+life from the state kept in the page. Without JavaScript the static text is what one reads.
+"""
+
+import copy
+import hashlib
+import html
+import json
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+from jinja2 import DictLoader
+from jupyterlab_pygments import JupyterStyle
+from nbconvert import HTMLExporter
+from pygments.formatters import HtmlFormatter
+
+from notebooks.book.stored import STATE, VIEW
+
+if TYPE_CHECKING:
+    from notebooks.book.run import Entry
+
+HERE = Path(__file__).resolve().parent
+BOOK = "minimlc"
+BODY = "{%- extends 'base.html.j2' -%}{%- block footer -%}{%- endblock footer -%}"
+HEADING = re.compile(r'<h([23]) id="([^"]*)">(.*?)<a class="anchor-link"', re.DOTALL)
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{css}</style>
+</head>
+<body data-jp-theme-light="true">
+<a class="skip" href="#content">Skip to the text</a>
+{navigation}
+<div class="page">
+{contents}
+<main id="content" class="jp-Notebook">
+{body}
+</main>
+</div>
+{navigation}
+{state}
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def chapter(notebook: nbformat.NotebookNode, name: str, entries: Sequence["Entry"]) -> str:
+    """The page of an executed notebook; `entries` are all chapters of the book, in order."""
+    notebook, state = _with_live_widgets(notebook)
+    exporter = HTMLExporter(
+        template_file="minimlc_body.html.j2",
+        extra_loaders=[DictLoader({"minimlc_body.html.j2": BODY})],
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+    )
+    body, _ = exporter.from_notebook_node(notebook)
+    return PAGE.format(
+        title=html.escape(f"{title_of(notebook, name)} – {BOOK}"),
+        css=_css(),
+        navigation=_navigation(name, entries),
+        contents=_contents(body),
+        body=body,
+        state=_json_script("widget-state", state) if state["models"] else "",
+        script=(HERE / "page.js").read_text("utf-8"),
+    )
+
+
+def index(entries: Sequence["Entry"], pages: Collection[str]) -> str:
+    """The table of contents; chapters whose page is in `pages` are links."""
+    rows = []
+    for entry in entries:
+        title = html.escape(entry.title)
+        if entry.name in pages:
+            title = f'<a href="{entry.name}.html">{title}</a>'
+        verdict = f'<span class="verdict {entry.verdict}">{entry.verdict}</span>'
+        if entry.cell is not None:
+            verdict += f" in cell {entry.cell}"
+        seconds = f"{entry.seconds:.1f} s" if entry.seconds else ""
+        number = html.escape(entry.name[:2])
+        rows.append(f"<tr><td>{number}<td>{title}<td>{verdict}<td class=number>{seconds}")
+    body = (
+        f"<h1>{BOOK}</h1><p>A machine-learning compiler that fits in a head, in chapters that "
+        "run.</p><table class=chapters><thead><tr><th scope=col>No.<th scope=col>Chapter"
+        "<th scope=col>Verdict<th scope=col>Time<tbody>" + "\n".join(rows) + "</table>"
+    )
+    return PAGE.format(
+        title=BOOK, css=_css(), navigation="", contents="", body=body, state="", script=""
+    )
+
+
+def title_of(notebook: nbformat.NotebookNode, name: str) -> str:
+    """The first level-one heading, without Markdown marks."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and (found := re.search(r"^# +(.+)$", cell.source, re.M)):
+            return re.sub(r"[`*]", "", found[1]).strip()
+    return name[3:].replace("_", " ")
+
+
+def title_in(path: Path) -> str:
+    try:
+        return title_of(nbformat.read(path, as_version=4), path.stem)
+    except Exception:  # not a notebook: running it will say so
+        return path.stem
+
+
+def _with_live_widgets(notebook: nbformat.NotebookNode) -> tuple[nbformat.NotebookNode, dict]:
+    """Widget views become HTML with the model's name; their states and sources are returned.
+
+    Only widgets that bring their own module are live; others keep their static form.
+    """
+    notebook = copy.deepcopy(notebook)
+    stored = notebook.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
+    modules: dict[str, str] = {}
+    models: dict[str, dict] = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            view = output.get("data", {}).pop(VIEW, None)
+            if view is None:
+                continue
+            model = stored.get(view["model_id"], {})
+            data = output.data
+            static = data.get("text/html") or _preformatted(data.get("text/plain", ""))
+            if "_esm" in model.get("state", {}):
+                models[view["model_id"]] = _model(model, modules)
+                name = html.escape(view["model_id"])
+                static = f'<div data-widget="{name}">{static}</div>'
+            data["text/html"] = static
+    return notebook, {"modules": modules, "models": models}
+
+
+def _model(model: dict, modules: dict[str, str]) -> dict:
+    """A model for the page; module sources, shared by many models, are kept once."""
+    state = dict(model["state"])
+    source = state.pop("_esm")
+    key = hashlib.sha256(source.encode()).hexdigest()[:16]
+    modules[key] = source
+    return {"module": key, "state": state, "buffers": model.get("buffers", [])}
+
+
+def _preformatted(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def _navigation(name: str, entries: Sequence["Entry"]) -> str:
+    names = [entry.name for entry in entries]
+    at = names.index(name) if name in names else 0
+    links = []
+    if at > 0:
+        links.append(_link(entries[at - 1], "prev", "←"))
+    links.append('<a href="index.html">All chapters</a>')
+    if at + 1 < len(entries):
+        links.append(_link(entries[at + 1], "next", "→"))
+    return f'<nav class="book" aria-label="Chapters">{" ".join(links)}</nav>'
+
+
+def _link(entry: "Entry", relation: str, arrow: str) -> str:
+    title = html.escape(entry.title)
+    text = f"{arrow} {title}" if relation == "prev" else f"{title} {arrow}"
+    return f'<a rel="{relation}" href="{entry.name}.html">{text}</a>'
+
+
+def _contents(body: str) -> str:
+    items = [
+        f'<li class="level{level}"><a href="#{anchor}">{re.sub("<[^>]*>", "", text)}</a>'
+        for level, anchor, text in HEADING.findall(body)
+    ]
+    if not items:
+        return ""
+    return f'<nav class="contents" aria-label="In this chapter"><ul>{"".join(items)}</ul></nav>'
+
+
+def _css() -> str:
+    code = HtmlFormatter(style=JupyterStyle).get_style_defs(".highlight")
+    return (HERE / "page.css").read_text("utf-8") + code
+
+
+def _json_script(identifier: str, value: object) -> str:
+    text = json.dumps(value, sort_keys=True).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{identifier}">{text}</script>'

@@ -1,0 +1,157 @@
+"""All chapters in order, with progress, time and verdict; what is finished is on disk at once."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import nbformat
+
+from notebooks.book import page
+from notebooks.book.execute import Failure, execute
+from notebooks.book.stored import normalized
+
+SHOWN_SOURCE_LINES = 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A chapter's line in the table of contents and in status.json."""
+
+    name: str
+    title: str
+    verdict: str = "waiting"  # then "passed", "failed" or "interrupted"
+    seconds: float = 0.0
+    cell: int | None = None
+    error: str = ""
+
+
+def run(paths: Sequence[Path], build: Path, timeout: int, book: Sequence[Path] = ()) -> int:
+    """Execute `paths`; write notebooks, pages, index and status under `build`; 0 if all passed.
+
+    `book` are all chapters there are (for the table of contents); default: those executed.
+    """
+    entries = _known_entries(book or paths, paths, build)
+    _write_overview(entries, build)
+    failed = 0
+    for number, path in enumerate(paths, 1):
+        line = _Line(f"[{number}/{len(paths)}] {path.stem}")
+        try:
+            outcome = execute(path, timeout, line.cell)
+        except KeyboardInterrupt:
+            line.end("interrupted")
+            entries[path.stem] = replace(entries[path.stem], verdict="interrupted")
+            _write_overview(entries, build)
+            raise
+        failure = outcome.failure
+        failed += failure is not None
+        entries[path.stem] = Entry(
+            path.stem,
+            page.title_of(outcome.notebook, path.stem),
+            "failed" if failure else "passed",
+            round(outcome.seconds, 2),
+            failure.cell if failure else None,
+            _plain(failure.traceback) if failure else "",
+        )
+        write_atomically(build / "notebooks" / path.name, nbformat.writes(outcome.notebook) + "\n")
+        html = page.chapter(outcome.notebook, path.stem, list(entries.values()))
+        write_atomically(build / "html" / f"{path.stem}.html", html)
+        _write_overview(entries, build)
+        line.end(f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
+        if failure:
+            _report(failure)
+    print(f"{len(paths) - failed} of {len(paths)} chapters passed; the book: ", end="")
+    print(build / "html" / "index.html", flush=True)
+    return 1 if failed else 0
+
+
+def refresh(paths: Sequence[Path], timeout: int) -> int:
+    """Execute `paths` and store the outputs in them; a failing chapter's file stays as it was."""
+    failed = 0
+    for number, path in enumerate(paths, 1):
+        line = _Line(f"[{number}/{len(paths)}] {path.stem}")
+        outcome = execute(path, timeout, line.cell)
+        if outcome.failure:
+            failed += 1
+            line.end("FAILED; the file is unchanged")
+            _report(outcome.failure)
+            continue
+        stored = normalized(outcome.notebook, path.stem)
+        write_atomically(path, nbformat.writes(stored) + "\n")
+        line.end(f"refreshed in {outcome.seconds:.1f} s")
+    return 1 if failed else 0
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, whole; an interrupt leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _known_entries(book: Sequence[Path], chosen: Sequence[Path], build: Path) -> dict[str, Entry]:
+    """Every chapter of the book; verdicts of an earlier run stay for chapters not run now."""
+    try:
+        old = {e["name"]: Entry(**e) for e in json.loads(_status(build).read_text("utf-8"))}
+    except (OSError, ValueError, TypeError, KeyError):
+        old = {}
+    entries = {}
+    for path in book:
+        fresh = Entry(path.stem, page.title_in(path))
+        entries[path.stem] = fresh if path in chosen else old.get(path.stem, fresh)
+    return entries
+
+
+def _write_overview(entries: dict[str, Entry], build: Path) -> None:
+    listed = list(entries.values())
+    write_atomically(_status(build), json.dumps([asdict(entry) for entry in listed], indent=1))
+    pages = {path.stem for path in (build / "html").glob("*.html")}
+    write_atomically(build / "html" / "index.html", page.index(listed, pages))
+
+
+def _status(build: Path) -> Path:
+    return build / "status.json"
+
+
+def _report(failure: Failure) -> None:
+    lines = failure.source.splitlines()
+    where = f"cell {failure.cell}" if failure.cell else "before the first cell"
+    print(f"    {where}")
+    for text in lines[:SHOWN_SOURCE_LINES]:
+        print(f"    | {text}")
+    if len(lines) > SHOWN_SOURCE_LINES:
+        print(f"    | ... {len(lines) - SHOWN_SOURCE_LINES} more lines")
+    traceback = failure.traceback if sys.stdout.isatty() else _plain(failure.traceback)
+    print("\n".join("    " + text for text in traceback.splitlines()), flush=True)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+class _Line:
+    """One line of progress: the cell being run, on a terminal; the verdict everywhere."""
+
+    def __init__(self, label: str):
+        self.label = label
+        self.live = sys.stdout.isatty()
+        print(label, end="" if self.live else " ... ", flush=True)
+
+    def cell(self, number: int, count: int) -> None:
+        if self.live:
+            print(f"\r\x1b[K{self.label}  cell {number}/{count}", end="", flush=True)
+
+    def end(self, verdict: str) -> None:
+        print(f"\r\x1b[K{self.label}  {verdict}" if self.live else verdict, flush=True)
