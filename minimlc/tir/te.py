@@ -1,0 +1,400 @@
+"""Tensor expressions: what each element is, without saying how to loop.
+
+    A = te.placeholder((128, 64), "float32", name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    C = te.compute((128,), lambda i: te.sum(A[i, k], axis=k), name="C")
+    func = te.create_prim_func([A, C])
+
+A compute becomes one loop nest around one block of the tensor's name. The function given to it is
+called once, with index expressions: what it returns is the program, not a number.
+"""
+
+import inspect
+import keyword
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from minimlc.dtypes import dtype_record, integer_range
+from minimlc.errors import CompileError, Span, identifier, source_line
+from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
+from minimlc.tir.nodes import (
+    INDEX,
+    Block,
+    BlockIter,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    IterKind,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+    as_expr,
+    binary,
+    index,
+    load,
+    rename,
+    seq,
+)
+
+
+@node
+class ReduceAxis(Var):
+    """The variable of a reduction: takes low ... high-1."""
+
+    low: int = 0
+    high: int = 0
+
+
+@node
+class Reduction(Node):
+    """All values of `value` over `axes`, combined by "+", "*", "max" or "min"."""
+
+    op: str
+    value: Expr
+    axes: tuple[ReduceAxis, ...]
+
+    def __repr__(self) -> str:
+        return f"a reduction over {', '.join(axis.name for axis in self.axes)}"
+
+
+@node
+class Tensor(Buffer):
+    """A placeholder, or the result of a compute (`value` over the index variables `axes`)."""
+
+    axes: tuple[Var, ...] = ()
+    value: Expr | Reduction | None = None
+
+    def __getitem__(self, indices: Any) -> Load:
+        return load(self, indices if isinstance(indices, tuple) else (indices,))
+
+    def __repr__(self) -> str:
+        made = "placeholder" if self.value is None else "compute"
+        return f'te.{made}({self.shape}, "{self.dtype}", name="{self.name}")'
+
+
+def _refuse(item: Tensor | Reduction, *_: object) -> NoReturn:
+    if isinstance(item, Tensor):
+        indices = ", ".join("ijklmn"[: item.ndim])
+        raise CompileError(
+            f'the tensor "{item.name}" is used as a number',
+            code="E113",
+            hint=f"name one of its elements: {item.name}[{indices}]",
+        )
+    raise CompileError(
+        "a reduction must be the whole expression of its te.compute",
+        code="E113",
+        hint="give the reduction a te.compute of its own, and read its result in the next one",
+    )
+
+
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
+    for _kind in (Tensor, Reduction):
+        setattr(_kind, f"__{_operator}__", _refuse)
+        setattr(_kind, f"__r{_operator}__", _refuse)
+for _operator in ("neg", "lt", "le", "gt", "ge", "float", "index"):
+    for _kind in (Tensor, Reduction):
+        setattr(_kind, f"__{_operator}__", _refuse)
+
+
+def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -> Tensor:
+    """An input tensor."""
+    return Tensor(_name(name), _shape(shape), dtype_record(dtype).name)
+
+
+def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
+    """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
+    pair = tuple(dom) if isinstance(dom, Sequence) else ()
+    if len(pair) != 2 or not all(hasattr(bound, "__index__") for bound in pair):
+        raise CompileError(
+            f"a reduce axis needs its bounds, got {dom!r}", hint='te.reduce_axis((0, n), name="k")'
+        )
+    low, high = int(pair[0]), int(pair[1])
+    if high <= low:
+        raise CompileError(f'the reduce axis "{name}" is empty: {low} ... {high}')
+    return ReduceAxis(_name(name), INDEX, low, high)
+
+
+Axes = ReduceAxis | Sequence[ReduceAxis]
+
+
+def sum(expr: Expr, axis: Axes) -> Reduction:  # noqa: A001
+    """The sum of `expr` over `axis`, in order, in `expr`'s dtype."""
+    return _reduction("+", "sum", expr, axis)
+
+
+def prod(expr: Expr, axis: Axes) -> Reduction:
+    """The product of `expr` over `axis`."""
+    return _reduction("*", "prod", expr, axis)
+
+
+def max(expr: Expr, axis: Axes) -> Reduction:  # noqa: A001
+    """The greatest value of `expr` over `axis`; NaN if any is NaN."""
+    return _reduction("max", "max", expr, axis)
+
+
+def min(expr: Expr, axis: Axes) -> Reduction:  # noqa: A001
+    """The least value of `expr` over `axis`; NaN if any is NaN."""
+    return _reduction("min", "min", expr, axis)
+
+
+def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
+    axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+    for item in axes:
+        if not isinstance(item, ReduceAxis):
+            raise CompileError(
+                f"te.{name} combines over reduce axes, got {item!r}",
+                code="E113",
+                hint='k = te.reduce_axis((0, n), name="k")',
+            )
+    if not axes:
+        raise CompileError(f"te.{name} needs at least one reduce axis", code="E113")
+    if isinstance(expr, (Tensor, Reduction)):
+        _refuse(expr)
+    value = as_expr(expr)
+    binary(op, value, value)
+    return Reduction(op, value, axes)
+
+
+def compute(shape: Sequence[int], fcompute: Callable[..., Any], name: str = "C") -> Tensor:
+    """A tensor whose element at i, j, ... is `fcompute(i, j, ...)`, called once with expressions.
+
+    Its parameters' names become the loops' names. `CompileError` when it takes another number of
+    indices than `shape` has, or returns no expression.
+    """
+    sizes = _shape(shape)
+    span = _span_of_function(fcompute)
+    axes = tuple(Var(_name(text)) for text in _axis_names(fcompute, sizes, span))
+    value = _trace(fcompute, axes, span)
+    if not isinstance(value, Reduction):
+        value = as_expr(value)
+    _check_variables(value, axes, name, span)
+    dtype = value.value.dtype if isinstance(value, Reduction) else value.dtype
+    return with_span(Tensor(_name(name), sizes, dtype, "global", axes, value), span)
+
+
+def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | None) -> Any:
+    try:
+        value = fcompute(*axes)
+        if isinstance(value, Tensor):
+            _refuse(value)
+        return value if isinstance(value, Reduction) else as_expr(value)
+    except CompileError as error:
+        error.span = error.span or span
+        raise
+    except TypeError as error:
+        if "ufunc" not in str(error):
+            raise
+        raise CompileError(
+            "a numpy function was applied to a traced value",
+            code="E113",
+            span=span,
+            hint="use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ...",
+        ) from error
+
+
+def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -> list[str]:
+    """The names of the function's parameters; those of `*i` are i0, i1, ..."""
+    names: list[str] = []
+    for item in inspect.signature(fcompute).parameters.values():
+        if item.kind == item.VAR_POSITIONAL:
+            more = range(len(sizes) - len(names))
+            names += [f"{item.name}{number}" for number in more]
+        elif item.default is item.empty and item.kind != item.VAR_KEYWORD:
+            names.append(item.name)
+    if len(names) != len(sizes):
+        raise CompileError(
+            f"the function takes {len(names)} index(es) ({', '.join(names)}), "
+            f"the shape {sizes} has {len(sizes)} axes",
+            code="E107",
+            span=span,
+        )
+    return names
+
+
+class _Uses(Visitor):
+    """The variables and the tensors an expression speaks of, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.variables: dict[Var, None] = {}
+        self.tensors: dict[Tensor, None] = {}
+
+    def visit_Var(self, item: Var) -> None:
+        self.variables[item] = None
+
+    def visit_ReduceAxis(self, item: ReduceAxis) -> None:
+        self.variables[item] = None
+
+    def visit_Buffer(self, item: Buffer) -> None:
+        raise CompileError(f'the buffer "{item.name}" is no tensor', hint="te.placeholder(...)")
+
+    def visit_Tensor(self, item: Tensor) -> None:
+        self.tensors[item] = None
+
+
+def _uses(value: Expr | Reduction) -> _Uses:
+    uses = _Uses()
+    uses.visit(value.value if isinstance(value, Reduction) else value)
+    return uses
+
+
+def _check_variables(
+    value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
+) -> None:
+    known = (*axes, *value.axes) if isinstance(value, Reduction) else axes
+    for item in _uses(value).variables:
+        if item in known:
+            continue
+        reduce = isinstance(item, ReduceAxis)
+        raise CompileError(
+            f'"{name}" uses {item.name}, which is none of its indices',
+            code="E113",
+            span=span,
+            hint=f"te.sum(..., axis={item.name})" if reduce else "",
+        )
+
+
+def create_prim_func(tensors: Tensor | Iterable[Tensor]) -> PrimFunc:
+    """The function that computes `tensors`: they are its parameters, inputs and outputs, in order.
+
+    Tensors in between are allocated inside. Every call makes new variables and buffers.
+    """
+    args = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    _check_arguments(args)
+    stages = _stages(args)
+    if not stages:
+        raise CompileError("nothing to compute: every tensor given is a placeholder")
+    taken: list[str] = []
+    buffers: dict[Buffer, Buffer] = {}
+    for tensor in dict.fromkeys((*args, *stages)):
+        fresh = rename(tensor.name, taken)
+        taken.append(fresh)
+        buffers[tensor] = Buffer(fresh, tensor.shape, tensor.dtype, tensor.scope)
+    body = seq(_nest(tensor, buffers, taken) for tensor in stages)
+    params = tuple(buffers[tensor] for tensor in args)
+    allocs = tuple(buffers[tensor] for tensor in stages if tensor not in args)
+    return PrimFunc(params, allocs, body)
+
+
+def _check_arguments(args: tuple[Any, ...]) -> None:
+    for arg in args:
+        if not isinstance(arg, Tensor):
+            raise CompileError(f"expected tensors, got {type(arg).__name__}: {arg!r}")
+    for arg in args:
+        if args.count(arg) > 1:
+            raise CompileError(f'the tensor "{arg.name}" is given twice')
+
+
+def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
+    """Every computed tensor that `args` need, producers before consumers."""
+    done: dict[Tensor, None] = {}
+    stack = [(tensor, False) for tensor in reversed(args)]
+    while stack:
+        tensor, ready = stack.pop()
+        if ready:
+            done[tensor] = None
+        if ready or tensor in done or tensor.value is None:
+            continue
+        stack.append((tensor, True))
+        for used in reversed(_uses(tensor.value).tensors):
+            if used.value is None and used not in args:
+                raise CompileError(
+                    f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument',
+                    hint="give every input to te.create_prim_func, then the outputs",
+                )
+            stack.append((used, False))
+    return list(done)
+
+
+class _Instantiate(Mutator):
+    """New variables and buffers in place of a compute's own."""
+
+    def __init__(self, variables: dict[Var, Expr], buffers: dict[Buffer, Buffer]):
+        self.variables = variables
+        self.buffers = buffers
+
+    def visit_Var(self, item: Var) -> Expr:
+        return self.variables[item]
+
+    def visit_ReduceAxis(self, item: ReduceAxis) -> Expr:
+        return self.variables[item]
+
+    def visit_Tensor(self, item: Tensor) -> Buffer:
+        return self.buffers[item]
+
+
+def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], taken: list[str]) -> Stmt:
+    """Loops over the tensor's indices, then over its reduce axes, around its block."""
+    value = tensor.value
+    reduction = value if isinstance(value, Reduction) else None
+    axes: list[tuple[Var, int, int, IterKind]] = [
+        (var, 0, size, "S") for var, size in zip(tensor.axes, tensor.shape, strict=True)
+    ]
+    if reduction is not None:
+        axes += [(axis, axis.low, axis.high, "R") for axis in reduction.axes]
+    loops: list[Var] = []
+    for var, *_ in axes:
+        loops.append(Var(rename(var.name, taken)))
+        taken.append(loops[-1].name)
+    iters: list[BlockIter] = []
+    variables: dict[Var, Expr] = {}
+    for (var, low, high, kind), loop in zip(axes, loops, strict=True):
+        text = f"v{var.name}" if len(var.name) == 1 else f"v_{var.name}"
+        mine = Var(rename(text, [*taken, *(it.var.name for it in iters)]))
+        iters.append(BlockIter(mine, high - low, kind, loop))
+        variables[var] = mine + low if low else mine
+    buffer = buffers[tensor]
+    result = _Instantiate(variables, buffers).visit(value if reduction is None else reduction.value)
+    element = tuple(variables[axis] for axis in tensor.axes)
+    span = span_of(tensor)
+    init: Stmt | None = None
+    if reduction is not None:
+        result = binary(reduction.op, Load(buffer, element), result)
+        init = with_span(Store(buffer, element, _identity(reduction.op, buffer.dtype)), span)
+    update = with_span(Store(buffer, element, result), span)
+    body: Stmt = Block(buffer.name, tuple(iters), None, init, update)
+    for loop, (_, low, high, _) in reversed(list(zip(loops, axes, strict=True))):
+        body = For(loop, index(high - low), "serial", body)
+    return body
+
+
+def _identity(op: str, dtype: str) -> Const:
+    """What leaves the other operand as it is.
+
+    NB: in TVM, the identity of a float max is the least finite number, which is wrong for -inf.
+    """
+    kind = dtype_record(dtype).kind
+    if op in ("+", "*"):
+        one = op == "*"
+        return Const(float(one) if kind == "float" else int(one), dtype)
+    if kind == "bool":
+        return Const(op == "min", dtype)
+    if kind == "float":
+        return Const(float("-inf" if op == "max" else "inf"), dtype)
+    low, high = integer_range(dtype)
+    return Const(low if op == "max" else high, dtype)
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    for size in sizes:
+        if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
+            raise CompileError(f"a tensor's sizes are integers >= 0, got {shape!r}", code="E107")
+    return tuple(int(size) for size in sizes)
+
+
+def _name(text: str) -> str:
+    name = identifier(str(text))
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _span_of_function(function: Callable) -> Span | None:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    text = source_line(code.co_filename, code.co_firstlineno)
+    start = text.find("lambda")
+    column = start if start >= 0 else len(text) - len(text.lstrip())
+    return Span(code.co_filename, code.co_firstlineno, column, len(text), text)
