@@ -34,12 +34,19 @@ class Outcome:
 class Client(NotebookClient):
     """A NotebookClient that stops cleanly: ctrl-C cancels the run and shuts the kernel down."""
 
+    interrupted = False
+
     async def async_start_new_kernel(self, **kwargs):
         task = asyncio.current_task()
         assert task is not None
+
+        def stop() -> None:
+            self.interrupted = True
+            task.cancel()
+
         if sys.platform != "win32":
             for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+                asyncio.get_running_loop().add_signal_handler(number, stop)
         await super().async_start_new_kernel(**kwargs)
 
 
@@ -73,7 +80,7 @@ def execute(path: Path, timeout: int, progress: Callable[[int, int], None]) -> O
         record_timing=False,
         coalesce_streams=True,
         on_cell_start=on_cell_start,
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         resources={"metadata": {"path": str(path.parent)}},
     )
     failure = None
@@ -81,12 +88,14 @@ def execute(path: Path, timeout: int, progress: Callable[[int, int], None]) -> O
         asyncio.run(client.async_execute())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    except CellExecutionError as error:
-        failure = _failure(notebook, current[0], f"{error.ename}: {error.evalue}")
+    except DeadKernelError:
+        if client.interrupted:  # the cancelled wait is taken for the kernel's death
+            raise KeyboardInterrupt from None
+        failure = _failure(notebook, current[0], "the kernel died while this cell ran")
+    except CellExecutionError:
+        failure = _failure(notebook, current[0])
     except CellTimeoutError:
         failure = _failure(notebook, current[0], f"the cell took more than {timeout} s")
-    except DeadKernelError:
-        failure = _failure(notebook, current[0], "the kernel died while this cell ran")
     except RuntimeError as error:
         failure = _failure(notebook, current[0], f"the kernel did not start: {error}")
     if failure:
@@ -94,13 +103,14 @@ def execute(path: Path, timeout: int, progress: Callable[[int, int], None]) -> O
     return Outcome(notebook, time.perf_counter() - start, failure)
 
 
-def _failure(notebook: nbformat.NotebookNode, cell: int, why: str) -> Failure:
+def _failure(notebook: nbformat.NotebookNode, cell: int, *why: str) -> Failure:
+    """`why` is said after the traceback that the cell left, if it left one."""
     if cell == 0:
-        return Failure(None, "", why)
+        return Failure(None, "", "\n".join(why))
     source = notebook.cells[cell - 1]
     tracebacks = [
         "\n".join(output.traceback)
         for output in source.get("outputs", ())
         if output.output_type == "error"
     ]
-    return Failure(cell, source.source, "\n".join(tracebacks) or why)
+    return Failure(cell, source.source, "\n".join([*tracebacks, *why]))

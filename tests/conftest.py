@@ -1,0 +1,89 @@
+"""Which tests need what, and what a missing part means: a skip, or a failure where it is required.
+
+`@pytest.mark.requires("torch")` skips a test where torch is missing. With MINIMLC_REQUIRE=torch,…
+in the environment such a skip is a failure, whether the mark or the test itself caused it.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import pytest
+
+
+def _modules(*names: str) -> Callable[[], str]:
+    """A check that says what is missing, or nothing."""
+
+    def check() -> str:
+        missing = [name for name in names if find_spec(name) is None]
+        return f"{' and '.join(missing)} not installed" if missing else ""
+
+    return check
+
+
+def _browser() -> str:
+    if shutil.which("chromium") is None:
+        return "Chromium not installed (on Debian: apt-get install chromium)"
+    return _modules("playwright")()
+
+
+def _cuda() -> str:
+    if shutil.which("nvidia-smi") is None:
+        return "no NVIDIA GPU here"
+    return _modules("cupy")()
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "browser": _browser,
+    "cuda": _cuda,
+    "distributed": _modules("distributed"),
+    "homework": _modules("nbgrader"),
+    "jax": _modules("jax"),
+    "onnx": _modules("onnx", "onnxruntime"),
+    "torch": _modules("torch"),
+}
+REQUIRED = frozenset(filter(None, os.environ.get("MINIMLC_REQUIRE", "").split(",")))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if unknown := REQUIRED - set(PARTS):
+        raise pytest.UsageError(
+            f"MINIMLC_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}"
+        )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name in _needs(item):
+        if missing := PARTS[name]():
+            pytest.skip(missing)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    report = yield
+    required = sorted(REQUIRED & set(_needs(item)))
+    if report.skipped and required and not hasattr(report, "wasxfail"):
+        _fail(report, f"skipped, but MINIMLC_REQUIRE names {', '.join(required)}")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):
+    report = yield
+    if report.skipped and REQUIRED:
+        _fail(report, "a whole file was skipped while MINIMLC_REQUIRE is set: mark tests instead")
+    return report
+
+
+def _needs(item: pytest.Item) -> list[str]:
+    names = [name for mark in item.iter_markers("requires") for name in mark.args]
+    if unknown := set(names) - set(PARTS):
+        raise pytest.UsageError(f"{item.nodeid} requires unknown {', '.join(sorted(unknown))}")
+    return names
+
+
+def _fail(report: pytest.TestReport | pytest.CollectReport, why: str) -> None:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = f"{why}\n{reason}"

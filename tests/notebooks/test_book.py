@@ -1,0 +1,197 @@
+"""`python -m notebooks` on small notebooks written here: verdicts, pages, interrupts, refresh."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDGET = '''
+import anywidget
+import traitlets
+
+class Counter(anywidget.AnyWidget):
+    _esm = """
+    export default { render({ model, el }) {
+      const label = document.createElement("output");
+      const show = () => { label.textContent = `count ${model.get("count")}`; };
+      model.on("change:count", show);
+      el.addEventListener("click", () => model.set("count", model.get("count") + 1));
+      show();
+      el.append(label);
+    } }"""
+    _css = ".counter { color: red }"
+    count = traitlets.Int(3).tag(sync=True)
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle, metadata = super()._repr_mimebundle_(**kwargs)
+        return {**bundle, "text/plain": "Counter(3)", "text/html": "<b>count 3</b>"}, metadata
+'''
+
+
+def write(folder: Path, name: str, *sources: str) -> Path:
+    """A notebook of these cells; a source that starts with # and a blank is Markdown."""
+    notebook = nbformat.v4.new_notebook()
+    for number, source in enumerate(sources):
+        new = (
+            nbformat.v4.new_markdown_cell if source.startswith("# ") else nbformat.v4.new_code_cell
+        )
+        cell = new(source)
+        cell["id"] = f"cell{number}"
+        notebook.cells.append(cell)
+    folder.mkdir(exist_ok=True)
+    nbformat.write(notebook, folder / f"{name}.ipynb")
+    return folder / f"{name}.ipynb"
+
+
+def command(folder: Path, *arguments: str) -> list[str]:
+    places = ["--source", str(folder / "source"), "--build", str(folder / "build")]
+    return [sys.executable, "-m", "notebooks", *places, *arguments]
+
+
+def book(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(folder, *arguments), cwd=ROOT, capture_output=True, text=True)
+
+
+def verdicts(folder: Path) -> dict[str, str]:
+    entries = json.loads((folder / "build" / "status.json").read_text("utf-8"))
+    return {entry["name"]: entry["verdict"] for entry in entries}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Three chapters, the second of which fails in its third cell."""
+    folder = tmp_path_factory.mktemp("book")
+    write(folder / "source", "01_good", "# Good & *well*", WIDGET, "Counter()", "print('one')")
+    write(folder / "source", "02_bad", "# Bad", "x = 1", "y = x / 0", "print('never reached')")
+    write(folder / "source", "03_last", "# Last", "print('three')")
+    return folder, book(folder)
+
+
+def test_one_failing_chapter_is_reported_and_the_others_run(finished):
+    folder, result = finished
+    assert result.returncode == 1
+    assert verdicts(folder) == {"01_good": "passed", "02_bad": "failed", "03_last": "passed"}
+    for expected in ("cell 3", "| y = x / 0", "ZeroDivisionError: division by zero", "2 of 3"):
+        assert expected in result.stdout
+    assert re.search(r"\[1/3\] 01_good \.\.\. passed in \d+\.\d s", result.stdout)
+    assert "never reached" not in result.stdout
+
+
+def test_every_chapter_has_a_page_and_the_index_links_them(finished):
+    folder, _ = finished
+    html = folder / "build" / "html"
+    index = (html / "index.html").read_text("utf-8")
+    for name, title in (("01_good", "Good &amp; well"), ("02_bad", "Bad"), ("03_last", "Last")):
+        assert f'<a href="{name}.html">{title}</a>' in index
+        assert (html / f"{name}.html").exists()
+    assert "division by zero" in (html / "02_bad.html").read_text("utf-8")
+    assert 'href="03_last.html"' in (html / "02_bad.html").read_text("utf-8")
+
+
+def test_pages_name_no_address_outside(finished):
+    """Scripts, styles, pictures and frames are in the page itself."""
+    folder, _ = finished
+    for page in (folder / "build" / "html").glob("*.html"):
+        text = page.read_text("utf-8")
+        assert not re.search(r"""(src|href)=["']?(https?:)?//|@import|url\(http""", text), page
+
+
+def test_widget_is_in_the_page_once_with_its_static_form(finished):
+    folder, _ = finished
+    text = (folder / "build" / "html" / "01_good.html").read_text("utf-8")
+    assert re.search(r'<div data-widget="[0-9a-f]{32}"><b>count 3</b></div>', text)
+    state = json.loads(re.search(r'id="widget-state">(.*?)</script>', text, re.S)[1])
+    assert [model["state"]["count"] for model in state["models"].values()] == [3]
+    assert len(state["modules"]) == 1
+
+
+def test_sources_are_left_alone(finished):
+    folder, _ = finished
+    stored = nbformat.read(folder / "source" / "03_last.ipynb", as_version=4)
+    assert stored.cells[1].outputs == [] and stored.cells[1].execution_count is None
+    executed = nbformat.read(folder / "build" / "notebooks" / "03_last.ipynb", as_version=4)
+    assert executed.cells[1].outputs[0].text == "three\n"
+
+
+def test_one_chapter_can_be_run_and_the_others_keep_their_verdict(tmp_path):
+    write(tmp_path / "source", "01_one", "# One", "1")
+    write(tmp_path / "source", "02_two", "# Two", "2")
+    assert book(tmp_path, "run", "01").returncode == 0
+    assert verdicts(tmp_path) == {"01_one": "passed", "02_two": "waiting"}
+    assert book(tmp_path, "run", "02").returncode == 0
+    assert verdicts(tmp_path) == {"01_one": "passed", "02_two": "passed"}
+    assert book(tmp_path, "run", "07").returncode == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_interrupting_keeps_the_finished_chapters(tmp_path):
+    write(tmp_path / "source", "01_quick", "# Quick", "print('kept')")
+    write(tmp_path / "source", "02_slow", "# Slow", "import time\ntime.sleep(600)")
+    write(tmp_path / "source", "03_last", "# Last", "1")
+    process = subprocess.Popen(
+        command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "build" / "html" / "01_quick.html").exists():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.1)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "interrupted" in output and "Traceback" not in errors
+    assert verdicts(tmp_path) == {
+        "01_quick": "passed",
+        "02_slow": "interrupted",
+        "03_last": "waiting",
+    }
+    assert "kept" in (tmp_path / "build" / "html" / "01_quick.html").read_text("utf-8")
+    assert '"01_quick.html"' in (tmp_path / "build" / "html" / "index.html").read_text("utf-8")
+    assert not list((tmp_path / "build").rglob("*.part"))
+
+
+def test_a_dying_kernel_and_a_broken_file_are_failures_like_others(tmp_path):
+    write(tmp_path / "source", "01_dies", "# Dies", "import os\nos._exit(1)")
+    (tmp_path / "source" / "02_broken.ipynb").write_text("{", "utf-8")
+    write(tmp_path / "source", "03_last", "# Last", "1")
+    result = book(tmp_path)
+    assert result.returncode == 1
+    assert verdicts(tmp_path) == {"01_dies": "failed", "02_broken": "failed", "03_last": "passed"}
+    assert "the kernel died while this cell ran" in result.stdout
+    assert "02_broken.ipynb is not a notebook" in result.stdout
+
+
+def test_a_cell_that_takes_too_long_fails(tmp_path):
+    write(tmp_path / "source", "01_slow", "# Slow", "import time\ntime.sleep(600)")
+    result = book(tmp_path, "--timeout", "2")
+    assert result.returncode == 1 and "the cell took more than 2 s" in result.stdout
+
+
+def test_refresh_stores_the_same_text_each_time(tmp_path):
+    path = write(tmp_path / "source", "01_one", "# One", WIDGET, "Counter()", "print('two')\n2")
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    texts = []
+    for _ in range(2):
+        subprocess.run(command(tmp_path, "refresh"), cwd=ROOT, env=environment, check=True)
+        texts.append(path.read_text("utf-8"))
+    assert texts[0] == texts[1]
+    stored = nbformat.read(path, as_version=4)
+    nbformat.validate(stored)
+    view = stored.cells[2].outputs[0].data["application/vnd.jupyter.widget-view+json"]
+    state = stored.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    assert "_esm" in state[view["model_id"]]["state"]
+
+
+def test_refresh_leaves_a_failing_chapter_as_it_was(tmp_path):
+    path = write(tmp_path / "source", "01_bad", "# Bad", "1 / 0")
+    before = path.read_text("utf-8")
+    assert book(tmp_path, "refresh").returncode == 1
+    assert path.read_text("utf-8") == before

@@ -1,0 +1,141 @@
+"""The chapters as they are stored: they run to the same outputs, use public names, and end with
+exercises that check themselves."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+LARGEST = 3_000_000  # bytes a stored chapter may have
+
+by_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+
+
+def cells(path: Path, kind: str = "code") -> list[nbformat.NotebookNode]:
+    notebook = nbformat.read(path, as_version=4)
+    return [cell for cell in notebook.cells if cell.cell_type == kind]
+
+
+def parsed(cell: nbformat.NotebookNode) -> ast.Module:
+    return ast.parse(TransformerManager().transform_cell(cell.source))
+
+
+def tags(cell: nbformat.NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
+def test_there_are_chapters():
+    assert CHAPTERS, "no notebooks/NN_*.ipynb: every test of the chapters would pass on nothing"
+
+
+@pytest.mark.parametrize("seed", ["1", "20260"])
+@by_chapter
+def test_outputs_are_the_stored_ones(path, seed):
+    """Strict nbval, twice in a row, the second time with another hash seed."""
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", str(path)]
+    options = ["-p", "no:cacheprovider", "--color=no", "-q", "--nbval-cell-timeout=600"]
+    result = subprocess.run(
+        command + options,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": seed, "MINIMLC_REQUIRE": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout[-20_000:] + result.stderr[-2_000:]
+    assert " passed" in result.stdout and "skipped" not in result.stdout, result.stdout[-2_000:]
+
+
+@by_chapter
+def test_outputs_are_stored_from_one_run(path):
+    code = [cell for cell in cells(path) if cell.source.strip()]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    for cell in code:
+        raised = [output.ename for output in cell.outputs if output.output_type == "error"]
+        assert not raised or "raises-exception" in tags(cell), raised
+
+
+@by_chapter
+def test_file_is_of_a_readable_size(path):
+    assert path.stat().st_size <= LARGEST
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+def private_names(tree: ast.Module) -> list[str]:
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) if private(name):
+                found.append(ast.unparse(node))
+            case ast.Import(names=names):
+                found += [n.name for n in names if any(map(private, n.name.split(".")))]
+            case ast.ImportFrom(module=module, names=names):
+                whole = [*(module or "").split("."), *(alias.name for alias in names)]
+                found += [name for name in whole if private(name)]
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                found += [name] if private(name) else []
+    return found
+
+
+@by_chapter
+def test_uses_public_names_only(path):
+    found = [name for cell in cells(path) for name in private_names(parsed(cell))]
+    assert not found
+
+
+def test_private_names_are_found():
+    """The test above can fail."""
+    text = "import a._b\nfrom minimlc import _c\nx._d\ngetattr(x, '_e')\nx.__doc__\n_ = 1"
+    assert private_names(ast.parse(text)) == ["a._b", "_c", "x._d", "_e"]
+
+
+def checks_itself(tree: ast.Module) -> bool:
+    """An assertion, or a call of something named check…, that runs as the cell runs."""
+    names = [
+        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name)
+    ]
+    asserts = any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    return asserts or any(name.startswith(("check", "assert_")) for name in names)
+
+
+@by_chapter
+def test_ends_with_exercises_that_check_themselves(path):
+    notebook = nbformat.read(path, as_version=4)
+    sections = [
+        index
+        for index, cell in enumerate(notebook.cells)
+        if cell.cell_type == "markdown" and cell.source.lstrip().startswith("## ")
+    ]
+    last = notebook.cells[sections[-1] :]
+    assert "exercise" in last[0].source.splitlines()[0].lower(), last[0].source
+    checking = [c for c in last if c.cell_type == "code" and checks_itself(parsed(c))]
+    assert len(checking) >= 2, "the last section checks fewer than two answers"
+
+
+@by_chapter
+def test_begins_with_a_title_and_what_one_will_be_able_to_do(path):
+    first = cells(path, "markdown")[0].source
+    assert first.startswith("# ")
+    text = " ".join(cell.source for cell in cells(path, "markdown")[:3]).lower()
+    assert "you will" in text or "you can" in text
+
+
+@by_chapter
+def test_unstable_cells_are_followed_by_a_claim(path):
+    """A cell whose output is not compared is followed, not far below, by one that asserts."""
+    code = cells(path)
+    for index, cell in enumerate(code):
+        if "nbval-ignore-output" in tags(cell):
+            near = code[index : index + 4]
+            assert any(checks_itself(parsed(c)) for c in near), cell.source

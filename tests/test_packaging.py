@@ -1,0 +1,234 @@
+"""The frame: what is packaged, what is needed, which way imports point, what an import costs."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "minimlc"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+LOCKED_EXTRAS = ("notebooks", "onnx", "browser", "dev")
+EXTRAS = {"torch", "onnx", "jax", "tune", "distributed", "cuda", "homework", "browser", "dev"}
+CONDA_NAMES = {
+    "matplotlib": "matplotlib-base",
+    "nbconvert": "nbconvert-core",
+    "playwright": "playwright-python",
+}
+IMPORT_SECONDS = 0.3
+
+# Files may import only from files above them in this list, and from their own package.
+ORDER = (
+    "minimlc/errors.py",
+    "minimlc/dtypes.py",
+    "minimlc/node.py",
+    "minimlc/module.py",
+    "minimlc/tir/",
+    "minimlc/graph/",
+    "minimlc/printer.py",
+    "minimlc/verify.py",
+    "minimlc/run.py",
+    "minimlc/schedule/",
+    "minimlc/passes/",
+    "minimlc/codegen/",
+    "minimlc/runtime/",
+    "minimlc/tune/",
+    "minimlc/frontends/",
+    "minimlc/homework/",
+    "minimlc/__init__.py",
+)
+VIEWS = ("IPython", "minimlc_widgets")  # reached from show() only
+LAZY_FOLDERS = ("minimlc/frontends/", "minimlc/runtime/", "minimlc/tune/")
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[ ><=!~\[;]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def wanted(*extras: str) -> dict[str, str]:
+    """Requirement by name: the core's and the extras'."""
+    optional = PROJECT["project"]["optional-dependencies"]
+    lines = [*PROJECT["project"]["dependencies"], *(r for e in extras for r in optional[e])]
+    return {name_of(line): line for line in lines if name_of(line) != "minimlc"}
+
+
+def test_extras_are_all_there():
+    assert set(PROJECT["project"]["optional-dependencies"]) >= EXTRAS
+
+
+def test_conda_environment_names_the_same_packages():
+    entries = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
+    conda = {name_of(e): e for e in entries if isinstance(e, str)}
+    assert conda.pop("python").endswith(PROJECT["project"]["requires-python"])
+    conda.pop("pip")
+    ours = {CONDA_NAMES.get(name, name): line for name, line in wanted(*LOCKED_EXTRAS).items()}
+    assert set(conda) == set(ours)
+    for name, line in ours.items():
+        assert conda[name].split(">=")[1] == line.split(">=")[1], name
+
+
+def test_lock_has_hashes_all_packages_and_no_addresses():
+    text = (ROOT / "requirements.lock").read_text("utf-8")
+    pins = re.findall(r"^([A-Za-z0-9._-]+)==\S+( ;[^\\]*)? \\\n((?:    --hash=.*\n)+)", text, re.M)
+    names = {name_of(name) for name, _, _ in pins}
+    assert len(pins) == len(re.findall(r"^\S+==", text, re.M)), "a pin without hashes"
+    assert set(wanted(*LOCKED_EXTRAS)) <= names
+    assert not re.search(r"https?://|index-url|find-links", text)
+    assert not names & {"torch", "jax", "cupy-cuda12x"}, "too large for the default install"
+
+
+def test_every_package_is_shipped():
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    found = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found | {"minimlc_widgets"}
+
+
+def modules() -> Iterator[tuple[str, str, ast.Module]]:
+    """(file, dotted name of its package, tree) of every file of the library."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
+        package = ".".join(path.relative_to(ROOT).parts[:-1])
+        yield file, package, ast.parse(path.read_text("utf-8"))
+
+
+def place(file: str) -> int:
+    """The file's place in ORDER. Files not in the list, such as the script surface, come last."""
+    for index, entry in enumerate(ORDER):
+        if file == entry or (entry.endswith("/") and file.startswith(entry)):
+            return index
+    return len(ORDER) - 1
+
+
+def file_of(module: str) -> str | None:
+    path = ROOT.joinpath(*module.split("."))
+    if path.is_dir():
+        return (path / "__init__.py").relative_to(ROOT).as_posix()
+    if path.with_suffix(".py").exists():
+        return path.with_suffix(".py").relative_to(ROOT).as_posix()
+    return None
+
+
+def imported(node: ast.AST, package: str) -> Iterator[str]:
+    """Dotted names of minimlc modules that an import statement reaches."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "minimlc")
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            parents = package.split(".")
+            base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [base])])
+        if base.split(".")[0] != "minimlc":
+            return
+        for alias in node.names:
+            inner = f"{base}.{alias.name}"
+            yield inner if file_of(inner) else base
+
+
+def typing_only(tree: ast.Module) -> set[ast.AST]:
+    return {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+    }
+
+
+def test_imports_point_one_way():
+    wrong = []
+    for file, package, tree in modules():
+        skipped = typing_only(tree)
+        for node in ast.walk(tree):
+            if node in skipped or not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            for module in imported(node, package):
+                target = file_of(module)
+                if target and place(target) > place(file):
+                    wrong.append(f"{file}:{node.lineno} imports {module}")
+    assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+def test_the_order_names_every_file_of_the_top_level():
+    known = {entry.rstrip("/") for entry in ORDER} | {"minimlc/script.py"}
+    found = {path.relative_to(ROOT).as_posix() for path in PACKAGE.glob("*.py")}
+    found |= {path.parent.relative_to(ROOT).as_posix() for path in PACKAGE.glob("*/__init__.py")}
+    assert found <= known
+
+
+def test_imports_in_functions_are_of_optional_packages():
+    wrong = []
+    for file, _, tree in modules():
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+        for node in {n for function in functions for n in ast.walk(function)}:
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            name = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+            root = (name or "minimlc").split(".")[0]
+            own = isinstance(node, ast.ImportFrom) and node.level > 0
+            views = root in VIEWS
+            lazy = file.startswith(LAZY_FOLDERS) and root not in sys.stdlib_module_names
+            if own or root == "minimlc" or not (views or lazy):
+                wrong.append(f"{file}:{node.lineno} {ast.unparse(node)}")
+    assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+def test_import_is_quick():
+    """The best of five, so that a busy machine does not count against it."""
+    times = []
+    for _ in range(5):
+        result = subprocess.run(
+            [sys.executable, "-X", "importtime", "-c", "import minimlc"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        last = result.stderr.strip().splitlines()[-1]
+        assert last.endswith("minimlc")
+        times.append(int(last.split("|")[1]) / 1e6)
+    assert min(times) <= IMPORT_SECONDS, f"import minimlc took {min(times):.3f} s"
+
+
+ABSENT = "llvmlite torch onnx jax cupy IPython ipywidgets anywidget jupyterlab matplotlib sklearn"
+WITHOUT = f"""
+import sys
+for name in {ABSENT.split()}:
+    sys.modules[name] = None
+import minimlc as mlc
+assert all(hasattr(mlc, name) for name in getattr(mlc, "__all__", ()))
+"""
+
+
+def test_import_works_without_the_optional_packages():
+    subprocess.run([sys.executable, "-c", WITHOUT], check=True, cwd=ROOT)
+
+
+def test_import_loads_numpy_and_ml_dtypes_only():
+    code = "import minimlc, sys; print(*{name.split('.')[0] for name in sys.modules})"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    distributions = set(wanted(*PROJECT["project"]["optional-dependencies"])) | {"ipython"}
+    loaded = {name.lower().replace("_", "-") for name in result.stdout.split()}
+    assert loaded & distributions <= {"numpy", "ml-dtypes", "setuptools"}
+
+
+def test_readme_example_runs():
+    """The README's first Python block: ten lines, and nothing in it fails."""
+    readme = ROOT / "README.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", readme.read_text("utf-8"), re.M | re.S)
+    assert blocks, "README.md has no ```python block"
+    lines = [line for line in blocks[0].splitlines() if line.strip()]
+    assert len(lines) <= 20, "the first example is meant to be about ten lines"
+    result = subprocess.run([sys.executable, "-"], input=blocks[0], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("target", ["run", "test", "lab", "bench", "refresh"])
+def test_makefile_has_the_documented_targets(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.M)
