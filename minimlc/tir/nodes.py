@@ -182,8 +182,12 @@ BINARY_OPS = ARITHMETIC + COMPARISONS + LOGICAL + BITWISE
 class Binary(Expr):
     """Two operands of one dtype; comparisons give bool.
 
-    `//` and `%` round towards minus infinity, as Python's. `min` and `max` pass NaN on, as numpy's
-    `minimum` and `maximum`. Integer arithmetic wraps.
+    `//` and `%` round towards minus infinity, as Python's; on floats they are numpy's
+    `floor_divide` and `remainder`, on integers a zero divisor is an error. `min` and `max` pass NaN
+    on, as numpy's `minimum` and `maximum`: `max(a, b)` is `a` where `a >= b` or `a` is NaN, else
+    `b`. Integer arithmetic wraps. A shift by a negative count, or by the type's bits or more,
+    gives 0 (-1 for `>>` of a negative value), as numpy's. `and` and `or` evaluate `b` only where it
+    counts. 16-bit floats: each operation is computed in float32 and rounded.
     """
 
     op: str
@@ -210,7 +214,13 @@ class Select(Expr):
 
 @node
 class Cast(Expr):
-    """`a` converted to `dtype` as numpy's `astype` does."""
+    """`a` converted to `dtype` as numpy's `astype` does, and defined where that is not.
+
+    A float becomes an integer by dropping its fraction; out of range it saturates, NaN gives 0
+    (what LLVM's `fptosi.sat` does; in C, and so in numpy, it depends on the machine). Integers
+    wrap. To bool: whether the value differs from 0, so NaN is true. 64-bit floats and wide integers
+    become 16-bit floats by way of float32.
+    """
 
     dtype: str
     a: Expr
@@ -350,8 +360,8 @@ def const(value: int | float | bool, dtype: str) -> Const:
 
 
 def index(value: int) -> Const:
-    """A constant index."""
-    return Const(int(value), INDEX)
+    """A constant index; wraps at 64 bits as all index arithmetic does."""
+    return const(value, INDEX)
 
 
 def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:

@@ -1,0 +1,239 @@
+"""Every read and write of a statement, with the loops and conditions around it.
+
+Indices and conditions are given over loop variables alone: the iters of blocks are replaced by
+their values, so all analyses see the same thing whatever the blocks look like.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from minimlc.node import Node, walk
+from minimlc.tir.arith import Ranges, conjuncts, key
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    index,
+    substitute,
+)
+
+REDUCERS = ("+", "*", "min", "max", "and", "or", "&", "|", "^")
+"""The operators that are associative and commutative (floating point up to rounding)."""
+
+
+class Access(NamedTuple):
+    """One load or store as it stands in the program.
+
+    `loops` go from outer to inner; `guards` are conditions that hold when it happens, all over
+    loop variables. `block` is the innermost block around it; `role` is "init" inside a block's
+    init, "update" for the two accesses of a reduction's target, else "". `order` counts accesses
+    in program order.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    is_write: bool
+    loops: tuple[For, ...]
+    guards: tuple[Expr, ...]
+    block: Block | None
+    role: str
+    order: int
+    node: Node
+
+    def below(self, loop: For | None) -> tuple[For, ...]:
+        """The loops around this access that lie inside `loop` (all of them for None)."""
+        if loop is None:
+            return self.loops
+        return self.loops[self.loops.index(loop) + 1 :]
+
+
+def loop_extent(loop: For, ranges: Ranges | None = None) -> int:
+    """The greatest number of iterations of a loop."""
+    high = (ranges or Ranges()).bounds(loop.extent)[1]
+    return int(high) if high < 2**62 else 2**62
+
+
+def loop_ranges(loops: tuple[For, ...], outer: Ranges | None = None) -> Ranges:
+    """What is known of the variables of nested loops."""
+    ranges = outer or Ranges()
+    for loop in loops:
+        ranges = ranges.extended({loop.var: max(1, loop_extent(loop, ranges))})
+    return ranges
+
+
+def loop_extents(loops: tuple[For, ...]) -> dict[Var, int]:
+    """Each loop variable's greatest number of values."""
+    ranges = loop_ranges(loops)
+    return {loop.var: int(ranges.variables[loop.var][1]) + 1 for loop in loops}
+
+
+def reducer_of(block: Block) -> str | None:
+    """The operator of a block of the form `X[i] = X[i] op e` where e does not read X."""
+    store = update_of(block)
+    if store is None:
+        return None
+    match store.value:
+        case Binary(op, Load() as target, other) if op in REDUCERS and _is_update(
+            store, target, other
+        ):
+            return op
+        case Binary(op, other, Load() as target) if op in REDUCERS and _is_update(
+            store, target, other
+        ):
+            return op
+    return None
+
+
+def update_of(block: Block) -> Store | None:
+    """The block's only store, also behind a condition that does not read its target."""
+    body = block.body
+    while isinstance(body, IfThenElse) and body.else_case is None:
+        inner = [n for n in walk(body.then_case) if isinstance(n, Store)]
+        if len(inner) != 1 or reads(body.condition, inner[0].buffer):
+            return None
+        body = body.then_case
+    return body if isinstance(body, Store) else None
+
+
+def reduction_parts(block: Block) -> tuple[str, Load, Expr] | None:
+    """Operator, target and combined value of a reduction block."""
+    op = reducer_of(block)
+    store = update_of(block)
+    if op is None or store is None:
+        return None
+    assert isinstance(store.value, Binary)
+    a, b = store.value.a, store.value.b
+    if isinstance(a, Load) and _is_update(store, a, b):
+        return op, a, b
+    assert isinstance(b, Load)
+    return op, b, a
+
+
+def _is_update(store: Store, target: Load, other: Expr) -> bool:
+    same = target.buffer is store.buffer and all(
+        key(a) == key(b) for a, b in zip(target.indices, store.indices, strict=True)
+    )
+    return same and not reads(other, store.buffer)
+
+
+def reads(expr: Node, buffer: Buffer) -> bool:
+    """Whether an expression or statement loads from `buffer`."""
+    return any(isinstance(n, Load) and n.buffer is buffer for n in walk(expr))
+
+
+class _Context(NamedTuple):
+    loops: tuple[For, ...] = ()
+    guards: tuple[Expr, ...] = ()
+    values: dict[Node, Node] = {}  # noqa: RUF012
+    block: Block | None = None
+    role: str = ""
+
+
+def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
+    """Every access in `stmt`, in program order."""
+    collector = _Collector()
+    collector.stmt(stmt.body if isinstance(stmt, PrimFunc) else stmt, _Context())
+    return collector.found
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.found: list[Access] = []
+
+    def stmt(self, item: Stmt, at: _Context) -> None:
+        match item:
+            case Seq(stmts):
+                for part in stmts:
+                    self.stmt(part, at)
+            case For():
+                self.expr(item.extent, at)
+                self.stmt(item.body, at._replace(loops=(*at.loops, item)))
+            case Alloc(_, body):
+                self.stmt(body, at)
+            case IfThenElse(condition, then_case, else_case):
+                self.expr(condition, at)
+                self.stmt(then_case, self.guarded(at, condition))
+                if else_case is not None:
+                    self.stmt(else_case, self.guarded(at, Unary("not", condition)))
+            case Block():
+                self.block(item, at)
+            case Store(buffer, indices, value):
+                role = at.role
+                target = None
+                if role == "" and at.block is not None and reducer_of(at.block):
+                    role = "update"
+                    parts = reduction_parts(at.block)
+                    target = parts[1] if parts else None
+                for part in indices:
+                    self.expr(part, at)
+                self.expr(value, at, target)
+                self.add(item, buffer, indices, True, at._replace(role=role))
+            case _:
+                raise TypeError(f"no statement: {type(item).__name__}")
+
+    def block(self, block: Block, at: _Context) -> None:
+        for it in block.iters:
+            self.expr(it.value, at)
+        if block.predicate is not None:
+            self.expr(block.predicate, at)
+            at = self.guarded(at, block.predicate)
+        values = {it.var: substitute(it.value, at.values) for it in block.iters}
+        inner = at._replace(values={**at.values, **values}, block=block)
+        if block.init is not None:
+            first = tuple(
+                Binary("==", values[it.var], index(0)) for it in block.iters if it.kind == "R"
+            )
+            self.stmt(block.init, inner._replace(guards=(*inner.guards, *first), role="init"))
+        self.stmt(block.body, inner)
+
+    def guarded(self, at: _Context, condition: Expr) -> _Context:
+        parts = tuple(substitute(part, at.values) for part in conjuncts(condition))
+        return at._replace(guards=(*at.guards, *parts))
+
+    def expr(self, expr: Expr, at: _Context, target: Load | None = None) -> None:
+        match expr:
+            case Load(buffer, indices):
+                for part in indices:
+                    self.expr(part, at)
+                role = "update" if expr is target else at.role
+                self.add(expr, buffer, indices, False, at._replace(role=role))
+            case Select(condition, a, b):
+                self.expr(condition, at)
+                self.expr(a, self.guarded(at, condition), target)
+                self.expr(b, self.guarded(at, Unary("not", condition)), target)
+            case Binary(("and" | "or") as op, a, b):
+                self.expr(a, at)
+                self.expr(b, self.guarded(at, a if op == "and" else Unary("not", a)))
+            case _:
+                for part in _operands(expr):
+                    self.expr(part, at, target)
+
+    def add(
+        self, node: Node, buffer: Buffer, indices: tuple[Expr, ...], write: bool, at: _Context
+    ) -> None:
+        over_loops = tuple(substitute(part, at.values) for part in indices)
+        order = len(self.found)
+        self.found.append(
+            Access(buffer, over_loops, write, at.loops, at.guards, at.block, at.role, order, node)
+        )
+
+
+def _operands(expr: Expr) -> Iterator[Expr]:
+    for name in expr._fields:
+        value = getattr(expr, name)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (v for v in value if isinstance(v, Expr))

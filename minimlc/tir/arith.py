@@ -1,0 +1,424 @@
+"""Integer arithmetic on index expressions: linear forms, bounds, simplification, proofs.
+
+Everything works over `Ranges`: for each variable in sight its least and greatest value, and what
+guards have established about expressions.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minimlc.dtypes import INDEX, is_integer, to_numpy
+from minimlc.node import Mutator, walk
+from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.nodes import (
+    COMPARISONS,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Intrin,
+    Load,
+    Select,
+    Unary,
+    Var,
+    index,
+)
+
+Interval = tuple[float, float]
+EVERYTHING: Interval = (-inf, inf)
+WRAP = 2**62
+
+
+def key(expr: Expr) -> Any:
+    """A hashable form, equal for expressions that are equal when their variables are the same."""
+    match expr:
+        case Var():
+            return expr
+        case Const(value, dtype):
+            return (value, dtype)
+        case Load(buffer, indices):
+            return ("load", buffer, *map(key, indices))
+    parts = (getattr(expr, name) for name in expr._fields)
+    return (type(expr).__name__, *map(_part_key, parts))
+
+
+def _part_key(part: Any) -> Any:
+    if isinstance(part, Expr):
+        return key(part)
+    return tuple(map(_part_key, part)) if isinstance(part, tuple) else part
+
+
+class Linear(NamedTuple):
+    """`constant` + the sum of coefficient * atom; `terms` maps an atom's key to both."""
+
+    terms: dict[Any, tuple[int, Expr]]
+    constant: int
+
+    def to_expr(self) -> Expr:
+        """The sum as an expression, its terms in their order."""
+        total: Expr | None = None
+        for coefficient, atom in self.terms.values():
+            size = abs(coefficient)
+            term = atom if size == 1 else Binary("*", atom, index(size))
+            if total is None:
+                total = term if coefficient > 0 else Binary("*", atom, index(coefficient))
+            else:
+                total = Binary("+" if coefficient > 0 else "-", total, term)
+        if total is None:
+            return index(self.constant)
+        if self.constant == 0:
+            return total
+        op = "+" if self.constant > 0 else "-"
+        return Binary(op, total, index(abs(self.constant)))
+
+
+def linear(expr: Expr) -> Linear:
+    """`expr` (an index) as a linear form; what is not linear becomes an atom."""
+    terms: dict[Any, tuple[int, Expr]] = {}
+    constant = _collect(expr, 1, terms)
+    return Linear({k: term for k, term in terms.items() if term[0] != 0}, constant)
+
+
+def _collect(expr: Expr, scale: int, terms: dict[Any, tuple[int, Expr]]) -> int:
+    """Add `scale * expr` to `terms`; return its constant part."""
+    match expr:
+        case Const(value):
+            return scale * int(value)
+        case Binary("+", a, b):
+            return _collect(a, scale, terms) + _collect(b, scale, terms)
+        case Binary("-", a, b):
+            return _collect(a, scale, terms) + _collect(b, -scale, terms)
+        case Binary("*", a, Const(value)) | Binary("*", Const(value), a):
+            return _collect(a, scale * int(value), terms)
+        case Unary("-", a):
+            return _collect(a, -scale, terms)
+    atom = key(expr)
+    terms[atom] = (terms.get(atom, (0, expr))[0] + scale, expr)
+    return 0
+
+
+class Ranges:
+    """What is known: the values that variables take, and upper bounds that guards give."""
+
+    def __init__(self, extents: Mapping[Var, int | Interval] = {}):
+        self.variables: dict[Var, Interval] = {
+            var: (0, extent - 1) if isinstance(extent, int) else extent
+            for var, extent in extents.items()
+        }
+        self.facts: dict[Any, float] = {}
+
+    def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
+        """These ranges and more variables."""
+        result = Ranges({**self.variables, **Ranges(extents).variables})
+        result.facts = dict(self.facts)
+        return result
+
+    def assume(self, condition: Expr | None) -> "Ranges":
+        """These ranges where `condition` holds too: its conjuncts that compare indices."""
+        result = self.extended({})
+        for part in conjuncts(condition):
+            result._learn(part)
+        return result
+
+    def _learn(self, part: Expr) -> None:
+        match part:
+            case Binary("<", a, b) if a.dtype == INDEX:
+                self._at_most(linear(a - b), -1)
+            case Binary("<=", a, b) if a.dtype == INDEX:
+                self._at_most(linear(a - b), 0)
+            case Binary(">", a, b) if a.dtype == INDEX:
+                self._at_most(linear(b - a), -1)
+            case Binary(">=", a, b) if a.dtype == INDEX:
+                self._at_most(linear(b - a), 0)
+            case Binary("==", a, b) if a.dtype == INDEX:
+                self._at_most(linear(a - b), 0)
+                self._at_most(linear(b - a), 0)
+
+    def _at_most(self, form: Linear, limit: int) -> None:
+        """Learn that `form <= limit`."""
+        bound = limit - form.constant
+        if len(form.terms) == 1:
+            ((coefficient, atom),) = form.terms.values()
+            if isinstance(atom, Var):
+                low, high = self.variables.get(atom, EVERYTHING)
+                if coefficient > 0:
+                    high = min(high, bound // coefficient)
+                else:
+                    low = max(low, -(bound // -coefficient))
+                self.variables[atom] = (low, high)
+                return
+        known = _terms_key(form)
+        self.facts[known] = min(bound, self.facts.get(known, inf))
+
+    def bounds(self, expr: Expr) -> Interval:
+        """The least and greatest value that `expr` can take (an enclosure)."""
+        return self.linear_bounds(linear(expr))
+
+    def linear_bounds(self, form: Linear) -> Interval:
+        low = high = float(form.constant)
+        for coefficient, atom in form.terms.values():
+            a, b = self._atom(atom)
+            ends = (_times(coefficient, a), _times(coefficient, b))
+            low, high = low + min(ends), high + max(ends)
+        if self.facts and len(form.terms) > 0:
+            high = min(high, self._fact(form, 1) + form.constant)
+            low = max(low, form.constant - self._fact(form, -1))
+        return low, high
+
+    def _fact(self, form: Linear, sign: int) -> float:
+        return self.facts.get(_terms_key(form, sign), inf)
+
+    def _atom(self, atom: Expr) -> Interval:
+        match atom:
+            case Var():
+                return self.variables.get(atom, EVERYTHING)
+            case Binary("//", a, Const(value)) if value > 0:
+                low, high = self.bounds(a)
+                return _floor(low, value), _floor(high, value)
+            case Binary("%", a, Const(value)) if value > 0:
+                low, high = self.bounds(a)
+                inside = low >= 0 and high < value
+                return (low, high) if inside else (0, value - 1)
+            case Binary("min", a, b):
+                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
+                return min(low, low2), min(high, high2)
+            case Binary("max", a, b):
+                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
+                return max(low, low2), max(high, high2)
+            case Binary("*", a, b):
+                ends = [_times(x, y) for x in self.bounds(a) for y in self.bounds(b)]
+                return min(ends), max(ends)
+            case Select(condition, a, b):
+                (low, high), (low2, high2) = self.assume(condition).bounds(a), self.bounds(b)
+                return min(low, low2), max(high, high2)
+        return EVERYTHING
+
+    def prove(self, condition: Expr) -> bool | None:
+        """True or False where `condition` is always or never so; None where it is unknown."""
+        match condition:
+            case Const(value):
+                return bool(value)
+            case Binary("and", a, b):
+                sides = (self.prove(a), self.prove(b))
+                return False if False in sides else None if None in sides else True
+            case Binary("or", a, b):
+                sides = (self.prove(a), self.prove(b))
+                return True if True in sides else None if None in sides else False
+            case Unary("not", a):
+                inner = self.prove(a)
+                return None if inner is None else not inner
+            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
+                if self.is_bounded(a) and self.is_bounded(b):
+                    return _compare(op, *self.bounds(Binary("-", a, b)))
+        return None
+
+    def is_bounded(self, expr: Expr) -> bool:
+        """Whether `expr` is known not to wrap: exact reasoning about it is only then right."""
+        low, high = self.bounds(expr)
+        return low >= -WRAP and high < WRAP
+
+
+def _times(a: float, b: float) -> float:
+    return 0.0 if a == 0 or b == 0 else a * b
+
+
+def _floor(value: float, by: int) -> float:
+    return value if value in (inf, -inf) else value // by
+
+
+def _terms_key(form: Linear, sign: int = 1) -> Any:
+    return frozenset((k, sign * c) for k, (c, _) in form.terms.items())
+
+
+def _compare(op: str, low: float, high: float) -> bool | None:
+    """Whether `x op 0` for x between low and high."""
+    always = {
+        "<": high < 0,
+        "<=": high <= 0,
+        ">": low > 0,
+        ">=": low >= 0,
+        "==": low == high == 0,
+        "!=": low > 0 or high < 0,
+    }
+    never = {
+        "<": low >= 0,
+        "<=": low > 0,
+        ">": high <= 0,
+        ">=": high < 0,
+        "==": low > 0 or high < 0,
+        "!=": low == high == 0,
+    }
+    return True if always[op] else False if never[op] else None
+
+
+def conjuncts(condition: Expr | None) -> Iterable[Expr]:
+    """The parts of `a and b and ...`."""
+    if condition is None:
+        return
+    if isinstance(condition, Binary) and condition.op == "and":
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
+    else:
+        yield condition
+
+
+class Simplifier(Mutator):
+    """Rewrite index arithmetic and conditions to their simplest form over `ranges`."""
+
+    def __init__(self, ranges: Ranges):
+        self.ranges = ranges
+
+    def visit_Unary(self, expr: Unary) -> Expr:
+        expr = self.visit_children(expr)
+        if isinstance(expr.a, Const) and expr.op == "not":
+            return Const(not expr.a.value, "bool")
+        return self._sum(expr) if expr.dtype == INDEX else expr
+
+    def visit_Binary(self, expr: Binary) -> Expr:
+        expr = self.visit_children(expr)
+        if expr.op in ("and", "or"):
+            return _logic(expr)
+        if expr.a.dtype != INDEX:
+            return expr
+        if expr.op in COMPARISONS:
+            known = self.ranges.prove(expr)
+            return expr if known is None else Const(known, "bool")
+        if expr.op in ("+", "-", "*"):
+            return self._sum(expr)
+        if expr.op in ("//", "%") and isinstance(expr.b, Const) and expr.b.value > 0:
+            return self._divide(expr, int(expr.b.value))
+        if expr.op in ("min", "max"):
+            return self._extremum(expr)
+        return expr
+
+    def visit_Select(self, expr: Select) -> Expr:
+        condition = self.visit(expr.condition)
+        if isinstance(condition, Const):
+            return self.visit(expr.a if condition.value else expr.b)
+        inside = type(self)(self.ranges.assume(condition))
+        a, b = inside.visit(expr.a), self.visit(expr.b)
+        same = condition is expr.condition and a is expr.a and b is expr.b
+        return expr if same else Select(condition, a, b)
+
+    def _sum(self, expr: Expr) -> Expr:
+        new = linear(expr).to_expr()
+        return expr if key(new) == key(expr) else new
+
+    def _divide(self, expr: Binary, by: int) -> Expr:
+        """Separate multiples of the divisor from a rest that stays within it."""
+        if not self.ranges.is_bounded(expr.a):
+            return expr
+        form = linear(expr.a)
+        whole = {k: t for k, t in form.terms.items() if t[0] % by == 0}
+        rest = Linear({k: t for k, t in form.terms.items() if t[0] % by}, form.constant % by)
+        low, high = self.ranges.linear_bounds(rest)
+        if expr.op == "%":
+            if low >= 0 and high < by:
+                return rest.to_expr()
+            new: Expr = Binary("%", rest.to_expr(), index(by))
+            return expr if key(new) == key(expr) else new
+        if low >= 0 and high < by:
+            quotient = {k: (c // by, atom) for k, (c, atom) in whole.items()}
+            return Linear(quotient, form.constant // by).to_expr()
+        return self._nested_divide(expr, by)
+
+    def _nested_divide(self, expr: Binary, by: int) -> Expr:
+        match expr.a:
+            case Binary("//", a, Const(value)) if value > 0:
+                return self._divide(Binary("//", a, index(value * by)), int(value) * by)
+        return expr
+
+    def _extremum(self, expr: Binary) -> Expr:
+        if not (self.ranges.is_bounded(expr.a) and self.ranges.is_bounded(expr.b)):
+            return expr
+        low, high = self.ranges.bounds(Binary("-", expr.a, expr.b))
+        if low >= 0:
+            return expr.a if expr.op == "max" else expr.b
+        if high <= 0:
+            return expr.b if expr.op == "max" else expr.a
+        return expr
+
+
+def _logic(expr: Binary) -> Expr:
+    """`and` and `or` with a constant side; the left side is evaluated first."""
+    absorbing = expr.op == "or"
+    if isinstance(expr.a, Const):
+        return expr.a if expr.a.value == absorbing else expr.b
+    if isinstance(expr.b, Const) and expr.b.value != absorbing:
+        return expr.a
+    return expr
+
+
+def simplify(expr: Expr, ranges: Ranges | None = None) -> Expr:
+    """`expr` in its simplest form where its variables stay within `ranges`."""
+    return Simplifier(ranges or Ranges()).visit(expr)
+
+
+def variables(expr: Expr | None) -> set[Var]:
+    """The variables that an expression speaks of."""
+    return set() if expr is None else {n for n in walk(expr) if isinstance(n, Var)}
+
+
+def has_loads(expr: Expr | None) -> bool:
+    """Whether an expression reads a buffer."""
+    return expr is not None and any(isinstance(n, Load) for n in walk(expr))
+
+
+_NUMPY_OPS: dict[str, Any] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "/": np.divide,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+}
+
+
+def evaluate(expr: Expr, values: Mapping[Var, Any]) -> Any:
+    """`expr` for many points at once: `values` holds numpy integers or arrays of one length.
+
+    ValueError for an expression that reads a buffer: its value is not known here.
+    """
+    match expr:
+        case Var():
+            return values[expr]
+        case Const(value, dtype):
+            return value if is_integer(dtype) or dtype == "bool" else np.asarray(value)
+        case Binary(op, a, b):
+            with np.errstate(all="ignore"):
+                return _NUMPY_OPS[op](evaluate(a, values), evaluate(b, values))
+        case Unary("-", a):
+            return -evaluate(a, values)
+        case Unary("not", a):
+            return np.logical_not(evaluate(a, values))
+        case Select(condition, a, b):
+            return np.where(*(evaluate(e, values) for e in (condition, a, b)))
+        case Cast(dtype, a):
+            return np.asarray(evaluate(a, values)).astype(to_numpy(dtype))
+        case Intrin(name, args):
+            return INTRINSICS[name].meaning(*(evaluate(a, values) for a in args))
+    raise ValueError(f"the value of {type(expr).__name__} is not known at compile time")
+
+
+def constant_value(expr: Expr) -> int | None:
+    """The number that an index expression is, or None where it is not constant."""
+    form = linear(expr)
+    return None if form.terms else form.constant

@@ -1,0 +1,352 @@
+"""Whether two accesses can touch one element, and in which iterations.
+
+Two instances p and q of statements conflict where their index expressions agree: a system of
+linear equations over the digits of the loop variables and their differences, with bounds. The
+tests are the classical ones (greatest common divisor; Banerjee's bounds; splitting an equation
+where its small terms cannot reach the next radix: Maydan, Hennessy and Lam, "Efficient and exact
+data dependence analysis", PLDI 1991). They prove independence or leave it open; `find_conflict`
+searches for a concrete pair and, where it can look at every iteration, settles the question.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from itertools import product
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+
+from minimlc.tir.access import Access, loop_extents
+from minimlc.tir.affine import Digit, Digits, Sum
+from minimlc.tir.arith import evaluate
+from minimlc.tir.nodes import For, Var
+
+Direction = str
+"""Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
+
+EXHAUSTIVE = 1 << 18
+"""Up to so many iterations a conflict is looked for by trying all of them."""
+
+
+class Equation(NamedTuple):
+    """The sum of coefficient * unknown, plus `constant`, is 0."""
+
+    terms: dict[Hashable, int]
+    constant: int
+
+
+Bounds = dict[Hashable, tuple[int, int]]
+
+
+def solve(equations: Iterable[Equation], bounds: Bounds) -> Bounds | None:
+    """Narrower bounds of the unknowns, or None where there is surely no integer solution."""
+    bounds = dict(bounds)
+    work = list(equations)
+    for _ in range(12):
+        progress = False
+        pending: list[Equation] = []
+        for equation in work:
+            live = _without_fixed(equation, bounds)
+            if not live.terms:
+                if live.constant:
+                    return None
+                progress = True
+                continue
+            if live.constant % gcd(*live.terms.values()):
+                return None
+            parts = _split(live, bounds)
+            if parts is None:
+                return None
+            progress |= len(parts) > 1
+            for part in parts:
+                narrowed = _narrow(part, bounds)
+                if narrowed is None:
+                    return None
+                progress |= narrowed
+                pending.append(part)
+        work = pending
+        if not progress or not work:
+            break
+    return bounds
+
+
+def _without_fixed(equation: Equation, bounds: Bounds) -> Equation:
+    constant = equation.constant
+    terms: dict[Hashable, int] = {}
+    for unknown, coefficient in equation.terms.items():
+        low, high = bounds[unknown]
+        if low == high:
+            constant += coefficient * low
+        elif coefficient:
+            terms[unknown] = coefficient
+    return Equation(terms, constant)
+
+
+def _reach(terms: Mapping[Hashable, int], bounds: Bounds) -> tuple[int, int]:
+    low = high = 0
+    for unknown, coefficient in terms.items():
+        ends = (coefficient * bounds[unknown][0], coefficient * bounds[unknown][1])
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _split(equation: Equation, bounds: Bounds) -> list[Equation] | None:
+    """Two equations where the small terms can make only one multiple of the large ones' radix."""
+    ordered = sorted(equation.terms.items(), key=lambda term: abs(term[1]))
+    for size in range(1, len(ordered)):
+        small, large = dict(ordered[:size]), dict(ordered[size:])
+        radix = gcd(*large.values())
+        carry, rest = divmod(equation.constant, radix)
+        low, high = _reach(small, bounds)
+        first, last = -(-(low + rest) // radix), (high + rest) // radix
+        if first > last:
+            return None
+        if first == last:
+            lower = Equation(small, rest - first * radix)
+            upper = Equation(large, (carry + first) * radix)
+            return [lower, upper]
+    return [equation]
+
+
+def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
+    """Tighten the bounds of an equation's unknowns; None where one has no value left."""
+    changed = False
+    low, high = _reach(equation.terms, bounds)
+    low, high = low + equation.constant, high + equation.constant
+    if low > 0 or high < 0:
+        return None
+    for unknown, coefficient in equation.terms.items():
+        old = bounds[unknown]
+        ends = (coefficient * old[0], coefficient * old[1])
+        rest_low, rest_high = low - min(ends), high - max(ends)
+        least, most = sorted((-rest_low, -rest_high))
+        if coefficient < 0:
+            least, most = -most, -least
+        size = abs(coefficient)
+        new = (max(old[0], -(-least // size)), min(old[1], most // size))
+        if new[0] > new[1]:
+            return None
+        if new != old:
+            bounds[unknown] = new
+            changed = True
+            low, high = _reach(equation.terms, bounds)
+            low, high = low + equation.constant, high + equation.constant
+    return changed
+
+
+class Conflict:
+    """The question whether instances of two accesses to one buffer touch the same element."""
+
+    def __init__(self, first: Access, second: Access):
+        self.first, self.second = first, second
+        self.common = _common_loops(first, second)
+        self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
+        digits = Digits(self.extents)
+        sums = digits.sums((*first.indices, *second.indices))
+        half = len(first.indices)
+        self.digits = digits
+        self.pairs = [
+            (a, b)
+            for a, b in zip(sums[:half], sums[half:], strict=True)
+            if a is not None and b is not None
+        ]
+
+    def possible(self, directions: Mapping[Var, Direction]) -> bool:
+        """Whether a pair (p of the first, q of the second) may touch one element where q less p
+        has the given direction for each shared loop ("*" where none is given).
+        """
+        unknowns: Bounds = {}
+        equations = [self._equation(a, b, directions, unknowns) for a, b in self.pairs]
+        for loop in self.common:
+            direction = directions.get(loop.var, "*")
+            if direction in "+-":
+                if self.extents[loop.var] < 2:
+                    return False
+                equations.append(self._ordered(loop.var, direction, unknowns))
+        links = [u for u in unknowns if isinstance(u, tuple) and u[0] == "q"]
+        for link in links:
+            equations.append(self._link(link[1], unknowns))
+        return solve(equations, unknowns) is not None
+
+    def _shared(self, digit: Digit) -> bool:
+        """Whether a digit has one coefficient on both sides throughout."""
+        return all(a.terms.get(digit, 0) == b.terms.get(digit, 0) for a, b in self.pairs)
+
+    def _equation(
+        self, a: Sum, b: Sum, directions: Mapping[Var, Direction], unknowns: Bounds
+    ) -> Equation:
+        """Index of p less index of q."""
+        terms: dict[Hashable, int] = {}
+        common = {loop.var for loop in self.common}
+        for digit in dict.fromkeys((*a.terms, *b.terms)):
+            alpha, beta = a.terms.get(digit, 0), b.terms.get(digit, 0)
+            top = digit.extent - 1
+            if digit.var not in common:
+                self._add(terms, unknowns, ("own", digit), alpha - beta, (0, top))
+            elif directions.get(digit.var, "*") == "0":
+                self._add(terms, unknowns, ("same", digit), alpha - beta, (0, top))
+            elif self._shared(digit):
+                self._add(terms, unknowns, ("delta", digit), -alpha, (-top, top))
+            else:
+                self._add(terms, unknowns, ("p", digit), alpha, (0, top))
+                self._add(terms, unknowns, ("q", digit), -beta, (0, top))
+        return Equation(terms, a.constant - b.constant)
+
+    @staticmethod
+    def _add(
+        terms: dict[Hashable, int],
+        unknowns: Bounds,
+        unknown: Hashable,
+        coefficient: int,
+        bounds: tuple[int, int],
+    ) -> None:
+        unknowns.setdefault(unknown, bounds)
+        terms[unknown] = terms.get(unknown, 0) + coefficient
+
+    def _ordered(self, var: Var, direction: Direction, unknowns: Bounds) -> Equation:
+        """The digits' differences add up to a positive (or negative) difference of `var`."""
+        terms: dict[Hashable, int] = {}
+        for digit in self.digits.of(var):
+            top = digit.extent - 1
+            self._add(terms, unknowns, ("delta", digit), digit.divisor, (-top, top))
+        most = self.extents[var] - 1
+        bounds = (1, most) if direction == "+" else (-most, -1)
+        self._add(terms, unknowns, ("distance", var), -1, bounds)
+        return Equation(terms, 0)
+
+    def _link(self, digit: Digit, unknowns: Bounds) -> Equation:
+        top = digit.extent - 1
+        terms: dict[Hashable, int] = {}
+        self._add(terms, unknowns, ("q", digit), 1, (0, top))
+        self._add(terms, unknowns, ("p", digit), -1, (0, top))
+        self._add(terms, unknowns, ("delta", digit), -1, (-top, top))
+        return Equation(terms, 0)
+
+
+def _common_loops(first: Access, second: Access) -> tuple[For, ...]:
+    common = []
+    for a, b in zip(first.loops, second.loops, strict=False):
+        if a is not b:
+            break
+        common.append(a)
+    return tuple(common)
+
+
+class Witness(NamedTuple):
+    """Two instances that touch one element: loop values of each, and the element."""
+
+    first: dict[Var, int]
+    second: dict[Var, int]
+    element: tuple[int, ...]
+
+
+class Search(NamedTuple):
+    """What looking at iterations gave: a witness, or none; `complete` if all were looked at."""
+
+    witness: Witness | None
+    complete: bool
+
+
+class _Points(NamedTuple):
+    """Instances of an access: each loop's values, the elements' coordinates, complete or not."""
+
+    values: dict[Var, np.ndarray]
+    elements: np.ndarray
+    complete: bool
+
+
+def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
+    """The iterations of an access in order, the first few of each loop where they are too many.
+
+    None where an index or a guard depends on data.
+    """
+    extents = loop_extents(access.loops)
+    sizes = dict(extents)
+    while _volume(sizes) > limit:
+        largest = max(sizes, key=lambda var: sizes[var])
+        sizes[largest] = -(-sizes[largest] // 2)
+    axes = [np.arange(sizes[loop.var]) for loop in access.loops]
+    grids = np.meshgrid(*axes, indexing="ij") if axes else []
+    values = {loop.var: g.ravel() for loop, g in zip(access.loops, grids, strict=True)}
+    count = _volume(sizes)
+    try:
+        keep = np.ones(count, bool)
+        for loop in access.loops:
+            keep &= np.broadcast_to(values[loop.var] < evaluate(loop.extent, values), count)
+        for guard in access.guards:
+            keep &= np.broadcast_to(evaluate(guard, values), count).astype(bool)
+        columns = [np.broadcast_to(evaluate(i, values), count) for i in access.indices]
+    except ValueError:
+        return None
+    elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
+    kept = {var: column[keep] for var, column in values.items()}
+    return _Points(kept, elements, sizes == extents)
+
+
+def _volume(sizes: Mapping[Var, int]) -> int:
+    count = 1
+    for size in sizes.values():
+        count *= size
+    return count
+
+
+def find_conflict(first: Access, second: Access, equal: Iterable[Var], differ: Var) -> Search:
+    """Look for instances that touch one element, agree in `equal` and not in `differ`."""
+    a, b = points(first), points(second)
+    if a is None or b is None:
+        return Search(None, False)
+    complete = a.complete and b.complete
+    if len(a.elements) == 0 or len(b.elements) == 0:
+        return Search(None, complete)
+    outer = list(equal)
+    keys = [np.column_stack([*(side.values[v] for v in outer), side.elements]) for side in (a, b)]
+    _, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    number = number.ravel()
+    left, right = number[: len(keys[0])], number[len(keys[0]) :]
+    found = _differing(left, a.values[differ], right, b.values[differ])
+    if found is None:
+        return Search(None, complete)
+    i, j = found
+    element = tuple(int(x) for x in a.elements[i])
+    return Search(Witness(_at(a, i), _at(b, j), element), complete)
+
+
+def _at(side: _Points, row: int) -> dict[Var, int]:
+    return {var: int(column[row]) for var, column in side.values.items()}
+
+
+def _differing(
+    left: np.ndarray, left_values: np.ndarray, right: np.ndarray, right_values: np.ndarray
+) -> tuple[int, int] | None:
+    """The first rows of both sides with one key and two values."""
+    order = np.lexsort((right_values, right))
+    keys = right[order]
+    start = np.searchsorted(keys, left, "left")
+    stop = np.searchsorted(keys, left, "right")
+    present = stop > start
+    low = order[np.minimum(start, len(order) - 1)]
+    high = order[np.maximum(stop - 1, 0)]
+    differs_low = present & (right_values[low] != left_values)
+    differs_high = present & (right_values[high] != left_values)
+    rows = np.flatnonzero(differs_low | differs_high)
+    if len(rows) == 0:
+        return None
+    i = int(rows[0])
+    return i, int(high[i] if differs_high[i] else low[i])
+
+
+def direction_vectors(conflict: Conflict, loops: Iterable[For]) -> Iterable[tuple[str, ...]]:
+    """Every combination of directions of the given shared loops that a conflict may have, where
+    the shared loops outside of them have the same value.
+    """
+    chosen = list(loops)
+    names = {loop.var for loop in chosen}
+    outside: dict[Var, Direction] = {}
+    for loop in conflict.common:
+        if loop.var in names:
+            break
+        outside[loop.var] = "0"
+    choices = [[s for s in "0+-" if conflict.possible({**outside, loop.var: s})] for loop in chosen]
+    for signs in product(*choices):
+        vector = dict(zip((loop.var for loop in chosen), signs, strict=True))
+        if conflict.possible({**outside, **vector}):
+            yield signs

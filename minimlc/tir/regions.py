@@ -1,0 +1,280 @@
+"""What statements read and write: boxes of elements, coverage, private buffers.
+
+All of it is derived from the tree; what an author declares is only compared with it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from minimlc.errors import VerifyError
+from minimlc.node import replace, span_of
+from minimlc.tir.access import Access, accesses, loop_extents, reducer_of
+from minimlc.tir.affine import Digit, Digits, Sum, contiguous, to_expr
+from minimlc.tir.arith import Ranges, conjuncts, constant_value, variables
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Var,
+    index,
+)
+
+Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
+
+
+class Side(NamedTuple):
+    """One dimension of a box: `extent` elements from `start`, which speaks of outer variables."""
+
+    start: Expr
+    extent: int
+
+
+Box = tuple[Side, ...]
+
+
+def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var]) -> Box:
+    """The smallest box known to hold every element that `items` touch while `fixed` stand still.
+
+    A dimension in which no tighter side is found is taken whole.
+    """
+    extents: dict[Var, int] = {}
+    for item in items:
+        extents.update(loop_extents(item.loops))
+    digits = Digits(extents)
+    sums = digits.sums([i for item in items for i in item.indices])
+    still = set(fixed)
+    box = []
+    for dim, size in enumerate(buffer.shape):
+        column = sums[dim :: buffer.ndim]
+        box.append(_side(column, still, extents, size))
+    return tuple(box)
+
+
+def _side(
+    column: Sequence[Sum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
+) -> Side:
+    whole = Side(index(0), size)
+    base: dict[Digit, int] | None = None
+    low = high = 0
+    for total in column:
+        if total is None:
+            return whole
+        outer = {d: c for d, c in total.terms.items() if d.var in fixed}
+        inner = Sum({d: c for d, c in total.terms.items() if d.var not in fixed}, total.constant)
+        first, last = inner.bounds()
+        if base is None:
+            base, low, high = outer, first, last
+        elif base != outer:
+            return whole
+        low, high = min(low, first), max(high, last)
+    if base is None or high - low + 1 >= size:
+        return whole
+    return Side(to_expr(Sum(base, low), extents), high - low + 1)
+
+
+def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
+    """Whether `write`, while `fixed` stand still, surely writes every element `read` reads."""
+    still = set(fixed)
+    extents = {**loop_extents(write.loops), **loop_extents(read.loops)}
+    digits = Digits(extents)
+    sums = digits.sums((*write.indices, *read.indices))
+    written, wanted = sums[: len(write.indices)], sums[len(write.indices) :]
+    if not _takes_every_value(write, still, digits):
+        return False
+    used: set[Digit] = set()
+    for out, want, size in zip(written, wanted, write.buffer.shape, strict=True):
+        if out is None:
+            return False
+        inner = Sum({d: c for d, c in out.terms.items() if d.var not in still}, out.constant)
+        reach = contiguous(inner)
+        if reach is None or used & set(inner.terms):
+            return False
+        used |= set(inner.terms)
+        outer = {d: c for d, c in out.terms.items() if d.var in still}
+        whole = not outer and out.constant <= 0 and out.constant + reach >= size
+        if not whole and not _within(want, outer, inner.constant, reach, still):
+            return False
+    return all(_harmless(guard, write, read, still, used, digits) for guard in write.guards)
+
+
+def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
+    """Whether the moving loops around a write run in full and fill all combinations of digits."""
+    return all(
+        loop.var in fixed or (_has_iterations(loop) and digits.is_exact(loop.var))
+        for loop in write.loops
+    )
+
+
+def _has_iterations(loop: For) -> bool:
+    extent = constant_value(loop.extent)
+    return extent is not None and extent > 0
+
+
+def _within(
+    want: Sum | None, outer: dict[Digit, int], start: int, reach: int, fixed: set[Var]
+) -> bool:
+    """Whether `want` stays in the `reach` elements from `start` on."""
+    if want is None or {d: c for d, c in want.terms.items() if d.var in fixed} != outer:
+        return False
+    inner = Sum({d: c for d, c in want.terms.items() if d.var not in fixed}, want.constant)
+    low, high = inner.bounds()
+    return start <= low and high < start + reach
+
+
+def _harmless(
+    guard: Expr, write: Access, read: Access, fixed: set[Var], used: set[Digit], digits: Digits
+) -> bool:
+    """Whether a guard of a write takes nothing away from what the read needs."""
+    if variables(guard) <= fixed and any(guard is other for other in read.guards):
+        return True
+    ranges = Ranges({v: e for v, e in digits.extents.items()})
+    if ranges.prove(guard):
+        return True
+    match guard:
+        case Binary("==", value, Const(0)):
+            (total,) = digits.sums([value])
+            return (
+                total is not None
+                and total.constant == 0
+                and all(c > 0 and d.var not in fixed for d, c in total.terms.items())
+                and not used & set(total.terms)
+            )
+        case Binary("<", value, limit) if (bound := constant_value(limit)) is not None:
+            return _only_clips(value, bound, write)
+    return False
+
+
+def _only_clips(value: Expr, bound: int, write: Access) -> bool:
+    """Whether `value < bound` only leaves out elements beyond the buffer's end."""
+    for item, size in zip(write.indices, write.buffer.shape, strict=True):
+        difference = constant_value(Binary("-", item, value))
+        if difference is not None and bound + difference >= size:
+            return True
+    return False
+
+
+def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
+    """Whether each iteration of `loop` writes every element of `buffer` before reading it, and
+    nothing outside the loop looks at it: each iteration can then own a copy.
+
+    `items` are the function's accesses in program order; `buffer` is one of its allocations.
+    """
+    mine = [item for item in items if item.buffer is buffer]
+    if not all(loop in item.loops for item in mine):
+        return False
+    writes = [item for item in mine if item.is_write]
+    return all(_is_written_before(item, loop, writes) for item in mine if not item.is_write)
+
+
+def _is_written_before(read: Access, loop: For, writes: Iterable[Access]) -> bool:
+    depth = read.loops.index(loop) + 1
+    if read.role == "update" and read.block is not None and read.block.init is not None:
+        return starts_inside(read.block, read.loops[depth:], read.loops)
+    for write in writes:
+        if write.order > read.order or write.block is read.block:
+            continue
+        fixed = [a.var for a, b in zip(write.loops, read.loops, strict=False) if a is b]
+        if covers(write, read, fixed):
+            return True
+    return False
+
+
+def starts_inside(block: Block, inner: Sequence[For], around: Sequence[For]) -> bool:
+    """Whether a reduction block's init, for whatever it updates in one iteration of the loops
+    outside `inner`, runs in that iteration too, and first.
+    """
+    own = {loop.var for loop in inner}
+    return all(
+        variables(it.value) <= own for it in block.iters if it.kind == "R"
+    ) and init_comes_first(block, around)
+
+
+def init_comes_first(block: Block, around: Sequence[For]) -> bool:
+    """Whether, for each element, the instance whose reduce iters are 0 is the first to run.
+
+    So it is when the iters' values are rising sums over digits, and no digit serves both spatial
+    and reduce iters: whatever the order of the loops, the first instance has all digits 0.
+    """
+    digits = Digits(loop_extents(tuple(around)))
+    sums = digits.sums([it.value for it in block.iters])
+    spatial: set[Digit] = set()
+    reduce: set[Digit] = set()
+    for it, total in zip(block.iters, sums, strict=True):
+        if total is None:
+            return False
+        if it.kind == "R":
+            if total.constant or any(c < 0 for c in total.terms.values()):
+                return False
+            reduce |= set(total.terms)
+        else:
+            spatial |= set(total.terms)
+    if spatial & reduce:
+        return False
+    return all(_keeps_zero(part, reduce, digits) for part in conjuncts(block.predicate))
+
+
+def _keeps_zero(guard: Expr, reduce: set[Digit], digits: Digits) -> bool:
+    """Whether a guard that some reduce values pass is passed by reduce value 0 as well."""
+    match guard:
+        case Binary("<", value, limit) if constant_value(limit) is not None:
+            (total,) = digits.sums([value])
+            return total is not None and all(c > 0 for d, c in total.terms.items() if d in reduce)
+    return not ({d.var for d in reduce} & variables(guard))
+
+
+def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
+    """Whether the instances of a block may run in any order: a reduction with a commutative
+    operator whose init, if it has one, stays first and runs once per element.
+    """
+    if reducer_of(block) is None:
+        return False
+    return block.init is None or init_comes_first(block, around)
+
+
+def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
+    """The loops of `around` whose iterations a block cannot tell apart: it runs anew in each."""
+    digits = Digits(loop_extents(tuple(around)))
+    sums = digits.sums([it.value for it in block.iters])
+    if any(total is None for total in sums):
+        return tuple(around)
+    seen = {d for total in sums if total is not None for d in total.terms}
+    return tuple(
+        loop for loop in around if any(d.extent > 1 and d not in seen for d in digits.of(loop.var))
+    )
+
+
+def check_declared(block: Block, reads: Declared | None, writes: Declared | None) -> None:
+    """Compare what an author declared with what the block does; `VerifyError` where it is less."""
+    ranges = Ranges({it.var: it.extent for it in block.iters})
+    for item in accesses(_over_iters(block)):
+        declared = writes if item.is_write else reads
+        if declared is None or (item.role == "update" and not item.is_write):
+            continue
+        inside = ranges.extended(loop_extents(item.loops))
+        for guard in item.guards:
+            inside = inside.assume(guard)
+        if not any(b is item.buffer and _holds(box, item, inside) for b, box in declared):
+            verb = "writes" if item.is_write else "reads"
+            touched = f"{item.buffer.name}[{', '.join(i.script() for i in item.indices)}]"
+            raise VerifyError(
+                f'block "{block.name}" {verb} {touched}, which T.{verb} does not declare',
+                code="E110",
+                span=span_of(item.node) or span_of(block),
+                hint=f"leave T.{verb} out: it is derived from the block's body",
+            )
+
+
+def _over_iters(block: Block) -> Block:
+    """The block with its iters standing for themselves."""
+    iters = tuple(replace(it, value=it.var) for it in block.iters)
+    return replace(block, iters=iters, predicate=None)
+
+
+def _holds(box: tuple[tuple[Expr, Expr], ...], item: Access, ranges: Ranges) -> bool:
+    return len(box) == len(item.indices) and all(
+        ranges.prove(Binary(">=", i, start)) and ranges.prove(Binary("<", i - start, extent))
+        for (start, extent), i in zip(box, item.indices, strict=True)
+    )
