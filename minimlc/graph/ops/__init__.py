@@ -1,1 +1,65 @@
+"""The graph operators: one record each, by family."""
 
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Any
+
+from minimlc.errors import OpError, did_you_mean
+from minimlc.graph.nodes import Call, Type
+from minimlc.graph.ops import (
+    broadcast,
+    create,
+    elementwise,
+    linear,
+    reduction,
+    shape,
+    slicing,
+    window,
+)
+from minimlc.graph.ops.record import Op
+
+FAMILIES = (broadcast, elementwise, linear, reduction, shape, slicing, window, create)
+OPS = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})
+"""Every operator by name."""
+
+ALIASES = MappingProxyType(
+    {"multiply_add": "ewise_fma", "transpose": "permute_dims", "batch_matmul": "matmul"}
+)
+"""Other names of operators."""
+
+
+def find_op(name: str) -> Op:
+    """The operator of a name or alias; `OpError` with near misses for an unknown one."""
+    found = OPS.get(ALIASES.get(name, name))
+    if found is None:
+        hint = did_you_mean(name, [*OPS, *ALIASES])
+        raise OpError(f'there is no operator "{name}"', code="E201", hint=hint)
+    return found
+
+
+def call_op(name: str, /, *args: object, **attrs: object) -> Call:
+    """The operator `name` applied to tensors and attributes, its type inferred.
+
+    Tensors may be given as graph expressions, numpy arrays, or Python numbers beside a tensor.
+    `OpError` when a name, shape, dtype or attribute does not fit.
+    """
+    return find_op(name).call(args, attrs)
+
+
+def infer_call(call: Call) -> Type:
+    """The type that an operator's call must have."""
+    return find_op(call.op).infer_type(tuple(a.type for a in call.args), dict(call.attrs))
+
+
+def evaluate(call: Call, arrays: Iterable[Any]) -> Any:
+    """The value of an operator's call: an array of its type, or a tuple of them.
+
+    `arrays` are the values of the call's arguments; they are not changed or kept.
+    """
+    return find_op(call.op).evaluate(call, arrays)
+
+
+def lower(call: Call, tensors: Iterable[Any]) -> Any:
+    """The operator's call as tensor expressions over `tensors`, one per argument."""
+    op = find_op(call.op)
+    return op.lower(*tensors, **{**dict(op.attrs), **dict(call.attrs)})
