@@ -115,6 +115,10 @@ class CallError(CompileError):
     """A compiled function called with the wrong arguments; native code was not entered."""
 
 
+class BoundsError(CompileError, IndexError):
+    """An access outside a buffer, while a program ran with its bounds checked."""
+
+
 def near_misses(name: str, known: Iterable[str]) -> list[str]:
     """The known names most like `name`, best first."""
     return difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)

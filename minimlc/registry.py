@@ -1,0 +1,61 @@
+"""Python functions that a module calls by name, in destination-passing style.
+
+    @register_func("env.linear")
+    def linear(x, w, b, out):
+        out[:] = x @ w.T + b
+
+The registry is the one table that outlives a call: names are the caller's, so a module stays data.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from minimlc.errors import CompileError, did_you_mean
+
+Function = Callable[..., Any]
+_FUNCTIONS: dict[str, Function] = {}
+
+
+def register_func(name: str, func: Function | None = None, *, override: bool = False) -> Any:
+    """Make `func` callable as `name` from `R.call_dps_packed`; also a decorator.
+
+    It is called with the input arrays, then with the output arrays, which it fills. `CompileError`
+    for a name that is taken, unless `override` is set.
+    """
+    if not isinstance(name, str):
+        raise CompileError(
+            "a registered function needs a name", hint='@mlc.register_func("env.linear")'
+        )
+
+    def register(given: Function) -> Function:
+        taken = _FUNCTIONS.get(name)
+        if taken is not None and not override and not _same_source(taken, given):
+            raise CompileError(
+                f'a function "{name}" is registered already',
+                hint=f'register_func("{name}", override=True) replaces it',
+            )
+        _FUNCTIONS[name] = given
+        return given
+
+    return register if func is None else register(func)
+
+
+def _same_source(old: Function, new: Function) -> bool:
+    """Whether `new` is `old` defined once more, as when a notebook cell is run again."""
+    names = ("__module__", "__qualname__")
+    return all(getattr(old, n, old) == getattr(new, n, new) for n in names)
+
+
+def get_function(name: str) -> Function:
+    """The function registered as `name`; `CompileError` with near misses for an unknown name."""
+    if name not in _FUNCTIONS:
+        raise CompileError(
+            f'no function is registered as "{name}"',
+            hint=did_you_mean(name, _FUNCTIONS) or f'@mlc.register_func("{name}")',
+        )
+    return _FUNCTIONS[name]
+
+
+def registered() -> tuple[str, ...]:
+    """The names of all registered functions, in order of registration."""
+    return tuple(_FUNCTIONS)

@@ -1,0 +1,182 @@
+"""The reference interpreter: what a program means. Every backend is compared with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import to_numpy
+from minimlc.errors import CallError, CompileError
+from minimlc.graph import nodes as graph
+from minimlc.graph.ops import evaluate
+from minimlc.module import IRModule
+from minimlc.node import Node, walk
+from minimlc.registry import get_function
+from minimlc.tir.execute import execute, poison
+from minimlc.tir.nodes import Buffer, PrimFunc, Store
+
+
+def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
+    """Run the function `name` of `mod` on numpy arrays.
+
+    A primitive function writes its results into its arguments (destination passing) and gives
+    None; a graph function gives its result, a tuple for a tuple. `CallError` names the argument
+    that does not fit; `BoundsError` an access outside its buffer.
+    """
+    return _call(mod, name, args)
+
+
+def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
+    func = mod[name]
+    if isinstance(func, PrimFunc):
+        check_arguments(func, name, args)
+        execute(func, args)
+        return None
+    if isinstance(func, graph.Function):
+        check_arguments(func, name, args)
+        return _run_graph(mod, func, args)
+    raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
+
+
+# Arguments
+
+
+def check_arguments(func: PrimFunc | graph.Function, name: str, args: Sequence[Any]) -> None:
+    """Refuse arguments that `func` cannot take: `CallError` says which one, and which axis."""
+    if len(args) != len(func.params):
+        names = ", ".join(p.name for p in func.params)
+        raise CallError(
+            f"{name} takes {len(func.params)} argument(s), got {len(args)}",
+            code="E301",
+            hint=f"{name}({names})",
+        )
+    for number, arg in enumerate(args):
+        param = func.params[number]
+        wanted = param if isinstance(param, Buffer) else param.type
+        _check_value(f'{name}: argument "{param.name}"', wanted, arg)
+    if isinstance(func, PrimFunc):
+        _check_written(func, name, args)
+
+
+def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> None:
+    if isinstance(wanted, graph.TupleType):
+        if not isinstance(arg, tuple | list) or len(arg) != len(wanted.fields):
+            raise CallError(f"{what} must be a tuple of {len(wanted.fields)}", code="E301")
+        for number, (field, part) in enumerate(zip(wanted.fields, arg, strict=True)):
+            _check_value(f"{what}[{number}]", field, part)
+        return
+    if not isinstance(arg, np.ndarray):
+        raise CallError(
+            f"{what} must be a numpy array, got {type(arg).__name__}",
+            code="E301",
+            hint=f'np.asarray(value, "{wanted.dtype}")',
+        )
+    if arg.dtype != to_numpy(wanted.dtype):
+        raise CallError(
+            f"{what} must be {wanted.dtype}, got {arg.dtype}",
+            code="E302",
+            hint=f'array.astype("{wanted.dtype}") converts it',
+        )
+    if arg.ndim != len(wanted.shape):
+        raise CallError(
+            f"{what} must have {len(wanted.shape)} axes, got {arg.ndim}",
+            code="E303",
+            hint=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
+        )
+    for axis, (size, got) in enumerate(zip(wanted.shape, arg.shape, strict=True)):
+        if size != got:
+            raise CallError(
+                f"{what} must have size {size} along axis {axis}, got {got}",
+                code="E303",
+                hint=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
+            )
+
+
+def written(func: PrimFunc) -> tuple[Buffer, ...]:
+    """The parameters that `func` stores to."""
+    stored = {item.buffer for item in walk(func.body) if isinstance(item, Store)}
+    return tuple(param for param in func.params if param in stored)
+
+
+def _check_written(func: PrimFunc, name: str, args: Sequence[np.ndarray]) -> None:
+    results = written(func)
+    for number, param in enumerate(func.params):
+        if param not in results:
+            continue
+        if not args[number].flags.writeable:
+            raise CallError(
+                f'{name}: argument "{param.name}" is written, but the array is read-only',
+                code="E304",
+                hint="give it a copy: array.copy()",
+            )
+        for other, arg in enumerate(args):
+            if other != number and np.shares_memory(args[number], arg):
+                raise CallError(
+                    f'{name}: argument "{param.name}" is written, '
+                    f'but shares memory with "{func.params[other].name}"',
+                    code="E305",
+                    hint="give it an array of its own",
+                )
+
+
+# Graph functions
+
+
+def _run_graph(mod: IRModule, func: graph.Function, args: Sequence[Any]) -> Any:
+    values: dict[Node, Any] = dict(zip(func.params, args, strict=True))
+    for binding in func.bindings():
+        values[binding.var] = _value(mod, binding.value, values)
+    return _value(mod, func.result, values)
+
+
+def _value(mod: IRModule, item: graph.Expr, values: dict[Node, Any]) -> Any:
+    match item:
+        case graph.Var():
+            if item not in values:
+                raise CompileError(f'"{item.name}" is not defined here')
+            return values[item]
+        case graph.Constant():
+            return item.data
+        case graph.Tuple():
+            return tuple(_value(mod, field, values) for field in item.fields)
+        case graph.TupleGetItem():
+            return _value(mod, item.tuple, values)[item.index]
+        case graph.Call():
+            return _graph_call(mod, item, [_value(mod, arg, values) for arg in item.args])
+        case _:
+            raise CompileError(f"no meaning for {type(item).__name__} in a graph function")
+
+
+def _graph_call(mod: IRModule, call: graph.Call, args: list[Any]) -> Any:
+    if call.op == "call":
+        return _call(mod, call.callee, args)
+    if call.op in graph.JOINTS:
+        types = graph.tensor_types(call.type)
+        outs = [poison(t.shape, t.dtype) for t in types]
+        if call.op == "call_tir":
+            _call(mod, call.callee, [*flatten(args), *outs])
+        else:
+            call_packed(call.callee, flatten(args), outs)
+        return nest(call.type, iter(outs))
+    return evaluate(call, args)
+
+
+def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
+    """Call the registered function `name`; what it is given can be exported through DLPack."""
+    given = [a if a.flags.writeable else a.copy() for a in inputs]
+    get_function(name)(*given, *outs)
+
+
+def flatten(values: Sequence[Any]) -> list[np.ndarray]:
+    """The arrays of nested tuples, in order."""
+    flat: list[np.ndarray] = []
+    for value in values:
+        flat += flatten(value) if isinstance(value, tuple | list) else [value]
+    return flat
+
+
+def nest(wanted: graph.Type, arrays: Any) -> Any:
+    """Arrays from an iterator, put into tuples as a type says."""
+    if isinstance(wanted, graph.TensorType):
+        return next(arrays)
+    return tuple(nest(field, arrays) for field in wanted.fields)

@@ -1,0 +1,304 @@
+"""Run a primitive function as it stands: its blocks, predicates and inits, without lowering it.
+
+The function is translated once into nested Python closures, one per node, each taking the frame:
+the list of the current values of variables and buffers.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import integer_range, is_float, to_numpy
+from minimlc.errors import BoundsError, CompileError, Span
+from minimlc.node import Node, span_of
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    IfThenElse,
+    Intrin,
+    Load,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+from minimlc.tir.values import binary_value, constant_value, converter, intrin_value, unary_value
+
+Frame = list[Any]
+Eval = Callable[[Frame], Any]
+
+
+def execute(func: PrimFunc, args: Sequence[np.ndarray]) -> None:
+    """Run `func` on arrays that fit its parameters. Loops of every kind run in order.
+
+    `BoundsError` for an access outside its buffer or a block's iter outside its extent;
+    `CompileError` for an integer division by zero.
+    """
+    with np.errstate(all="ignore"):
+        _Translate(func).run(args)
+
+
+def poison(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """A new array that shows where undefined content is read: NaN, or an integer's extreme."""
+    if is_float(dtype):
+        return np.full(shape, np.nan, to_numpy(dtype))
+    if dtype == "bool":
+        return np.ones(shape, np.bool_)
+    low, high = integer_range(dtype)
+    return np.full(shape, low or high, to_numpy(dtype))
+
+
+class _Translate:
+    """Nodes to closures: `expr_X` gives a closure that gives a value, `stmt_X` one that acts."""
+
+    def __init__(self, func: PrimFunc):
+        self.func = func
+        self.slots: dict[Node, int] = {}
+        self.span: Span | None = None
+        for buffer in (*func.params, *func.allocs):
+            self.slot(buffer)
+        self.body = self.stmt(func.body)
+
+    def run(self, args: Sequence[np.ndarray]) -> None:
+        own = [poison(buffer.shape, buffer.dtype) for buffer in self.func.allocs]
+        frame = [*args, *own]
+        frame += [None] * (len(self.slots) - len(frame))
+        self.body(frame)
+
+    def slot(self, symbol: Node) -> int:
+        return self.slots.setdefault(symbol, len(self.slots))
+
+    def place(self, symbol: Var | Buffer) -> int:
+        if symbol not in self.slots:
+            raise CompileError(f'"{symbol.name}" is not defined here')
+        return self.slots[symbol]
+
+    def stmt(self, item: Stmt) -> Eval:
+        outer, self.span = self.span, span_of(item) or self.span
+        made = self.stmt_of(item)
+        self.span = outer
+        return made
+
+    def stmt_of(self, item: Stmt) -> Eval:
+        match item:
+            case Seq():
+                return _sequence([self.stmt(s) for s in item.stmts])
+            case For():
+                return self.loop(item)
+            case Block():
+                return self.block(item)
+            case Store():
+                return self.store(item)
+            case IfThenElse():
+                return self.branch(item)
+            case Alloc():
+                return self.alloc(item)
+            case _:
+                raise CompileError(f"no meaning for the statement {type(item).__name__}")
+
+    def loop(self, item: For) -> Eval:
+        extent, slot = self.expr(item.extent), self.slot(item.var)
+        body = self.stmt(item.body)
+
+        def loop(frame: Frame) -> None:
+            for value in range(extent(frame)):
+                frame[slot] = value
+                body(frame)
+
+        return loop
+
+    def block(self, item: Block) -> Eval:
+        predicate = None if item.predicate is None else self.expr(item.predicate)
+        iters = []
+        for it in item.iters:
+            value = self.expr(it.value)
+            iters.append((self.slot(it.var), value, it.extent, it.var.name))
+        reduce = [self.slot(it.var) for it in item.iters if it.kind == "R"]
+        init = None if item.init is None else self.stmt(item.init)
+        body = self.stmt(item.body)
+        name, span = item.name, self.span
+
+        def block(frame: Frame) -> None:
+            if predicate is not None and not predicate(frame):
+                return
+            for slot, value, extent, var in iters:
+                frame[slot] = current = value(frame)
+                if not 0 <= current < extent:
+                    why = f"block {name} runs with {var} = {current}, outside 0 ... {extent - 1}"
+                    raise BoundsError(why, code="E310", span=span)
+            if init is not None and not any(frame[slot] for slot in reduce):
+                init(frame)
+            body(frame)
+
+        return block
+
+    def store(self, item: Store) -> Eval:
+        slot, value = self.place(item.buffer), self.expr(item.value)
+        indices = self.indices(item.buffer, item.indices)
+
+        def store(frame: Frame) -> None:
+            result = value(frame)
+            frame[slot][indices(frame)] = result
+
+        return store
+
+    def branch(self, item: IfThenElse) -> Eval:
+        condition, then_case = self.expr(item.condition), self.stmt(item.then_case)
+        else_case = _nothing if item.else_case is None else self.stmt(item.else_case)
+
+        def branch(frame: Frame) -> None:
+            (then_case if condition(frame) else else_case)(frame)
+
+        return branch
+
+    def alloc(self, item: Alloc) -> Eval:
+        slot, body = self.slot(item.buffer), self.stmt(item.body)
+        shape, dtype = item.buffer.shape, item.buffer.dtype
+
+        def alloc(frame: Frame) -> None:
+            frame[slot] = poison(shape, dtype)
+            body(frame)
+
+        return alloc
+
+    def indices(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Eval:
+        """The element's place as a tuple, each index checked."""
+        evals, shape = [self.expr(i) for i in indices], buffer.shape
+        name, span = buffer.name, self.span
+
+        def refuse(values: tuple[int, ...]) -> BoundsError:
+            shown = ", ".join(map(str, values))
+            axis = next(a for a, v in enumerate(values) if not 0 <= v < shape[a])
+            return BoundsError(
+                f"{name}[{shown}] is outside {name}, whose shape is {shape}",
+                code="E311",
+                span=span,
+                example=f"index {values[axis]} along axis {axis} of size {shape[axis]}",
+            )
+
+        if len(evals) == 1:
+            only, size = evals[0], shape[0]
+
+            def place1(frame: Frame) -> tuple[int, ...]:
+                i = only(frame)
+                if 0 <= i < size:
+                    return (i,)
+                raise refuse((i,))
+
+            return place1
+        if len(evals) == 2:
+            first, second = evals
+            rows, columns = shape
+
+            def place2(frame: Frame) -> tuple[int, ...]:
+                i, j = first(frame), second(frame)
+                if 0 <= i < rows and 0 <= j < columns:
+                    return (i, j)
+                raise refuse((i, j))
+
+            return place2
+
+        def place(frame: Frame) -> tuple[int, ...]:
+            values = tuple([i(frame) for i in evals])
+            for value, size in zip(values, shape, strict=True):
+                if not 0 <= value < size:
+                    raise refuse(values)
+            return values
+
+        return place
+
+    def expr(self, item: Expr) -> Eval:
+        outer, self.span = self.span, span_of(item) or self.span
+        made = self.expr_of(item)
+        self.span = outer
+        return made
+
+    def expr_of(self, item: Expr) -> Eval:
+        match item:
+            case Var():
+                return operator.itemgetter(self.place(item))
+            case Const():
+                value = constant_value(item)
+                return lambda frame: value
+            case Unary():
+                return self.unary(item)
+            case Binary():
+                return self.binary(item)
+            case Select():
+                test, a, b = self.expr(item.condition), self.expr(item.a), self.expr(item.b)
+                return lambda frame: a(frame) if test(frame) else b(frame)
+            case Cast():
+                inner, convert = self.expr(item.a), converter(item.a.dtype, item.dtype)
+                return lambda frame: convert(inner(frame))
+            case Intrin():
+                return self.intrin(item)
+            case Load():
+                return self.load(item)
+            case _:
+                raise CompileError(f"no meaning for the expression {type(item).__name__}")
+
+    def load(self, item: Load) -> Eval:
+        slot, indices = self.place(item.buffer), self.indices(item.buffer, item.indices)
+        if is_float(item.dtype):
+            return lambda frame: frame[slot][indices(frame)]
+        return lambda frame: frame[slot].item(indices(frame))
+
+    def unary(self, item: Unary) -> Eval:
+        a, apply = self.expr(item.a), unary_value(item.op, item.dtype)
+        return lambda frame: apply(a(frame))
+
+    def binary(self, item: Binary) -> Eval:
+        a, b, op = self.expr(item.a), self.expr(item.b), item.op
+        if op == "and":
+            return lambda frame: a(frame) and b(frame)
+        if op == "or":
+            return lambda frame: a(frame) or b(frame)
+        apply = binary_value(op, item.a.dtype)
+        if op in ("//", "%") and not is_float(item.dtype):
+            return self.divide(op, apply, a, b)
+        return lambda frame: apply(a(frame), b(frame))
+
+    def divide(self, op: str, apply: Callable[[int, int], int], a: Eval, b: Eval) -> Eval:
+        span = self.span
+
+        def divide(frame: Frame) -> int:
+            value, divisor = a(frame), b(frame)
+            if divisor == 0:
+                why = f"integer division by zero: {value} {op} 0"
+                raise CompileError(why, code="E312", span=span)
+            return apply(value, divisor)
+
+        return divide
+
+    def intrin(self, item: Intrin) -> Eval:
+        args, apply = (
+            [self.expr(arg) for arg in item.args],
+            intrin_value(item.name, item.args[0].dtype),
+        )
+        if len(args) == 1:
+            only = args[0]
+            return lambda frame: apply(only(frame))
+        return lambda frame: apply(*[arg(frame) for arg in args])
+
+
+def _nothing(frame: Frame) -> None:
+    pass
+
+
+def _sequence(parts: list[Eval]) -> Eval:
+    def run(frame: Frame) -> None:
+        for part in parts:
+            part(frame)
+
+    return run

@@ -1,0 +1,158 @@
+"""What each operator does to scalars: the one definition that all targets follow.
+
+Integers are Python ints, wrapped after each operation; floats are numpy scalars of their exact
+type, computed with numpy's warnings off.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
+from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.nodes import Const
+
+HALF = ("float16", "bfloat16")
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "-": operator.neg,
+    "~": operator.invert,
+    "not": operator.not_,
+}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+_FLOAT: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": np.floor_divide,
+    "%": np.remainder,
+}
+
+
+def wrapper(dtype: str) -> Callable[[int], int]:
+    """A function that brings a Python int into the range of an integer type, by wrapping."""
+    low, high = integer_range(dtype)
+    span = high - low + 1
+
+    def wrap(value: int) -> int:
+        return value if low <= value <= high else (value - low) % span + low
+
+    return wrap
+
+
+def saturate(value: Any, dtype: str) -> int:
+    """A float as an integer type: its fraction dropped, out of range the nearest, NaN 0."""
+    low, high = integer_range(dtype)
+    wide = float(value)
+    if wide != wide:
+        return 0
+    if wide <= low:
+        return low
+    return high if wide >= high else int(wide)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The greater one; NaN where one is NaN."""
+    return a if a >= b or a != a else b
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The lesser one; NaN where one is NaN."""
+    return a if a <= b or a != a else b
+
+
+def converter(source: str, target: str) -> Callable[[Any], Any]:
+    """The conversion from one dtype to another, as `Cast` defines it."""
+    if source == target:
+        return lambda value: value
+    if target == "bool":
+        return lambda value: bool(value != 0)
+    if is_integer(target):
+        if is_float(source):
+            return lambda value: saturate(value, target)
+        wrap = wrapper(target)
+        return lambda value: wrap(int(value))
+    make, exact = to_numpy(target).type, to_numpy(source).type
+    if target in HALF:
+        return lambda value: make(np.float32(exact(value)))
+    return lambda value: make(exact(value))
+
+
+def constant_value(item: Const) -> Any:
+    """A constant's value."""
+    return to_numpy(item.dtype).type(item.value) if is_float(item.dtype) else item.value
+
+
+def unary_value(op: str, dtype: str) -> Callable[[Any], Any]:
+    """What `-`, `not` or `~` does to a value of `dtype`."""
+    apply = _UNARY[op]
+    if not is_integer(dtype):
+        return apply
+    wrap = wrapper(dtype)
+    return lambda a: wrap(apply(a))
+
+
+def binary_value(op: str, dtype: str) -> Callable[[Any, Any], Any]:
+    """What a binary operator does to two values of `dtype`.
+
+    All but `and` and `or`, which need not evaluate both. ZeroDivisionError for integers.
+    """
+    if op in _COMPARE:
+        compare = _COMPARE[op]
+        return lambda a, b: bool(compare(a, b))
+    if op in ("min", "max"):
+        return maximum if op == "max" else minimum
+    if dtype in HALF:
+        own, wide = to_numpy(dtype).type, _FLOAT[op]
+        return lambda a, b: own(wide(np.float32(a), np.float32(b)))
+    if is_float(dtype):
+        return _FLOAT[op]
+    if op in ("<<", ">>"):
+        return _shift(op, dtype)
+    apply = _INTEGER[op]
+    if dtype == "bool":
+        return apply
+    wrap = wrapper(dtype)
+    return lambda a, b: wrap(apply(a, b))
+
+
+def _shift(op: str, dtype: str) -> Callable[[int, int], int]:
+    apply, bits, wrap = _INTEGER[op], DTYPES[dtype].bits, wrapper(dtype)
+
+    def shift(value: int, count: int) -> int:
+        if 0 <= count < bits:
+            return wrap(apply(value, count))
+        return -1 if op == ">>" and value < 0 else 0
+
+    return shift
+
+
+def intrin_value(name: str, dtype: str) -> Callable[..., Any]:
+    """What a mathematical function does to values of `dtype`."""
+    record = INTRINSICS[name]
+    meaning, own = record.meaning, to_numpy(dtype).type
+    wide = np.float32 if dtype in HALF else own
+    result: Any = bool if record.predicate else own if is_float(dtype) else int
+    return lambda *args: result(meaning(*[wide(arg) for arg in args]))
