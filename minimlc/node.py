@@ -38,12 +38,12 @@ class Node:
     _symbol: ClassVar[bool] = False
     span: Span | None
 
-    def script(self) -> str:
-        """This node as a script that parses back."""
-        return _PRINTER[0](self)
+    def script(self, *, full: bool = True) -> str:
+        """This node as a script that parses back; `full=False` leaves out large constants."""
+        return _PRINTER[0](self, full)
 
     def __repr__(self) -> str:
-        return self.script()
+        return self.script(full=False)
 
     def show(self) -> None:
         """Display this value in a notebook; print it elsewhere."""
@@ -53,10 +53,10 @@ class Node:
         return mimebundle(self)
 
 
-_PRINTER: list[Callable[[Node], str]] = [object.__repr__]
+_PRINTER: list[Callable[[Node, bool], str]] = [lambda item, full: object.__repr__(item)]
 
 
-def install_printer(printer: Callable[[Node], str]) -> None:
+def install_printer(printer: Callable[[Node, bool], str]) -> None:
     """The printer knows every node, so it lies below this file and installs itself here."""
     _PRINTER[0] = printer
 

@@ -1,0 +1,132 @@
+"""The graph IR as text that parses back."""
+
+from collections.abc import Iterable
+
+from minimlc.errors import CompileError
+from minimlc.graph.nodes import (
+    JOINTS,
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from minimlc.literals import (
+    array_literal,
+    dict_literal,
+    encode,
+    literal,
+    prints_inline,
+    quoted,
+)
+from minimlc.node import Node, walk
+from minimlc.tir.printer import TirPrinter
+
+
+class GraphPrinter(TirPrinter):
+    """Collects the lines of one graph function or fragment.
+
+    With `full=False` the bytes of large constants are left out: good to read, not to parse.
+    """
+
+    def __init__(self, depth: int = 0, full: bool = True):
+        TirPrinter.__init__(self, depth)
+        self.full = full
+
+    def graph_function(self, func: Function, name: str, decorator: str) -> None:
+        """The whole function, as `def name`."""
+        self.line(decorator)
+        params = [f"{self.names.declare(p)}: {p.type!r}" for p in func.params]
+        self.signature(name, params, f" -> {func.result.type!r}")
+        outputs = _outputs(func)
+        with self.indented():
+            if func.attrs:
+                self.line(f"R.func_attr({dict_literal(func.attrs)})")
+            open_before = False
+            for block, used in zip(func.blocks, outputs, strict=True):
+                self.binding_block(block, used, open_before)
+                open_before = not block.dataflow
+            self.line(f"return {self.value(func.result)}")
+
+    def binding_block(self, block: BindingBlock, used: list[Var], open_before: bool) -> None:
+        """`with R.dataflow():`, or plain lines: under `R.block()` where they would run together."""
+        if not block.dataflow and block.bindings and not open_before:
+            for item in block.bindings:
+                self.binding(item)
+            return
+        self.line("with R.dataflow():" if block.dataflow else "with R.block():")
+        with self.indented():
+            for item in block.bindings:
+                self.binding(item)
+            if block.dataflow:
+                self.line(f"R.output({', '.join(self.names[var] for var in used)})")
+            elif not block.bindings:
+                self.line("pass")
+
+    def binding(self, item: Binding) -> None:
+        value = self.value(item.value)
+        inferred = isinstance(item.value, Call) and item.value.op not in JOINTS
+        note = f": {item.var.type!r}" if inferred else ""
+        self.line(f"{self.names.declare(item.var)}{note} = {value}")
+
+    def value(self, item: Expr) -> str:
+        """A graph expression."""
+        match item:
+            case Var():
+                return self.names[item]
+            case Constant():
+                return self.constant(item)
+            case Tuple(fields):
+                return self.tuple_of(fields)
+            case TupleGetItem(tuple=source, index=index):
+                return f"{self.value(source)}[{index}]"
+            case Call():
+                return self.call(item)
+            case _:
+                raise CompileError(f"cannot print a {type(item).__name__}")
+
+    def tuple_of(self, fields: Iterable[Expr]) -> str:
+        texts = [self.value(field) for field in fields]
+        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+    def call(self, item: Call) -> str:
+        if item.op not in JOINTS:
+            options = [f"{key}={literal(value)}" for key, value in item.attrs]
+            return f"R.{item.op}({', '.join([*map(self.value, item.args), *options])})"
+        options = [f"{key}={literal(value)}" for key, value in item.attrs if key != "callee"]
+        arguments = [quoted(item.callee), self.tuple_of(item.args), f"out={item.type!r}", *options]
+        return f"R.{item.op}({', '.join(arguments)})"
+
+    def constant(self, item: Constant) -> str:
+        dtype = quoted(item.dtype)
+        if prints_inline(item.data):
+            return f"R.const({array_literal(item.data)}, {dtype})"
+        content = quoted(encode(item.data)) if self.full else "..."
+        return f"R.const_data({content}, {literal(item.shape)}, {dtype})"
+
+    def graph_fragment(self, item: Node) -> str:
+        """Any node of the graph IR that is no function."""
+        match item:
+            case Expr():
+                return self.value(item)
+            case Binding():
+                self.binding(item)
+            case BindingBlock():
+                self.binding_block(item, [b.var for b in item.bindings[-1:]], False)
+            case _:
+                raise CompileError(f"cannot print a {type(item).__name__}")
+        return "\n".join(self.lines)
+
+
+def _outputs(func: Function) -> list[list[Var]]:
+    """For each block, the variables that are used after it, in order of binding."""
+    home = {b.var: number for number, block in enumerate(func.blocks) for b in block.bindings}
+    used: set[Node] = {part for part in walk(func.result) if part in home}
+    for number, block in enumerate(func.blocks):
+        for item in block.bindings:
+            used.update(p for p in walk(item.value) if home.get(p, number) != number)  # type: ignore[call-overload]
+    return [[b.var for b in block.bindings if b.var in used] for block in func.blocks]

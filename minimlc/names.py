@@ -1,0 +1,60 @@
+"""Identifiers for symbols: every symbol printed in one scope gets a name of its own."""
+
+import keyword
+
+from minimlc.errors import identifier
+from minimlc.node import Node
+
+RESERVED = frozenset(keyword.kwlist) | {
+    *("T", "R", "I", "cls", "range"),
+    *("float", "int", "bool", "min", "max", "abs", "len"),
+}
+"""Words that mean something in a script, so that no symbol is printed under them."""
+
+
+class UniqueNames:
+    """Hands out names: the one asked for while it is free, else the next free `i1`, `i2`, ..."""
+
+    def __init__(self) -> None:
+        self._taken = set(RESERVED)
+        self._next: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        """A free identifier like `name`, taken from now on."""
+        base = identifier(name)
+        chosen, number = base, self._next.get(base, 1)
+        while chosen in self._taken:
+            chosen = f"{base}{number}"
+            number += 1
+        if chosen != base:
+            self._next[base] = number
+        self._taken.add(chosen)
+        return chosen
+
+    def release(self, name: str, wanted: str) -> None:
+        """Give back a name that was taken for `wanted`."""
+        self._taken.discard(name)
+        self._next.pop(identifier(wanted), None)
+
+
+class SymbolNames:
+    """The names of symbols in one printed function; the tree itself stays as it is."""
+
+    def __init__(self) -> None:
+        self._unique = UniqueNames()
+        self._names: dict[Node, str] = {}
+
+    def __getitem__(self, symbol: Node) -> str:
+        """A symbol's name; one that nothing has declared is free, and named at first sight."""
+        return self._names.get(symbol) or self.declare(symbol)
+
+    def declare(self, symbol: Node) -> str:
+        """Name a symbol where it is bound."""
+        name = self._unique.take(symbol.name)  # type: ignore[attr-defined]
+        self._names[symbol] = name
+        return name
+
+    def forget(self, symbol: Node) -> None:
+        """End a symbol's scope: its name is free again."""
+        name = self._names.pop(symbol)
+        self._unique.release(name, symbol.name)  # type: ignore[attr-defined]

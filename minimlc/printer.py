@@ -1,0 +1,65 @@
+"""Every node as a script: `mod.script()` parses back to a structurally equal module, always.
+
+Names are made unique here, in the text; the tree keeps its own.
+"""
+
+import keyword
+from collections.abc import Mapping
+
+from minimlc.errors import CompileError, identifier
+from minimlc.graph import nodes as graph
+from minimlc.graph.printer import GraphPrinter
+from minimlc.literals import quoted
+from minimlc.module import IRModule
+from minimlc.node import Node, install_printer
+from minimlc.tir import nodes as tir
+
+_TIR = (tir.Stmt, tir.Expr, tir.Buffer, tir.BlockIter)
+_GRAPH = (graph.Expr, graph.Binding, graph.BindingBlock)
+
+
+def script(item: Node, full: bool = True) -> str:
+    """`item` as text. With `full=False` large constants lose their bytes: a display, no source."""
+    printer = GraphPrinter(full=full)
+    match item:
+        case IRModule():
+            return _module(item, full)
+        case tir.PrimFunc() | graph.Function():
+            _function(printer, _own_name(item.attrs), item)
+            return "\n".join(printer.lines)
+        case _ if isinstance(item, _TIR):
+            return printer.fragment(item)
+        case _ if isinstance(item, _GRAPH):
+            return printer.graph_fragment(item)
+        case _:
+            raise CompileError(f"cannot print a {type(item).__name__}")
+
+
+def _module(mod: IRModule, full: bool) -> str:
+    lines = ["@I.ir_module", "class Module:"]
+    for name, func in mod.entries:
+        printer = GraphPrinter(depth=1, full=full)
+        _function(printer, name, func)
+        lines += [*printer.lines, ""]
+    return "\n".join(lines[:-1] if mod.entries else [*lines, "    pass"])
+
+
+def _function(printer: GraphPrinter, name: str, func: Node) -> None:
+    plain = name.isidentifier() and not keyword.iskeyword(name)
+    shown, option = (name, "") if plain else (identifier(name) + "_", f"(name={quoted(name)})")
+    match func:
+        case tir.PrimFunc():
+            printer.function(func, shown, f"@T.prim_func{option}")
+        case graph.Function():
+            printer.graph_function(func, shown, f"@R.function{option}")
+        case _:
+            raise CompileError(f"a module holds functions; {name} is a {type(func).__name__}")
+
+
+def _own_name(attrs: tuple[tuple[str, object], ...]) -> str:
+    """What a function outside a module calls itself."""
+    given: Mapping[str, object] = dict(attrs)
+    return str(given.get("global_symbol", "main"))
+
+
+install_printer(script)
