@@ -67,7 +67,8 @@ def test_file_is_of_a_readable_size(path):
 
 
 def private(name: str) -> bool:
-    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+    """Names such as __doc__ and _repr_html_ are protocols: public."""
+    return name.startswith("_") and not name.endswith("_")
 
 
 def private_names(tree: ast.Module) -> list[str]:
