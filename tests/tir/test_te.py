@@ -1,0 +1,168 @@
+import numpy as np
+import pytest
+
+from minimlc import IRModule
+from minimlc.dtypes import to_numpy
+from minimlc.errors import CompileError
+from minimlc.node import structural_equal, walk
+from minimlc.run import interpret
+from minimlc.tir import te
+from minimlc.tir.nodes import Block, For, binary, intrin, select
+from tests.helpers import random_array, refuses
+
+A = te.placeholder((4, 6), name="A")
+B = te.placeholder((6, 5), name="B")
+k = te.reduce_axis((0, 6), name="k")
+
+
+def run(tensors, *args):
+    interpret(IRModule.of({"f": te.create_prim_func(tensors)}), "f", *args)
+
+
+def blocks(func):
+    return [item for item in walk(func) if isinstance(item, Block)]
+
+
+def loops(func):
+    return [item.var.name for item in walk(func) if isinstance(item, For)]
+
+
+def matmul(name="C"):
+    return te.compute((4, 5), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name=name)
+
+
+def test_matmul_and_relu():
+    C = matmul()
+    D = te.compute((4, 5), lambda i, j: binary("max", C[i, j], 0.0), name="D")
+    rng = np.random.default_rng(0)
+    a, b = random_array((4, 6), "float32", rng), random_array((6, 5), "float32", rng)
+    d = np.empty((4, 5), np.float32)
+    run([A, B, D], a, b, d)
+    np.testing.assert_allclose(d, np.maximum(a @ b, 0), rtol=1e-5)
+
+
+def test_names_are_unique_within_a_function():
+    C = matmul()
+    D = te.compute((4, 5), lambda i, j: C[i, j] * 2.0, name="C")
+    E = te.compute((4, 5), lambda *i: D[i] + 1.0, name="C")
+    func = te.create_prim_func([A, B, E])
+    assert [b.name for b in blocks(func)] == ["C1", "C2", "C"]
+    assert loops(func) == ["i", "j", "k", "i1", "j1", "i0", "i11"]
+    assert [b.name for b in func.allocs] == ["C1", "C2"]
+    assert [[it.var.name for it in b.iters] for b in blocks(func)] == [
+        ["vi", "vj", "vk"],
+        ["vi", "vj"],
+        ["v_i0", "v_i1"],
+    ]
+
+
+def test_every_call_makes_new_symbols():
+    C = matmul()
+    first, second = te.create_prim_func([A, B, C]), te.create_prim_func([A, B, C])
+    assert structural_equal(first, second)
+    assert first.params[0] is not second.params[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int64"])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "max", "min"])
+def test_reductions(reduce, dtype):
+    X = te.placeholder((3, 4), dtype, name="X")
+    r = te.reduce_axis((0, 4), name="r")
+    Y = te.compute((3,), lambda i: getattr(te, reduce)(X[i, r], axis=r), name="Y")
+    x = (np.arange(12).reshape(3, 4) % 5).astype(to_numpy(dtype))
+    y = np.zeros(3, x.dtype)
+    run([X, Y], x, y)
+    wanted = getattr(x.astype("f8"), reduce)(axis=1).astype(x.dtype)
+    np.testing.assert_array_equal(y.astype("f8"), wanted.astype("f8"))
+
+
+def test_the_greatest_of_only_minus_infinity():
+    X = te.placeholder((3,), name="X")
+    r = te.reduce_axis((0, 3), name="r")
+    Y = te.compute((), lambda: te.max(X[r], axis=r), name="Y")
+    y = np.zeros((), np.float32)
+    run([X, Y], np.full(3, -np.inf, np.float32), y)
+    assert y == -np.inf
+
+
+def test_a_reduce_axis_with_an_offset_and_two_axes():
+    r, s = te.reduce_axis((1, 4), name="r"), te.reduce_axis((2, 6), name="s")
+    Y = te.compute((1,), lambda i: te.sum(A[r, s] * (i + 1).astype("float32"), axis=[r, s]))
+    a, y = np.arange(24, dtype="f4").reshape(4, 6), np.zeros(1, np.float32)
+    run([A, Y], a, y)
+    assert y[0] == a[1:4, 2:6].sum()
+
+
+def test_padding_reads_only_where_it_may():
+    P = te.compute(
+        (8,),
+        lambda i: select(binary("and", i >= 1, i < 7), A[0, i - 1], 0.0),
+        name="P",
+    )
+    a, p = np.ones((4, 6), np.float32), np.zeros(8, np.float32)
+    run([A, P], a, p)
+    assert p.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]
+
+
+def test_parameters_with_defaults_are_no_indices():
+    Y = te.compute((4,), lambda i, scale=3.0: A[i, 0] * scale)
+    assert [axis.name for axis in Y.axes] == ["i"]
+
+
+def test_keywords_and_odd_names_become_identifiers():
+    X = te.placeholder((2,), name="lambda")
+    Y = te.compute((2,), lambda i: X[i], name="my out")
+    assert [p.name for p in te.create_prim_func([X, Y]).params] == ["lambda_", "my_out"]
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "word"),
+    [
+        ("E107", lambda: te.compute((4,), lambda i: A[i]), "A has 2 dimension(s)"),
+        ("E107", lambda: te.compute((4, 6), lambda i: A[i, 0]), "(i)"),
+        ("E107", lambda: te.placeholder((4, -1)), ">= 0"),
+        ("E112", lambda: te.compute((4,), lambda i: 1.0 if A[i, 0] > 0 else 0.0), "if_then_else"),
+        ("E113", lambda: te.compute((4,), lambda i: np.exp(A[i, 0])), "T.exp"),
+        ("E113", lambda: te.compute((4,), lambda i: A), "A[i, j]"),
+        ("E113", lambda: te.compute((4, 6), lambda i, j: A * 2.0), "A[i, j]"),
+        ("E113", lambda: te.compute((4, 6), lambda i, j: B[i, j] + A), "A[i, j]"),
+        ("E113", lambda: te.compute((4,), lambda i: A[i, k]), "te.sum(..., axis=k)"),
+        ("E113", lambda: te.compute((4,), lambda i: te.sum(A[i, k], axis=k) / 6.0), "whole"),
+        ("E113", lambda: te.compute((4,), lambda i: 2.0 * te.sum(A[i, k], axis=k)), "whole"),
+        ("E113", lambda: te.compute((4,), lambda i: -te.max(A[i, k], axis=k)), "whole"),
+        (
+            "E113",
+            lambda: te.compute((4,), lambda i: intrin("exp", te.sum(A[i, k], axis=k))),
+            "whole",
+        ),
+        ("E113", lambda: te.compute((4,), lambda i: te.sum(A[i, i], axis=i)), "reduce_axis"),
+        ("E113", lambda: te.compute((4,), lambda i: te.sum(A[i, k], axis=())), "at least one"),
+    ],
+)
+def test_refusals_say_what_to_write(code, call, word):
+    refuses(code, call, word)
+
+
+def test_a_refusal_shows_the_line():
+    error = refuses("E107", lambda: te.compute((4,), lambda i: A[i]))
+    assert error.span is not None and "lambda i: A[i]" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "word"),
+    [
+        ([B, matmul()], '"A"'),
+        ([A, B], "placeholder"),
+        ([A, A, matmul()], "twice"),
+        ([A, B, "C"], "str"),
+    ],
+)
+def test_create_prim_func_refuses(tensors, word):
+    with pytest.raises(CompileError, match=word):
+        te.create_prim_func(tensors)
+
+
+@pytest.mark.parametrize("dom", [8, (0,), (3, 3), (0, 2.5)])
+def test_a_reduce_axis_needs_bounds(dom):
+    with pytest.raises(CompileError):
+        te.reduce_axis(dom)
