@@ -1,0 +1,285 @@
+"""BlockBuilder: graph functions written down step by step.
+
+bb = BlockBuilder()
+with bb.function("main", [x, w]):
+    with bb.dataflow():
+        lv = bb.emit(op.matmul(x, w))
+        gv = bb.emit_output(op.relu(lv))
+    bb.emit_func_output(gv)
+mod = bb.get()
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from minimlc.errors import CompileError, identifier
+from minimlc.graph.names import Names
+from minimlc.graph.nodes import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    TensorType,
+    Tuple,
+    TupleType,
+    Type,
+    Var,
+    call_tir,
+    constant,
+)
+from minimlc.graph.scope import Scope
+from minimlc.module import IRModule
+from minimlc.node import Node, structural_equal, structural_hash
+from minimlc.tir import te
+from minimlc.tir.nodes import PrimFunc
+
+
+class BlockBuilder:
+    """Builds graph functions and the primitive functions they call. `mod` is where it starts."""
+
+    def __init__(self, mod: IRModule | None = None):
+        self._functions: dict[str, Node] = dict(mod.entries) if mod is not None else {}
+        self._names = Names(self._functions)
+        self._scopes: list[Scope] = []
+        self._by_hash: dict[str, list[str]] | None = None
+
+    @contextmanager
+    def function(self, name: str, params: Sequence[Var] | None = None) -> Iterator[None]:
+        """The graph function `name`. Its parameters come here or with `emit_func_output`."""
+        if name in self._names.taken:
+            raise CompileError(
+                f'the module already has a function "{name}"',
+                code="E211",
+                hint=f'for example "{name}1"',
+            )
+        scope = Scope(name, params)
+        self._names.taken.add(name)
+        self._scopes.append(scope)
+        try:
+            yield
+            if scope.result is None:
+                raise CompileError(
+                    f'the function "{name}" ended without a result',
+                    code="E215",
+                    hint="bb.emit_func_output(value) as the last line of the function",
+                )
+            self._functions[name] = scope.function()
+        except BaseException:
+            self._names.taken.discard(name)
+            raise
+        finally:
+            self._scopes.remove(scope)
+
+    @contextmanager
+    def dataflow(self) -> Iterator[None]:
+        """A block without side effects. What is used after it must be an output of it."""
+        scope = self._scope("bb.dataflow()")
+        if scope.dataflow:
+            raise CompileError("a dataflow block cannot hold another one", code="E216")
+        scope.start_block(dataflow=True)
+        yield
+        scope.end_block()
+
+    def emit(self, expr: Expr, name_hint: str = "lv") -> Var:
+        """Bind `expr` to a new variable and return that. Calls inside it are bound first."""
+        return self._scope("bb.emit(...)").bind(expr, name_hint)
+
+    def emit_te(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Var:
+        """Bind a call of the primitive function that `function` computes; see `call_te`."""
+        return self._scope("bb.emit_te(...)").bind(self.call_te(function, *args, **attrs), "lv")
+
+    def call_te(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Call:
+        """A call of a new primitive function, not bound yet.
+
+        `function` is given a `te.placeholder` for every tensor among `args` (also inside lists
+        and tuples), everything else as it is, and returns one tensor expression or several.
+        The primitive function takes `primfunc_name_hint`, else `function`'s own name. Structurally
+        equal ones are added once.
+        """
+        hint = attrs.pop("primfunc_name_hint", None) or _name_of(function)
+        inputs = _Inputs(self)
+        values = [inputs.convert(arg, _letter(n)) for n, arg in enumerate(args)]
+        options = {name: inputs.convert(value, name) for name, value in attrs.items()}
+        result = function(*values, **options)
+        several = isinstance(result, list | tuple)
+        outputs = _outputs(hint, result if several else [result], inputs.placeholders)
+        func = te.create_prim_func([*inputs.placeholders, *outputs])
+        types = tuple(TensorType(out.shape, out.dtype) for out in outputs)
+        out: Type = TupleType(types) if several else types[0]
+        return call_tir(self.add_func(func, hint), tuple(inputs.args), out)
+
+    def emit_output(self, expr: Expr, name_hint: str = "gv") -> Var:
+        """Bind `expr` and let it be used after the dataflow block; a variable just gets visible."""
+        scope = self._scope("bb.emit_output(...)")
+        if not scope.dataflow:
+            raise CompileError(
+                "bb.emit_output belongs inside a dataflow block",
+                code="E216",
+                hint="with bb.dataflow(): ..., or bb.emit(...) outside one",
+            )
+        if isinstance(expr, Var) and expr in scope.values:
+            scope.check_visible(expr)
+            var = expr
+        else:
+            var = scope.bind(expr, name_hint)
+        scope.make_output(var)
+        return var
+
+    def emit_func_output(self, output: Any, params: Sequence[Var] | None = None) -> None:
+        """End the function: its result, a value or a tuple of values, and maybe its parameters."""
+        scope = self._scope("bb.emit_func_output(...)")
+        if scope.dataflow:
+            raise CompileError(
+                "bb.emit_func_output comes after the dataflow block, not inside it",
+                code="E216",
+                hint="move it out of the `with bb.dataflow()`",
+            )
+        if scope.result is not None:
+            raise CompileError(f'the function "{scope.name}" has its result already', code="E215")
+        if params is not None:
+            scope.set_params(tuple(params))
+        result = scope.atom(_as_expr(output))
+        if scope.params is None:
+            scope.set_params(())
+        scope.result = result
+
+    def add_func(self, func: Function | PrimFunc, name_hint: str) -> str:
+        """Add a function; its name. A structurally equal one of the same level is reused."""
+        if self._by_hash is None:
+            self._by_hash = {}
+            for name, known in self._functions.items():
+                self._by_hash.setdefault(structural_hash(known), []).append(name)
+        same = self._by_hash.setdefault(structural_hash(func), [])
+        for name in same:
+            if name in self._functions and structural_equal(self._functions[name], func):
+                return name
+        name = self._names.fresh(identifier(name_hint))
+        self._functions[name] = func
+        same.append(name)
+        return name
+
+    def update_func(self, name: str, func: Function | PrimFunc) -> None:
+        """Put `func` in the place of the function `name`."""
+        if name not in self._functions:
+            raise CompileError(f'the module has no function "{name}"', code="E105")
+        self._functions[name] = func
+
+    def lookup_binding(self, var: Expr) -> Expr | None:
+        """The value bound to `var` in the function that is open; None for a parameter."""
+        return self._scopes[-1].values.get(var) if self._scopes and isinstance(var, Var) else None
+
+    def get(self) -> IRModule:
+        """The module built so far."""
+        if self._scopes:
+            raise CompileError(
+                f'the function "{self._scopes[-1].name}" is not finished',
+                code="E215",
+                hint="call bb.get() after its `with` block",
+            )
+        return IRModule.of(self._functions)
+
+    @contextmanager
+    def in_scope(self, scope: Scope) -> Iterator[None]:
+        """Emit into `scope`, which the caller made and will finish."""
+        self._scopes.append(scope)
+        try:
+            yield
+        finally:
+            self._scopes.remove(scope)
+
+    def atom(self, expr: Expr) -> Expr:
+        """A variable, constant or tuple of those that stands for `expr`."""
+        if self._scopes:
+            return self._scopes[-1].atom(expr)
+        if isinstance(expr, Var | Constant):
+            return expr
+        raise CompileError(
+            "a nested expression must be bound first, and no function is open",
+            code="E216",
+            hint="with bb.function(name, params): ...",
+        )
+
+    def _scope(self, what: str) -> Scope:
+        if not self._scopes:
+            raise CompileError(
+                f"{what} belongs inside a function",
+                code="E216",
+                hint='with bb.function("main", [x]): ...',
+            )
+        scope = self._scopes[-1]
+        if scope.result is not None:
+            why = f'{what} comes after the result of "{scope.name}"'
+            raise CompileError(why, code="E215", hint="bb.emit_func_output is the last line")
+        return scope
+
+
+class _Inputs:
+    """Placeholders for the tensors among a te function's arguments."""
+
+    def __init__(self, builder: BlockBuilder):
+        self.builder = builder
+        self.args: list[Expr] = []
+        self.placeholders: list[te.Tensor] = []
+
+    def convert(self, value: Any, name: str) -> Any:
+        if isinstance(value, list | tuple):
+            return type(value)([self.convert(v, f"{name}{n}") for n, v in enumerate(value)])
+        if isinstance(value, np.ndarray):
+            value = constant(value)
+        if not isinstance(value, Expr):
+            return value
+        if isinstance(value.type, TupleType):
+            return self._fields(value, name)
+        self.args.append(self.builder.atom(value))
+        self.placeholders.append(te.placeholder(value.type.shape, value.type.dtype, name=name))
+        return self.placeholders[-1]
+
+    def _fields(self, value: Expr, name: str) -> list[Any]:
+        if not isinstance(value, Tuple):
+            raise CompileError(
+                f"a te function takes tensors, got a tuple of type {value.type}",
+                code="E213",
+                hint="give it the fields: mlc.TupleGetItem(t, 0), ...",
+            )
+        return [self.convert(field, f"{name}{n}") for n, field in enumerate(value.fields)]
+
+
+def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> list[te.Tensor]:
+    """The results, each a computed tensor of its own: an input, or a repeated one, is copied."""
+    outputs: list[te.Tensor] = []
+    for result in results:
+        if not isinstance(result, te.Tensor):
+            raise CompileError(
+                f"{hint} must return tensor expressions, got {type(result).__name__}: {result!r}",
+                code="E213",
+                hint="return te.compute(...)",
+            )
+        if result in outputs or result in inputs or result.value is None:
+            result = _copy(result)
+        outputs.append(result)
+    if not outputs:
+        raise CompileError(f"{hint} returns no tensor", code="E213")
+    return outputs
+
+
+def _copy(x: te.Tensor) -> te.Tensor:
+    return te.compute(x.shape, lambda *i: x[i], name=f"{x.name}_copy")
+
+
+def _as_expr(value: Any) -> Expr:
+    if isinstance(value, list | tuple):
+        return Tuple(tuple(_as_expr(v) for v in value))
+    return value
+
+
+def _name_of(function: Callable) -> str:
+    name = getattr(function, "__name__", "")
+    return "te_func" if name in ("", "<lambda>") else name
+
+
+def _letter(position: int) -> str:
+    """The name of a te function's input: A, B, ... and then A26, A27, ..."""
+    return chr(ord("A") + position) if position < 26 else f"A{position}"

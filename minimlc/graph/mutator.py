@@ -1,0 +1,138 @@
+"""Mutator: rewrite the graph functions of a module."""
+
+from minimlc import node
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.nodes import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from minimlc.graph.scope import Scope
+from minimlc.module import IRModule
+from minimlc.node import replace
+from minimlc.tir.nodes import PrimFunc
+
+
+class Mutator(node.Mutator):
+    """Override `visit_<Node>(self, node)`, apply with `MyRewriter()(mod)`.
+
+        class MultiplyAdd(mlc.Mutator):
+            def visit_Call(self, call):
+                product = self.lookup_binding(call.args[0]) if call.op == "add" else None
+                if isinstance(product, mlc.Call) and product.op == "multiply":
+                    return mlc.op.ewise_fma(*product.args, call.args[1])
+                return call
+
+    The bindings of a function are visited in order, operands rewritten before the values that use
+    them. What a method returns may be nested: its parts get bindings of their own. Functions
+    marked primitive and primitive functions stay as they are. A rewrite that changes nothing
+    returns the same module.
+    """
+
+    _builder: BlockBuilder | None = None
+
+    @property
+    def builder(self) -> BlockBuilder:
+        """Where to add functions (`add_func`, `call_te`) and bindings before this one (`emit`)."""
+        if self._builder is None:
+            self._builder = BlockBuilder()
+        return self._builder
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        return self.rewrite(mod)
+
+    def rewrite(self, mod: IRModule) -> IRModule:
+        """`mod` with every function rewritten, and the functions added on the way."""
+        self._builder = BlockBuilder(mod)
+        changed = False
+        for name, func in mod.entries:
+            new = self.visit(func)
+            if new is not func:
+                changed = True
+                self.builder.update_func(name, new)
+        result = self.builder.get()
+        self._builder = None
+        return result if changed or len(result.entries) != len(mod.entries) else mod
+
+    def lookup_binding(self, var: Expr) -> Expr | None:
+        """The rewritten value bound to `var`; None for a parameter or a constant."""
+        return self.builder.lookup_binding(var)
+
+    def visit_PrimFunc(self, func: PrimFunc) -> PrimFunc:
+        return func
+
+    def visit_Function(self, func: Function) -> Function:
+        return func if is_primitive(func) else self.rewrite_function(func)
+
+    def rewrite_function(self, func: Function) -> Function:
+        """`func` with its bindings rewritten in order."""
+        scope = Scope("this function", func.params, func.attrs)
+        scope.names.taken |= {binding.var.name for binding in func.bindings()}
+        renamed: dict[Var, Expr] = {}
+        with self.builder.in_scope(scope):
+            for block in func.blocks:
+                self._rewrite_block(block, scope, renamed)
+            result = scope.atom(self.visit(_renamed(func.result, renamed)))
+        scope.end_block()
+        same = len(scope.blocks) == len(func.blocks) and all(
+            a is b for a, b in zip(scope.blocks, func.blocks, strict=True)
+        )
+        return replace(func, blocks=func.blocks if same else tuple(scope.blocks), result=result)
+
+    def _rewrite_block(self, block: BindingBlock, scope: Scope, renamed: dict[Var, Expr]) -> None:
+        scope.start_block(block.dataflow)
+        for binding in block.bindings:
+            value = self.visit(_renamed(binding.value, renamed))
+            self._rebind(binding, value, scope, renamed)
+        scope.make_all_outputs()
+        scope.end_block(unchanged=block)
+
+    def _rebind(
+        self, binding: Binding, value: Expr, scope: Scope, renamed: dict[Var, Expr]
+    ) -> None:
+        """Bind a rewritten value, to the old variable if the type is the same."""
+        if value is binding.value:
+            scope.append(binding)
+            return
+        normal = scope.normalize(value)
+        if isinstance(normal, Var | Constant):
+            renamed[binding.var] = normal
+            return
+        var = binding.var
+        if normal.type != var.type:
+            var = Var(var.name, normal.type)
+            renamed[binding.var] = var
+        scope.append(Binding(var, normal))
+
+
+def is_primitive(func: object) -> bool:
+    """Whether `func` is a group of operators that fusion made."""
+    return isinstance(func, Function) and bool(dict(func.attrs).get("primitive", False))
+
+
+def _renamed(value: Expr, renamed: dict[Var, Expr]) -> Expr:
+    """A normal expression with its variables replaced."""
+    if not renamed:
+        return value
+    match value:
+        case Var():
+            return renamed.get(value, value)
+        case Tuple():
+            return replace(value, fields=_renamed_all(value.fields, renamed))
+        case Call():
+            return replace(value, args=_renamed_all(value.args, renamed))
+        case TupleGetItem():
+            return replace(value, tuple=_renamed(value.tuple, renamed))
+        case _:
+            return value
+
+
+def _renamed_all(values: tuple[Expr, ...], renamed: dict[Var, Expr]) -> tuple[Expr, ...]:
+    new = tuple([_renamed(v, renamed) for v in values])
+    return values if all(a is b for a, b in zip(values, new, strict=True)) else new
