@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.node import Node, display, mimebundle, node
@@ -23,19 +24,20 @@ class IRModule(Node):
     @property
     def functions(self) -> Mapping[str, Node]:
         """The functions by name (a read-only view)."""
-        return MappingProxyType(dict(self.entries))
+        table = _TABLES.get(self)
+        if table is None:
+            table = _TABLES[self] = MappingProxyType(dict(self.entries))
+        return table
 
     def __getitem__(self, name: str) -> Node:
-        for key, func in self.entries:
-            if key == name:
-                return func
-        names = [key for key, _ in self.entries]
-        raise CompileError(
-            f'the module has no function "{name}"', code="E105", hint=did_you_mean(name, names)
-        )
+        found = self.functions.get(name)
+        if found is None:
+            hint = did_you_mean(name, self.functions)
+            raise CompileError(f'the module has no function "{name}"', code="E105", hint=hint)
+        return found
 
     def __contains__(self, name: object) -> bool:
-        return any(key == name for key, _ in self.entries)
+        return name in self.functions
 
     def with_function(self, name: str, func: Node) -> "IRModule":
         """This module with `name` added, or replaced in its place."""
@@ -50,6 +52,8 @@ class IRModule(Node):
         self[name]
         return IRModule(tuple((k, f) for k, f in self.entries if k != name))
 
+
+_TABLES: WeakKeyDictionary[IRModule, Mapping[str, Node]] = WeakKeyDictionary()
 
 Pass = Callable[[IRModule], IRModule]
 

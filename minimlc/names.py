@@ -1,6 +1,7 @@
 """Identifiers for symbols: every symbol printed in one scope gets a name of its own."""
 
 import keyword
+from collections.abc import Iterable
 
 from minimlc.errors import identifier
 from minimlc.node import Node
@@ -15,9 +16,16 @@ RESERVED = frozenset(keyword.kwlist) | {
 class UniqueNames:
     """Hands out names: the one asked for while it is free, else the next free `i1`, `i2`, ..."""
 
-    def __init__(self) -> None:
-        self._taken = set(RESERVED)
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {*RESERVED, *taken}
         self._next: dict[str, int] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._taken
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Take these very names, free or not."""
+        self._taken.update(names)
 
     def take(self, name: str) -> str:
         """A free identifier like `name`, taken from now on."""

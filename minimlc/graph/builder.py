@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.errors import CompileError, identifier
-from minimlc.graph.names import Names
+from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -32,6 +31,7 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.scope import Scope
 from minimlc.module import IRModule
+from minimlc.names import UniqueNames
 from minimlc.node import Node, structural_equal, structural_hash
 from minimlc.tir import te
 from minimlc.tir.nodes import PrimFunc
@@ -42,21 +42,21 @@ class BlockBuilder:
 
     def __init__(self, mod: IRModule | None = None):
         self._functions: dict[str, Node] = dict(mod.entries) if mod is not None else {}
-        self._names = Names(self._functions)
+        self._names = UniqueNames(self._functions)
         self._scopes: list[Scope] = []
         self._by_hash: dict[str, list[str]] | None = None
 
     @contextmanager
     def function(self, name: str, params: Sequence[Var] | None = None) -> Iterator[None]:
         """The graph function `name`. Its parameters come here or with `emit_func_output`."""
-        if name in self._names.taken:
+        if name in self._names:
             raise CompileError(
                 f'the module already has a function "{name}"',
                 code="E211",
                 hint=f'for example "{name}1"',
             )
         scope = Scope(name, params)
-        self._names.taken.add(name)
+        self._names.reserve((name,))
         self._scopes.append(scope)
         try:
             yield
@@ -68,7 +68,7 @@ class BlockBuilder:
                 )
             self._functions[name] = scope.function()
         except BaseException:
-            self._names.taken.discard(name)
+            self._names.release(name, name)
             raise
         finally:
             self._scopes.remove(scope)
@@ -156,7 +156,7 @@ class BlockBuilder:
         for name in same:
             if name in self._functions and structural_equal(self._functions[name], func):
                 return name
-        name = self._names.fresh(identifier(name_hint))
+        name = self._names.take(name_hint)
         self._functions[name] = func
         same.append(name)
         return name

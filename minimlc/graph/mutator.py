@@ -73,7 +73,7 @@ class Mutator(node.Mutator):
     def rewrite_function(self, func: Function) -> Function:
         """`func` with its bindings rewritten in order."""
         scope = Scope("this function", func.params, func.attrs)
-        scope.names.taken |= {binding.var.name for binding in func.bindings()}
+        scope.names.reserve(binding.var.name for binding in func.bindings())
         renamed: dict[Var, Expr] = {}
         with self.builder.in_scope(scope):
             for block in func.blocks:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from minimlc.errors import CompileError, identifier
-from minimlc.graph.names import Names
+from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
     Attrs,
     Binding,
@@ -16,6 +15,7 @@ from minimlc.graph.nodes import (
     TupleGetItem,
     Var,
 )
+from minimlc.names import UniqueNames
 from minimlc.node import replace
 
 
@@ -30,7 +30,7 @@ class Scope:
         self.name = name
         self.attrs = attrs
         self.params: tuple[Var, ...] | None = None
-        self.names = Names()
+        self.names = UniqueNames()
         self.values: dict[Var, Expr] = {}
         self.blocks: list[BindingBlock] = []
         self.result: Expr | None = None
@@ -75,7 +75,7 @@ class Scope:
     def _check_param_names(self, params: tuple[Var, ...]) -> None:
         seen: set[str] = set()
         for param in params:
-            taken = param.name in self.names.taken and param not in self._awaited
+            taken = param.name in self.names and param not in self._awaited
             if param.name in seen or taken:
                 raise CompileError(
                     f'the name "{param.name}" is taken in "{self.name}"',
@@ -83,12 +83,12 @@ class Scope:
                     hint="give every parameter a name of its own",
                 )
             seen.add(param.name)
-        self.names.taken |= seen
+        self.names.reserve(seen)
 
     def bind(self, value: Expr, name_hint: str) -> Var:
         """A new variable for `value`, which is made normal first."""
         normal = self.normalize(value)
-        var = Var(self.names.fresh(identifier(name_hint)), normal.type)
+        var = Var(self.names.take(name_hint), normal.type)
         self.append(Binding(var, normal))
         return var
 
@@ -119,7 +119,7 @@ class Scope:
             case Call() | TupleGetItem():
                 if value not in done:
                     normal = self._value(value, done)
-                    var = Var(self.names.fresh("lv"), normal.type)
+                    var = Var(self.names.take("lv"), normal.type)
                     self.append(Binding(var, normal))
                     done[value] = var
                 return done[value]
@@ -152,7 +152,7 @@ class Scope:
         if var in self.values or var in self._awaited:
             return
         if self.params is None:
-            self.names.taken.add(var.name)
+            self.names.reserve((var.name,))
             self._awaited[var] = None
         elif var not in self._declared:
             raise CompileError(
