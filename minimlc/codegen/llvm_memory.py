@@ -1,0 +1,169 @@
+"""Loads and stores: one element, a vector of neighbours, or lane by lane."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from minimlc.codegen.llvm_math import Mathematics
+from minimlc.codegen.llvm_value import (
+    MEMORY,
+    SIZE,
+    Code,
+    Value,
+    constant,
+    register_type,
+    vector_type,
+)
+from minimlc.dtypes import INDEX
+from minimlc.errors import Span
+from minimlc.node import span_of
+from minimlc.tir.nodes import Buffer, Expr, Load, Store, Var
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A checked access: what an error about it says."""
+
+    buffer: str
+    shape: tuple[int, ...]
+    action: str
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The vectorized loop being written: its variable, the first lane's iteration, and which
+    lanes are meant: a ramp over all of them, or the number of one.
+    """
+
+    var: Var
+    first: Value
+    number: Value
+
+
+@dataclass
+class Memory(Mathematics):
+    """Writes accesses into `code`. `variables` and `pointers` say what names stand for.
+
+    In a vectorized loop, `lanes` is set and its variable stands for a ramp; `private` buffers
+    have one copy per lane. With `sites`, each access is checked, and what fails jumps to "fail".
+    """
+
+    code: Code
+    half_conversions: bool = True
+    sites: list[Site] | None = None
+    variables: dict[Var, Value] = field(default_factory=dict)
+    pointers: dict[Buffer, str] = field(default_factory=dict)
+    private: dict[Buffer, int] = field(default_factory=dict)
+    lanes: Lanes | None = None
+
+    def expr(self, item: Expr) -> Value:
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """The number of lanes being written; 0 outside of vectorized loops."""
+        return self.lanes.number.lanes if self.lanes else 0
+
+    def in_lane(self, number: Value, work: Callable[[], T]) -> T:
+        """What `work` writes for one lane only."""
+        saved = self.lanes
+        assert saved is not None
+        ramp = self.variables[saved.var]
+        self.lanes = Lanes(saved.var, saved.first, number)
+        self.variables[saved.var] = self.cast(self.binary("+", saved.first, number), saved.var.dtype)
+        result = work()
+        self.lanes, self.variables[saved.var] = saved, ramp
+        return result
+
+    def load(self, item: Load) -> Value:
+        """The value of `buffer[indices]`."""
+        buffer = item.buffer
+        flat = self._flat(buffer, item.indices, item)
+        if not flat.lanes or flat.stride == 1:
+            return self._load_at(buffer, Value(flat.text, INDEX, const=flat.const), flat.lanes)
+        places = [self.lane(flat, number) for number in range(flat.lanes)]
+        return self.gather([self._load_at(buffer, place, 0) for place in places])
+
+    def _load_at(self, buffer: Buffer, base: Value, lanes: int) -> Value:
+        element = MEMORY[buffer.dtype]
+        pointer = self._address(buffer, base)
+        kind = vector_type(element, lanes)
+        text = self.code.value(f"load {kind}, ptr {pointer}, align {SIZE[element]}")
+        if element == "i16" and buffer.dtype != "int16":
+            return self.from_bits(Value(text, "int16", lanes), buffer.dtype)
+        if buffer.dtype == "bool":
+            byte = Value(text, "uint8", lanes)
+            return self.apply("icmp ne", "bool", byte, constant(0, "uint8"))
+        return Value(text, buffer.dtype, lanes)
+
+    def store(self, item: Store) -> None:
+        """Write the value of a store; of several lanes that hit one element, the last stays."""
+        buffer = item.buffer
+        value = self._stored(self.expr(item.value))
+        flat = self._flat(buffer, item.indices, item)
+        base = Value(flat.text, INDEX, const=flat.const)
+        if not flat.lanes:
+            last = self.lane(value, value.lanes - 1)
+            self._store_at(buffer, base, last)
+        elif flat.stride == 1:
+            self._store_at(buffer, base, self.spread(value, flat.lanes))
+        else:
+            for number in range(flat.lanes):
+                self._store_at(buffer, self.lane(flat, number), self.lane(value, number))
+
+    def _stored(self, value: Value) -> Value:
+        """A value in the form in which it is stored."""
+        if value.dtype in ("float16", "bfloat16"):
+            return self.to_bits(self.spread(value, value.lanes))
+        return self.cast(value, "uint8") if value.dtype == "bool" else value
+
+    def _store_at(self, buffer: Buffer, base: Value, value: Value) -> None:
+        pointer = self._address(buffer, base)
+        align = SIZE[MEMORY[buffer.dtype]]
+        self.code.do(f"store {register_type(value)} {value.text}, ptr {pointer}, align {align}")
+
+    def _address(self, buffer: Buffer, flat: Value) -> str:
+        pointer = self.pointers[buffer]
+        if flat.const == 0:
+            return pointer
+        element = MEMORY[buffer.dtype]
+        return self.code.value(f"getelementptr inbounds {element}, ptr {pointer}, i64 {flat.text}")
+
+    def _flat(self, buffer: Buffer, indices: tuple[Expr, ...], item: Load | Store) -> Value:
+        """The number of the element in memory, row-major."""
+        values = [self.expr(i) for i in indices]
+        if self.sites is not None:
+            self._check(buffer, values, item)
+        flat = constant(0, INDEX)
+        for value, size in zip(values, buffer.shape, strict=True):
+            flat = self.binary("+", self.binary("*", flat, constant(size, INDEX)), value)
+        copies = self.private.get(buffer)
+        if copies is None or self.lanes is None:
+            return flat
+        scaled = self.binary("*", flat, constant(copies, INDEX))
+        return self.binary("+", scaled, self.lanes.number)
+
+    def _check(self, buffer: Buffer, values: list[Value], item: Load | Store) -> None:
+        """Leave through "fail" when an index is outside, noting the place and the index."""
+        assert self.sites is not None
+        inside: Value = constant(True, "bool")
+        for value, size in zip(values, buffer.shape, strict=True):
+            fits = self.apply("icmp ult", "bool", value, constant(size, INDEX))
+            inside = self.binary("and", inside, fits)
+        action = "load" if isinstance(item, Load) else "store"
+        self.sites.append(Site(buffer.name, buffer.shape, action, span_of(item)))
+        if inside.const is True:
+            return
+        code = self.code
+        bad, good = code.name("outside"), code.name("inside")
+        code.branch(inside.text, good, bad)
+        code.block(bad)
+        for slot, value in enumerate([constant(len(self.sites) - 1, INDEX), *values]):
+            place = code.value(f"getelementptr inbounds i64, ptr %error, i64 {slot}")
+            code.do(f"store i64 {value.text}, ptr {place}, align 8")
+        code.do("store i32 1, ptr %status, align 4")
+        code.jump("fail")
+        code.block(good)

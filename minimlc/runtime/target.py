@@ -1,0 +1,101 @@
+"""What code is made for, and what the machine at hand is."""
+
+import functools
+import importlib
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minimlc.errors import BuildError, did_you_mean
+
+NATIVE = ("llvm",)
+TARGETS = ("llvm", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine to compile for. `name` is the backend; cache sizes are in bytes.
+
+    `cpu` and `features` are LLVM's names ("x86-64-v3", "+avx2,+fma"); the features decide, since
+    a CPU can be reported under the name of an older one. Made from a name alone, a target has no
+    CPU of its own and stands for the machine at hand.
+    """
+
+    name: str = "llvm"
+    cpu: str = ""
+    features: str = ""
+    vector_bits: int = 128
+    l1: int = 32 * 1024
+    l2: int = 512 * 1024
+    l3: int = 8 * 1024 * 1024
+    cores: int = 1
+
+    @staticmethod
+    def host(name: str = "llvm") -> "Target":
+        """The machine at hand."""
+        return replace(_host(), name=name)
+
+    @staticmethod
+    def of(target: "str | Target") -> "Target":
+        """A target from its name, or itself; `BuildError` for an unknown name."""
+        name = target.name if isinstance(target, Target) else target
+        if name not in TARGETS:
+            raise BuildError(
+                f'unknown target "{name}"', code="E501", hint=did_you_mean(str(name), TARGETS)
+            )
+        if isinstance(target, Target) and target.cpu:
+            return target
+        return Target.host(name)
+
+
+@functools.cache
+def _host() -> Target:
+    cpu, features = _cpu()
+    l1, l2, l3 = _cache_sizes()
+    return Target("llvm", cpu, features, _vector_bits(features), l1, l2, l3, _cores())
+
+
+def _cpu() -> tuple[str, str]:
+    try:
+        llvm = importlib.import_module("llvmlite.binding")
+    except ImportError:
+        return platform.machine(), ""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _vector_bits(features: str) -> int:
+    have = set(features.split(","))
+    if "+avx512f" in have:
+        return 512
+    return 256 if "+avx" in have else 128
+
+
+def _cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def _cache_sizes() -> tuple[int, int, int]:
+    """Level 1 (data), 2 and 3 in bytes; a usual size where the system does not tell."""
+    sizes = {1: 32 * 1024, 2: 512 * 1024, 3: 8 * 1024 * 1024}
+    sizes.update(_linux_caches(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")))
+    return sizes[1], sizes[2], sizes[3]
+
+
+def _linux_caches(folders: Iterable[Path]) -> dict[int, int]:
+    found = {}
+    units = {"K": 1024, "M": 1024 * 1024}
+    for folder in folders:
+        try:
+            if (folder / "type").read_text().strip() == "Instruction":
+                continue
+            level = int((folder / "level").read_text())
+            text = (folder / "size").read_text().strip()
+            found[level] = int(text.rstrip("KM")) * units.get(text[-1:], 1)
+        except (OSError, ValueError):
+            continue
+    return {level: size for level, size in found.items() if level in (1, 2, 3)}
