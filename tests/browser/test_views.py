@@ -1,0 +1,201 @@
+"""The views by mouse and by keyboard, from their stored state, with the network off."""
+
+import json
+
+import pytest
+from minimlc_widgets import IRDiff, IRView, PassStepper, TimingBars
+
+from tests.widgets.values import history, module
+
+PAGE = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Views</title>
+<body style="width: 900px"><script type="application/json" id="state">%s</script><script>
+(async () => {
+  const state = JSON.parse(document.getElementById("state").textContent);
+  const listeners = {};
+  const model = {
+    get: (name) => state[name],
+    set(name, value) {
+      state[name] = value;
+      for (const listener of listeners["change:" + name] ?? []) listener();
+    },
+    on(name, listener) { (listeners[name] ??= []).push(listener); },
+    off(name, listener) { listeners[name] = listeners[name].filter((f) => f !== listener); },
+    save_changes() {},
+  };
+  window.model = model;
+  const style = document.createElement("style");
+  style.textContent = state._css;
+  document.head.append(style);
+  const blob = new Blob([state._esm], { type: "text/javascript" });
+  const view = (await import(URL.createObjectURL(blob))).default;
+  window.undo = await view.render({ model, el: document.body });
+  document.documentElement.dataset.ready = "";
+})();
+</script>"""
+
+pytestmark = pytest.mark.requires("browser")
+
+
+@pytest.fixture
+def open_view(chromium, tmp_path):
+    """Opens a page with nothing but the view; fails on any complaint of the page."""
+    context = chromium.new_context(offline=True, viewport={"width": 940, "height": 900})
+    complaints: list[str] = []
+
+    def open_page(view):
+        state = {name: value for name, value in view.get_state().items() if name != "layout"}
+        path = tmp_path / "view.html"
+        path.write_text(PAGE % json.dumps(state).replace("<", "\\u003c"), "utf-8")
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_page
+    context.close()
+    assert complaints == []
+
+
+def test_stepper_by_keyboard_search_and_choice(open_view):
+    page = open_view(PassStepper(history()))
+    label, slider = page.locator("output.mlc-step-label"), page.locator("input.mlc-slider")
+    assert label.inner_text() == "1 · widen"
+    assert slider.get_attribute("data-lm-suppress-shortcuts") == "true"
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert label.inner_text() == "2 · verify"
+    assert "This step changes nothing" in page.locator(".mlc-side-title").inner_text().capitalize()
+    page.keyboard.press("End")
+    assert label.inner_text() == "3 · rename"
+    page.keyboard.press("Home")
+    assert label.inner_text() == "0 · start"
+    assert page.locator(".mlc-side").count() == 1
+
+    page.get_by_label("Hide steps that change nothing").check()
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert label.inner_text() == "3 · rename"
+    assert page.locator(".mlc-stop").count() == 3
+
+    field = page.get_by_role("searchbox")
+    field.fill("256")
+    assert "in 3 of 4 steps; changes in 1" in page.locator(".mlc-find").inner_text()
+    assert page.locator(".mlc-hit").count() > 0
+    field.press("Enter")
+    assert label.inner_text() == "1 · widen"
+    field.fill("no such text")
+    assert "in no step" in page.locator(".mlc-find").inner_text()
+    assert page.get_by_role("button", name="Next change").is_disabled()
+
+
+def test_stepper_follows_its_model_and_the_mouse(open_view):
+    page = open_view(PassStepper(history()))
+    label = page.locator("output.mlc-step-label")
+    page.evaluate("model.set('step', 3)")
+    assert label.inner_text() == "3 · rename"
+    page.get_by_role("button", name="Previous step").click()
+    assert label.inner_text() == "2 · verify"
+    page.locator(".mlc-stop").first.click()
+    assert label.inner_text() == "0 · start"
+    box = page.locator("input.mlc-slider").bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 8, box["y"] + box["height"] / 2)
+    assert label.inner_text() == "3 · rename"
+    assert page.evaluate("model.get('step')") == 3
+
+
+def test_diff_links_lines_and_opens_what_is_collapsed(open_view):
+    before = "\n".join(f"x{n} = {n}" for n in range(30))
+    page = open_view(IRDiff(before, before.replace("x28 = 28", "x28 = 29")))
+    left, right = page.locator(".mlc-pane").all()
+    assert left.locator(".mlc-word").inner_text() == "28"
+    assert right.locator(".mlc-word").inner_text() == "29"
+    left.locator(".mlc-row", has_text="x27 = 27").hover()
+    assert right.locator(".mlc-linked").inner_text().split() == ["28", "x27", "=", "27"]
+    assert "x3 = 3" not in left.inner_text()
+    page.get_by_role("button", name="Show 25 unchanged lines").press("Enter")
+    assert "x3 = 3" in left.inner_text() and "x3 = 3" in right.inner_text()
+
+
+def test_panes_of_a_diff_scroll_together(open_view):
+    before = "\n".join(f"x{n} = {n} {'+ 1 ' * 40}" for n in range(80))
+    after = "\n".join(f"y{n} = {n} {'+ 1 ' * 40}" for n in range(80))
+    page = open_view(IRDiff(before, after))
+    left, right = page.locator(".mlc-pane").all()
+    left.hover()
+    page.mouse.wheel(150, 300)
+    page.wait_for_function("document.querySelectorAll('.mlc-pane')[1].scrollTop === 300")
+    assert right.evaluate("pane => pane.scrollLeft") == 150
+
+
+def test_blocks_fold_by_mouse_and_by_keyboard(open_view):
+    page = open_view(IRView(module(), fold=["T.init"]))
+    fold = page.locator(".mlc-fold")
+    pane = page.locator(".mlc-pane")
+    assert fold.last.get_attribute("aria-expanded") == "false"
+    assert "1 line" in pane.inner_text() and "T.float32(0)" not in pane.inner_text()
+    fold.last.click()
+    assert "T.float32(0)" in pane.inner_text()
+    fold.last.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("model.get('folded')") == [1]
+    assert "T.grid" not in pane.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "T.grid" in pane.inner_text()
+    page.get_by_role("button", name="Fold all").click()
+    assert "T.grid" not in pane.inner_text()
+    page.get_by_role("button", name="Unfold all").click()
+    assert "T.float32(0)" in pane.inner_text()
+
+
+def test_copied_text_is_the_script(open_view):
+    page = open_view(IRView(module(), fold=["T.init"]))
+    page.evaluate("""() => Object.defineProperty(navigator, "clipboard",
+        { value: { writeText: (text) => { window.copied = text; } } })""")
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("window.copied") == module().script()
+
+
+def test_timings_draw_every_sample_and_change_their_baseline(open_view):
+    page = open_view(TimingBars({"naive": [0.004, 0.004, 0.005], "tiled": [0.001, 0.0012]}))
+    assert page.locator("circle.mlc-dot").count() == 5
+    assert page.locator(".mlc-ratio").all_inner_texts()[:2] == ["baseline", "3.64×"]
+    assert "4 ms" in page.locator(".mlc-value").first.inner_text()
+    page.get_by_role("button", name="tiled").press("Enter")
+    assert page.locator(".mlc-ratio").all_inner_texts()[:2] == ["0.275×", "baseline"]
+    assert page.locator(".mlc-bar").count() == 2
+    page.get_by_label("Logarithmic").check()
+    assert page.locator(".mlc-bar").count() == 0
+    assert page.evaluate("model.get('logarithmic')")
+
+
+@pytest.mark.parametrize("times", [[0.0], [0.0, 1e-9], [1e-9, 1.0], [3.2, 3.2, 3.2], [1e6]])
+def test_odd_times_are_drawn(open_view, times):
+    page = open_view(TimingBars({"a": times, "b": times}))
+    for logarithmic in ("false", "true"):
+        page.evaluate(f"model.set('logarithmic', {logarithmic})")
+        drawn = page.locator(".mlc-widget").inner_html()
+        assert drawn.count("<circle") == 2 * len(times)
+        assert "NaN" not in drawn and "Infinity" not in drawn
+
+
+def test_a_view_undoes_its_listeners(open_view):
+    page = open_view(PassStepper(history()))
+    label = page.locator("output.mlc-step-label")
+    page.evaluate("undo()")
+    page.evaluate("model.set('step', 3)")
+    assert label.inner_text() == "1 · widen"
+
+
+@pytest.mark.parametrize("width", [380, 940])
+def test_views_fit_their_place(open_view, width):
+    page = open_view(PassStepper(history()))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("document.body.style.width = 'auto'")
+    widths = page.evaluate(
+        "[document.body.clientWidth, document.querySelector('.mlc-widget').scrollWidth]"
+    )
+    assert widths[1] <= widths[0]

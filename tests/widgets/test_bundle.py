@@ -1,0 +1,122 @@
+"""What values show of themselves: the same in every run, escaped, readable without styles."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import minimlc_widgets
+import pytest
+from minimlc_widgets import bundle, mimebundle
+
+from minimlc.module import History
+from tests.widgets.values import Schedule, Timing, history, module
+
+ROOT = Path(__file__).resolve().parents[2]
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def stripped(html: str) -> str:
+    """What is left to read without any markup."""
+    return unescape(re.sub(r"<[^>]*>", "", html))
+
+
+def test_a_module_shows_its_script():
+    mod = module()
+    data = mod._repr_mimebundle_()
+    assert data["text/plain"] == mod.script()
+    assert mod.script() in stripped(data["text/html"])
+    assert data[VIEW]["version_major"] == 2
+
+
+def test_an_expression_needs_no_panel():
+    buffer = module()["main"].params[0]
+    assert VIEW not in mimebundle(buffer)
+    assert mimebundle(buffer)["text/plain"] == buffer.script()
+
+
+def test_a_history_and_a_schedule_show_steps_without_times():
+    for value in (history(), Schedule()):
+        data = mimebundle(value)
+        assert set(data) == {VIEW, "text/html", "text/plain"}
+        assert "widen" in data["text/plain"] and "widen" in data["text/html"]
+        assert history()[3].mod.script() in stripped(data["text/html"])
+        assert "verify" in data["text/html"] and "changes nothing" in data["text/html"]
+        assert not re.search(r"0\.0123|12\.3|450|67", data["text/html"] + data["text/plain"])
+    assert 'widen("i", factors=(None, 4))' in mimebundle(Schedule())["text/plain"]
+    assert 'rename("i", "k", name="x")' in mimebundle(Schedule())["text/plain"]
+
+
+def test_an_empty_history_shows():
+    assert mimebundle(History())["text/plain"] == "no steps"
+
+
+def test_a_timing_shows_no_time():
+    data = mimebundle(Timing())
+    assert data["text/plain"] == "Timing of mm: 3 samples"
+    assert "0.00" not in data["text/html"] and "2.1" not in data["text/html"]
+
+
+def test_markup_in_a_script_is_text():
+    class Evil:
+        def script(self) -> str:
+            return '<img src=x onerror="alert(1)">\nx = "</pre><script>1</script>"'
+
+    html = mimebundle(Evil())["text/html"]
+    assert "<img" not in html and "<script" not in html
+    assert Evil().script() in stripped(html)
+    shown = minimlc_widgets.PassStepper([("<b>a</b>", Evil()), ("<i>", module())]).static_html()
+    assert "<img" not in shown and "<b>a</b>" not in shown.replace("<b>&lt;b", "")
+    assert "<script" not in minimlc_widgets.IRDiff(Evil(), module(), ("<u>", "&")).static_html()
+
+
+def test_html_has_no_script_style_or_id():
+    for value in (module(), history(), Timing()):
+        html = mimebundle(value)["text/html"]
+        assert not re.search(r"<script|<style|\sid=|\sstyle=|0x[0-9a-f]{6}", html)
+
+
+def test_the_text_and_html_do_not_depend_on_the_hash_seed():
+    program = (
+        "from tests.widgets.values import *; from minimlc_widgets import mimebundle\n"
+        "import json\n"
+        "for v in (module(), history(), Schedule(), Timing()):\n"
+        "    d = mimebundle(v); print(json.dumps([d['text/html'], d['text/plain']]))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1 and len(json.loads(outputs.pop().splitlines()[0])) == 2
+
+
+def test_without_jupyter_html_and_text_remain(monkeypatch):
+    live = {kind: mimebundle(v) for kind, v in (("m", module()), ("h", history()), ("t", Timing()))}
+    monkeypatch.setattr(bundle, "VIEWS", {})
+    for kind, value in (("m", module()), ("h", history()), ("t", Timing())):
+        data = mimebundle(value)
+        assert VIEW not in data
+        assert data == {key: live[kind][key] for key in ("text/html", "text/plain")}
+
+
+@pytest.mark.parametrize("absent", ["anywidget", "ipywidgets", "traitlets"])
+def test_the_package_imports_without(absent):
+    program = (
+        f"import sys; sys.modules[{absent!r}] = None\n"
+        "import minimlc_widgets; from tests.widgets.values import module\n"
+        "print(sorted(minimlc_widgets.mimebundle(module())))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.strip() == "['text/html', 'text/plain']"

@@ -1,0 +1,130 @@
+"""The widgets' state: all that is drawn, as small plain data; and their modules' syntax."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from minimlc_widgets import IRDiff, IRView, PassStepper, TimingBars
+
+from minimlc.errors import CompileError
+from tests.widgets.values import Schedule, Timing, history, module
+
+VIEWS = {
+    "IRView": lambda: IRView(module(), title="a module"),
+    "IRDiff": lambda: IRDiff(module(), module(256)),
+    "PassStepper": lambda: PassStepper(history()),
+    "TimingBars": lambda: TimingBars({"a": (1.0, 2.0), "b": (0.5,)}),
+}
+
+
+def state_of(view) -> dict:
+    """What travels to the page, less what ipywidgets adds."""
+    return {name: value for name, value in view.get_state().items() if name != "layout"}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_state_is_plain_data_and_the_same_again(name):
+    first, second = (json.dumps(state_of(VIEWS[name]()), allow_nan=False) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_shows_itself_without_an_address(name):
+    view = VIEWS[name]()
+    assert "0x" not in repr(view)
+    assert view._repr_mimebundle_()["text/plain"] == repr(view)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_module_is_self_contained(name):
+    source = state_of(VIEWS[name]())["_esm"]
+    assert "export default" in source and source.count("export") == 1
+    assert "import " not in source and "http" not in source.replace("http://www.w3.org/2000", "")
+    assert "innerHTML" not in source
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_module_is_javascript(name, tmp_path):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node here; the tests in a browser run the modules")
+    path = tmp_path / "view.mjs"
+    path.write_text(state_of(VIEWS[name]())["_esm"], "utf-8")
+    done = subprocess.run([node, "--check", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_lines_of_a_view_join_to_the_script():
+    view = IRView(module())
+    assert "\n".join("".join(line[1::2]) for line in view.lines) == module().script()
+
+
+def test_fold_by_text_and_by_number():
+    lines = module().script().splitlines()
+    init = next(n for n, line in enumerate(lines) if "T.init" in line)
+    assert IRView(module(), fold=["T.init", 2]).folded == [1, init]
+    with pytest.raises(CompileError, match="no such line"):
+        IRView(module(), fold=["T.nothing"])
+    with pytest.raises(CompileError, match="no such line"):
+        IRView(module(), fold=[0])
+
+
+def test_the_stepper_tells_changes_from_none():
+    view = PassStepper(history())
+    assert [step["changed"] for step in view.steps] == [False, True, False, True]
+    assert view.step == 1
+    assert view.steps[1]["seconds"] == 0.0123
+    assert (view.steps[1]["come"], view.steps[1]["go"]) == (2, 2)
+
+
+def test_the_stepper_takes_histories_schedules_and_pairs():
+    pairs = PassStepper([("start", module()), ("same", module()), ("wide", module(256), 0.5)])
+    assert [step["name"] for step in pairs.steps] == ["start", "same", "wide"]
+    assert [step["changed"] for step in pairs.steps] == [False, False, True]
+    names = [step["name"] for step in PassStepper(Schedule()).steps]
+    assert names == [
+        "start",
+        'widen("i", factors=(None, 4))',
+        "verify()",
+        'rename("i", "k", name="x")',
+    ]
+    assert PassStepper([("only", module())]).step == 0
+    assert PassStepper([]).step == 0
+
+
+def test_thirty_steps_of_a_hundred_lines_stay_small():
+    lines = [f"{'    ' * (n % 8)}for i{n} in T.grid({n}, {n + 1}):" for n in range(100)]
+    versions = []
+    for step in range(30):
+        lines = [*lines[:step], f"B{step}[i, j] = A[i, j] * T.float32({step})", *lines[step:]]
+        versions.append((f"step {step}", "\n".join(lines), 0.001))
+    state = json.dumps(state_of(PassStepper(versions)))
+    assert len(state) < 100_000
+
+
+def test_timing_statistics():
+    bars = TimingBars([("slow", (3.0, 1.0, 2.0)), ("fast", (0.25, 0.25, 4.0, 0.75))])
+    assert [timing["median"] for timing in bars.timings] == [2.0, 0.5]
+    assert bars.timings[0]["samples"] == [3.0, 1.0, 2.0]
+    assert bars.baseline == "slow"
+    assert bars.speedups() == {"slow": 1.0, "fast": 4.0}
+    assert not bars.logarithmic
+    assert TimingBars({"a": [1.0], "b": [0.01]}).logarithmic
+
+
+def test_timings_of_every_form():
+    assert TimingBars(Timing()).baseline == ""
+    assert TimingBars(Timing()).speedups() == {}
+    assert TimingBars([Timing()]).timings[0]["machine"] == "a machine"
+    assert TimingBars({"mine": Timing()}).timings[0]["name"] == "mine"
+    assert TimingBars({"a": [2.0], "b": [1.0]}, baseline="b").speedups() == {"a": 0.5, "b": 1.0}
+
+
+def test_timings_refused():
+    with pytest.raises(CompileError, match='no timing is called "nump"'):
+        TimingBars({"numpy": [1.0]}, baseline="nump")
+    with pytest.raises(CompileError, match="no timing to show"):
+        TimingBars([])
+    with pytest.raises(CompileError, match="no samples"):
+        TimingBars({"a": ()})

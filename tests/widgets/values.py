@@ -1,0 +1,45 @@
+"""Values for the tests of the views: a module on its way through three steps."""
+
+from minimlc.module import History, IRModule, Step
+from minimlc.tir import te
+
+
+def module(rows: int = 128, name: str = "main") -> IRModule:
+    """A matrix-vector product."""
+    a = te.placeholder((rows, 64), "float32", name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    c = te.compute((rows,), lambda i: te.sum(a[i, k], axis=k), name="C")
+    return IRModule.of({name: te.create_prim_func([a, c])})
+
+
+def history() -> History:
+    """A start, a step that changes something, one that does not, one that does."""
+    first, second, third = module(), module(256), module(256, "other")
+    return History(
+        [
+            Step("start", first, 0.0),
+            Step("widen", second, 0.0123),
+            Step("verify", second, 0.00045),
+            Step("rename", third, 0.067),
+        ]
+    )
+
+
+class Timing:
+    """As the runtime's, with what the views read of it."""
+
+    name = "mm"
+    samples = (0.0021, 0.002, 0.0023)
+    machine = "a machine"
+
+
+class Schedule:
+    """As the schedule's, with what the views read of it."""
+
+    def __init__(self) -> None:
+        self.history = history()
+        self.trace = (
+            ("widen", {"loop": "i", "factors": (None, 4), "names": None}),
+            ("verify", {}),
+            ("rename", {"loops": ("i", "k"), "name": "x"}),
+        )

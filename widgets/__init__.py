@@ -1,0 +1,11 @@
+"""Views of minimlc's values: scripts, differences, histories and timings.
+
+    mod.show()                        a script that folds; `IRView(mod, title="…")`
+    IRDiff(before, after)             two versions side by side
+    sch.show()                        every step on the way; `PassStepper(history)`
+    timing.show()                     every sample; `TimingBars({"naive": t0, "tiled": t1})`
+
+Values show themselves in a notebook; the classes are for views with titles and choices.
+"""
+
+from minimlc_widgets.bundle import *  # noqa: F403

@@ -1,0 +1,51 @@
+"""What a value shows of itself in a notebook."""
+
+from collections.abc import Callable
+from typing import Any
+
+from minimlc_widgets import static
+from minimlc_widgets.sources import Scheduled, Timed, script_of, steps_of, timings_of
+
+from minimlc.module import History
+
+VIEWS: dict[str, Callable[[Any], Any]] = {}
+try:
+    from minimlc_widgets.ir_diff import IRDiff
+    from minimlc_widgets.ir_view import IRView
+    from minimlc_widgets.pass_stepper import PassStepper
+    from minimlc_widgets.timing_bars import TimingBars
+except ModuleNotFoundError as missing:  # without Jupyter's widgets, HTML and text remain
+    if str(missing.name).partition(".")[0] not in ("anywidget", "ipywidgets", "traitlets"):
+        raise
+else:
+    VIEWS = {"steps": PassStepper, "timings": TimingBars, "script": IRView}
+    __all__ = ["IRDiff", "IRView", "PassStepper", "TimingBars", "mimebundle"]
+
+
+def mimebundle(value: Any) -> dict[str, Any]:
+    """`value` for a notebook, by MIME type: a live widget where one can be made, HTML and text.
+
+    Takes a module, a function or any other node, a history, a schedule, or a timing.
+    """
+    kind = _kind(value)
+    if kind == "script" and "\n" not in script_of(value):  # an expression needs no panel
+        return _static(kind, value)
+    return VIEWS[kind](value).bundle() if VIEWS else _static(kind, value)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, History | Scheduled):
+        return "steps"
+    return "timings" if isinstance(value, Timed) else "script"
+
+
+def _static(kind: str, value: Any) -> dict[str, Any]:
+    if kind == "steps":
+        steps = steps_of(value)
+        return {"text/html": static.steps_html(steps), "text/plain": static.steps_text(steps)}
+    if kind == "timings":
+        timings = timings_of(value)
+        html = static.timings_html(timings)
+        return {"text/html": html, "text/plain": static.timings_text(timings)}
+    script = script_of(value)
+    return {"text/html": static.script_html(script), "text/plain": script}

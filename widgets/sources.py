@@ -1,0 +1,144 @@
+"""What there is to show of a value: scripts, the steps of a history, the samples of a timing."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from minimlc_widgets.lexer import Tokens, tokens
+
+from minimlc import printer
+from minimlc.errors import CompileError
+from minimlc.module import History
+from minimlc.node import Node
+
+
+class Shown(NamedTuple):
+    """One step of a history: what was done, the script after it, and the seconds it took."""
+
+    name: str
+    script: str
+    seconds: float
+
+
+class Samples(NamedTuple):
+    """Measured times in seconds; `machine` says in words where."""
+
+    name: str
+    samples: tuple[float, ...]
+    machine: str = ""
+
+    @property
+    def median(self) -> float:
+        return median(self.samples)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        return min(self.samples), max(self.samples)
+
+
+@runtime_checkable
+class Scheduled(Protocol):
+    """A schedule, or anything else that has come a way of its own."""
+
+    history: History
+    trace: Sequence[tuple[str, Mapping[str, Any]]]
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A timing: `samples` are seconds."""
+
+    name: str
+    samples: Sequence[float]
+    machine: str
+
+
+def script_of(value: Any) -> str:
+    """What to read of a value: its script, large constants without their bytes.
+
+    Text stands for itself; so does a node that describes itself in words of its own.
+    """
+    if isinstance(value, str):
+        text = value
+    elif not isinstance(value, Node):
+        text = value.script()
+    elif type(value).__repr__ is Node.__repr__:
+        text = printer.script(value, full=False)
+    else:
+        text = repr(value)
+    return text.rstrip("\n")
+
+
+def steps_of(value: Any) -> tuple[Shown, ...]:
+    """The steps of a history, of a schedule, or of (name, module) or (name, module, seconds)."""
+    if isinstance(value, Scheduled):
+        return _named_by_trace(steps_of(value.history), tuple(value.trace))
+    steps = value.steps if isinstance(value, History) else value
+    return tuple(Shown(s[0], script_of(s[1]), s[2] if len(s) > 2 else 0.0) for s in steps)
+
+
+def _named_by_trace(steps: tuple[Shown, ...], trace: tuple) -> tuple[Shown, ...]:
+    """A schedule's steps with their arguments, where trace and history tell the same story."""
+    later = steps[1:]
+    if [s.name for s in later] != [entry[0] for entry in trace]:
+        return steps
+    named = (s._replace(name=call_text(*entry)) for s, entry in zip(later, trace, strict=True))
+    return (*steps[:1], *named)
+
+
+def call_text(name: str, arguments: Mapping[str, Any]) -> str:
+    """A trace's entry as it is written: `split("j", factors=(None, 16))`.
+
+    The loop or block that a primitive is about comes first, without its keyword.
+    """
+    parts = []
+    for number, (key, value) in enumerate(arguments.items()):
+        if value is None:
+            continue
+        if key in ("loops", "blocks") and number == 0:
+            parts += [_quoted(item) for item in value]
+        else:
+            parts.append(_quoted(value) if number == 0 else f"{key}={_quoted(value)}")
+    return f"{name}({', '.join(parts)})"
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def timings_of(value: Any) -> tuple[Samples, ...]:
+    """Timings in order: one, several, a mapping by name, or (name, samples) pairs."""
+    if isinstance(value, Timed):
+        return (_samples(value.name, value),)
+    if isinstance(value, Mapping):
+        return tuple(_samples(str(name), item) for name, item in value.items())
+    items: Iterable[Any] = value
+    return tuple(
+        _samples(item.name, item) if isinstance(item, Timed) else _samples(*item) for item in items
+    )
+
+
+def _samples(name: str, item: Any) -> Samples:
+    seconds = item.samples if isinstance(item, Timed) else item
+    if not len(seconds):
+        raise CompileError(f'the timing "{name}" has no samples')
+    machine = item.machine if isinstance(item, Timed) else ""
+    return Samples(name, tuple(float(s) for s in seconds), str(machine))
+
+
+class Lines:
+    """Lines by number, each kept once, so that thirty versions of a module stay small."""
+
+    def __init__(self) -> None:
+        self.tokens: list[Tokens] = []
+        self.numbers: dict[str, int] = {}
+
+    def add(self, script: str) -> list[int]:
+        """The numbers of a script's lines."""
+        return [self.number(line) for line in script.split("\n")]
+
+    def number(self, line: str) -> int:
+        if line not in self.numbers:
+            self.numbers[line] = len(self.tokens)
+            self.tokens.append(tokens(line))
+        return self.numbers[line]

@@ -1,0 +1,96 @@
+"""Views that need no JavaScript, no style sheet and no kernel: HTML and plain text.
+
+Both are the same in every run: no times, addresses, ids or random numbers. The classes are those
+of Pygments, which notebook pages have colours for; without them the text reads as well.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from minimlc_widgets.diff import unified
+from minimlc_widgets.lexer import tokens
+from minimlc_widgets.sources import Samples, Shown
+
+SIGNS = {"+": "gi", "-": "gd", " ": "", "…": "c"}
+
+
+def script_html(script: str, title: str = "") -> str:
+    """A script with its title, if it has one."""
+    heading = f"<p><b>{escape(title)}</b></p>" if title else ""
+    return f"{heading}{_pre(_line(line) for line in script.splitlines())}"
+
+
+def diff_html(before: str, after: str, titles: Sequence[str]) -> str:
+    """What differs, with a sign before each line that goes (-) or comes (+)."""
+    first, second = (escape(title) for title in titles)
+    heading = f"<p><b>{first}</b> (-) and <b>{second}</b> (+)</p>"
+    if before == after:
+        return heading + "<p>No line differs.</p>" + script_html(after)
+    return heading + _changes(before, after, context=len(before) + len(after))
+
+
+def steps_html(steps: Sequence[Shown]) -> str:
+    """The first script, what each step changes, and the last script, each to be opened."""
+    if not steps:
+        return "<p>No steps.</p>"
+    parts = [_details(f"0 · <b>{escape(steps[0].name)}</b>", script_html(steps[0].script))]
+    for number in range(1, len(steps)):
+        before, after = steps[number - 1], steps[number]
+        label = f"{number} · <b>{escape(after.name)}</b>"
+        if before.script == after.script:
+            parts.append(f"<p>{label} changes nothing</p>")
+        else:
+            parts.append(_details(label, _changes(before.script, after.script, context=2)))
+    if len(steps) > 1:
+        parts.append(_details("the result", script_html(steps[-1].script), " open"))
+    return "\n".join(parts)
+
+
+def steps_text(steps: Sequence[Shown]) -> str:
+    """The steps' names by number, and the result."""
+    names = [f"{number:3}  {step.name}" for number, step in enumerate(steps)]
+    return "\n".join([*names, "", steps[-1].script] if steps else ["no steps"])
+
+
+def diff_text(before: str, after: str) -> str:
+    """Both scripts as one text; a sign before each line that goes (-) or comes (+)."""
+    old, new = before.splitlines(), after.splitlines()
+    changes = unified(old, new, context=len(old) + len(new))
+    return "\n".join(f"{sign} {line}".rstrip() for sign, line in changes)
+
+
+def timings_text(timings: Sequence[Samples]) -> str:
+    """How much was measured; the times themselves differ from run to run."""
+    return "\n".join(f"Timing of {t.name}: {len(t.samples)} samples" for t in timings)
+
+
+def timings_html(timings: Sequence[Samples]) -> str:
+    """As `timings_text`, in HTML."""
+    items = "".join(f"<li><b>{escape(t.name)}</b>: {len(t.samples)} samples</li>" for t in timings)
+    return f"<p>Timings, drawn where the widget is live:</p><ul>{items}</ul>"
+
+
+def _details(summary: str, body: str, state: str = "") -> str:
+    return f"<details{state}><summary>{summary}</summary>{body}</details>"
+
+
+def _changes(before: str, after: str, context: int) -> str:
+    lines = unified(before.splitlines(), after.splitlines(), context)
+    return _pre(
+        f'<span class="{SIGNS[sign]}">{sign} {escape(line)}</span>'
+        if SIGNS[sign]
+        else f"{sign} {_line(line)}"
+        for sign, line in lines
+    )
+
+
+def _pre(lines: Iterable[str]) -> str:
+    return f'<div class="highlight"><pre>{chr(10).join(lines)}\n</pre></div>'
+
+
+def _line(line: str) -> str:
+    parts = tokens(line)
+    return "".join(
+        f'<span class="{name}">{escape(text)}</span>' if name else escape(text)
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    )

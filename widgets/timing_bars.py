@@ -1,0 +1,65 @@
+"""Measured times, every sample of them."""
+
+from typing import Any
+
+from minimlc_widgets.base import View, source
+from minimlc_widgets.sources import timings_of
+from minimlc_widgets.static import timings_html, timings_text
+from traitlets import Bool, Dict, List, Unicode
+
+from minimlc.errors import CompileError, did_you_mean
+
+FAR_APART = 30.0  # medians this many times apart are drawn on a logarithmic axis
+
+
+class TimingBars(View):
+    """A timing, several, a mapping from names to timings, or (name, samples in seconds) pairs.
+
+    A dot for each sample, a bar for the median. Speed-ups are ratios of medians, over the timing
+    called `baseline`; None takes the first of several.
+    """
+
+    _esm = source("prelude.js", "timing_bars.js")
+    _css = source("base.css", "timing_bars.css")
+    timings = List(Dict()).tag(sync=True)
+    baseline = Unicode().tag(sync=True)
+    logarithmic = Bool().tag(sync=True)
+
+    def __init__(self, timings: Any, baseline: str | None = None) -> None:
+        self.samples = timings_of(timings)
+        names = [timing.name for timing in self.samples]
+        if not names:
+            raise CompileError("there is no timing to show")
+        if baseline is not None and baseline not in names:
+            hint = did_you_mean(baseline, names)
+            raise CompileError(f'no timing is called "{baseline}"', hint=hint)
+        if baseline is None:
+            baseline = names[0] if len(names) > 1 else ""
+        medians = [timing.median for timing in self.samples]
+        super().__init__(
+            timings=[
+                {
+                    "name": timing.name,
+                    "samples": list(timing.samples),
+                    "median": timing.median,
+                    "machine": timing.machine,
+                }
+                for timing in self.samples
+            ],
+            baseline=baseline,
+            logarithmic=min(medians) > 0 and max(medians) / min(medians) > FAR_APART,
+        )
+
+    def speedups(self) -> dict[str, float]:
+        """How many times faster than the baseline each timing is, by median."""
+        medians = {timing.name: timing.median for timing in self.samples}
+        base = medians.get(self.baseline)
+        if base is None:
+            return {}
+        return {name: base / value if value else float("inf") for name, value in medians.items()}
+
+    def static_html(self) -> str:
+        return timings_html(self.samples)
+
+    def text(self) -> str:
+        return timings_text(self.samples)
