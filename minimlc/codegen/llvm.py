@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import llvmlite.binding as llvm
 
+from minimlc.codegen.llvm_entry import Operand, emit_entry
 from minimlc.codegen.llvm_memory import Site
 from minimlc.codegen.llvm_parallel import OPENMP, POOL, Kernel
 from minimlc.codegen.llvm_value import Code, Module
@@ -35,6 +36,11 @@ class Emitted(NamedTuple):
 def symbol(name: str) -> str:
     """The function's name in machine code; the dot keeps clear of the C library's names."""
     return f"mlc.{name}"
+
+
+def entry_symbol(name: str) -> str:
+    """The name of a graph function's entry point."""
+    return f"mlc.graph.{name}"
 
 
 def written(func: PrimFunc) -> frozenset[Buffer]:

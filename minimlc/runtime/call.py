@@ -181,11 +181,9 @@ def view_of(value: Any) -> np.ndarray:
 
     numpy has no bfloat16 of its own: such a tensor comes in as 16-bit integers and is viewed back.
     """
-    if "bfloat16" in str(getattr(value, "dtype", "")) and hasattr(value, "view"):
-        module = type(value).__module__.split(".")[0]
-        if module == "torch":
-            import_dtype = getattr(__import__("torch"), "int16")
-            return np.from_dlpack(value.view(import_dtype)).view(to_numpy("bfloat16"))
+    if "bfloat16" in str(getattr(value, "dtype", "")) and hasattr(value, "new_empty"):
+        int16 = value.new_empty(0).short().dtype
+        return np.from_dlpack(value.view(int16)).view(to_numpy("bfloat16"))
     return np.from_dlpack(value)
 
 

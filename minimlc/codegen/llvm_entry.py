@@ -1,0 +1,53 @@
+"""The entry point of a graph function: one native function that calls its kernels in order."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Operand(NamedTuple):
+    """A tensor that an entry passes on.
+
+    `kind` is "input" or "output" (the `number`-th pointer given), "constant" (the `number`-th
+    pointer of the table) or "arena" (at byte `number` of the arena).
+    """
+
+    kind: str
+    number: int
+
+
+KernelCall = tuple[str, tuple[Operand, ...]]
+
+
+def emit_entry(
+    symbol: str, inputs: int, outputs: int, calls: Sequence[KernelCall], check: bool
+) -> str:
+    """LLVM's text of `i32 symbol(inputs..., outputs..., table, arena[, error])`.
+
+    It stops at the first kernel that does not return 0, and returns what that one did.
+    """
+    parameters = [f"ptr %input{n}" for n in range(inputs)]
+    parameters += [f"ptr %output{n}" for n in range(outputs)]
+    parameters += ["ptr %table", "ptr %arena"] + (["ptr %error"] if check else [])
+    lines: list[str] = []
+    for step, (kernel, operands) in enumerate(calls):
+        arguments = [_pointer(lines, f"{step}.{n}", o) for n, o in enumerate(operands)]
+        listed = ", ".join(f"ptr {a}" for a in [*arguments, *(["%error"] if check else [])])
+        lines.append(f"  %status{step} = call i32 @{kernel}({listed})")
+        lines.append(f"  %failed{step} = icmp ne i32 %status{step}, 0")
+        lines.append(f"  br i1 %failed{step}, label %stop{step}, label %step{step + 1}")
+        lines.append(f"stop{step}:")
+        lines.append(f"  ret i32 %status{step}")
+        lines.append(f"step{step + 1}:")
+    body = "\n".join([*lines, "  ret i32 0"])
+    return f"define i32 @{symbol}({', '.join(parameters)}) #0 {{\n{body}\n}}"
+
+
+def _pointer(lines: list[str], name: str, operand: Operand) -> str:
+    if operand.kind in ("input", "output"):
+        return f"%{operand.kind}{operand.number}"
+    if operand.kind == "arena":
+        lines.append(f"  %a{name} = getelementptr inbounds i8, ptr %arena, i64 {operand.number}")
+        return f"%a{name}"
+    lines.append(f"  %t{name} = getelementptr inbounds ptr, ptr %table, i64 {operand.number}")
+    lines.append(f"  %c{name} = load ptr, ptr %t{name}, align 8")
+    return f"%c{name}"

@@ -1,0 +1,179 @@
+"""`build`: a module becomes a library of callable functions."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from minimlc import passes
+from minimlc.codegen.python import compile_python, emit_python
+from minimlc.errors import BuildError, did_you_mean
+from minimlc.graph.nodes import JOINTS, Call, Function
+from minimlc.module import IRModule, Pass, pass_name, run_passes
+from minimlc.node import Node, walk
+from minimlc.run import written
+from minimlc.runtime.call import Arguments, Parameter
+from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
+from minimlc.runtime.library import Library
+from minimlc.runtime.native import NativeCode, backend, compile_native, is_threaded, machine_of
+from minimlc.runtime.parallel import openmp as openmp_runtime
+from minimlc.runtime.plan import Plan, Slot, plan
+from minimlc.runtime.target import Target
+from minimlc.tir.nodes import PrimFunc
+from minimlc.verify import verify
+
+BOUNDS = ("check",)
+
+
+def build(
+    mod: IRModule | PrimFunc | Function,
+    target: str | Target = "llvm",
+    *,
+    bounds: str | None = None,
+    recipes: bool = True,
+    cache: bool = True,
+    pipeline: Sequence[Pass] | None = None,
+) -> Library:
+    """Compile a module (or one function, then called "main") for a target.
+
+    Primitive functions are compiled as they are given. Where graph functions contain operators,
+    `pipeline` (the default one, if None) lowers them first; `recipes=False` leaves out its
+    schedules. `bounds="check"` makes an access outside a buffer an `IndexError`, at a cost.
+    `cache=False` neither reads nor writes the compile cache. Raises `BuildError`.
+    """
+    chosen = Target.of(target)
+    if bounds is not None and bounds not in BOUNDS:
+        raise BuildError(f'unknown bounds mode "{bounds}"', hint=did_you_mean(bounds, BOUNDS))
+    module = _as_module(mod)
+    verify(module)
+    if pipeline is not None or _has_operators(module):
+        module = run_passes(module, _passes(pipeline, recipes))
+    if chosen.name == "python":
+        return _build_python(module, chosen)
+    return _build_native(module, chosen, bounds == "check", cache)
+
+
+def _as_module(mod: IRModule | PrimFunc | Function) -> IRModule:
+    if isinstance(mod, IRModule):
+        return mod
+    if isinstance(mod, PrimFunc | Function):
+        name = dict(mod.attrs).get("global_symbol", "main")
+        return IRModule.of({str(name): mod})
+    raise BuildError(f"build takes a module or a function, got {type(mod).__name__}")
+
+
+def _has_operators(module: IRModule) -> bool:
+    return any(
+        isinstance(binding.value, Call) and binding.value.op not in JOINTS
+        for _, func in module.entries
+        if isinstance(func, Function)
+        for binding in func.bindings()
+    )
+
+
+def _passes(pipeline: Sequence[Pass] | None, recipes: bool) -> Sequence[Pass]:
+    if pipeline is not None:
+        return pipeline
+    return [step for step in passes.default_pipeline if recipes or "recipe" not in pass_name(step)]
+
+
+def _functions(module: IRModule) -> dict[str, PrimFunc]:
+    return {name: func for name, func in module.entries if isinstance(func, PrimFunc)}
+
+
+def _parameters(func: PrimFunc) -> list[Parameter]:
+    stored = written(func)
+    return [Parameter(p.name, p.shape, p.dtype, p in stored) for p in func.params]
+
+
+def _build_python(module: IRModule, target: Target) -> Library:
+    compiled = compile_python(module)
+    functions: dict[str, Callable[..., Any]] = {}
+    for name, func in module.entries:
+        if isinstance(func, PrimFunc):
+            functions[name] = _checked(name, func, compiled[name])
+        else:
+            functions[name] = compiled[name]
+    return Library(module, target, functions, {"python": partial(emit_python, module)})
+
+
+def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callable[..., None]:
+    arguments = Arguments(name, _parameters(func))
+
+    def call(*arrays: Any) -> None:
+        function(*arguments.check(arrays)[0])
+
+    call.__name__ = name
+    return call
+
+
+def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
+    llvm = backend()
+    kernels = _functions(module)
+    plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
+    entries = {name: made for name, made in plans.items() if made.native}
+    extra = "\n\n".join(_entry_text(name, made, check) for name, made in entries.items())
+    exports = [llvm.symbol(name) for name in module.functions if name not in plans]
+    exports += [llvm.entry_symbol(name) for name in entries]
+    native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
+    functions = {
+        name: Kernel(
+            name,
+            _parameters(func),
+            native.addresses[llvm.symbol(name)],
+            native.sites if check else None,
+            native.library,
+        )
+        for name, func in kernels.items()
+    }
+    callables: dict[str, Callable[..., Any]] = {}
+    for name, func in module.entries:
+        if isinstance(func, Function):
+            callables[name] = _graph(name, func, plans[name], native, functions, check)
+        else:
+            callables[name] = functions[name]
+    text = partial(_llvm_text, kernels, target, extra, check)
+    sources = {
+        "llvm": text,
+        "asm": lambda: llvm.compile_assembly(text(), machine_of(target)),
+    }
+    return Library(module, target, callables, sources)
+
+
+def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool) -> str:
+    openmp = is_threaded(kernels) and openmp_runtime() is not None
+    machine = machine_of(target)
+    return backend().emit_llvm(kernels, machine, check=check, openmp=openmp, extra=extra).text
+
+
+def _entry_text(name: str, made: Plan, check: bool) -> str:
+    llvm = backend()
+    calls = [
+        (llvm.symbol(step.callee), tuple(map(_operand, (*step.inputs, *step.outputs))))
+        for step in made.steps
+    ]
+    return llvm.emit_entry(
+        llvm.entry_symbol(name), len(made.inputs), len(made.outputs), calls, check
+    )
+
+
+def _operand(slot: Slot) -> Any:
+    return backend().Operand(slot.kind, slot.number)
+
+
+def _graph(
+    name: str,
+    func: Function,
+    made: Plan,
+    native: NativeCode,
+    kernels: dict[str, Kernel],
+    check: bool,
+) -> Callable[..., Any]:
+    params = [(p.name, p.type) for p in func.params]
+    if not made.native:
+        stepped = SteppedGraph(name, params, func.result.type, made)
+        stepped.load(kernels)
+        return stepped
+    graph = NativeGraph(name, params, func.result.type, made)
+    address = native.addresses[backend().entry_symbol(name)]
+    graph.load(address, native.sites if check else None, native.library)
+    return graph

@@ -1,0 +1,115 @@
+"""The compile cache: machine code on disk, by a hash of all that it was made from.
+
+An entry is one file: a checksum, a line of JSON, the object code. It is written to a temporary
+name and renamed, so a reader sees all of it or nothing; one that does not check is ignored.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+LIMIT_BYTES = 256 * 1024 * 1024
+"""When the folder grows past this, the entries longest unused go."""
+
+_MAGIC = b"minimlc1"
+
+
+def cache_dir() -> Path:
+    """Where compiled code is kept: $MINIMLC_CACHE_DIR, else the platform's cache folder."""
+    chosen = os.environ.get("MINIMLC_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "minimlc"
+
+
+@functools.cache
+def code_version() -> str:
+    """A hash of the code generator's own source: a changed compiler finds no old code."""
+    digest = hashlib.blake2b(digest_size=16)
+    root = Path(__file__).parent.parent
+    for folder in ("codegen", "tir", "runtime"):
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def cache_key(parts: Iterable[str]) -> str:
+    """The name of an entry made from `parts`."""
+    digest = hashlib.blake2b(digest_size=20)
+    for part in (code_version(), *parts):
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()
+
+
+def load_entry(key: str) -> tuple[dict[str, Any], bytes] | None:
+    """What was stored under `key`; None when there is nothing sound."""
+    path = _path(key)
+    try:
+        data = path.read_bytes()
+        checksum, body = data[8:40], data[40:]
+        if data[:8] != _MAGIC or hashlib.blake2b(body, digest_size=32).digest() != checksum:
+            return None
+        head, _, code = body.partition(b"\n")
+        record = json.loads(head)
+        if record.pop("key", None) != key:
+            return None
+        os.utime(path)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return record, code
+
+
+def store_entry(key: str, record: dict[str, Any], code: bytes) -> None:
+    """Keep machine code under `key`; where the folder cannot be written, do nothing."""
+    body = json.dumps({**record, "key": key}).encode() + b"\n" + code
+    data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
+    path = _path(key)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        return
+    _evict(path.parent)
+
+
+def _path(key: str) -> Path:
+    return cache_dir() / f"{key}.bin"
+
+
+def _evict(folder: Path) -> None:
+    """Remove the entries longest unused until three quarters of the limit are left."""
+    found = []
+    for path in folder.glob("*.bin"):
+        with contextlib.suppress(OSError):
+            facts = path.stat()
+            found.append((facts.st_mtime, facts.st_size, path))
+    total = sum(size for _, size, _ in found)
+    if total <= LIMIT_BYTES:
+        return
+    for _, size, path in sorted(found):
+        with contextlib.suppress(OSError):
+            path.unlink()
+        total -= size
+        if total <= LIMIT_BYTES * 3 // 4:
+            return

@@ -1,0 +1,214 @@
+"""Callable results of a build: kernels on arrays, and graph functions."""
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import to_numpy
+from minimlc.errors import BoundsError
+from minimlc.graph.nodes import TensorType, TupleType, Type
+from minimlc.run import call_packed, nest
+from minimlc.runtime.call import Arguments, Parameter, address_of
+from minimlc.runtime.native import AccessSite, entry_point
+from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
+
+ERROR_SLOTS = 16
+
+
+def raise_failure(status: int, sites: Sequence[AccessSite], slots: Sequence[int]) -> None:
+    """The exception for what compiled code returned."""
+    if status == 2:
+        raise MemoryError("a kernel could not get memory for its buffers")
+    site = sites[slots[0]]
+    index = tuple(slots[1 : 1 + len(site.shape)])
+    raise BoundsError(
+        f"{site.action} of {site.buffer}[{', '.join(map(str, index))}] is outside its shape "
+        f"{site.shape}",
+        code="E609",
+        span=site.span,
+        example=_which_axis(site, index),
+    )
+
+
+def _which_axis(site: AccessSite, index: tuple[int, ...]) -> str:
+    axis = next(n for n, i in enumerate(index) if not 0 <= i < site.shape[n])
+    return f"axis {axis} has the indices 0 to {site.shape[axis] - 1}, this one is {index[axis]}"
+
+
+class Kernel:
+    """A compiled primitive function: call it with arrays; it writes its results into them."""
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[Parameter],
+        address: int,
+        sites: Sequence[AccessSite] | None,
+        keep: object,
+    ):
+        self.__name__ = name
+        self._arguments = Arguments(name, parameters)
+        self._entry = entry_point(address, len(parameters) + (sites is not None))
+        self._sites = sites
+        self._keep = keep
+
+    def __call__(self, *arrays: Any) -> None:
+        shared, addresses = self._arguments.check(arrays)
+        if self._sites is None:
+            status = self._entry(*addresses)
+            if status:
+                raise_failure(status, (), ())
+        else:
+            self._checked(addresses)
+        del shared
+
+    def at(self, addresses: Sequence[int]) -> None:
+        """Call it on memory that is known to fit."""
+        if self._sites is not None:
+            self._checked(addresses)
+        elif status := self._entry(*addresses):
+            raise_failure(status, (), ())
+
+    def _checked(self, addresses: Sequence[int]) -> None:
+        slots = (ctypes.c_int64 * ERROR_SLOTS)()
+        if status := self._entry(*addresses, ctypes.addressof(slots)):
+            raise_failure(status, self._sites or (), slots)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._arguments.signature}>"
+
+
+def aligned_bytes(size: int) -> tuple[np.ndarray, int]:
+    """Fresh memory and its address, on a cache line; the array keeps it."""
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = address_of(memory)
+    return memory, start + -start % ALIGNMENT
+
+
+class GraphFunction:
+    """What native and step-by-step graph functions share: arguments in, fresh arrays out."""
+
+    def __init__(self, name: str, params: Sequence[tuple[str, Type]], result: Type, plan: Plan):
+        self.__name__ = name
+        self._params = tuple(params)
+        self._flat = all(isinstance(kind, TensorType) for _, kind in params)
+        flat = [part for label, kind in params for part in _parameters(label, kind)]
+        self._arguments = Arguments(name, flat)
+        self._result = result
+        self._plan = plan
+        self._outputs = tuple((s.type.shape, to_numpy(s.type.dtype)) for s in plan.outputs)
+        seen: list[Slot] = []
+        copied = []
+        for slot in plan.results:
+            copied.append(slot.kind != "output" or slot in seen)
+            seen.append(slot)
+        self._single = plan.results == tuple(plan.outputs) and isinstance(result, TensorType)
+        self._copied = tuple(copied)
+
+    def _check(self, arguments: Sequence[Any]) -> tuple[Sequence[np.ndarray], list[int]]:
+        if self._flat:
+            return self._arguments.check(arguments)
+        return self._arguments.check(list(_flatten(arguments)))
+
+    def _assemble(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
+        if self._single:
+            return outputs[0]
+        sources = {"input": inputs, "constant": self._plan.constants, "output": outputs}
+        arrays = [
+            sources[slot.kind][slot.number].copy() if copied else outputs[slot.number]
+            for slot, copied in zip(self._plan.results, self._copied, strict=True)
+        ]
+        return nest(self._result, iter(arrays))
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._arguments.signature}>"
+
+
+def _flatten(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _flatten(value)
+        else:
+            yield value
+
+
+def _parameters(label: str, kind: Type) -> Iterator[Parameter]:
+    if isinstance(kind, TupleType):
+        for number, part in enumerate(kind.fields):
+            yield from _parameters(f"{label}[{number}]", part)
+    else:
+        yield Parameter(label, kind.shape, kind.dtype, False)
+
+
+class NativeGraph(GraphFunction):
+    """A graph function that is one native call. Arenas are kept for the next call."""
+
+    def load(self, address: int, sites: Sequence[AccessSite] | None, keep: object) -> None:
+        """Take the entry point's address."""
+        plan = self._plan
+        pointers = [address_of(c) for c in plan.constants]
+        table = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        self._table = ctypes.addressof(table)
+        self._keep = (keep, table)
+        self._sites = sites
+        self._free: list[tuple[np.ndarray, int]] = []
+        count = len(plan.inputs) + len(plan.outputs) + 2 + (sites is not None)
+        self._entry = entry_point(address, count)
+
+    def __call__(self, *arguments: Any) -> Any:
+        inputs, addresses = self._check(arguments)
+        outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        for output in outputs:
+            addresses.append(address_of(output))
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            arena = aligned_bytes(self._plan.arena_bytes)
+        addresses += (self._table, arena[1])
+        if self._sites is None:
+            status, slots = self._entry(*addresses), ()
+        else:
+            slots = (ctypes.c_int64 * ERROR_SLOTS)()
+            status = self._entry(*addresses, ctypes.addressof(slots))
+        self._free.append(arena)
+        if status:
+            raise_failure(status, self._sites or (), slots)
+        return self._assemble(inputs, outputs)
+
+
+class SteppedGraph(GraphFunction):
+    """A graph function with registered Python functions between its kernels."""
+
+    def load(self, kernels: dict[str, Callable[..., None]]) -> None:
+        """Take the kernels that the steps call."""
+        self._kernels = kernels
+
+    def __call__(self, *arguments: Any) -> Any:
+        inputs, _ = self._check(arguments)
+        outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        memory, address = aligned_bytes(self._plan.arena_bytes)
+        start = address - address_of(memory)
+
+        def array(slot: Slot) -> np.ndarray:
+            if slot.kind == "arena":
+                return _view(memory, start + slot.number, slot.type)
+            sources = {"input": inputs, "constant": self._plan.constants, "output": outputs}
+            return sources[slot.kind][slot.number]
+
+        for step in self._plan.steps:
+            self._run(step, [array(s) for s in step.inputs], [array(s) for s in step.outputs])
+        return self._assemble(inputs, outputs)
+
+    def _run(self, step: Step, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+        if step.op == "call_dps_packed":
+            call_packed(step.callee, inputs, outputs)
+        else:
+            self._kernels[step.callee](*inputs, *outputs)
+
+
+def _view(memory: np.ndarray, start: int, kind: TensorType) -> np.ndarray:
+    dtype = to_numpy(kind.dtype)
+    count = int(np.prod(kind.shape, dtype=np.int64)) * dtype.itemsize
+    return memory[start : start + count].view(dtype).reshape(kind.shape)

@@ -1,0 +1,65 @@
+"""What `build` returns: the compiled functions by name, their source, and their time."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minimlc.errors import CompileError, did_you_mean
+from minimlc.module import IRModule
+from minimlc.runtime.target import Target
+from minimlc.runtime.timing import Timing
+from minimlc.runtime.timing import time as time_call
+
+
+class Library:
+    """Compiled functions: `lib["mm"](a, b, c)`.
+
+    `mod` is the module as it was compiled, after all passes.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        target: Target,
+        functions: Mapping[str, Callable[..., Any]],
+        sources: Mapping[str, Callable[[], str]],
+    ):
+        self.mod = mod
+        self.target = target
+        self._functions = dict(functions)
+        self._sources = dict(sources)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function `name`; `CompileError` with near misses for an unknown one."""
+        function = self._functions.get(name)
+        if function is None:
+            raise CompileError(
+                f'the library has no function "{name}"',
+                code="E105",
+                hint=did_you_mean(str(name), self._functions),
+            )
+        return function
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._functions
+
+    def names(self) -> tuple[str, ...]:
+        """The functions that can be called, in the module's order."""
+        return tuple(self._functions)
+
+    def time(self, name: str, *arguments: Any, warmup: int = 3, repeat: int = 20) -> Timing:
+        """Time calls of the function `name` as a caller sees them, argument checks included."""
+        return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)
+
+    def source(self, language: str = "") -> str:
+        """The generated code: "llvm" and "asm" of a native library, "python" of a Python one."""
+        chosen = language or next(iter(self._sources))
+        if chosen not in self._sources:
+            raise CompileError(
+                f'a library for target "{self.target.name}" has no source "{language}"',
+                code="E105",
+                hint=did_you_mean(language, self._sources),
+            )
+        return self._sources[chosen]()
+
+    def __repr__(self) -> str:
+        return f"<library for {self.target.name}: {', '.join(self._functions)}>"

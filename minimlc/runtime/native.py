@@ -1,0 +1,135 @@
+"""From primitive functions to callable machine code, through the cache."""
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from minimlc.errors import BuildError, Span
+from minimlc.node import structural_hash
+from minimlc.runtime.cache import cache_key, load_entry, store_entry
+from minimlc.runtime.parallel import openmp, symbols
+from minimlc.runtime.target import Target
+from minimlc.tir.nodes import For, PrimFunc
+from minimlc.node import walk
+
+
+class AccessSite(NamedTuple):
+    """A checked access: which buffer, and where in the source."""
+
+    buffer: str
+    shape: tuple[int, ...]
+    action: str
+    span: Span | None
+
+
+class NativeCode(NamedTuple):
+    """Linked code: the address of each exported name, and what its error slots mean.
+
+    `library` keeps the code in memory.
+    """
+
+    addresses: Mapping[str, int]
+    sites: tuple[AccessSite, ...]
+    library: object
+
+
+def backend() -> ModuleType:
+    """The LLVM backend, loaded when it is first needed: llvmlite is not for every use."""
+    try:
+        return import_module("minimlc.codegen.llvm")
+    except ImportError as error:
+        raise BuildError(
+            f'target "llvm" needs llvmlite, which cannot be imported: {error}',
+            code="E502",
+            hint='pip install llvmlite, or build(mod, target="python")',
+        ) from None
+
+
+@functools.cache
+def _host_jit() -> tuple[Any, Any]:
+    llvm = import_module("llvmlite.binding")
+    machine = backend().target_machine(machine_of(Target.host()))
+    return llvm, llvm.create_lljit_compiler(machine)
+
+
+_numbers = itertools.count()
+_linking = threading.Lock()
+
+
+def machine_of(target: Target) -> Any:
+    """The backend's view of a target."""
+    return backend().Machine(target.cpu, target.features, target.vector_bits)
+
+
+def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
+    """Whether any of the functions has a parallel loop."""
+    return any(
+        isinstance(part, For) and part.kind == "parallel"
+        for func in functions.values()
+        for part in walk(func)
+    )
+
+
+def compile_native(
+    functions: Mapping[str, PrimFunc],
+    target: Target,
+    exports: Sequence[str],
+    *,
+    extra: str = "",
+    check: bool = False,
+    cache: bool = True,
+) -> NativeCode:
+    """Machine code for primitive functions and the entry points in `extra`, linked and ready."""
+    threaded = is_threaded(functions)
+    use_openmp = threaded and openmp() is not None
+    key = _key(functions, target, extra, check, use_openmp)
+    entry = load_entry(key) if cache and not check else None
+    if entry is not None:
+        with contextlib.suppress(RuntimeError, ValueError):
+            return _link(entry[1], exports, threaded, ())
+    llvm_code = backend()
+    emitted = llvm_code.emit_llvm(
+        functions, machine_of(target), check=check, openmp=use_openmp, extra=extra
+    )
+    code = llvm_code.compile_object(emitted.text, machine_of(target))
+    if cache and not check:
+        store_entry(key, {"functions": list(functions), "target": target.cpu}, code)
+    sites = tuple(AccessSite(s.buffer, s.shape, s.action, s.span) for s in emitted.sites)
+    return _link(code, exports, threaded, sites)
+
+
+def _key(
+    functions: Mapping[str, PrimFunc], target: Target, extra: str, check: bool, use_openmp: bool
+) -> str:
+    llvm = import_module("llvmlite.binding") if backend() else None
+    version = ".".join(map(str, llvm.llvm_version_info)) if llvm else ""
+    parts = [version, target.cpu, target.features, str(target.vector_bits), extra]
+    parts += [str(check), str(use_openmp)]
+    for name, func in functions.items():
+        parts += [name, structural_hash(func)]
+    return cache_key(parts)
+
+
+def _link(
+    code: bytes, exports: Sequence[str], threaded: bool, sites: tuple[AccessSite, ...]
+) -> NativeCode:
+    llvm, jit = _host_jit()
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name, address in (symbols() if threaded else {}).items():
+        builder.import_symbol(name, address)
+    for name in exports:
+        builder.export_symbol(name)
+    with _linking:
+        library = builder.link(jit, f"minimlc{next(_numbers)}")
+    return NativeCode({name: library[name] for name in exports}, sites, library)
+
+
+def entry_point(address: int, count: int) -> Any:
+    """A compiled function of `count` pointers as a Python callable; it releases the GIL."""
+    return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * count)(address)

@@ -1,0 +1,247 @@
+"""A graph function as a straight list of kernel calls, with its memory planned.
+
+Every value is a slot: a parameter, a constant, a result, or a place in the arena. A place is used
+again once its value is dead, never while it lives; results and parameters are never shared.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Union
+
+import numpy as np
+
+from minimlc.dtypes import to_numpy
+from minimlc.errors import BuildError, did_you_mean
+from minimlc.graph.nodes import (
+    JOINTS,
+    Binding,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Type,
+    Var,
+    tensor_types,
+)
+from minimlc.module import IRModule
+from minimlc.node import span_of
+from minimlc.run import written
+from minimlc.tir.nodes import PrimFunc
+
+ALIGNMENT = 64
+SlotKind = Literal["input", "constant", "output", "arena"]
+
+
+@dataclass(eq=False)
+class Slot:
+    """Where a tensor lives: the `number`-th of its kind, or at byte `number` of the arena."""
+
+    type: TensorType
+    kind: SlotKind
+    number: int = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes, rounded up to whole cache lines."""
+        count = to_numpy(self.type.dtype).itemsize
+        for extent in self.type.shape:
+            count *= extent
+        return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
+
+
+Place = Union[Slot, tuple["Place", ...]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Call `callee` ("call_tir" or "call_dps_packed") with inputs, then outputs."""
+
+    op: str
+    callee: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+
+
+@dataclass
+class Plan:
+    """What a graph function does. `results` are its value's tensors, in order.
+
+    `outputs` are the fresh arrays that the steps write; a result that is a parameter, a constant
+    or an output once more is copied by the caller.
+    """
+
+    inputs: list[Slot] = field(default_factory=list)
+    constants: list[np.ndarray] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    outputs: list[Slot] = field(default_factory=list)
+    results: tuple[Slot, ...] = ()
+    arena_bytes: int = 0
+
+    @property
+    def native(self) -> bool:
+        """Whether every step is compiled code."""
+        return all(step.op == "call_tir" for step in self.steps)
+
+
+def plan(mod: IRModule, name: str) -> Plan:
+    """The plan of the graph function `name`; graph functions it calls become part of it."""
+    func = mod[name]
+    assert isinstance(func, Function)
+    made = Plan()
+    planner = _Planner(mod, made)
+    places = [planner.parameter(param.type) for param in func.params]
+    result = planner.function(name, func, places)
+    made.results = tuple(_slots(result))
+    _name_outputs(made)
+    _place_temporaries(made)
+    return made
+
+
+def _slots(place: Place) -> Iterator[Slot]:
+    if isinstance(place, Slot):
+        yield place
+    else:
+        for part in place:
+            yield from _slots(part)
+
+
+class _Planner:
+    def __init__(self, mod: IRModule, made: Plan):
+        self.mod = mod
+        self.made = made
+        self.constants: dict[int, Slot] = {}
+        self.open: list[str] = []
+
+    def parameter(self, wanted: Type) -> Place:
+        if isinstance(wanted, TupleType):
+            return tuple(self.parameter(part) for part in wanted.fields)
+        slot = Slot(wanted, "input", len(self.made.inputs))
+        self.made.inputs.append(slot)
+        return slot
+
+    def function(self, name: str, func: Function, arguments: Sequence[Place]) -> Place:
+        if name in self.open:
+            raise BuildError(f'graph function "{name}" calls itself', code="E503")
+        self.open.append(name)
+        places: dict[Var, Place] = dict(zip(func.params, arguments, strict=True))
+        for binding in func.bindings():
+            places[binding.var] = self.binding(binding, places)
+        self.open.pop()
+        return self.atom(func.result, places)
+
+    def atom(self, item: Expr, places: dict[Var, Place]) -> Place:
+        match item:
+            case Var():
+                return places[item]
+            case Constant():
+                return self.constant(item)
+            case Tuple():
+                return tuple(self.atom(part, places) for part in item.fields)
+            case TupleGetItem():
+                whole = self.atom(item.tuple, places)
+                assert isinstance(whole, tuple)
+                return whole[item.index]
+            case _:
+                raise BuildError(f"a result cannot be a {type(item).__name__}; bind it first")
+
+    def constant(self, item: Constant) -> Slot:
+        key = id(item.data)
+        if key not in self.constants:
+            self.constants[key] = Slot(item.type, "constant", len(self.made.constants))
+            self.made.constants.append(item.data)
+        return self.constants[key]
+
+    def binding(self, binding: Binding, places: dict[Var, Place]) -> Place:
+        value = binding.value
+        if not isinstance(value, Call):
+            return self.atom(value, places)
+        arguments = [self.atom(a, places) for a in value.args]
+        if value.op == "call":
+            callee = self.mod[value.callee]
+            if not isinstance(callee, Function):
+                raise BuildError(f'"{value.callee}" is no graph function; use call_tir')
+            return self.function(value.callee, callee, arguments)
+        if value.op not in JOINTS:
+            raise BuildError(
+                f'operator "{value.op}" has not been lowered to loops',
+                code="E504",
+                span=span_of(value),
+                hint="put mlc.passes.legalize into the pipeline",
+            )
+        inputs = tuple(slot for argument in arguments for slot in _slots(argument))
+        outputs = tuple(Slot(t, "arena") for t in tensor_types(value.type))
+        if value.op == "call_tir":
+            self.check_kernel(value, inputs, outputs)
+        self.made.steps.append(Step(value.op, value.callee, inputs, outputs))
+        return _nest(value.type, iter(outputs))
+
+    def check_kernel(self, call: Call, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> None:
+        """Sizes must fit before native code is written, and inputs must stay as they are."""
+        if call.callee not in self.mod:
+            names = [n for n, f in self.mod.entries if isinstance(f, PrimFunc)]
+            raise BuildError(
+                f'call_tir calls "{call.callee}", which the module does not have',
+                span=span_of(call),
+                hint=did_you_mean(call.callee, names),
+            )
+        callee = self.mod[call.callee]
+        if not isinstance(callee, PrimFunc):
+            raise BuildError(f'call_tir calls "{call.callee}", which is no primitive function')
+        given = [(s.type.shape, s.type.dtype) for s in (*inputs, *outputs)]
+        wanted = [(p.shape, p.dtype) for p in callee.params]
+        if given != wanted:
+            raise BuildError(
+                f'call_tir gives "{call.callee}" tensors {given}, its parameters are {wanted}',
+                span=span_of(call),
+            )
+        for buffer in written(callee):
+            if buffer in callee.params[: len(inputs)]:
+                raise BuildError(
+                    f'"{call.callee}" writes its input {buffer.name}; a graph value never changes',
+                    code="E505",
+                    span=span_of(call),
+                )
+
+
+def _nest(wanted: Type, slots: Iterator[Slot]) -> Place:
+    if isinstance(wanted, TensorType):
+        return next(slots)
+    return tuple(_nest(part, slots) for part in wanted.fields)
+
+
+def _name_outputs(made: Plan) -> None:
+    """Computed results move from the arena to arrays of their own."""
+    for slot in made.results:
+        if slot.kind == "arena":
+            slot.kind, slot.number = "output", len(made.outputs)
+            made.outputs.append(slot)
+
+
+def _place_temporaries(made: Plan) -> None:
+    """Give each arena slot an offset: the first gap that is free while it lives."""
+    last: dict[Slot, int] = {}
+    for number, step in enumerate(made.steps):
+        for slot in (*step.inputs, *step.outputs):
+            last[slot] = number
+    live: list[Slot] = []
+    for number, step in enumerate(made.steps):
+        for slot in step.outputs:
+            if slot.kind == "arena":
+                slot.number = _first_gap(live, slot.size)
+                live.append(slot)
+                live.sort(key=lambda s: s.number)
+                made.arena_bytes = max(made.arena_bytes, slot.number + slot.size)
+        live = [slot for slot in live if last[slot] > number]
+
+
+def _first_gap(live: list[Slot], size: int) -> int:
+    at = 0
+    for slot in live:
+        if slot.number - at >= size:
+            return at
+        at = slot.number + slot.size
+    return at
