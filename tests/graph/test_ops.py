@@ -1,0 +1,84 @@
+"""Every operator: numpy's meaning equals the interpreted lowering, in every dtype it takes."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from minimlc.graph import op
+from minimlc.graph.nodes import TensorType, Var, constant
+from minimlc.graph.ops import OPS, call_op, evaluate
+from minimlc.run import interpret
+from tests.graph.op_cases import Case, cases
+from tests.helpers import refuses
+
+X = Var("x", TensorType((3, 4), "float32"))
+V = Var("v", TensorType((3,), "float32"))
+I = Var("i", TensorType((3, 4), "int32"))
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_lowering_means_what_numpy_says(case: Case):
+    mod, name = case.module()
+    results = case.outputs()
+    interpret(mod, name, *case.arrays, *results)
+    case.check(results)
+
+
+def test_every_operator_has_samples():
+    assert {case.op for case in cases()} == set(OPS)
+
+
+def test_sixteen_bit_sums_are_rounded_once():
+    ones = np.ones(4096, np.float16)
+    total = evaluate(op.sum(constant(ones)), [ones])
+    assert total == np.float16(4096)
+
+
+def test_signatures_and_documentation_come_from_the_record():
+    assert str(inspect.signature(op.sum)).startswith("(x, axis=None, keepdims=False)")
+    assert "floats and integers" in op.sum.__doc__
+    assert op.multiply_add(X, X, X).op == "ewise_fma"
+    with pytest.raises(AttributeError, match='did you mean "softmax"'):
+        op.sofmax
+
+
+def test_numbers_take_the_dtype_beside_them():
+    call = op.multiply(2, X)
+    assert call.args[0].type == TensorType((), "float32")
+    refuses("E202", lambda: op.add(I, 1.5), "y=1.5 is no int32")
+    refuses("E202", lambda: op.add(op.cast(I, "int8"), 300), "y=300 is no int8")
+
+
+def test_attributes_become_plain_data():
+    call = op.reshape(X, [np.int64(4), 3])
+    assert call.attrs == (("shape", (4, 3)),)
+    assert op.cast(X, np.float16).attr("dtype") == "float16"
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "words"),
+    [
+        ("E201", lambda: op.sum(X, axes=1), ('no argument "axes"', 'did you mean "axis"')),
+        ("E201", lambda: op.add(X), ('add: misses "y"', "add(x, y)")),
+        ("E201", lambda: op.relu(X, X), ("relu: takes 1 argument(s), got 2",)),
+        ("E201", lambda: op.relu("x"), ("x must be a tensor, got str",)),
+        ("E201", lambda: call_op("mutmul", X, X), ("matmul",)),
+        ("E201", lambda: op.concat([]), ("at least one tensor",)),
+        ("E202", lambda: op.add(X, I), ("x is float32, y is int32", 'op.cast(y, "float32")')),
+        ("E202", lambda: op.mean(I), ("x cannot be int32", "float32")),
+        ("E202", lambda: op.where(X, X, X), ("condition cannot be float32",)),
+        ("E203", lambda: op.matmul(X, X), ("4", "3", "(3, 4)")),
+        ("E203", lambda: op.add(X, V), ("axis -1 has sizes 4 and 3", "(3, 4)", "(3,)")),
+        ("E203", lambda: op.reshape(X, (5, -1)), ("12 elements", "(5, -1)")),
+        ("E203", lambda: op.conv2d(X, X), ("(batch, channels, height, width)",)),
+        ("E204", lambda: op.softmax(X, axis=2), ("axis=2", "2 dimension(s)", "-2 ... 1")),
+        ("E204", lambda: op.sum(X, keepdims=1), ("keepdims is True or False",)),
+        ("E204", lambda: op.cast(X, "float23"), ("float23", "float32")),
+        ("E204", lambda: op.clip(X, 2, 1), ("min=2 is greater than max=1",)),
+        ("E204", lambda: op.permute_dims(X, (0, 0)), ("each of 2 axes once",)),
+        ("E204", lambda: op.full((2,), 1.5, "int32"), ("value=1.5 is no int32",)),
+    ],
+)
+def test_refusals_say_what_where_and_what_next(code, call, words):
+    refuses(code, call, *words)
