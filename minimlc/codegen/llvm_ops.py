@@ -189,8 +189,10 @@ class Arithmetic(Rounding):
         shifted = self.select(opposite, self.apply("fadd", a.dtype, rest, b), rest)
         if op == "%":
             return self.rounded(self.select(nonzero, shifted, self.copysign(zero, b)))
-        shift = self.select(self.apply("and", "bool", nonzero, opposite), shifted, rest)
-        exact = self.apply("fdiv", a.dtype, self.apply("fsub", a.dtype, a, shift), b)
+        shift = self.apply("and", "bool", nonzero, opposite)
+        exact = self.apply("fdiv", a.dtype, self.apply("fsub", a.dtype, a, rest), b)
+        below = self.apply("fsub", a.dtype, exact, constant(1.0, a.dtype))
+        exact = self.select(shift, below, exact)
         floor = self.lanewise("llvm.floor", exact)
         above = self.apply("fsub", a.dtype, exact, floor)
         up = self.apply("fcmp ogt", "bool", above, constant(0.5, a.dtype))
@@ -244,13 +246,9 @@ class Arithmetic(Rounding):
         below = self.apply("icmp slt", "bool", self.apply("xor", a.dtype, rest, safe), zero)
         below = self.apply("and", "bool", below, self.apply("icmp ne", "bool", rest, zero))
         if op == "%":
-            return self.select(below, self.apply("add", a.dtype, rest, safe), rest) if (
-                b.const is not None and b.const not in (0, -1)
-            ) else self.select(
-                self.apply("or", "bool", by_zero, negates),
-                zero,
-                self.select(below, self.apply("add", a.dtype, rest, safe), rest),
-            )
+            rest = self.select(below, self.apply("add", a.dtype, rest, safe), rest)
+            exact = self.apply("or", "bool", by_zero, negates)
+            return self.select(exact, zero, rest)
         quotient = self.select(below, self.apply("sub", a.dtype, quotient, one), quotient)
         quotient = self.select(negates, self.apply("sub", a.dtype, zero, a), quotient)
         return self.select(by_zero, zero, quotient)

@@ -1,0 +1,148 @@
+"""Every operator, cast and function on every dtype: compiled code against the interpreter.
+
+Each is run on hard values (NaN, infinities, signed zeros, subnormals, extremes), as a scalar loop
+and as a vectorized one whose length leaves a tail.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from minimlc.dtypes import DTYPES, integer_range, is_float, to_numpy
+from minimlc.errors import CompileError
+from minimlc.module import IRModule
+from minimlc.run import interpret
+from minimlc.runtime.build import build
+from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.nodes import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
+    LOGICAL,
+    Buffer,
+    Cast,
+    Expr,
+    For,
+    LoopKind,
+    PrimFunc,
+    Select,
+    Var,
+    binary,
+    index,
+    intrin,
+    seq,
+    store,
+    unary,
+)
+
+FLOATS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.5, 0.1, 6e-8, 1e-40, 65504.0, 3e38, -2.5, 7.0]
+LENGTH = 37
+ULP = {"float64": 2e-15, "float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
+
+
+def hard_values(dtype: str, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if dtype == "bool":
+            return rng.integers(0, 2, LENGTH).astype(np.bool_)
+        if is_float(dtype):
+            values = np.concatenate([FLOATS, rng.standard_normal(LENGTH - len(FLOATS)) * 4])
+        else:
+            low, high = integer_range(dtype)
+            edges = [low, high, 0, 1, min(high, 7), max(low, -3), high - 1]
+            values = np.concatenate(
+                [edges, rng.integers(max(low, -50), 50, LENGTH - len(edges))]
+            ).astype(np.int64)
+        return rng.permutation(values.astype(to_numpy(dtype)))
+
+
+def run_both(kind: LoopKind, make, dtypes: list[str], exact: bool, **options) -> None:
+    """`make` gives an expression of elements of inputs of `dtypes`; run it over all of them."""
+    i = Var("i")
+    inputs = [Buffer(f"x{n}", (LENGTH,), d) for n, d in enumerate(dtypes)]
+    value: Expr = make(*[b[i] for b in inputs])
+    out = Buffer("out", (LENGTH,), value.dtype)
+    func = PrimFunc((*inputs, out), (), For(i, index(LENGTH), kind, store(out, (i,), value)))
+    mod = IRModule.of({"f": func})
+    arrays = [hard_values(d, seed) for seed, d in enumerate(dtypes)]
+    expected, got = (np.zeros(LENGTH, to_numpy(value.dtype)) for _ in range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interpret(mod, "f", *arrays, expected)
+    build(mod, cache=False, **options)["f"](*arrays, got)
+    if is_float(value.dtype):
+        got, expected = got.astype(np.float64), expected.astype(np.float64)
+    limit = 0 if exact else ULP.get(value.dtype, 0)
+    np.testing.assert_allclose(got, expected, rtol=limit, atol=limit)
+
+
+def allowed(make, dtype: str) -> bool:
+    try:
+        make(*[Buffer("x", (1,), dtype)[0]] * 2)
+    except CompileError:
+        return False
+    return True
+
+
+KINDS: list[LoopKind] = ["serial", "vectorized"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_binary_operators(dtype, kind):
+    for op in (*ARITHMETIC, *COMPARISONS, *LOGICAL, *BITWISE):
+        def make(a, b, op=op):
+            if op in ("//", "%") and not is_float(dtype):
+                b = Select(b.equal(0), b + 1, b)
+            if op in ("<<", ">>"):
+                b = binary("&", b, 7)
+            return binary(op, a, b)
+
+        if allowed(make, dtype):
+            run_both(kind, make, [dtype, dtype], exact=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("divisor", [1, 3, 8, -3, -1])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8"])
+def test_division_by_constants(dtype, divisor, kind):
+    if divisor < 0 and dtype == "uint8":
+        pytest.skip("no negative number")
+    run_both(kind, lambda a: a // divisor, [dtype], exact=True)
+    run_both(kind, lambda a: a % divisor, [dtype], exact=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unary_operators_and_select(dtype, kind):
+    for op in ("-", "not", "~"):
+        if allowed(lambda a, b, op=op: unary(op, a), dtype):
+            run_both(kind, lambda a, op=op: unary(op, a), [dtype], exact=True)
+    run_both(kind, lambda a, b: Select(a < b, a, b), [dtype, dtype], exact=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", DTYPES)
+def test_casts(source, kind):
+    for target in DTYPES:
+        run_both(kind, lambda a, target=target: Cast(target, a), [source], exact=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_functions(dtype, kind):
+    for record in INTRINSICS.values():
+        if DTYPES[dtype].kind in record.kinds:
+            run_both(
+                kind,
+                lambda *xs, r=record: intrin(r.name, *xs),
+                [dtype] * record.arity,
+                exact=False,
+            )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_each_operation_rounds(dtype):
+    run_both("vectorized", lambda a, b, c: a * b + c - b, [dtype] * 3, exact=True)
