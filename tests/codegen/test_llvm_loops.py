@@ -1,0 +1,199 @@
+"""Loops of every kind, lengths and strides that do not fit, storage of every kind."""
+
+import numpy as np
+import pytest
+
+from minimlc.errors import BuildError
+from minimlc.module import IRModule
+from minimlc.run import interpret, written
+from minimlc.runtime.build import build
+from minimlc.runtime.call import Parameter
+from minimlc.runtime.executable import Kernel
+from minimlc.runtime.native import compile_native
+from minimlc.runtime.target import Target
+from minimlc.tir.nodes import (
+    Alloc,
+    Buffer,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Select,
+    Stmt,
+    Var,
+    index,
+    seq,
+    store,
+)
+from tests.helpers import assert_close, copies, random_args
+
+SMALL = Target("llvm", "x86-64-v2", "+cx16,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3", 128)
+MEDIUM = Target("llvm", "x86-64-v3", "+avx,+avx2,+fma,+f16c,+bmi,+bmi2", 256)
+LENGTHS = [1, 3, 7, 16, 17, 33, 150]
+
+
+def compiled(func: PrimFunc, target: Target) -> Kernel:
+    """The kernel as the code generator makes it, also of programs that `verify` refuses."""
+    native = compile_native({"f": func}, target, ["mlc.f"], cache=False)
+    parameters = [Parameter(p.name, p.shape, p.dtype, p in written(func)) for p in func.params]
+    return Kernel("f", parameters, native.addresses["mlc.f"], None, native.library)
+
+
+def agree(func: PrimFunc, target="llvm", exact=False, args=None) -> None:
+    """Compiled code leaves the same in every argument as the interpreter does."""
+    mod = IRModule.of({"f": func})
+    args = args or random_args(func, np.random.default_rng(0))
+    again = copies(args)
+    interpret(mod, "f", *args)
+    compiled(func, Target.of(target))(*again)
+    assert_close(tuple(args), tuple(again), exact)
+
+
+def loop(var: Var, extent: int, kind, body: Stmt) -> For:
+    return For(var, index(extent), kind, body)
+
+
+i, j, k, m = Var("i"), Var("j"), Var("k"), Var("m")
+
+
+@pytest.mark.parametrize("target", ["llvm", SMALL, MEDIUM])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_vectorized_lengths_and_strides(length, target):
+    a, b = Buffer("a", (3 * length + 2,), "float32"), Buffer("b", (2 * length + 1, 4), "float32")
+    body = seq(
+        [
+            store(b, (i, 0), a[i] + a[i + 1]),
+            store(b, (i, 1), a[3 * i + 1] * 2.0),
+            store(b, (2 * i + 1, 2), a[(length - 1) - i] - a[0]),
+            store(b, (i, 3), a[(i * 7) % length]),
+        ]
+    )
+    agree(PrimFunc((a, b), (), loop(i, length, "vectorized", body)), target)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8", "bool", "uint8"])
+def test_vectorized_dtypes(dtype):
+    a, b = Buffer("a", (4, 45), dtype), Buffer("b", (4, 45), dtype)
+    value = Select(a[i, j] < a[i, 44 - j], a[i, j], a[i, 44 - j])
+    body = loop(i, 4, "serial", loop(j, 45, "vectorized", store(b, (i, j), value)))
+    for target in ("llvm", SMALL, MEDIUM):
+        agree(PrimFunc((a, b), (), body), target, exact=True)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lanes_that_disagree(length):
+    a, b = Buffer("a", (length,), "float32"), Buffer("b", (length, 3), "float32")
+    body = seq(
+        [
+            IfThenElse(a[i] > 0.0, store(b, (i, 0), 1.0), store(b, (i, 0), a[i])),
+            IfThenElse(i < index(length - 2), store(b, (i, 1), a[i])),
+            store(b, (i, 2), Select(i >= 2, a[i - 2], a[i] * 3.0)),
+            loop(k, 4, "serial", IfThenElse(k < i, store(b, (i, 1), b[i, 1] + a[k % length]))),
+            For(m, i, "serial", store(b, (i, 2), b[i, 2] + a[m])),
+        ]
+    )
+    agree(PrimFunc((a, b), (), loop(i, length, "vectorized", body)))
+
+
+def test_a_vectorized_loop_that_depends_on_itself_runs_in_order():
+    a = Buffer("a", (40,), "float32")
+    agree(PrimFunc((a,), (), loop(i, 39, "vectorized", store(a, (i + 1,), a[i] * 0.5))))
+    total = Buffer("total", (1,), "float32")
+    body = loop(i, 40, "parallel", store(total, (0,), total[0] + a[i]))
+    agree(PrimFunc((a, total), (), body))
+
+
+def tile(rows: int, width: int, target="llvm") -> PrimFunc:
+    """A register tile: rows unrolled, columns vectorized, the sum in a local buffer."""
+    a, b = Buffer("a", (rows, 50), "float32"), Buffer("b", (50, width), "float32")
+    c, acc = Buffer("c", (rows, width), "float32"), Buffer("acc", (rows, width), "float32", "local")
+
+    def each(var_i: Var, var_j: Var, body: Stmt) -> Stmt:
+        return loop(var_i, rows, "unrolled", loop(var_j, width, "vectorized", body))
+
+    names = [(Var(f"i{n}"), Var(f"j{n}")) for n in range(3)]
+    (i0, j0), (i1, j1), (i2, j2) = names
+    body = seq(
+        [
+            each(i0, j0, store(acc, (i0, j0), 0.0)),
+            loop(k, 50, "serial", each(i1, j1, store(acc, (i1, j1), acc[i1, j1] + a[i1, k] * b[k, j1]))),
+            each(i2, j2, store(c, (i2, j2), acc[i2, j2])),
+        ]
+    )
+    return PrimFunc((a, b, c), (acc,), body)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (4, 16), (3, 7), (6, 33), (8, 32)])
+def test_register_tiles(rows, width):
+    for target in ("llvm", SMALL):
+        agree(tile(rows, width), target)
+
+
+def test_a_register_tile_lives_in_registers():
+    target = Target("llvm", "x86-64-v4", "+avx512f,+avx512vl,+avx2,+fma", 512)
+    listing = build(tile(8, 32), target, cache=False).source("asm")
+    multiply_adds = [line for line in listing.split("\n") if "vfmadd" in line]
+    assert multiply_adds
+    assert all("zmm" in line for line in multiply_adds)
+    assert "rsp" not in "".join(multiply_adds)
+
+
+def test_buffers_private_to_a_lane():
+    a, b = Buffer("a", (5, 21), "float32"), Buffer("b", (21,), "float32")
+    acc = Buffer("acc", (2,), "float32", "local")
+    body = Alloc(
+        acc,
+        seq(
+            [
+                store(acc, (0,), 0.0),
+                loop(k, 5, "serial", store(acc, (0,), acc[0] + a[k, j])),
+                IfThenElse(acc[0] > 0.0, store(acc, (0,), acc[0] * 2.0)),
+                store(b, (j,), acc[0]),
+            ]
+        ),
+    )
+    agree(PrimFunc((a, b), (), loop(j, 21, "vectorized", body)))
+
+
+@pytest.mark.parametrize("kind", ["serial", "parallel"])
+def test_large_buffers_go_to_the_heap(kind):
+    a, b = Buffer("a", (6, 20000), "float32"), Buffer("b", (6, 20000), "float32")
+    big, j1 = Buffer("big", (20000,), "float32", "local"), Var("j1")
+    body = Alloc(
+        big,
+        seq(
+            [
+                loop(j, 20000, "vectorized", store(big, (j,), a[i, j] + 1.0)),
+                loop(j1, 20000, "serial", store(b, (i, j1), big[19999 - j1])),
+            ]
+        ),
+    )
+    agree(PrimFunc((a, b), (), loop(i, 6, kind, body)))
+
+
+def test_parallel_loops_nest_and_use_what_is_outside():
+    a, b = Buffer("a", (5, 7, 9), "float32"), Buffer("b", (5, 7, 9), "float32")
+    scale, local = Buffer("scale", (), "float32"), Buffer("local", (9,), "float32", "local")
+    k1 = Var("k1")
+    inner = loop(j, 7, "parallel", loop(k, 9, "vectorized", store(b, (i, j, k), local[k] * i.astype("float32"))))
+    body = seq([loop(k1, 9, "vectorized", store(local, (k1,), a[i, 0, k1] * scale[()])), inner])
+    agree(PrimFunc((a, scale, b), (), loop(i, 5, "serial", Alloc(local, body))))
+    agree(PrimFunc((a, scale, b), (), loop(i, 5, "parallel", Alloc(local, body))))
+
+
+@pytest.mark.parametrize("kind", ["serial", "unrolled", "vectorized", "parallel"])
+@pytest.mark.parametrize("extent", [0, 1])
+def test_short_loops(kind, extent):
+    a = Buffer("a", (2,), "float32")
+    agree(PrimFunc((a,), (), loop(i, extent, kind, store(a, (i,), 3.0))))
+
+
+def test_empty_and_zero_dimensional_buffers():
+    a, b = Buffer("a", (0, 3), "float32"), Buffer("b", (), "float32")
+    agree(PrimFunc((a, b), (), seq([store(b, (), 2.0), loop(i, 0, "serial", store(a, (i, 0), b[()]))])))
+
+
+def test_a_gpu_loop_is_refused():
+    a = Buffer("a", (2,), "float32")
+    body = For(i, index(2), "thread_binding", store(a, (i,), 3.0), "threadIdx.x")
+    with pytest.raises(BuildError, match="no such axis"):
+        build(PrimFunc((a,), (), body), cache=False)
