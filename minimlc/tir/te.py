@@ -80,12 +80,12 @@ def _refuse(item: Tensor | Reduction, *_: object) -> NoReturn:
         indices = ", ".join("ijklmn"[: item.ndim])
         raise CompileError(
             f'the tensor "{item.name}" is used as a number',
-            code="E113",
+            code="E114",
             hint=f"name one of its elements: {item.name}[{indices}]",
         )
     raise CompileError(
         "a reduction must be the whole expression of its te.compute",
-        code="E113",
+        code="E114",
         hint="give the reduction a te.compute of its own, and read its result in the next one",
     )
 
@@ -146,11 +146,11 @@ def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
         if not isinstance(item, ReduceAxis):
             raise CompileError(
                 f"te.{name} combines over reduce axes, got {item!r}",
-                code="E113",
+                code="E114",
                 hint='k = te.reduce_axis((0, n), name="k")',
             )
     if not axes:
-        raise CompileError(f"te.{name} needs at least one reduce axis", code="E113")
+        raise CompileError(f"te.{name} needs at least one reduce axis", code="E114")
     if isinstance(expr, (Tensor, Reduction)):
         _refuse(expr)
     value = as_expr(expr)
@@ -189,7 +189,7 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
             raise
         raise CompileError(
             "a numpy function was applied to a traced value",
-            code="E113",
+            code="E114",
             span=span,
             hint="use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ...",
         ) from error
@@ -250,7 +250,7 @@ def _check_variables(
         reduce = isinstance(item, ReduceAxis)
         raise CompileError(
             f'"{name}" uses {item.name}, which is none of its indices',
-            code="E113",
+            code="E114",
             span=span,
             hint=f"te.sum(..., axis={item.name})" if reduce else "",
         )
