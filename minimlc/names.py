@@ -1,7 +1,7 @@
 """Identifiers for symbols: every symbol printed in one scope gets a name of its own."""
 
 import keyword
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from minimlc.errors import identifier
 from minimlc.node import Node
@@ -16,8 +16,15 @@ RESERVED = frozenset(keyword.kwlist) | {
 class UniqueNames:
     """Hands out names: the one asked for while it is free, else the next free `i1`, `i2`, ..."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {*RESERVED, *taken}
+    def __init__(
+        self,
+        taken: Iterable[str] = (),
+        *,
+        reserved: Iterable[str] = RESERVED,
+        spell: Callable[[str], str] = identifier,
+    ) -> None:
+        self._taken = {*reserved, *taken}
+        self._spell = spell
         self._next: dict[str, int] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -29,7 +36,7 @@ class UniqueNames:
 
     def take(self, name: str) -> str:
         """A free identifier like `name`, taken from now on."""
-        base = identifier(name)
+        base = self._spell(name)
         chosen, number = base, self._next.get(base, 1)
         while chosen in self._taken:
             chosen = f"{base}{number}"
@@ -42,7 +49,7 @@ class UniqueNames:
     def release(self, name: str, wanted: str) -> None:
         """Give back a name that was taken for `wanted`."""
         self._taken.discard(name)
-        self._next.pop(identifier(wanted), None)
+        self._next.pop(self._spell(wanted), None)
 
 
 class SymbolNames:

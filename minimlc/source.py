@@ -1,0 +1,204 @@
+"""Where scripts come from: source text, syntax trees, places in them, names around them.
+
+A decorated class or function is found again through the line its decorator runs on and the syntax
+tree of the whole file or cell. That works where `inspect.getsource` gives up or picks the wrong
+one: notebook cells, several classes of one name, classes inside functions.
+"""
+
+import ast
+import linecache
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeVar
+
+from minimlc.errors import CompileError, ScriptError, Span
+
+V = TypeVar("V")
+Definition = ast.ClassDef | ast.FunctionDef
+Names = Mapping[str, Any]
+Place = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
+
+
+class Source:
+    """One file, cell or text, and its syntax tree."""
+
+    def __init__(self, filename: str, text: str):
+        self.filename = filename
+        self.lines = text.split("\n")
+        self.tree = self._parse(text)
+
+    def _parse(self, text: str) -> ast.Module:
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            line, column = error.lineno or 1, max(0, (error.offset or 1) - 1)
+            end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else 0
+            shown = self._line(line)
+            span = Span(self.filename, line, min(column, len(shown)), max(end, column + 1), shown)
+            raise ScriptError(f"invalid syntax: {error.msg}", code="E127", span=span) from None
+        except ValueError as error:
+            raise ScriptError(f"invalid text: {error}", code="E127") from None
+
+    def _line(self, number: int) -> str:
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def span(self, place: Place) -> Span:
+        """Where a piece of the syntax tree stands."""
+        text = self._line(place.lineno)
+        start = _characters(text, place.col_offset)
+        one_line = place.end_lineno == place.lineno and place.end_col_offset is not None
+        end = _characters(text, place.end_col_offset or 0) if one_line else len(text)
+        return Span(self.filename, place.lineno, start, end, text)
+
+    def word(self, place: Place, word: str) -> Span:
+        """Where `word` first stands in a piece of the syntax tree; the piece if nowhere."""
+        span = self.span(place)
+        found = span.text.find(word, span.column)
+        if found < 0:
+            return span
+        return span._replace(column=found, end_column=found + len(word))
+
+    def error(
+        self, place: Place | Span, why: str, code: str = "E121", hint: str = ""
+    ) -> ScriptError:
+        """An error that points at a piece of the script."""
+        span = place if isinstance(place, Span) else self.span(place)
+        return ScriptError(why, code=code, span=span, hint=hint)
+
+    def guard(self, place: Place, make: Callable[..., V], *args: Any, **keywords: Any) -> V:
+        """`make(...)`; its errors get the place that they are about."""
+        try:
+            return make(*args, **keywords)
+        except CompileError as error:
+            if error.span is not None and isinstance(error, ScriptError):
+                raise
+            raise ScriptError(
+                error.why,
+                code=error.code,
+                span=self.span(place),
+                excerpt=error.excerpt,
+                example=error.example,
+                hint=error.hint,
+            ) from None
+
+
+def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
+    """The parameters of a scripted function, which are all plain ones."""
+    given = node.args
+    for extra in (given.vararg, given.kwarg, *given.kwonlyargs):
+        if extra is not None:
+            raise source.error(extra, f"{extra.arg} must be a plain parameter", "E126")
+    for default in given.defaults:
+        raise source.error(default, "a parameter has no default", "E126")
+    return (*given.posonlyargs, *given.args)
+
+
+def unquoted(source: Source, kind: ast.expr) -> ast.expr:
+    """An annotation as an expression: a string's content is read as one."""
+    if not (isinstance(kind, ast.Constant) and isinstance(kind.value, str)):
+        return kind
+    try:
+        inner = ast.parse(kind.value.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise source.error(kind, f"invalid syntax: {error.msg}", "E127") from None
+    for part in ast.walk(inner):
+        ast.copy_location(part, kind)
+    return inner
+
+
+def _characters(text: str, offset: int) -> int:
+    """A column in characters; syntax trees count bytes."""
+    return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+@lru_cache(maxsize=16)
+def _cached(filename: str, text: str) -> Source:
+    return Source(filename, text)
+
+
+def source_of(filename: str, module_globals: dict[str, Any]) -> Source | None:
+    """The source of a file or notebook cell; None where Python kept none."""
+    linecache.checkcache(filename)
+    lines = linecache.getlines(filename, module_globals)
+    return _cached(filename, "".join(lines)) if lines else None
+
+
+def _definitions(tree: ast.Module, name: str) -> Iterator[Definition]:
+    for item in ast.walk(tree):
+        if isinstance(item, ast.ClassDef | ast.FunctionDef) and item.name == name:
+            yield item
+
+
+def first_line(item: Definition) -> int:
+    """The line where a definition begins: its first decorator's."""
+    return min([item.lineno, *(d.lineno for d in item.decorator_list)])
+
+
+def find_definition(
+    kind: type, name: str, filename: str, line: int, module_globals: dict[str, Any]
+) -> tuple[Source, Definition]:
+    """The source and syntax tree of the class or function `name` that surrounds a line."""
+    source = source_of(filename, module_globals)
+    if source is None:
+        raise ScriptError(
+            f"Python kept no source text for {name}",
+            code="E128",
+            span=Span(filename, line, 0, 0, ""),
+            hint="put the script in a file or a notebook cell, or use mlc.parse(text)",
+        )
+    found = [d for d in _definitions(source.tree, name) if isinstance(d, kind)]
+    around = [d for d in found if first_line(d) <= line <= (d.end_lineno or d.lineno)]
+    before = [d for d in found if first_line(d) <= line]
+    for candidates in (around, before, found):
+        if candidates:
+            return source, max(candidates, key=first_line)
+    raise ScriptError(
+        f"the source text no longer holds {name}",
+        code="E128",
+        span=Span(filename, line, 0, 0, source._line(line)),
+        hint="the file has changed since it was imported: import it again",
+    )
+
+
+def closure_names(functions: list[FunctionType]) -> dict[str, Any]:
+    """The variables of enclosing functions that these functions speak of."""
+    found: dict[str, Any] = {}
+    for function in functions:
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=False
+        ):
+            try:
+                found[name] = cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+    return found
+
+
+def names_around(frame: FrameType, *inner: Names) -> Names:
+    """What names mean in a script: `inner` first, then the frame's variables and globals."""
+    return ChainMap(*map(dict, inner), dict(frame.f_locals), frame.f_globals)
+
+
+def in_class_body(frame: FrameType) -> bool:
+    """Whether a frame is executing the body of a class statement."""
+    names = frame.f_locals
+    return frame.f_globals is not names and "__qualname__" in names and "__module__" in names
+
+
+def frame_span(frame: FrameType) -> Span:
+    """The expression that a frame is evaluating."""
+    filename, line = frame.f_code.co_filename, frame.f_lineno
+    source = source_of(filename, frame.f_globals)
+    text = source._line(line) if source else ""
+    start, end = _position(frame.f_code, frame.f_lasti, line)
+    start, end = _characters(text, start), _characters(text, end)
+    return Span(filename, line, start, end if end > start else len(text), text)
+
+
+def _position(code: CodeType, instruction: int, line: int) -> tuple[int, int]:
+    for number, (first, last, start, end) in enumerate(code.co_positions()):
+        if number == instruction // 2 and first == last == line:
+            return start or 0, end or 0
+    return 0, 0
