@@ -1,5 +1,78 @@
-"""minimlc: a machine-learning compiler that fits in a head."""
+"""minimlc: a machine-learning compiler that fits in a head.
 
-from minimlc.node import Mutator, Visitor, structural_equal, structural_hash
-from minimlc import printer as _printer  # noqa: F401 (installs itself)
+The public names, in reading order.
+"""
+
+from minimlc import datasets, passes, printer, recipes, schedule
+from minimlc.errors import (
+    BuildError,
+    CallError,
+    CompileError,
+    OpError,
+    ScheduleError,
+    ScriptError,
+    VerifyError,
+)
+from minimlc.graph import op
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Var, constant
 from minimlc.module import History, IRModule, Step, run_passes
+from minimlc.node import Visitor, structural_equal, structural_hash
+from minimlc.registry import register_func
+from minimlc.run import interpret
+from minimlc.runtime.build import build
+from minimlc.runtime.cache import cache_dir
+from minimlc.runtime.parallel import num_threads, set_num_threads
+from minimlc.runtime.target import Target
+from minimlc.runtime.timing import Timing, time
+from minimlc.schedule import Schedule, Trace
+from minimlc.script import parse
+from minimlc.tir import te
+from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.verify import verify
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BlockBuilder",
+    "Buffer",
+    "BuildError",
+    "CallError",
+    "CompileError",
+    "History",
+    "IRModule",
+    "Mutator",
+    "OpError",
+    "PrimFunc",
+    "Schedule",
+    "ScheduleError",
+    "ScriptError",
+    "Step",
+    "Target",
+    "Timing",
+    "Trace",
+    "Var",
+    "VerifyError",
+    "Visitor",
+    "build",
+    "cache_dir",
+    "constant",
+    "datasets",
+    "interpret",
+    "num_threads",
+    "op",
+    "parse",
+    "passes",
+    "printer",
+    "recipes",
+    "register_func",
+    "run_passes",
+    "schedule",
+    "set_num_threads",
+    "structural_equal",
+    "structural_hash",
+    "te",
+    "time",
+    "verify",
+]

@@ -1,33 +1,112 @@
-"""Blocks become flat loops: the form that every target starts from."""
+"""Blocks become flat loops, and buffers get storage: the form that every target starts from."""
 
-from minimlc.node import Mutator, replace
+from collections.abc import Sequence
+from typing import Any
+
+from minimlc.node import Mutator, Node, replace
+from minimlc.tir.access import Access, accesses, loop_ranges
+from minimlc.tir.arith import Ranges, Simplifier, constant_value
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
     Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
     IfThenElse,
+    Load,
     PrimFunc,
+    Seq,
     Stmt,
+    Store,
     conjunction,
     index,
     seq,
     substitute,
 )
+from minimlc.tir.regions import Box, enclosing_box, is_private
 
 
 def lower(func: PrimFunc) -> PrimFunc:
-    """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`."""
-    body = _Flatten().visit(func.body)
-    for buffer in reversed(func.allocs):
-        body = Alloc(buffer, body)
+    """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
+
+    A buffer is placed in the innermost loop whose iterations can own it (each writes every
+    element before it reads it), and is cut to the box of elements that one iteration touches.
+    """
+    placed = _place_all(func)
+    body = _Flatten().visit(placed.body)
+    return replace(placed, body=_Simplify(Ranges()).visit(body))
+
+
+def _place_all(func: PrimFunc) -> PrimFunc:
+    body = func.body
+    for buffer in func.allocs:
+        items = accesses(body)
+        body = _place(buffer, body, items, ())
     return replace(func, allocs=(), body=body)
+
+
+def _place(buffer: Buffer, stmt: Stmt, items: Sequence[Access], loops: tuple[For, ...]) -> Stmt:
+    """`stmt` with an `Alloc` of `buffer` as far inside as is right."""
+    match stmt:
+        case Seq(stmts):
+            users = [part for part in stmts if _uses(part, buffer)]
+            if len(users) == 1 and not isinstance(users[0], Store | Block):
+                new = _place(buffer, users[0], items, loops)
+                return Seq(tuple(new if part is users[0] else part for part in stmts))
+        case For():
+            if stmt.kind != "vectorized" and is_private(buffer, stmt, items):
+                return replace(stmt, body=_place(buffer, stmt.body, items, (*loops, stmt)))
+        case Alloc():
+            return replace(stmt, body=_place(buffer, stmt.body, items, loops))
+    return _allocate(buffer, stmt, items, loops)
+
+
+def _uses(stmt: Stmt, buffer: Buffer) -> bool:
+    return any(item.buffer is buffer for item in accesses(stmt))
+
+
+def _allocate(buffer: Buffer, stmt: Stmt, items: Sequence[Access], loops: tuple[For, ...]) -> Stmt:
+    mine = [item for item in items if item.buffer is buffer]
+    if not mine:
+        return stmt
+    box = enclosing_box(buffer, mine, [loop.var for loop in loops])
+    small = replace(buffer, shape=tuple(side.extent for side in box))
+    if small is buffer:
+        return Alloc(buffer, stmt)
+    return Alloc(small, _Shrink(buffer, small, box).visit(stmt))
+
+
+class _Shrink(Mutator):
+    """Moves the accesses of a buffer to a smaller one that starts at a box's corner."""
+
+    def __init__(self, old: Buffer, new: Buffer, box: Box):
+        self.old, self.new = old, new
+        self.starts = [side.start for side in box]
+
+    def visit_Load(self, item: Load) -> Any:
+        item = self.visit_children(item)
+        if item.buffer is not self.old:
+            return item
+        return replace(item, buffer=self.new, indices=self._moved(item.indices))
+
+    def visit_Store(self, item: Store) -> Any:
+        item = self.visit_children(item)
+        if item.buffer is not self.old:
+            return item
+        return replace(item, buffer=self.new, indices=self._moved(item.indices))
+
+    def _moved(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        pairs = zip(indices, self.starts, strict=True)
+        return tuple(i if constant_value(s) == 0 else i - s for i, s in pairs)
 
 
 class _Flatten(Mutator):
     """Iters become their values, predicates and inits become conditions."""
 
     def visit_Block(self, block: Block) -> Stmt:
-        values = {it.var: it.value for it in block.iters}
+        values: dict[Node, Node] = {it.var: it.value for it in block.iters}
         body = self.visit(substitute(block.body, values))
         if block.init is not None:
             first = conjunction(
@@ -36,3 +115,29 @@ class _Flatten(Mutator):
             init = self.visit(substitute(block.init, values))
             body = seq((init if first is None else IfThenElse(first, init), body))
         return body if block.predicate is None else IfThenElse(block.predicate, body)
+
+
+class _Simplify(Mutator):
+    """Simplifies indices and conditions by what the loops and conditions around them say."""
+
+    def __init__(self, ranges: Ranges):
+        self.ranges = ranges
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Expr):
+            return Simplifier(self.ranges).visit(value)
+        return super().visit(value)
+
+    def visit_For(self, item: For) -> Stmt:
+        inner = _Simplify(loop_ranges((item,), self.ranges))
+        return replace(item, extent=self.visit(item.extent), body=inner.visit(item.body))
+
+    def visit_IfThenElse(self, item: IfThenElse) -> Stmt:
+        condition = self.visit(item.condition)
+        if isinstance(condition, Const):
+            chosen = item.then_case if condition.value else item.else_case
+            return Seq(()) if chosen is None else self.visit(chosen)
+        then_case = _Simplify(self.ranges.assume(condition)).visit(item.then_case)
+        return replace(
+            item, condition=condition, then_case=then_case, else_case=self.visit(item.else_case)
+        )

@@ -1,1 +1,38 @@
+"""Schedule primitives: as methods of an immutable `Schedule`, and as functions of a module."""
 
+from minimlc.schedule.schedule import PRIMITIVES, Schedule, Trace, on_module
+
+split = on_module("split")
+fuse = on_module("fuse")
+reorder = on_module("reorder")
+parallel = on_module("parallel")
+vectorize = on_module("vectorize")
+unroll = on_module("unroll")
+compute_at = on_module("compute_at")
+reverse_compute_at = on_module("reverse_compute_at")
+compute_inline = on_module("compute_inline")
+reverse_compute_inline = on_module("reverse_compute_inline")
+decompose_reduction = on_module("decompose_reduction")
+cache_read = on_module("cache_read")
+cache_write = on_module("cache_write")
+annotate = on_module("annotate")
+
+__all__ = [
+    "PRIMITIVES",
+    "Schedule",
+    "Trace",
+    "annotate",
+    "cache_read",
+    "cache_write",
+    "compute_at",
+    "compute_inline",
+    "decompose_reduction",
+    "fuse",
+    "parallel",
+    "reorder",
+    "reverse_compute_at",
+    "reverse_compute_inline",
+    "split",
+    "unroll",
+    "vectorize",
+]

@@ -10,7 +10,8 @@ from minimlc.errors import VerifyError
 from minimlc.node import replace, span_of
 from minimlc.tir.access import Access, accesses, loop_extents, reducer_of
 from minimlc.tir.affine import Digit, Digits, Sum, contiguous, to_expr
-from minimlc.tir.arith import Ranges, conjuncts, constant_value, variables
+from minimlc.tir.arith import Ranges, conjuncts, constant_value, key, variables
+from minimlc.tir.dependence import Conflict
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -128,9 +129,9 @@ def _harmless(
     guard: Expr, write: Access, read: Access, fixed: set[Var], used: set[Digit], digits: Digits
 ) -> bool:
     """Whether a guard of a write takes nothing away from what the read needs."""
-    if variables(guard) <= fixed and any(guard is other for other in read.guards):
+    if variables(guard) <= fixed and any(key(guard) == key(g) for g in read.guards):
         return True
-    ranges = Ranges({v: e for v, e in digits.extents.items()})
+    ranges = Ranges(dict(digits.extents))
     if ranges.prove(guard):
         return True
     match guard:
@@ -144,6 +145,9 @@ def _harmless(
             )
         case Binary("<", value, limit) if (bound := constant_value(limit)) is not None:
             return _only_clips(value, bound, write)
+        case Binary(">=", value, limit) if (bound := constant_value(limit)) is not None:
+            differences = [constant_value(Binary("-", i, value)) for i in write.indices]
+            return any(d is not None and bound + d <= 0 for d in differences)
     return False
 
 
@@ -174,7 +178,7 @@ def _is_written_before(read: Access, loop: For, writes: Iterable[Access]) -> boo
     if read.role == "update" and read.block is not None and read.block.init is not None:
         return starts_inside(read.block, read.loops[depth:], read.loops)
     for write in writes:
-        if write.order > read.order or write.block is read.block:
+        if write.order > read.order:
             continue
         fixed = [a.var for a, b in zip(write.loops, read.loops, strict=False) if a is b]
         if covers(write, read, fixed):
@@ -235,15 +239,14 @@ def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
 
 
 def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
-    """The loops of `around` whose iterations a block cannot tell apart: it runs anew in each."""
-    digits = Digits(loop_extents(tuple(around)))
-    sums = digits.sums([it.value for it in block.iters])
-    if any(total is None for total in sums):
-        return tuple(around)
-    seen = {d for total in sums if total is not None for d in total.terms}
-    return tuple(
-        loop for loop in around if any(d.extent > 1 and d not in seen for d in digits.of(loop.var))
-    )
+    """The loops of `around` whose iterations a block may not tell apart: it runs anew in each."""
+    values = tuple(it.value for it in block.iters)
+    instance = Access(_NOWHERE, values, True, tuple(around), (), block, "", 0, block)
+    question = Conflict(instance, instance)
+    return tuple(loop for loop in around if question.possible({loop.var: "+"}))
+
+
+_NOWHERE = Buffer("instances", (), "bool")
 
 
 def check_declared(block: Block, reads: Declared | None, writes: Declared | None) -> None:

@@ -1,0 +1,191 @@
+"""Primitives that dissolve a block into another: compute_inline and reverse_compute_inline."""
+
+from typing import Any
+
+from minimlc.node import Mutator, Node, replace, walk
+from minimlc.schedule.shape import (
+    Producer,
+    check_clipping_only,
+    check_full_domain,
+    check_inputs_unchanged,
+    check_intermediate,
+    check_only_writer,
+    exclusive,
+    producer,
+)
+from minimlc.schedule.tree import (
+    finish,
+    refuse,
+    replaced,
+    without_unused_allocs,
+)
+from minimlc.tir.access import update_of
+from minimlc.tir.nodes import Expr, Load, PrimFunc, Store, Var, substitute
+
+
+def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
+    """Compute a producer's elements where they are read, and keep them nowhere.
+
+        for i in range(n):
+            Y[i] = f(i)              for i in range(n):
+        for i in range(n):     -->       S(f(i))
+            S(Y[i])
+
+    Legal when the block is one store without reduction or condition, alone writes its buffer,
+    which is no output, and what it reads does not change before its readers run.
+    """
+    made = producer(func, block, "compute_inline")
+    store = _plain_store(made, "compute_inline")
+    check_intermediate(func, made, "compute_inline")
+    check_only_writer(made, "compute_inline")
+    check_clipping_only(made.block, made.place.loops, "compute_inline")
+    readers = [i for i in made.others() if i.buffer is made.buffer]
+    if not readers:
+        refuse("E115", f"compute_inline: nothing reads {made.buffer.name}", at=made.block)
+    if min(item.order for item in readers) < max(item.order for item in made.own()):
+        refuse("E115", f"compute_inline: {made.buffer.name} is read before it is written")
+    top, _, shared = exclusive(func, made.place)
+    check_inputs_unchanged(func, made, shared, "compute_inline")
+    without = replaced(func, {top: None})
+    inlined = _Inline(made, store).visit(without)
+    return finish(without_unused_allocs(inlined))
+
+
+class _Inline(Mutator):
+    """Replaces loads of a producer's buffer by the value it would have stored."""
+
+    def __init__(self, made: Producer, store: Store):
+        self.made = made
+        self.store = store
+
+    def visit_Load(self, item: Load) -> Expr:
+        item = self.visit_children(item)
+        if item.buffer is not self.made.buffer:
+            return item
+        values = zip((it.var for it in self.made.dims), item.indices, strict=True)
+        return substitute(self.store.value, dict(values))
+
+
+def _plain_store(made: Producer, verb: str) -> Store:
+    store = update_of(made.block)
+    if any(it.kind == "R" for it in made.block.iters) or made.block.init is not None:
+        refuse(
+            "E115",
+            f'{verb}: block "{made.block.name}" is a reduction: its value is not one expression',
+            at=made.block,
+            hint="compute_at moves it into its readers' loops instead",
+        )
+    if store is None or store is not made.block.body:
+        refuse("E115", f'{verb}: block "{made.block.name}" is not a single store', at=made.block)
+    if any(isinstance(n, Load) and n.buffer is made.buffer for n in walk(store.value)):
+        refuse("E115", f'{verb}: block "{made.block.name}" reads what it writes', at=made.block)
+    return store
+
+
+def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
+    """Apply a reader to the value its producer is about to store.
+
+        for i in range(n):
+            Y[i] = f(i)              for i in range(n):
+        for i in range(n):     -->       Z[i] = g(f(i))
+            Z[i] = g(Y[i])
+
+    Legal when the block is the only reader of a buffer that one block without reduction writes,
+    reads it element for element, and both run through the same elements.
+    """
+    made = producer(func, block, "reverse_compute_inline")
+    store = _plain_store(made, "reverse_compute_inline")
+    source = _source(func, made)
+    feed = _plain_store(source, "reverse_compute_inline")
+    check_intermediate(func, source, "reverse_compute_inline")
+    check_only_writer(source, "reverse_compute_inline")
+    matching = _matching(made, source)
+    for side in (made, source):
+        _, own, _ = exclusive(func, side.place)
+        check_full_domain(side.block, side.dims, own, side.place.loops, "reverse_compute_inline")
+    _check_between(made, source)
+    top, _, _ = exclusive(func, made.place)
+    indices = tuple(substitute(i, matching) for i in store.indices)
+    value = _Feed(source, feed.value).visit(substitute(store.value, matching))
+    new = replace(source.block, name=made.block.name, body=Store(store.buffer, indices, value))
+    changed = replaced(func, {source.block: new, top: None})
+    return finish(without_unused_allocs(changed))
+
+
+def _source(func: PrimFunc, made: Producer) -> Producer:
+    """The only block whose buffer `made` can be inlined into."""
+    inputs = {i.buffer for i in made.own() if not i.is_write} & set(func.allocs)
+    writers = {i.block.name for i in made.others() if i.is_write and i.buffer in inputs and i.block}
+    if len(writers) != 1:
+        found = ", ".join(sorted(writers)) or "none"
+        refuse(
+            "E115",
+            f'reverse_compute_inline: "{made.block.name}" needs one producer, found: {found}',
+            at=made.block,
+        )
+    (name,) = writers
+    source = producer(func, name, "reverse_compute_inline")
+    for item in source.others():
+        if item.buffer is source.buffer and item.block is not made.block:
+            refuse(
+                "E115",
+                f"reverse_compute_inline: {source.buffer.name} has another reader",
+                at=item.node,
+            )
+    return source
+
+
+def _matching(made: Producer, source: Producer) -> dict[Node, Node]:
+    """Each iter of the reader as the iter of the producer that stands for the same index."""
+    loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is source.buffer]
+    first = loads[0]
+    own = {it.var: it for it in made.block.iters}
+    direct = [i for i in first.indices if isinstance(i, Var) and i in own]
+    same = all(load.indices == first.indices for load in loads)
+    if len(direct) != len(first.indices) or set(direct) != set(own) or not same:
+        refuse(
+            "E115",
+            f'reverse_compute_inline: "{made.block.name}" does not read {source.buffer.name} '
+            "element for element",
+            at=made.block,
+        )
+    for var, it in zip(direct, source.dims, strict=True):
+        if own[var].extent != it.extent:
+            refuse(
+                "E115",
+                f'reverse_compute_inline: "{made.block.name}" runs through {own[var].extent} '
+                f"values of {var.name}, its producer through {it.extent}",
+                at=made.block,
+            )
+    return dict(zip(direct, (it.var for it in source.dims), strict=True))
+
+
+def _check_between(made: Producer, source: Producer) -> None:
+    """Nothing that the reader uses may change, nor its output be used, from the producer on."""
+    start = min(item.order for item in source.own())
+    stop = max(item.order for item in made.own())
+    inputs = {item.buffer for item in made.own() if not item.is_write}
+    shared = set(source.place.loops) & set(made.place.loops)
+    for item in made.others():
+        near = start <= item.order <= stop or bool(shared & set(item.loops))
+        if not near or (item.block is source.block and item.buffer is source.buffer):
+            continue
+        if item.buffer is made.buffer or (item.is_write and item.buffer in inputs):
+            refuse(
+                "E115",
+                f"reverse_compute_inline: {item.buffer.name} is used between producer and reader",
+                at=item.node,
+            )
+
+
+class _Feed(Mutator):
+    """Replaces loads of the producer's buffer by its value."""
+
+    def __init__(self, source: Producer, value: Expr):
+        self.source = source
+        self.value = value
+
+    def visit_Load(self, item: Load) -> Any:
+        if item.buffer is self.source.buffer:
+            return self.value
+        return self.visit_children(item)

@@ -1,0 +1,334 @@
+"""Primitives on loops: split, fuse, reorder, parallel, vectorize, unroll, annotate."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from minimlc.node import replace
+from minimlc.schedule.tree import (
+    Names,
+    check_independent,
+    find_block,
+    find_loop,
+    finish,
+    guarded,
+    refuse,
+    replaced,
+)
+from minimlc.tir.access import Access, accesses
+from minimlc.tir.arith import constant_value, variables
+from minimlc.tir.dependence import Conflict, direction_vectors, find_conflict
+from minimlc.tir.legality import Carried, conflicting_pairs, enclosing
+from minimlc.tir.nodes import (
+    Block,
+    Expr,
+    For,
+    LoopKind,
+    PrimFunc,
+    Stmt,
+    index,
+    substitute,
+)
+from minimlc.tir.regions import is_commutative_reduction, is_private, repeats
+from minimlc.tir.wellformed import blocks_in, loops_in
+
+
+def split(
+    func: PrimFunc,
+    loop: str,
+    factors: Sequence[int | None],
+    *,
+    names: Sequence[str] | None = None,
+    tail: str = "guard",
+) -> PrimFunc:
+    """Cut one loop into a nest.
+
+        for i in range(n):            for i_0, i_1 in grid(n // 4, 4):
+            S(i)               -->        S(i_0 * 4 + i_1)
+
+    `factors` are the new loops' extents, outer to inner; at most one is None and follows from the
+    rest. Legal when their product covers the extent; where it exceeds it, `tail="guard"` skips
+    the iterations beyond and `tail="error"` refuses.
+    """
+    target = _serial(func, loop, "split")
+    extent = _constant_extent(target, "split")
+    sizes = _resolve_factors(target, extent, factors, tail)
+    fresh = Names(func)
+    if names is not None and len(names) != len(sizes):
+        refuse("E118", f"split makes {len(sizes)} loops, got {len(names)} name(s)")
+    if names is not None:
+        for name in names:
+            if name in fresh.used:
+                refuse("E118", f'the name "{name}" is taken', hint="another name")
+    chosen = names or [f"{target.var.name}_{n}" for n in range(len(sizes))]
+    parts = [fresh.var(name) for name in chosen]
+    value: Expr = index(0)
+    for var, size in zip(parts, sizes, strict=True):
+        value = value * size + var
+    body = substitute(target.body, {target.var: value})
+    if prod(sizes) > extent:
+        body = guarded(body, value < extent)
+    for var, size in reversed(list(zip(parts, sizes, strict=True))):
+        annotations = target.annotations if var is parts[0] else ()
+        body = For(var, index(size), "serial", body, annotations=annotations)
+    return finish(replaced(func, {target: body}))
+
+
+def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail: str) -> list[int]:
+    given = list(factors)
+    name = loop.var.name
+    if tail not in ("guard", "error"):
+        refuse("E118", f'tail must be "guard" or "error", got "{tail}"')
+    if not given or given.count(None) > 1:
+        refuse("E118", f'split("{name}"): factors need one or more numbers, at most one None')
+    for factor in given:
+        if factor is not None and (not isinstance(factor, int) or factor < 1):
+            refuse("E118", f'split("{name}"): a factor is an integer >= 1, got {factor!r}')
+    known = prod(f for f in given if f is not None)
+    sizes = [-(-extent // known) if f is None else f for f in given]
+    if prod(sizes) < extent:
+        refuse(
+            "E118",
+            f'split("{name}"): factors {given} make {prod(sizes)} iterations, {name} has {extent}',
+            at=loop,
+            hint=f'sch.split("{name}", factors=[None, {given[-1]}])',
+        )
+    if tail == "error" and prod(sizes) != extent:
+        refuse(
+            "E118",
+            f'split("{name}"): {extent} is no multiple of {known}',
+            at=loop,
+            hint=f'sch.split("{name}", factors={given}, tail="guard")',
+        )
+    return sizes
+
+
+def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
+    """Make one loop of a nest.
+
+        for i, j in grid(n, m):            for i_j_fused in range(n * m):
+            S(i, j)                 -->        S(i_j_fused // m, i_j_fused % m)
+
+    Legal when the loops are nested directly in one another and no extent depends on another of
+    them.
+    """
+    chain = _chain(func, loops, "fuse")
+    for loop in chain:
+        if loop.kind != "serial":
+            refuse("E119", f'fuse: "{loop.var.name}" is {loop.kind} already', hint="fuse first")
+    if [loop.var.name for loop in chain] != list(loops):
+        order = ", ".join(loop.var.name for loop in chain)
+        refuse("E116", f"fuse: the loops stand in the order {order}", hint="reorder first")
+    sizes = [_constant_extent(loop, "fuse") for loop in chain]
+    label = name or "_".join(loop.var.name for loop in chain) + "_fused"
+    names = Names(func)
+    if name is not None and name in names.used:
+        refuse("E118", f'the name "{name}" is taken', hint="another name")
+    fused = names.var(label)
+    values = {}
+    below = 1
+    for loop, size in reversed(list(zip(chain, sizes, strict=True))):
+        value: Expr = fused if below == 1 else fused // below
+        values[loop.var] = value if loop is chain[0] else value % size
+        below *= size
+    body = substitute(chain[-1].body, dict(values))
+    new = For(fused, index(prod(sizes)), "serial", body)
+    return finish(replaced(func, {chain[0]: new}))
+
+
+def reorder(func: PrimFunc, *loops: str) -> PrimFunc:
+    """Put loops of one nest in a given order, outermost first.
+
+        for i, j in grid(n, m):            for j, i in grid(m, n):
+            S(i, j)                 -->        S(i, j)
+
+    Legal when the loops form a perfect nest (others in between keep their place), no extent
+    depends on a loop that would come after it, and every dependence still runs from an earlier to
+    a later iteration. The instances of a commutative reduction may come in any order.
+    """
+    chain = _chain(func, loops, "reorder")
+    wanted = {loop.var.name: loop for loop in chain}
+    order = iter(wanted[name] for name in loops)
+    new_chain = [next(order) if loop.var.name in loops else loop for loop in chain]
+    for place, loop in enumerate(new_chain):
+        later = {other.var for other in new_chain[place:]}
+        if variables(loop.extent) & later:
+            refuse("E109", f'reorder: the extent of "{loop.var.name}" depends on a later loop')
+    _check_order(func, chain, new_chain)
+    body = chain[-1].body
+    for loop in reversed(new_chain):
+        body = replace(loop, body=body)
+    return finish(replaced(func, {chain[0]: body}))
+
+
+def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None:
+    """Refuse if a dependence that runs forward in `chain` runs backward in `new_chain`."""
+    places = [chain.index(loop) for loop in new_chain]
+    items = accesses(func)
+    inside = [item for item in items if chain[-1] in item.loops]
+    owned = {buffer for buffer in func.allocs if is_private(buffer, chain[-1], items)}
+    for first, second in conflicting_pairs(inside):
+        if first.buffer in owned or commutes(first, second, chain):
+            continue
+        for vector in direction_vectors(Conflict(first, second), chain):
+            if _leading(vector) == _leading(tuple(vector[p] for p in places)):
+                continue
+            _refuse_order(chain, vector, first, second)
+
+
+def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
+    """Whether two accesses are of one reduction whose instances may be exchanged.
+
+    The loops of the chain must tell instances apart: a reduction that runs anew in each iteration
+    of one of them is not the same reduction.
+    """
+    block = first.block
+    if block is None or second.block is not block or "" in (first.role, second.role):
+        return False
+    loops = first.below(None)
+    inner = loops[loops.index(chain[0]) :]
+    again = {loop.var for loop in repeats(block, loops)}
+    if block.init is None:
+        return is_commutative_reduction(block, loops)
+    return not again & {lp.var for lp in inner} and is_commutative_reduction(block, loops)
+
+
+def _leading(vector: Sequence[str]) -> str:
+    """The first direction that is not "0": whether the second instance is later or earlier."""
+    return next((sign for sign in vector if sign != "0"), "0")
+
+
+def _refuse_order(chain: list[For], vector: tuple[str, ...], first: Access, second: Access) -> None:
+    carrier = chain[next(n for n, sign in enumerate(vector) if sign != "0")]
+    search = find_conflict(first, second, enclosing(carrier, first), carrier.var)
+    names = ", ".join(loop.var.name for loop in chain)
+    refuse(
+        "E109",
+        f"reorder: iterations of {names} depend on each other through {first.buffer.name}",
+        at=first.node,
+        example=Carried(carrier, first, second, search.witness).explain(),
+        hint="keep these loops in their order",
+    )
+
+
+def parallel(func: PrimFunc, loop: str) -> PrimFunc:
+    """Run a loop's iterations on several threads.
+
+        for i in range(n):            for i in T.parallel(n):
+            S(i)               -->        S(i)
+
+    Legal when no iteration touches an element that another one writes; buffers that every
+    iteration writes before it reads become private to it.
+    """
+    return _with_kind(func, loop, "parallel")
+
+
+def vectorize(func: PrimFunc, loop: str) -> PrimFunc:
+    """Run a loop's iterations as the lanes of vector instructions.
+
+        for j in range(16):           for j in T.vectorized(16):
+            S(j)               -->        S(j)
+
+    Legal when the extent is constant and no iteration touches an element that another one writes.
+    """
+    _constant_extent(cast(For, find_loop(func, loop).stmt), "vectorize")
+    return _with_kind(func, loop, "vectorized")
+
+
+def unroll(func: PrimFunc, loop: str) -> PrimFunc:
+    """Write a loop's iterations out one after the other.
+
+        for j in range(4):            for j in T.unroll(4):
+            S(j)               -->        S(j)
+
+    Legal when the extent is constant.
+    """
+    _constant_extent(cast(For, find_loop(func, loop).stmt), "unroll")
+    return _with_kind(func, loop, "unrolled")
+
+
+def _with_kind(func: PrimFunc, name: str, kind: LoopKind) -> PrimFunc:
+    loop = _serial(func, name, kind)
+    if kind != "unrolled":
+        check_independent(func, loop, kind)
+    return replaced(func, {loop: replace(loop, kind=kind)})
+
+
+def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
+    """Note `key: value` on the loop or the block called `name`, for a later pass to read.
+
+    Always legal: an annotation has no meaning of its own. `value` is a number, a string, a truth
+    value or a tuple of those.
+    """
+    loops = {loop.var.name: loop for loop in loops_in(func.body)}
+    blocks = {block.name: block for block in blocks_in(func.body)}
+    if not _is_plain(value):
+        refuse("E118", f"annotate: a value is a number, a string or a tuple, got {value!r}")
+    if name in loops and name in blocks:
+        refuse("E105", f'"{name}" is the name of a loop and of a block')
+    if name in blocks:
+        item: Stmt = find_block(func, name).stmt
+    else:
+        item = find_loop(func, name).stmt
+    assert isinstance(item, For | Block)
+    kept = tuple(pair for pair in item.annotations if pair[0] != key)
+    return replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, int | float | str | bool)
+
+
+def _serial(func: PrimFunc, name: str, verb: str) -> For:
+    loop = find_loop(func, name).stmt
+    assert isinstance(loop, For)
+    if loop.kind != "serial":
+        refuse(
+            "E119",
+            f'{verb}: loop "{name}" is {loop.kind} already',
+            at=loop,
+            hint=f"do this step before the one that made {name} {loop.kind}",
+        )
+    return loop
+
+
+def _constant_extent(loop: For, verb: str) -> int:
+    extent = constant_value(loop.extent)
+    if extent is None:
+        refuse(
+            "E120",
+            f'{verb}: the extent of "{loop.var.name}" is not constant: {loop.extent.script()}',
+            at=loop,
+        )
+    return extent
+
+
+def _chain(func: PrimFunc, names: Sequence[str], verb: str) -> list[For]:
+    """The loops from the outermost to the innermost of `names`, each directly in the one before."""
+    if len(names) < 2 or len(set(names)) != len(names):
+        refuse("E118", f"{verb} takes two or more different loops, got {list(names)}")
+    places = [find_loop(func, name) for name in names]
+    inner = max(places, key=lambda place: len(place.around))
+    path = [*inner.around, inner.stmt]
+    loops = [place.stmt for place in places]
+    for loop in loops:
+        if loop not in path:
+            refuse(
+                "E116",
+                f"{verb}: the loops {', '.join(names)} are not in one nest",
+                at=loop,
+                hint="loops of one nest only: sch.loops(block) lists them",
+            )
+    first = min(path.index(loop) for loop in loops)
+    chain = path[first:]
+    for item in chain:
+        if not isinstance(item, For):
+            refuse(
+                "E116",
+                f"{verb}: between {names[0]} and {names[-1]} stands more than one loop",
+                at=item,
+                hint="reorder before compute_at, or only the loops of a perfect nest",
+            )
+    return cast(list[For], chain)

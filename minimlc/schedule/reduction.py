@@ -1,0 +1,139 @@
+"""Primitives on reductions: decompose_reduction."""
+
+from collections.abc import Sequence
+
+from minimlc.node import Node, replace
+from minimlc.schedule.shape import loops_feeding
+from minimlc.schedule.tree import (
+    Names,
+    copy_block,
+    find_block,
+    find_loop,
+    finish,
+    nest,
+    refuse,
+    replaced,
+)
+from minimlc.tir.access import accesses
+from minimlc.tir.arith import conjuncts, variables
+from minimlc.tir.nodes import (
+    Block,
+    Expr,
+    For,
+    PrimFunc,
+    Stmt,
+    conjunction,
+    index,
+    seq,
+    substitute,
+)
+from minimlc.tir.regions import init_comes_first, repeats
+
+
+def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
+    """Make a reduction's init a block of its own, before the loop `at`.
+
+        for i, k in grid(n, m):            for i in range(n):
+            with init: C[i] = 0     -->        C[i] = 0
+            C[i] += f(i, k)                    for k in range(m):
+                                                   C[i] += f(i, k)
+
+    The block becomes `C_init` and `C_update`. Legal when all of the reduction's loops are at or
+    inside `at`, every loop there tells instances of the block apart (else the sum would start
+    once and run several times), and nothing else in `at` touches what the block writes.
+    """
+    place = find_block(func, block)
+    target = place.stmt
+    assert isinstance(target, Block)
+    if target.init is None:
+        refuse("E114", f'decompose_reduction: block "{block}" has no init', at=target)
+    loop = find_loop(func, at).stmt
+    assert isinstance(loop, For)
+    if loop not in place.around:
+        names = ", ".join(lp.var.name for lp in place.loops)
+        refuse("E114", f'"{at}" is no loop of block "{block}"', hint=f"its loops: {names}")
+    outside = place.loops[: place.loops.index(loop)]
+    inside = place.loops[len(outside) :]
+    _check_loops(target, outside, inside, place.loops)
+    _check_alone(func, target, loop)
+    names = Names(func)
+    init = _init_nest(target, inside, names)
+    update = replace(target, name=names.block(f"{block}_update"), init=None)
+    body = replaced(replace(func, body=loop), {target: update}).body
+    return finish(replaced(func, {loop: seq((init, body))}))
+
+
+def _check_loops(
+    block: Block, outside: Sequence[For], inside: Sequence[For], around: Sequence[For]
+) -> None:
+    reduce_iters = [it for it in block.iters if it.kind == "R"]
+    spatial_iters = [it for it in block.iters if it.kind != "R"]
+    above = loops_feeding(reduce_iters, outside)
+    if above:
+        refuse(
+            "E114",
+            f'decompose_reduction: the reduction loop "{above[0].var.name}" is outside of '
+            f'"{inside[0].var.name}"',
+            at=above[0],
+            example=f"{block.name} would start anew in each iteration of {above[0].var.name}",
+            hint=f'decompose_reduction("{block.name}", at="{above[0].var.name}")',
+        )
+    again = [loop for loop in repeats(block, around) if loop in inside]
+    if again:
+        name = again[0].var.name
+        refuse(
+            "E114",
+            f'decompose_reduction: block "{block.name}" runs anew in each iteration of "{name}"',
+            at=again[0],
+            example=f"{name}=1 would go on from the sums of {name}=0",
+            hint=f'a loop inside of "{name}"',
+        )
+    both = set(loops_feeding(reduce_iters, inside)) & set(loops_feeding(spatial_iters, inside))
+    if both or not init_comes_first(block, around):
+        refuse(
+            "E114",
+            f'decompose_reduction: the loops of block "{block.name}" mix spatial and reduce iters',
+            at=block,
+            hint="decompose before fusing them",
+        )
+
+
+def _check_alone(func: PrimFunc, block: Block, loop: For) -> None:
+    items = accesses(func)
+    buffers = {item.buffer for item in items if item.block is block and item.is_write}
+    for item in items:
+        if loop in item.loops and item.block is not block and item.buffer in buffers:
+            refuse(
+                "E114",
+                f'decompose_reduction: {item.buffer.name} is used elsewhere in "{loop.var.name}"',
+                at=item.node,
+                hint="decompose at a loop that holds nothing else",
+            )
+
+
+def _init_nest(block: Block, inside: Sequence[For], names: Names) -> Stmt:
+    """The init over the spatial loops at and inside the place of decomposition."""
+    spatial_iters = tuple(it for it in block.iters if it.kind != "R")
+    reduce_iters = [it for it in block.iters if it.kind == "R"]
+    assert block.init is not None
+    plain = replace(block, iters=spatial_iters, init=None, body=block.init, annotations=())
+    copy = copy_block(plain, names, f"{block.name}_init")
+    start: dict[Node, Node] = {lp.var: index(0) for lp in loops_feeding(reduce_iters, inside)}
+    loops = loops_feeding(spatial_iters, inside)
+    fresh: dict[Node, Node] = {lp.var: names.var(f"{lp.var.name}_init") for lp in loops}
+    moved = {**start, **fresh}
+    parts = [substitute(part, moved) for part in _relevant(block, inside, loops)]
+    iters = tuple(replace(it, value=substitute(it.value, moved)) for it in copy.iters)
+    body = replace(copy, iters=iters, predicate=conjunction(parts))
+    around = [
+        replace(lp, var=fresh[lp.var], extent=substitute(lp.extent, moved), annotations=())
+        for lp in loops
+    ]
+    return nest(around, body)
+
+
+def _relevant(block: Block, inside: Sequence[For], kept: Sequence[For]) -> list[Expr]:
+    """The conjuncts of the block's predicate that still matter with all reduce iters at 0."""
+    gone = {lp.var for lp in inside} - {lp.var for lp in kept}
+    parts = list(conjuncts(block.predicate))
+    return [part for part in parts if not variables(part) or not variables(part) <= gone]

@@ -1,0 +1,303 @@
+"""Finding, replacing and naming inside a primitive function: what all primitives share."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from minimlc.errors import ScheduleError, did_you_mean
+from minimlc.node import Mutator, Node, replace, span_of, walk
+from minimlc.tir.access import accesses, loop_ranges
+from minimlc.tir.arith import Ranges, Simplifier, conjuncts, simplify
+from minimlc.tir.legality import carried_dependence
+from minimlc.tir.nodes import (
+    Block,
+    BlockIter,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Var,
+    conjunction,
+    rename,
+    seq,
+    substitute,
+)
+from minimlc.tir.wellformed import blocks_in, loops_in
+
+
+class Place(NamedTuple):
+    """A statement and the statements around it, outermost first."""
+
+    stmt: Stmt
+    around: tuple[Stmt, ...]
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        """The loops around it, outermost first."""
+        return tuple(s for s in self.around if isinstance(s, For))
+
+
+def refuse(
+    code: str, why: str, *, at: Node | None = None, example: str = "", hint: str = ""
+) -> NoReturn:
+    """Raise a `ScheduleError`; `at` is the statement it is about."""
+    excerpt = ""
+    span = span_of(at) if at is not None else None
+    if at is not None and span is None:
+        excerpt = "\n".join(at.script().rstrip().split("\n")[:4])
+    raise ScheduleError(why, code=code, span=span, excerpt=excerpt, example=example, hint=hint)
+
+
+def find_loop(func: PrimFunc, name: str) -> Place:
+    """The loop whose variable is called `name`."""
+    names = [loop.var.name for loop in loops_in(func.body)]
+    if not isinstance(name, str) or name not in names:
+        hint = did_you_mean(str(name), names)
+        replaced = [n for n in names if n.startswith(f"{name}_")]
+        if replaced:
+            hint = f"an earlier step replaced it: there are loops {', '.join(replaced)}"
+        if name in {block.name for block in blocks_in(func.body)}:
+            hint = f'"{name}" is a block; its loops: sch.loops("{name}")'
+        refuse("E105", f'there is no loop "{name}"', hint=hint)
+    return _place(func, lambda s: isinstance(s, For) and s.var.name == name)
+
+
+def find_block(func: PrimFunc, name: str) -> Place:
+    """The block called `name`."""
+    names = [block.name for block in blocks_in(func.body)]
+    if name not in names:
+        hint = did_you_mean(str(name), names)
+        refuse("E105", f'there is no block "{name}"', hint=hint)
+    return _place(func, lambda s: isinstance(s, Block) and s.name == name)
+
+
+def find_buffer(func: PrimFunc, name: str) -> Buffer:
+    """The parameter or allocation called `name`."""
+    buffers = {buffer.name: buffer for buffer in (*func.params, *func.allocs)}
+    if name not in buffers:
+        refuse("E105", f'there is no buffer "{name}"', hint=did_you_mean(str(name), buffers))
+    return buffers[name]
+
+
+def _place(func: PrimFunc, matches: Callable[[Stmt], bool]) -> Place:
+    def search(stmt: Stmt, around: tuple[Stmt, ...]) -> Place | None:
+        if matches(stmt):
+            return Place(stmt, around)
+        for part in inner_stmts(stmt):
+            found = search(part, (*around, stmt))
+            if found is not None:
+                return found
+        return None
+
+    found = search(func.body, ())
+    assert found is not None
+    return found
+
+
+def inner_stmts(stmt: Stmt) -> Iterable[Stmt]:
+    """The statements directly inside one."""
+    match stmt:
+        case Seq(stmts):
+            return stmts
+        case For():
+            return (stmt.body,)
+        case Block():
+            return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
+        case IfThenElse(_, then_case, else_case):
+            return (then_case,) if else_case is None else (then_case, else_case)
+    return ()
+
+
+class _Replace(Mutator):
+    """Replaces statements by identity; None takes one out, with the loops left empty."""
+
+    def __init__(self, changes: Mapping[Stmt, Stmt | None]):
+        self.changes = changes
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Stmt) and value in self.changes:
+            return self.changes[value]
+        return value if isinstance(value, Expr) else super().visit(value)
+
+    def visit_Seq(self, item: Seq) -> Stmt | None:
+        new = [self.visit(part) for part in item.stmts]
+        if all(a is b for a, b in zip(new, item.stmts, strict=True)):
+            return item
+        kept = [part for part in new if part is not None]
+        return seq(kept) if kept else None
+
+    def visit_For(self, item: For) -> Stmt | None:
+        body = self.visit(item.body)
+        return None if body is None else replace(item, body=body)
+
+    def visit_IfThenElse(self, item: IfThenElse) -> Stmt | None:
+        new = self.visit_children(item)
+        return None if new.then_case is None and new.else_case is None else new
+
+
+def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:
+    """`func` with some statements replaced (by None: taken out)."""
+    return replace(func, body=_Replace(changes).visit(func.body))
+
+
+def with_alloc(func: PrimFunc, buffer: Buffer) -> PrimFunc:
+    """`func` with one more buffer of its own."""
+    return replace(func, allocs=(*func.allocs, buffer))
+
+
+def without_unused_allocs(func: PrimFunc) -> PrimFunc:
+    """`func` less the allocations that nothing touches."""
+    used = {item.buffer for item in accesses(func)}
+    return replace(func, allocs=tuple(b for b in func.allocs if b in used))
+
+
+class Names:
+    """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
+
+    def __init__(self, func: PrimFunc):
+        self.used = {n.name for n in walk(func) if isinstance(n, Var)}
+        self.used |= {loop.var.name for loop in loops_in(func.body)}
+        self.used |= {b.name for b in (*func.params, *func.allocs)}
+        self.blocks = {block.name for block in blocks_in(func.body)}
+
+    def var(self, name: str) -> Var:
+        fresh = rename(name, self.used)
+        self.used.add(fresh)
+        return Var(fresh)
+
+    def buffer(self, name: str) -> str:
+        fresh = rename(name, self.used)
+        self.used.add(fresh)
+        return fresh
+
+    def block(self, name: str) -> str:
+        fresh = rename(name, self.blocks)
+        self.blocks.add(fresh)
+        return fresh
+
+
+def copy_block(block: Block, names: Names, name: str) -> Block:
+    """The block under another name, with iters and inner loops of its own."""
+    fresh: dict[Node, Node] = {it.var: names.var(it.var.name) for it in block.iters}
+    iters = tuple(replace(it, var=fresh[it.var]) for it in block.iters)
+    for loop in loops_in(block.body):
+        fresh[loop.var] = names.var(loop.var.name)
+    init = None if block.init is None else substitute(block.init, fresh)
+    body = substitute(block.body, fresh)
+    return replace(block, name=names.block(name), iters=iters, init=init, body=body)
+
+
+def nest(loops: Iterable[For], body: Stmt) -> Stmt:
+    """`body` inside copies of `loops`, outermost first."""
+    for loop in reversed(list(loops)):
+        body = replace(loop, body=body)
+    return body
+
+
+def guarded(stmt: Stmt, condition: Expr) -> Stmt:
+    """`stmt` run only where `condition` (over the loops outside of it) holds."""
+    match stmt:
+        case For():
+            return replace(stmt, body=guarded(stmt.body, condition))
+        case Seq(stmts):
+            return Seq(tuple(guarded(part, condition) for part in stmts))
+        case Block():
+            held = conjunction((*conjuncts(stmt.predicate), condition))
+            return replace(stmt, predicate=held)
+    return IfThenElse(condition, stmt)
+
+
+class _SimplifyFunc(Mutator):
+    """Simplifies indices over what the loops around them say."""
+
+    def __init__(self, ranges: Ranges):
+        self.ranges = ranges
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Expr):
+            return Simplifier(self.ranges).visit(value)
+        return super().visit(value)
+
+    def visit_For(self, item: For) -> Stmt:
+        inner = _SimplifyFunc(loop_ranges((item,), self.ranges))
+        return replace(item, extent=self.visit(item.extent), body=inner.visit(item.body))
+
+    def visit_Block(self, item: Block) -> Stmt:
+        predicate = _simplified_guard(item.predicate, self.ranges)
+        held = self.ranges.assume(predicate)
+        iters = tuple(replace(it, value=simplify(it.value, held)) for it in item.iters)
+        same = all(a is b for a, b in zip(iters, item.iters, strict=True))
+        inside = _SimplifyFunc(held.extended({it.var: it.extent for it in item.iters}))
+        return replace(
+            item,
+            predicate=predicate,
+            iters=item.iters if same else iters,
+            init=inside.visit(item.init),
+            body=inside.visit(item.body),
+        )
+
+
+def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
+    """The conjuncts of a guard that are not sure to hold anyway."""
+    parts = list(conjuncts(guard))
+    kept = [part for part in parts if not ranges.prove(part)]
+    new = [simplify(part, ranges) for part in kept]
+    if len(kept) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True)):
+        return guard
+    return conjunction(new)
+
+
+def finish(func: PrimFunc) -> PrimFunc:
+    """A transformed function with its indices simplified and its concurrent loops checked anew."""
+    func = _SimplifyFunc(Ranges()).visit(func)
+    check_concurrent_loops(func)
+    return func
+
+
+def check_concurrent_loops(func: PrimFunc) -> None:
+    """Refuse a function in which a parallel or vectorized loop carries a dependence."""
+    concurrent = [lp for lp in loops_in(func.body) if lp.kind not in ("serial", "unrolled")]
+    if not concurrent:
+        return
+    items = accesses(func)
+    for loop in concurrent:
+        check_independent(func, loop, loop.kind, items)
+
+
+def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:
+    """Refuse unless the iterations of `loop` may run together as `kind` runs them."""
+    items = accesses(func) if items is None else items
+    private = () if kind == "vectorized" else func.allocs
+    found = carried_dependence(loop, items, private)
+    if found is None:
+        return
+    name = loop.var.name
+    first = found.first
+    why = f"{loop.var.name} carries a dependence through {first.buffer.name}"
+    code, hint = "E104", "another loop: one whose iterations touch different elements"
+    if first.role in ("update", "init") and first.block is not None:
+        why = f"{name} is a reduction loop of block {first.block.name}"
+        spatial = [
+            lp.var.name
+            for lp in first.loops
+            if lp.kind == "serial" and _is_spatial(lp, first.block)
+        ]
+        if spatial:
+            verb = {"vectorized": "vectorize", "parallel": "parallel"}.get(kind, kind)
+            hint = f'sch.{verb}("{spatial[0]}"): its iterations write different elements'
+    if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
+        why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
+        code, hint = "E111", f'sch.parallel("{name}") gives each iteration a copy of its own'
+    refuse(code, f'"{name}" cannot be {kind}: {why}', at=loop, example=found.explain(), hint=hint)
+
+
+def _is_spatial(loop: For, block: Block) -> bool:
+    """Whether a loop feeds the spatial iters of a block, and no other."""
+    kinds = {it.kind for it in block.iters if loop.var in set(_vars(it))}
+    return kinds == {"S"}
+
+
+def _vars(it: BlockIter) -> Iterable[Var]:
+    return (n for n in walk(it.value) if isinstance(n, Var))

@@ -1,0 +1,84 @@
+"""What one loop's iterations may carry to another, said with two iterations that show it."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from minimlc.tir.access import Access
+from minimlc.tir.dependence import Conflict, Witness, find_conflict
+from minimlc.tir.nodes import Buffer, For, Var
+from minimlc.tir.regions import is_private
+
+
+class Carried(NamedTuple):
+    """A dependence between iterations of `loop`; without `witness` it is only not excluded."""
+
+    loop: For
+    first: Access
+    second: Access
+    witness: Witness | None
+
+    def explain(self) -> str:
+        """The two iterations and the element, or that neither proof nor example was found."""
+        name = self.first.buffer.name
+        loop = self.loop.var.name
+        if self.witness is None:
+            return f"whether two iterations of {loop} touch one element of {name} is not known"
+        element = f"{name}[{', '.join(map(str, self.witness.element))}]"
+        one = self.witness.first[self.loop.var]
+        two = self.witness.second[self.loop.var]
+        if self.first.is_write and self.second.is_write:
+            verb = "update" if self.first.role == "update" else "write"
+            return f"iterations {loop}={one} and {loop}={two} both {verb} {element}"
+        verbs = ["writes" if side.is_write else "reads" for side in (self.first, self.second)]
+        return f"iteration {loop}={one} {verbs[0]} {element}, {loop}={two} {verbs[1]} it"
+
+
+def carried_dependence(
+    loop: For, items: Sequence[Access], private: Iterable[Buffer] = ()
+) -> Carried | None:
+    """A dependence that `loop` carries, among a function's accesses; None where there is none.
+
+    Buffers in `private` may be copied per iteration; those for which that is right do not count.
+    """
+    inside = [item for item in items if loop in item.loops]
+    owned = {buffer for buffer in private if is_private(buffer, loop, items)}
+    unsettled = None
+    for first, second in conflicting_pairs(inside):
+        if first.buffer in owned:
+            continue
+        found = _between(loop, first, second)
+        if found is not None and found.witness is not None:
+            return found
+        unsettled = unsettled or found
+    return unsettled
+
+
+def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]]:
+    """Pairs of accesses to one buffer of which one writes; writes first, each with itself too."""
+    writes = [item for item in items if item.is_write]
+    for number, first in enumerate(writes):
+        for second in writes[number:]:
+            if second.buffer is first.buffer:
+                yield first, second
+    for first in writes:
+        for second in items:
+            if second.buffer is first.buffer and not second.is_write:
+                yield first, second
+
+
+def _between(loop: For, first: Access, second: Access) -> Carried | None:
+    question = Conflict(first, second)
+    outer = enclosing(loop, first)
+    same = dict.fromkeys(outer, "0")
+    signs = "+" if first is second else "+-"
+    if not any(question.possible({**same, loop.var: sign}) for sign in signs):
+        return None
+    search = find_conflict(first, second, outer, loop.var)
+    if search.witness is None and search.complete:
+        return None
+    return Carried(loop, first, second, search.witness)
+
+
+def enclosing(loop: For, item: Access) -> tuple[Var, ...]:
+    """The variables of the loops outside `loop` around an access."""
+    return tuple(other.var for other in item.loops[: item.loops.index(loop)])

@@ -1,0 +1,340 @@
+"""When a primitive function is well-formed; the first thing that is not is a `VerifyError`.
+
+Checked: names and scopes, dtypes, that iters stay in their extents and indices in their buffers,
+that each axis is of the kind it claims, and that parallel and vectorized loops carry nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from minimlc.dtypes import INDEX
+from minimlc.errors import VerifyError
+from minimlc.node import Node, children, replace, span_of
+from minimlc.tir.access import Access, accesses, loop_ranges, reducer_of
+from minimlc.tir.arith import variables
+from minimlc.tir.dependence import points
+from minimlc.tir.legality import carried_dependence
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    BlockIter,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    index,
+)
+
+
+def check_prim_func(name: str, func: PrimFunc) -> None:
+    """Raise a `VerifyError` unless `func` is well-formed. `name` is for the message."""
+    _Scopes(name).function(func)
+    items = accesses(func)
+    _check_iters(func.body, ())
+    for item in items:
+        _check_range(item)
+    check_loop_kinds(func, items)
+
+
+def blocks_in(stmt: Node) -> list[Block]:
+    """Every block, outer before inner, in program order."""
+    found = [stmt] if isinstance(stmt, Block) else []
+    for part in children(stmt):
+        if isinstance(part, Stmt):
+            found += blocks_in(part)
+    return found
+
+
+def loops_in(stmt: Node) -> list[For]:
+    """Every loop, outer before inner, in program order."""
+    found = [stmt] if isinstance(stmt, For) else []
+    for part in children(stmt):
+        if isinstance(part, Stmt):
+            found += loops_in(part)
+    return found
+
+
+class _Scopes:
+    """Every name is bound once, before it is used, and every expression has the dtype it needs."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.bound: set[Node] = set()
+        self.names: dict[str, set[str]] = {"loop": set(), "block": set(), "buffer": set()}
+
+    def function(self, func: PrimFunc) -> None:
+        for buffer in (*func.params, *func.allocs):
+            self.bind(buffer, "buffer", func)
+        self.stmt(func.body, frozenset((*func.params, *func.allocs)))
+
+    def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
+        raise VerifyError(f"{self.name}: {why}", code=code, span=span_of(where), hint=hint)
+
+    def bind(self, symbol: Node, kind: str, where: Node) -> None:
+        if symbol in self.bound:
+            self.fail(f"{kind} {symbol.name} is bound twice", where)  # type: ignore[attr-defined]
+        self.bound.add(symbol)
+        self.unique(symbol.name, kind, where)  # type: ignore[attr-defined]
+
+    def unique(self, name: str, kind: str, where: Node) -> None:
+        if name in self.names[kind]:
+            self.fail(f'two {kind}s are called "{name}"', where, hint=f"rename one {kind}")
+        self.names[kind].add(name)
+
+    def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
+        match item:
+            case Seq(stmts):
+                for part in stmts:
+                    self.stmt(part, scope)
+            case For(var, extent, _, body):
+                self.index(extent, scope)
+                self.bind(var, "loop", item)
+                self.stmt(body, scope | {var})
+            case Alloc(buffer, body):
+                self.bind(buffer, "buffer", item)
+                self.stmt(body, scope | {buffer})
+            case IfThenElse(condition, then_case, else_case):
+                self.condition(condition, scope)
+                self.stmt(then_case, scope)
+                if else_case is not None:
+                    self.stmt(else_case, scope)
+            case Store(buffer, indices, value):
+                self.element(item, buffer, indices, scope)
+                self.expr(value, scope)
+                if value.dtype != buffer.dtype:
+                    why = f"{buffer.name} holds {buffer.dtype}, the value is {value.dtype}"
+                    self.fail(why, item, "E108")
+            case Block():
+                self.block(item, scope)
+            case _:
+                self.fail(f"{type(item).__name__} is no statement", item)
+
+    def block(self, block: Block, scope: frozenset[Node]) -> None:
+        self.unique(block.name, "block", block)
+        for it in block.iters:
+            self.index(it.value, scope)
+        if block.predicate is not None:
+            self.condition(block.predicate, scope)
+        for it in block.iters:
+            if it.var in self.bound:
+                self.fail(f"iter {it.var.name} is bound twice", block)
+            self.bound.add(it.var)
+        inner = scope | {it.var for it in block.iters}
+        if block.init is not None:
+            self.stmt(block.init, inner)
+        self.stmt(block.body, inner)
+
+    def index(self, expr: Expr, scope: frozenset[Node]) -> None:
+        self.expr(expr, scope)
+        if expr.dtype != INDEX:
+            self.fail(f"an index must be {INDEX}, got {expr.dtype}", expr, "E108")
+
+    def condition(self, expr: Expr, scope: frozenset[Node]) -> None:
+        self.expr(expr, scope)
+        if expr.dtype != "bool":
+            self.fail(f"a condition must be bool, got {expr.dtype}", expr, "E108")
+
+    def expr(self, expr: Expr, scope: frozenset[Node]) -> None:
+        match expr:
+            case Var(name) if expr not in scope:
+                self.fail(f"{name} is used outside its loop or block", expr)
+            case Load(buffer, indices):
+                self.element(expr, buffer, indices, scope)
+                return
+            case Binary(_, a, b) if a.dtype != b.dtype:
+                self.fail(f'"{expr.op}" got {a.dtype} and {b.dtype}', expr, "E108")
+        for part in children(expr):
+            self.expr(part, scope)  # type: ignore[arg-type]
+
+    def element(
+        self, where: Node, buffer: Buffer, indices: Sequence[Expr], scope: frozenset[Node]
+    ) -> None:
+        if buffer not in scope:
+            self.fail(f"buffer {buffer.name} is used outside its scope", where)
+        if len(indices) != buffer.ndim:
+            why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(indices)} index(es)"
+            self.fail(why, where, "E107")
+        for part in indices:
+            self.index(part, scope)
+
+
+def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:
+    match stmt:
+        case For():
+            _check_iters(stmt.body, (*loops, stmt), guards)
+        case Seq(stmts):
+            for part in stmts:
+                _check_iters(part, loops, guards)
+        case Alloc(_, body):
+            _check_iters(body, loops, guards)
+        case IfThenElse(condition, then_case, else_case):
+            _check_iters(then_case, loops, (*guards, condition))
+            if else_case is not None:
+                _check_iters(else_case, loops, guards)
+        case Block():
+            held = guards if stmt.predicate is None else (*guards, stmt.predicate)
+            for it in stmt.iters:
+                _check_iter(stmt, it, loops, held)
+            _check_kinds(stmt, loops)
+            inner = tuple(iter_loop(it) for it in stmt.iters)
+            _check_iters(stmt.body, (*loops, *inner), held)
+
+
+def _check_iter(
+    block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
+) -> None:
+    """An iter's value stays within its extent."""
+    ranges = loop_ranges(loops)
+    for guard in guards:
+        ranges = ranges.assume(guard)
+    low, high = ranges.bounds(it.value)
+    if low >= 0 and high < it.extent:
+        return
+    where = Buffer(it.var.name, (it.extent,), INDEX)
+    probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
+    bad = _first_outside(probe)
+    if bad == "":
+        return
+    raise VerifyError(
+        f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
+        + ("" if bad else ", or is not known to stay inside"),
+        code="E106",
+        span=span_of(it) or span_of(block),
+        example=bad or "",
+        hint="T.where(condition) says in which iterations the block runs",
+    )
+
+
+def _check_range(item: Access) -> None:
+    """No index is certain to leave its buffer."""
+    ranges = loop_ranges(item.loops)
+    for guard in item.guards:
+        ranges = ranges.assume(guard)
+    for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
+        low, high = ranges.bounds(part)
+        if low >= 0 and high < size:
+            continue
+        bad = _first_outside(item)
+        if bad:
+            verb = "written" if item.is_write else "read"
+            raise VerifyError(
+                f"{item.buffer.name} is {verb} out of range in dimension {dim} (size {size})",
+                code="E107",
+                span=span_of(item.node),
+                example=bad,
+                hint=f"{item.buffer.name} has shape {item.buffer.shape}",
+            )
+
+
+def _first_outside(item: Access) -> str | None:
+    """The first iteration whose element is outside the buffer; '' where there is none, None where
+    that could not be found out.
+    """
+    found = points(item)
+    if found is None:
+        return None
+    shape = np.array(item.buffer.shape)
+    rows = np.flatnonzero(((found.elements < 0) | (found.elements >= shape)).any(axis=1))
+    if len(rows) == 0:
+        return "" if found.complete else None
+    row = int(rows[0])
+    at = ", ".join(f"{var.name}={int(values[row])}" for var, values in found.values.items())
+    element = ", ".join(str(int(x)) for x in found.elements[row])
+    reached = f"{item.buffer.name}[{element}]" if item.buffer.dtype != INDEX or at else element
+    return f"{f'at {at}: ' if at else ''}{reached}"
+
+
+def iter_loop(it: BlockIter) -> For:
+    """A loop over all values of an iter: to look at a block by itself."""
+    return For(it.var, index(it.extent), "serial", Seq(()))
+
+
+def _check_kinds(block: Block, around: tuple[For, ...]) -> None:
+    """Spatial iters write apart from each other; reduce iters combine into one element."""
+    for it in block.iters:
+        others = [iter_loop(other) for other in block.iters if other is not it]
+        nest = _isolated(block, [*around, iter_loop(it), *others])
+        items = accesses(nest)
+        if it.kind == "S" and it.extent > 1:
+            loop = next(lp for lp in loops_in(nest) if lp.var is it.var)
+            _check_spatial(block, it, loop, items)
+        elif it.kind == "R":
+            _check_reduce(block, it, items)
+
+
+def _isolated(block: Block, loops: Sequence[For]) -> Stmt:
+    """The block over its own iters: every combination of their values, in the given nest."""
+    iters = tuple(replace(it, value=it.var) for it in block.iters)
+    nest: Stmt = replace(block, predicate=None, iters=iters)
+    for loop in reversed(loops):
+        nest = replace(loop, body=nest)
+    return nest
+
+
+def _check_spatial(block: Block, it: BlockIter, loop: For, items: list[Access]) -> None:
+    found = carried_dependence(loop, items)
+    if found is None:
+        return
+    reduces = reducer_of(block) is not None
+    kind = "a reduction axis" if reduces else "an axis whose values depend on each other"
+    letter = 'R (T.axis.reduce, or "R" in remap)' if reduces else "T.axis.opaque"
+    raise VerifyError(
+        f'block "{block.name}": {it.var.name} is declared spatial but is {kind}',
+        code="E103",
+        span=span_of(it) or span_of(block),
+        example=found.explain(),
+        hint=f"declare {it.var.name} as {letter}",
+    )
+
+
+def _check_reduce(block: Block, it: BlockIter, items: list[Access]) -> None:
+    why = ""
+    if any(it.var in variables(i) for item in items if item.is_write for i in item.indices):
+        why = f"is declared a reduction, but {block.name} writes another element for each value"
+        hint = f"declare {it.var.name} spatial"
+    elif reducer_of(block) is None and not blocks_inside(block):
+        why = (
+            "is declared a reduction, but the block is not of the form X[...] = X[...] op value "
+            "with a commutative op"
+        )
+        hint = f"T.axis.opaque keeps the iterations of {it.var.name} in order"
+    if why:
+        raise VerifyError(
+            f'block "{block.name}": {it.var.name} {why}',
+            code="E103",
+            span=span_of(it) or span_of(block),
+            hint=hint,
+        )
+
+
+def blocks_inside(block: Block) -> list[Block]:
+    """The blocks nested in a block."""
+    return blocks_in(block)[1:]
+
+
+def check_loop_kinds(func: PrimFunc, items: list[Access] | None = None) -> None:
+    """No parallel or vectorized loop carries a dependence."""
+    concurrent = [lp for lp in loops_in(func.body) if lp.kind not in ("serial", "unrolled")]
+    if not concurrent:
+        return
+    items = accesses(func) if items is None else items
+    for loop in concurrent:
+        private = () if loop.kind == "vectorized" else func.allocs
+        found = carried_dependence(loop, items, private)
+        if found is not None:
+            raise VerifyError(
+                f"the {loop.kind} loop {loop.var.name} carries a dependence",
+                code="E104",
+                span=span_of(loop),
+                example=found.explain(),
+                hint=f"make {loop.var.name} a serial loop",
+            )
