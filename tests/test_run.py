@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from minimlc import IRModule
+from minimlc.codegen.lower import lower
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BoundsError, CompileError
 from minimlc.graph import nodes as graph
@@ -25,7 +26,7 @@ from minimlc.tir.nodes import (
     select,
     store,
 )
-from tests.helpers import refuses
+from tests.helpers import assert_same, refuses
 
 
 def run(func, *args):
@@ -117,17 +118,25 @@ def test_only_the_chosen_side_is_evaluated():
     assert elementwise(lambda v: binary("or", v <= 0, 6 // v > 2), x).tolist() == [True, True]
 
 
-def test_a_predicate_and_an_init():
+def guarded_sum():
     """Ten values summed in three blocks of four, the last one cut off."""
     X, Y, o, i = Buffer("X", (10,), "int32"), Buffer("Y", (), "int32"), Var("o"), Var("i")
     place, vk = o * 4 + i, Var("vk")
     update = store(Y, (), load(Y, ()) + load(X, (vk,)))
     reduce = BlockIter(vk, 10, "R", place)
     block = Block("Y", (reduce,), place < 10, store(Y, (), 0), update)
-    func = PrimFunc((X, Y), (), For(o, index(3), "serial", For(i, index(4), "unrolled", block)))
+    return PrimFunc((X, Y), (), For(o, index(3), "serial", For(i, index(4), "unrolled", block)))
+
+
+def test_a_predicate_and_an_init():
     y = np.array(99, np.int32)
-    run(func, np.arange(10, dtype="i4"), y)
+    run(guarded_sum(), np.arange(10, dtype="i4"), y)
     assert y == 45
+
+
+def test_blocks_mean_what_their_lowered_form_means():
+    before = IRModule.of({"f": guarded_sum()})
+    assert_same(before, IRModule.of({"f": lower(guarded_sum())}), exact=True)
 
 
 def test_a_scan_runs_in_order():

@@ -172,8 +172,8 @@ class _Emitter:
 
     def constant(self, data: np.ndarray) -> str:
         dtype = self.dtype(dtype_name(data.dtype))
-        if prints_inline(data):
-            text = array_literal(data).replace('float("inf")', "np.inf")
+        text = array_literal(data) if prints_inline(data) else ""
+        if text and "nan:" not in text:
             return f"np.array({text}, {dtype})"
         for number, known in enumerate(self.constants):
             if known is data:

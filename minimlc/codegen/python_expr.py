@@ -169,7 +169,7 @@ class Expressions:
         if item.dtype == "bool":
             return Piece(repr(value))
         if is_float(item.dtype):
-            code = float_literal(float(value))
+            code = "np.nan" if value != value else float_literal(float(value))
             return Piece(code, NEGATE if code[0] == "-" else ATOM, "weak")
         level = NEGATE if value < 0 else ATOM
         if item.dtype == INDEX:

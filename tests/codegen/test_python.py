@@ -275,6 +275,16 @@ def test_large_constants_are_kept_beside_the_source():
     np.testing.assert_array_equal(compile_python(mod)["main"](data), data + data)
 
 
+def test_constants_that_have_no_literal():
+    with np.errstate(all="ignore"):
+        odd = np.array([np.inf, -np.inf, np.nan, -np.nan, 0.1], np.float32)
+    main = graph.Function((), (), graph.constant(odd))
+    got = compile_python(IRModule.of({"main": main}))["main"]()
+    assert got.tobytes() == odd.tobytes()
+    Y = te.compute((3,), lambda i: const(float("nan"), "float16"), name="Y")
+    agree(te.create_prim_func(Y), np.zeros(3, np.float16))
+
+
 def test_wrong_arguments_and_a_zero_divisor_are_refused():
     X = te.placeholder((3,), "int32", name="X")
     f = te.create_prim_func([X, te.compute((3,), lambda i: 6 // X[i], name="Y")])
