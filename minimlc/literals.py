@@ -3,6 +3,7 @@
 import base64
 import math
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def array_literal(data: np.ndarray) -> str:
     return "[" + ", ".join(array_literal(np.asarray(part)) for part in data) + "]"
 
 
-def _element(value: np.generic) -> str:
+def _element(value: Any) -> str:
     if value.dtype.kind in "iub":
         return repr(value.item())
     exact = float(value)

@@ -18,7 +18,7 @@ from typing import Any
 from minimlc.constructs import Namespace, forms
 from minimlc.errors import ScriptError
 from minimlc.graph.script import R, parse_function
-from minimlc.graph.script_body import Module
+from minimlc.graph.script_value import Module
 from minimlc.module import IRModule
 from minimlc.scripting import Reader
 from minimlc.source import (

@@ -7,64 +7,11 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, ClassVar
 
-import numpy as np
-
 from minimlc.constructs import Namespace
-from minimlc.dtypes import dtype_name, dtype_record
+from minimlc.dtypes import dtype_record
 from minimlc.errors import ScriptError, did_you_mean
-from minimlc.literals import float_from_word
+from minimlc.folding import BINARY, FOLDABLE, UNARY, is_folded, plain, too_big
 from minimlc.source import Names, Place, Source
-
-BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("+", operator.add),
-    ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", operator.mul),
-    ast.Div: ("/", operator.truediv),
-    ast.FloorDiv: ("//", operator.floordiv),
-    ast.Mod: ("%", operator.mod),
-    ast.BitAnd: ("&", operator.and_),
-    ast.BitOr: ("|", operator.or_),
-    ast.BitXor: ("^", operator.xor),
-    ast.LShift: ("<<", operator.lshift),
-    ast.RShift: (">>", operator.rshift),
-    ast.Pow: ("**", operator.pow),
-    ast.MatMult: ("@", operator.matmul),
-    ast.Eq: ("==", operator.eq),
-    ast.NotEq: ("!=", operator.ne),
-    ast.Lt: ("<", operator.lt),
-    ast.LtE: ("<=", operator.le),
-    ast.Gt: (">", operator.gt),
-    ast.GtE: (">=", operator.ge),
-}
-UNARY: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    ast.USub: ("-", operator.neg),
-    ast.UAdd: ("+", operator.pos),
-    ast.Not: ("not", operator.not_),
-    ast.Invert: ("~", operator.invert),
-}
-FOLDABLE: dict[str, Callable[..., Any]] = {
-    **{f.__name__: f for f in (int, bool, min, max, abs, len, round)},
-    "float": lambda value: float_from_word(value) if isinstance(value, str) else float(value),
-}
-"""Python's own functions, on constants."""
-
-
-def is_folded(value: object) -> bool:
-    """Whether a value is a Python constant rather than part of a program."""
-    if isinstance(value, tuple):
-        return all(map(is_folded, value))
-    return value is None or isinstance(value, bool | int | float | str)
-
-
-def plain(value: Any) -> Any:
-    """A captured Python value as a constant where it is one: numpy scalars, lists, dtypes."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, list | tuple):
-        return tuple(map(plain, value))
-    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return dtype_name(value)
-    return value
 
 
 class Scope:
@@ -239,7 +186,7 @@ class Reader:
             raise self.error(node, f"a script cannot hold the operator {name}", "E124")
         if not (is_folded(left) and is_folded(right)):
             return self.symbolic(node, name, [left, right])
-        if _too_big(name, left, right):
+        if too_big(name, left, right):
             raise self.error(node, f"this {name} does not fold to a constant", "E123")
         return self.fold(node, function, [left, right], name)
 
@@ -346,17 +293,6 @@ class Reader:
 
     def attribute(self, node: ast.expr, what: str) -> Any:
         return self.constant(node, f"a value of {what}")
-
-
-def _too_big(op: str, left: Any, right: Any) -> bool:
-    """Whether an operation on constants would not stay small."""
-    if op in ("**", "<<"):
-        return isinstance(right, int) and abs(right) > 1024
-    sizes = [len(v) for v in (left, right) if isinstance(v, str | tuple)]
-    counts = [v for v in (left, right) if isinstance(v, int)]
-    return (op == "%" and bool(sizes)) or (
-        op == "*" and bool(sizes and counts) and (max(sizes) * max(counts) > 100_000)
-    )
 
 
 _STATEMENTS: dict[type, str] = {

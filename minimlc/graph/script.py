@@ -14,9 +14,9 @@ from minimlc.constructs import Marker, Namespace, reraise_here
 from minimlc.dtypes import dtype_name
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, TupleType, constant
 from minimlc.graph.ops import call_op
-from minimlc.graph.script_body import (
+from minimlc.graph.script_body import GraphReader
+from minimlc.graph.script_value import (
     FORMS,
-    GraphReader,
     Module,
     as_type,
     const_data,

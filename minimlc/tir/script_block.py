@@ -224,9 +224,9 @@ class BlockReader(StmtReader):
         targets = target.elts if isinstance(target, ast.Tuple) else [target]
         if not len(kinds) == len(loops) == len(targets):
             why = f"{len(targets)} name(s), {len(kinds)} kind(s) and {len(loops)} loop(s)"
-            place: Any = bound["kinds"] if len(loops) == len(targets) else target
+            odd = bound["kinds"] if len(loops) == len(targets) else target
             hint = 'vi, vj = T.axis.remap("SR", [i, j])'
-            raise self.error(place, f"{why} do not match", "E125", hint)
+            raise self.error(odd, f"{why} do not match", "E125", hint)
         values = [self.loop(node) for node in loops]
         for name, letter, (var, extent) in zip(targets, kinds, values, strict=True):
             self.add_iter(name, extent, _LETTERS[letter], var)

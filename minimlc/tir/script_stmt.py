@@ -7,9 +7,9 @@ from typing import Any
 from minimlc.constructs import Form, forms
 from minimlc.dtypes import INDEX
 from minimlc.errors import did_you_mean
+from minimlc.folding import is_folded
 from minimlc.names import UniqueNames
 from minimlc.node import walk, with_span
-from minimlc.scripting import is_folded
 from minimlc.source import Names, Source
 from minimlc.tir.nodes import (
     LOOP_KINDS,
