@@ -18,7 +18,6 @@ from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Var, constant
 from minimlc.module import History, IRModule, Step, run_passes
-from minimlc.script import parse
 from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.registry import register_func
 from minimlc.run import interpret
