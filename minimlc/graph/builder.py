@@ -23,6 +23,7 @@ from minimlc.graph.nodes import (
     Function,
     TensorType,
     Tuple,
+    TupleGetItem,
     TupleType,
     Type,
     Var,
@@ -232,19 +233,18 @@ class _Inputs:
         if not isinstance(value, Expr):
             return value
         if isinstance(value.type, TupleType):
-            return self._fields(value, name)
+            return self._fields(value, value.type.fields, name)
         self.args.append(self.builder.atom(value))
         self.placeholders.append(te.placeholder(value.type.shape, value.type.dtype, name=name))
         return self.placeholders[-1]
 
-    def _fields(self, value: Expr, name: str) -> list[Any]:
-        if not isinstance(value, Tuple):
-            raise CompileError(
-                f"a te function takes tensors, got a tuple of type {value.type}",
-                code="E213",
-                hint="give it the fields: mlc.TupleGetItem(t, 0), ...",
-            )
-        return [self.convert(field, f"{name}{n}") for n, field in enumerate(value.fields)]
+    def _fields(self, value: Expr, fields: tuple[Type, ...], name: str) -> list[Any]:
+        parts: Iterable[Expr]
+        if isinstance(value, Tuple):
+            parts = value.fields
+        else:
+            parts = [TupleGetItem(value, n) for n in range(len(fields))]
+        return [self.convert(part, f"{name}{n}") for n, part in enumerate(parts)]
 
 
 def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> list[te.Tensor]:

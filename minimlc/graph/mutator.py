@@ -1,5 +1,7 @@
 """Mutator: rewrite the graph functions of a module."""
 
+from collections.abc import Mapping
+
 from minimlc import node
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import (
@@ -78,7 +80,7 @@ class Mutator(node.Mutator):
         with self.builder.in_scope(scope):
             for block in func.blocks:
                 self._rewrite_block(block, scope, renamed)
-            result = scope.atom(self.visit(_renamed(func.result, renamed)))
+            result = scope.atom(self.visit(substitute(func.result, renamed)))
         scope.end_block()
         same = len(scope.blocks) == len(func.blocks) and all(
             a is b for a, b in zip(scope.blocks, func.blocks, strict=True)
@@ -88,12 +90,12 @@ class Mutator(node.Mutator):
     def _rewrite_block(self, block: BindingBlock, scope: Scope, renamed: dict[Var, Expr]) -> None:
         scope.start_block(block.dataflow)
         for binding in block.bindings:
-            value = self.visit(_renamed(binding.value, renamed))
-            self._rebind(binding, value, scope, renamed)
+            value = self.visit(substitute(binding.value, renamed))
+            self.rebind(binding, value, scope, renamed)
         scope.make_all_outputs()
         scope.end_block(unchanged=block)
 
-    def _rebind(
+    def rebind(
         self, binding: Binding, value: Expr, scope: Scope, renamed: dict[Var, Expr]
     ) -> None:
         """Bind a rewritten value, to the old variable if the type is the same."""
@@ -116,23 +118,23 @@ def is_primitive(func: object) -> bool:
     return isinstance(func, Function) and bool(dict(func.attrs).get("primitive", False))
 
 
-def _renamed(value: Expr, renamed: dict[Var, Expr]) -> Expr:
-    """A normal expression with its variables replaced."""
+def substitute(value: Expr, renamed: Mapping[Var, Expr]) -> Expr:
+    """A normal expression with some of its variables replaced."""
     if not renamed:
         return value
     match value:
         case Var():
             return renamed.get(value, value)
         case Tuple():
-            return replace(value, fields=_renamed_all(value.fields, renamed))
+            return replace(value, fields=_substitute_all(value.fields, renamed))
         case Call():
-            return replace(value, args=_renamed_all(value.args, renamed))
+            return replace(value, args=_substitute_all(value.args, renamed))
         case TupleGetItem():
-            return replace(value, tuple=_renamed(value.tuple, renamed))
+            return replace(value, tuple=substitute(value.tuple, renamed))
         case _:
             return value
 
 
-def _renamed_all(values: tuple[Expr, ...], renamed: dict[Var, Expr]) -> tuple[Expr, ...]:
-    new = tuple([_renamed(v, renamed) for v in values])
+def _substitute_all(values: tuple[Expr, ...], renamed: Mapping[Var, Expr]) -> tuple[Expr, ...]:
+    new = tuple([substitute(v, renamed) for v in values])
     return values if all(a is b for a, b in zip(values, new, strict=True)) else new

@@ -1,1 +1,31 @@
+"""Transforms of whole modules: functions IRModule -> IRModule, in the order they usually run."""
 
+from minimlc.passes.bind_params import bind_params
+from minimlc.passes.eliminate_common_subexpr import eliminate_common_subexpr
+from minimlc.passes.fold_constants import fold_constants
+from minimlc.passes.fuse_ops import fuse_ops
+from minimlc.passes.fuse_tir import fuse_tir
+from minimlc.passes.legalize import legalize
+from minimlc.passes.remove_unused import remove_unused
+
+default_pipeline = (
+    fold_constants,
+    eliminate_common_subexpr,
+    remove_unused,
+    legalize,
+    fuse_ops,
+    fuse_tir,
+    remove_unused,
+)
+"""What `build` does to graph functions: operators become few primitive functions."""
+
+__all__ = [
+    "bind_params",
+    "default_pipeline",
+    "eliminate_common_subexpr",
+    "fold_constants",
+    "fuse_ops",
+    "fuse_tir",
+    "legalize",
+    "remove_unused",
+]

@@ -1,0 +1,67 @@
+"""Fix some parameters of a function."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import dtype_name
+from minimlc.errors import CompileError, did_you_mean
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Constant, Expr, Function, TensorType, Var, constant
+from minimlc.module import IRModule
+from minimlc.node import replace
+
+
+def bind_params(mod: IRModule, params: Mapping[str, Any], func: str = "main") -> IRModule:
+    """Make constants of parameters of the graph function `func`.
+
+        def main(x, w):                        def main(x):
+            lv = R.matmul(x, w)     -->            lv = R.matmul(x, const)
+
+    `params` gives arrays by parameter name; they are copied. `CompileError` for a name that is no
+    parameter and for an array of another shape or dtype. As a pass:
+    `functools.partial(bind_params, params=params)`.
+    """
+    target = mod[func]
+    if not isinstance(target, Function):
+        raise CompileError(f'bind_params: "{func}" is no graph function', code="E230")
+    by_name = {param.name: param for param in target.params}
+    values: dict[Var, Constant] = {}
+    for name, array in params.items():
+        if name not in by_name:
+            raise CompileError(
+                f'bind_params: "{func}" has no parameter "{name}"',
+                code="E230",
+                hint=did_you_mean(name, by_name),
+            )
+        values[by_name[name]] = _constant(name, by_name[name], array)
+    if not values:
+        return mod
+    rest = tuple(param for param in target.params if param not in values)
+    return mod.with_function(func, replace(_Bind(values).visit(target), params=rest))
+
+
+def _constant(name: str, param: Var, array: Any) -> Constant:
+    data = np.asarray(array)
+    if not isinstance(param.type, TensorType):
+        raise CompileError(f'bind_params: "{name}" is a tuple, not a tensor', code="E230")
+    if (data.shape, dtype_name(data.dtype)) != (param.type.shape, param.type.dtype):
+        found = TensorType(data.shape, dtype_name(data.dtype))
+        raise CompileError(
+            f'bind_params: "{name}" is {param.type}, the array is {found}',
+            code="E230",
+            hint=f'array.astype("{param.type.dtype}") converts it',
+        )
+    return constant(data)
+
+
+class _Bind(Mutator):
+    def __init__(self, values: Mapping[Var, Constant]):
+        self.values = values
+
+    def visit_Function(self, func: Function) -> Function:
+        return self.rewrite_function(func)
+
+    def visit_Var(self, var: Var) -> Expr:
+        return self.values.get(var, var)

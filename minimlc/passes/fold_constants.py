@@ -1,0 +1,101 @@
+"""Compute at compile time what is known then."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import to_numpy
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import (
+    JOINTS,
+    Call,
+    Constant,
+    Expr,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Type,
+    constant,
+    tensor_types,
+)
+from minimlc.graph.ops import evaluate
+from minimlc.module import IRModule
+from minimlc.node import children
+from minimlc.run import interpret, nest
+from minimlc.tir.access import loop_extent
+from minimlc.tir.nodes import For, PrimFunc, Stmt
+
+SMALL = 1024
+"""Elements of a constant that may be made where none was."""
+WORK = 10_000
+"""Loop iterations of a primitive function that the interpreter may take."""
+
+
+def fold_constants(mod: IRModule) -> IRModule:
+    """Replace calls on constants by their value.
+
+        lv = R.permute_dims(const)
+        lv1 = R.matmul(x, lv)          -->        lv1 = R.matmul(x, const')
+
+    A value is kept only if it is small or no bigger than what it was made of. Primitive functions
+    are interpreted when they are short; registered functions are never called.
+    """
+    return _Fold(mod)(mod)
+
+
+class _Fold(Mutator):
+    def __init__(self, mod: IRModule):
+        self.mod = mod
+
+    def visit_Call(self, call: Call) -> Expr:
+        if not all(_is_known(arg) for arg in call.args) or not _fits(call):
+            return call
+        if call.op == "call_tir":
+            return self._interpret(call)
+        if call.op in JOINTS:
+            return call
+        return _expr(evaluate(call, [_value(arg) for arg in call.args]), call.type)
+
+    def visit_TupleGetItem(self, item: TupleGetItem) -> Expr:
+        source = self.lookup_binding(item.tuple) or item.tuple
+        return source.fields[item.index] if isinstance(source, Tuple) else item
+
+    def _interpret(self, call: Call) -> Expr:
+        func = self.mod.functions.get(call.callee)
+        if not isinstance(func, PrimFunc) or _iterations(func.body) > WORK:
+            return call
+        outputs = [np.zeros(t.shape, to_numpy(t.dtype)) for t in tensor_types(call.type)]
+        interpret(self.mod, call.callee, *[_value(arg) for arg in call.args], *outputs)
+        return _expr(nest(call.type, iter(outputs)), call.type)
+
+
+def _is_known(arg: Expr) -> bool:
+    if isinstance(arg, Tuple):
+        return all(_is_known(field) for field in arg.fields)
+    return isinstance(arg, Constant)
+
+
+def _fits(call: Call) -> bool:
+    made = sum(prod(t.shape) for t in tensor_types(call.type))
+    given = sum(prod(t.shape) for arg in call.args for t in tensor_types(arg.type))
+    return made <= max(given, SMALL)
+
+
+def _iterations(stmt: Stmt) -> int:
+    """About how many statements run, counting each store once per iteration."""
+    inner = sum(_iterations(part) for part in children(stmt) if isinstance(part, Stmt))
+    return max(1, inner) * (loop_extent(stmt) if isinstance(stmt, For) else 1)
+
+
+def _value(arg: Expr) -> Any:
+    if isinstance(arg, Tuple):
+        return tuple(_value(field) for field in arg.fields)
+    assert isinstance(arg, Constant)
+    return arg.data
+
+
+def _expr(value: Any, wanted: Type) -> Expr:
+    if isinstance(wanted, TupleType):
+        return Tuple(tuple(_expr(v, t) for v, t in zip(value, wanted.fields, strict=True)))
+    return constant(value)

@@ -1,0 +1,196 @@
+"""Group calls that are worth running as one."""
+
+from collections.abc import Iterable
+
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.mutator import is_primitive, substitute
+from minimlc.graph.nodes import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    TensorType,
+    Var,
+    call_function,
+)
+from minimlc.graph.scope import Scope
+from minimlc.module import IRModule
+from minimlc.names import UniqueNames
+from minimlc.node import replace
+from minimlc.passes.effects import operands, used_variables
+from minimlc.passes.pattern import Kind, kind_of
+from minimlc.tir.nodes import PrimFunc
+
+LARGEST = 32
+"""Calls in one group at most: longer chains gain nothing, and later steps stay quick."""
+
+
+def fuse_ops(mod: IRModule) -> IRModule:
+    """Make graph functions, marked primitive, of calls of primitive functions that fit together.
+
+        lv = R.call_tir("matmul", (x, w), ...)        def fused_matmul_add(x, w, b): # primitive
+        lv1 = R.call_tir("add", (lv, b), ...)   -->       lv = R.call_tir("matmul", (x, w), ...)
+                                                          lv1 = R.call_tir("add", (lv, b), ...)
+                                                          return lv1
+                                                      lv1 = fused_matmul_add(x, w, b)
+
+    A group has one result, and nothing else of it is used outside, so it can run at the place of
+    its last call. It holds any number of injective functions and at most one reduction or anchor,
+    whose result the rest of the group uses element for element. `fuse_tir` makes each group one
+    primitive function.
+    """
+    builder = BlockBuilder(mod)
+    kinds: dict[str, Kind] = {}
+    changed = False
+    for name, func in mod.entries:
+        if isinstance(func, Function) and not is_primitive(func):
+            new = _fuse(func, mod, kinds, builder)
+            changed = changed or new is not func
+            builder.update_func(name, new)
+    return builder.get() if changed else mod
+
+
+class _Group:
+    """Bindings that become one function; `members` from the last one backwards."""
+
+    def __init__(self, last: Binding, kind: Kind):
+        self.members = [last]
+        self.shape = last.var.type
+        self.anchor: Binding | None = last if kind >= Kind.REDUCTION else None
+        self.anchor_kind = kind
+        self.straight = {last} if kind <= Kind.BROADCAST else set()
+
+    def takes(self, binding: Binding, kind: Kind, users: set[Binding]) -> bool:
+        """Whether a binding, used by nothing but the members `users`, fits in."""
+        if len(self.members) >= LARGEST:
+            return False
+        if kind <= Kind.INJECTIVE:
+            return self.anchor not in users or self.anchor_kind == Kind.REDUCTION
+        return (
+            kind < Kind.OPAQUE
+            and self.anchor is None
+            and users <= self.straight
+            and self._same_shape(binding)
+        )
+
+    def add(self, binding: Binding, kind: Kind, users: set[Binding]) -> None:
+        self.members.append(binding)
+        if kind >= Kind.REDUCTION:
+            self.anchor, self.anchor_kind = binding, kind
+        elif kind <= Kind.BROADCAST and users <= self.straight and self._same_shape(binding):
+            self.straight.add(binding)
+
+    def _same_shape(self, binding: Binding) -> bool:
+        mine, other = self.shape, binding.var.type
+        return (
+            isinstance(mine, TensorType)
+            and isinstance(other, TensorType)
+            and mine.shape == other.shape
+        )
+
+
+def _fuse(func: Function, mod: IRModule, kinds: dict[str, Kind], builder: BlockBuilder) -> Function:
+    users: dict[Var, set[Binding]] = {}
+    for binding in func.bindings():
+        for var in used_variables(binding.value):
+            users.setdefault(var, set()).add(binding)
+    outside = set(used_variables(func.result))
+    blocks = []
+    for block in func.blocks:
+        groups = _groups(block.bindings, users, outside, mod, kinds)
+        blocks.append(_rewrite(block, groups, builder))
+    if all(a is b for a, b in zip(blocks, func.blocks, strict=True)):
+        return func
+    return replace(func, blocks=tuple(blocks))
+
+
+def _groups(
+    bindings: Iterable[Binding],
+    users: dict[Var, set[Binding]],
+    outside: set[Var],
+    mod: IRModule,
+    kinds: dict[str, Kind],
+) -> dict[Binding, _Group]:
+    """The group of each binding that has one.
+
+    A binding joins the group that holds all its users. As nothing else uses it, no path leaves
+    the group and comes back, so groups never wait for each other in a circle.
+    """
+    group_of: dict[Binding, _Group] = {}
+    for binding in reversed(tuple(bindings)):
+        kind = _kind(binding.value, mod, kinds)
+        if kind == Kind.OPAQUE:
+            continue
+        mine = users.get(binding.var, set())
+        found = {id(group_of.get(user)): group_of.get(user) for user in mine}
+        group = next(iter(found.values())) if len(found) == 1 else None
+        if group is not None and binding.var not in outside and group.takes(binding, kind, mine):
+            group.add(binding, kind, mine)
+            group_of[binding] = group
+        else:
+            group_of[binding] = _Group(binding, kind)
+    return group_of
+
+
+def _kind(value: Expr, mod: IRModule, kinds: dict[str, Kind]) -> Kind:
+    if not isinstance(value, Call) or value.op != "call_tir":
+        return Kind.OPAQUE
+    if value.callee not in kinds:
+        func = mod.functions.get(value.callee)
+        kinds[value.callee] = kind_of(func) if isinstance(func, PrimFunc) else Kind.OPAQUE
+    return kinds[value.callee]
+
+
+def _rewrite(
+    block: BindingBlock, groups: dict[Binding, _Group], builder: BlockBuilder
+) -> BindingBlock:
+    bindings = []
+    for binding in block.bindings:
+        group = groups.get(binding)
+        if group is None or len(group.members) == 1:
+            bindings.append(binding)
+        elif binding is group.members[0]:
+            bindings.append(replace(binding, value=_call_group(group, builder)))
+    if len(bindings) == len(block.bindings):
+        return block
+    return replace(block, bindings=tuple(bindings))
+
+
+def _call_group(group: _Group, builder: BlockBuilder) -> Call:
+    """A call of the group, which is added as a function of what it takes from outside."""
+    members = group.members[::-1]
+    inside = {binding.var for binding in members}
+    args = dict.fromkeys(
+        item for binding in members for item in operands(binding.value) if item not in inside
+    )
+    names = UniqueNames()
+    params: dict[Expr, Var] = {}
+    for arg in args:
+        hint = arg.name if isinstance(arg, Var) else "const"
+        params[arg] = Var(names.take(hint), arg.type)
+    scope = Scope(_name(members), tuple(params.values()), (("primitive", True),))
+    scope.start_block(dataflow=True)
+    renamed: dict[Var, Expr] = {a: p for a, p in params.items() if isinstance(a, Var)}
+    for binding in members:
+        value = _with_params(substitute(binding.value, renamed), params)
+        renamed[binding.var] = scope.bind(value, "lv")
+    scope.make_all_outputs()
+    scope.result = renamed[members[-1].var]
+    callee = builder.add_func(scope.function(), scope.name)
+    return call_function(callee, tuple(args), members[-1].var.type)
+
+
+def _with_params(value: Expr, params: dict[Expr, Var]) -> Expr:
+    """Constants become parameters, so that equal groups on other constants are one function."""
+    assert isinstance(value, Call)
+    args = tuple(params[a] if isinstance(a, Constant) else a for a in value.args)
+    return replace(value, args=args)
+
+
+def _name(members: list[Binding]) -> str:
+    """fused_matmul_add_relu; long groups are cut short."""
+    names = [m.value.callee.rstrip("0123456789") for m in members if isinstance(m.value, Call)]
+    more = f"_{len(names) - 6}_more" if len(names) > 6 else ""
+    return "fused_" + "_".join(name.removeprefix("fused_") for name in names[:6]) + more

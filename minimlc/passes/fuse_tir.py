@@ -1,0 +1,198 @@
+"""Make each group of calls one primitive function."""
+
+from math import prod
+
+from minimlc.errors import CompileError, ScheduleError
+from minimlc.graph.mutator import Mutator, is_primitive
+from minimlc.graph.nodes import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Type,
+    Var,
+    call_tir,
+    tensor_types,
+)
+from minimlc.module import IRModule
+from minimlc.node import Node, walk
+from minimlc.passes.merge import Merger, copy_of
+from minimlc.schedule.inline import compute_inline
+from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store
+from minimlc.tir.wellformed import blocks_in
+
+CHEAP = 8
+"""Nodes of an expression that may be computed again wherever it is read."""
+
+
+def fuse_tir(mod: IRModule) -> IRModule:
+    """Join the primitive functions that each graph function marked primitive calls into one.
+
+        def fused_matmul_add(x, w, b):  # primitive      @T.prim_func
+            lv = R.call_tir("matmul", (x, w), ...)  -->  def fused_matmul_add(x, w, b, add):
+            lv1 = R.call_tir("add", (lv, b), ...)            matmul = T.alloc_buffer(...)
+            return lv1                                       ... the loops of matmul, then of add
+
+    What goes from one to the next becomes a local allocation; a value that is computed element by
+    element and read once is computed where it is read.
+    """
+    fused: dict[str, _Fused] = {}
+    for name, func in mod.entries:
+        if isinstance(func, Function) and is_primitive(func):
+            fused[name] = _Fused(mod, name, func)
+    if not fused:
+        return mod
+    functions = {n: fused[n].prim_func if n in fused else f for n, f in mod.entries}
+    return _Recall(fused)(IRModule.of(functions))
+
+
+class _Recall(Mutator):
+    """Calls of fused graph functions become `call_tir`."""
+
+    def __init__(self, fused: "dict[str, _Fused]"):
+        self.fused = fused
+
+    def visit_Call(self, call: Call) -> Expr:
+        if call.op != "call" or call.callee not in self.fused:
+            return call
+        constants = tuple(self.fused[call.callee].constants)
+        return call_tir(call.callee, (*call.args, *constants), call.type)
+
+
+Value = Buffer | tuple["Value", ...]
+
+
+class _Fused:
+    """One group: `prim_func` takes its parameters, then `constants`, then its outputs."""
+
+    def __init__(self, mod: IRModule, name: str, func: Function):
+        self.mod = mod
+        self.name = name
+        self.merger = Merger()
+        self.values: dict[Expr, Value] = {}
+        self.constants: dict[Constant, Buffer] = {}
+        params = [self._parameter(param) for param in func.params]
+        for binding in func.bindings():
+            self.values[binding.var] = self._value(binding.value)
+        outputs = self._outputs(func.result)
+        params += [*self.constants.values(), *outputs]
+        self.prim_func = inline_elements(self.merger.function(params))
+
+    def _parameter(self, param: Var) -> Buffer:
+        if not isinstance(param.type, TensorType):
+            self._refuse(f"its parameter {param.name} is a tuple")
+        assert isinstance(param.type, TensorType)
+        buffer = self.merger.buffer(param.name, param.type.shape, param.type.dtype)
+        self.values[param] = buffer
+        return buffer
+
+    def _value(self, value: Expr) -> Value:
+        match value:
+            case Var():
+                return self.values[value]
+            case Constant():
+                if value not in self.constants:
+                    buffer = self.merger.buffer("const", value.data.shape, value.dtype)
+                    self.constants[value] = buffer
+                return self.constants[value]
+            case Tuple(fields):
+                return tuple(self._value(field) for field in fields)
+            case TupleGetItem():
+                parts = self._value(value.tuple)
+                assert isinstance(parts, tuple)
+                return parts[value.index]
+            case Call(op="call_tir"):
+                return self._call(value)
+            case Call():
+                self._refuse(f"it has the call {value.op} {value.callee}".rstrip())
+        raise TypeError(f"no value for a {type(value).__name__}")
+
+    def _call(self, call: Call) -> Value:
+        callee = self.mod[call.callee]
+        assert isinstance(callee, PrimFunc)
+        inputs = [b for arg in call.args for b in _flat(self._value(arg))]
+        outputs = []
+        for param in callee.params[len(inputs) :]:
+            buffer = self.merger.buffer(param.name, param.shape, param.dtype)
+            self.merger.allocs.append(buffer)
+            outputs.append(buffer)
+        self.merger.append(callee, [*inputs, *outputs])
+        return _nest(call.type, outputs)
+
+    def _outputs(self, result: Expr) -> list[Buffer]:
+        """Distinct allocations for the result, which become parameters."""
+        outputs: list[Buffer] = []
+        for buffer in _flat(self._value(result)):
+            if buffer not in self.merger.allocs or buffer in outputs:
+                buffer = self._copy(buffer)
+            outputs.append(buffer)
+        self.merger.allocs = [b for b in self.merger.allocs if b not in outputs]
+        return outputs
+
+    def _copy(self, buffer: Buffer) -> Buffer:
+        copied = self.merger.buffer(f"{buffer.name}_copy", buffer.shape, buffer.dtype)
+        self.merger.allocs.append(copied)
+        self.merger.append(copy_of(buffer), [buffer, copied])
+        return copied
+
+    def _refuse(self, why: str) -> None:
+        raise CompileError(
+            f'fuse_tir: the group "{self.name}" cannot become one primitive function: {why}',
+            code="E232",
+            hint="run mlc.passes.legalize first, and keep calls of graph and registered "
+            "functions out of groups",
+        )
+
+
+def _flat(value: Value) -> list[Buffer]:
+    if isinstance(value, Buffer):
+        return [value]
+    return [buffer for part in value for buffer in _flat(part)]
+
+
+def _nest(wanted: Type, buffers: list[Buffer]) -> Value:
+    if isinstance(wanted, TupleType):
+        rest = list(buffers)
+        parts = []
+        for field in wanted.fields:
+            count = len(tensor_types(field))
+            parts.append(_nest(field, rest[:count]))
+            rest = rest[count:]
+        return tuple(parts)
+    return buffers[0]
+
+
+def inline_elements(func: PrimFunc) -> PrimFunc:
+    """Compute element by element what is read once, or is cheap, where it is read."""
+    for block in blocks_in(func.body):
+        if _is_worth_inlining(func, block):
+            try:
+                func = compute_inline(func, block.name)
+            except ScheduleError:
+                continue
+    return func
+
+
+def _is_worth_inlining(func: PrimFunc, block: Block) -> bool:
+    """Inlining must not repeat costly work: neither at several places nor in a larger loop."""
+    blocks = blocks_in(func.body)
+    store = next(b for b in blocks if b.name == block.name).body
+    if not isinstance(store, Store) or store.buffer not in func.allocs:
+        return False
+    if any(it.kind != "S" for it in block.iters):
+        return False
+    readers = [b for b in blocks for n in walk(b) if _loads_from(n, store.buffer)]
+    repeats = [b for b in readers if prod(it.extent for it in b.iters) > prod(store.buffer.shape)]
+    if any(it.kind == "R" for b in repeats for it in b.iters):
+        return False
+    parts = list(walk(store.value))
+    cheap = len(parts) <= CHEAP and not any(isinstance(n, Intrin) for n in parts)
+    return cheap or (len(readers) == 1 and not repeats)
+
+
+def _loads_from(item: Node, buffer: Buffer) -> bool:
+    return isinstance(item, Load) and item.buffer is buffer

@@ -1,0 +1,65 @@
+"""Take out what nothing uses."""
+
+from collections.abc import Sequence
+
+from minimlc.graph.mutator import is_primitive
+from minimlc.graph.nodes import JOINTS, Binding, BindingBlock, Call, Function, Var
+from minimlc.module import IRModule
+from minimlc.node import replace
+from minimlc.passes.effects import Effects, used_variables
+
+
+def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModule:
+    """Take out bindings whose value nothing uses, and functions that nothing calls.
+
+        lv = R.add(x, y)
+        lv1 = R.exp(x)          -->        lv1 = R.exp(x)
+        return lv1                         return lv1
+
+    Functions reached from `entries` stay: by default every graph function that is no fused group,
+    or every function of a module without graph functions. Calls that may have effects stay.
+    """
+    effects = Effects(mod)
+    functions = {
+        name: _live(func, effects) if isinstance(func, Function) else func
+        for name, func in mod.entries
+    }
+    if entries is None:
+        entries = [n for n, f in mod.entries if isinstance(f, Function) and not is_primitive(f)]
+        entries = entries or list(functions)
+    reached = {name: mod[name] for name in entries}
+    queue = list(reached)
+    while queue:
+        func = functions[queue.pop()]
+        for name in _called(func) if isinstance(func, Function) else ():
+            if name in functions and name not in reached:
+                reached[name] = functions[name]
+                queue.append(name)
+    if len(reached) == len(functions) and all(functions[n] is f for n, f in mod.entries):
+        return mod
+    return IRModule.of({name: func for name, func in functions.items() if name in reached})
+
+
+def _called(func: Function) -> list[str]:
+    calls = [b.value for b in func.bindings() if isinstance(b.value, Call)]
+    return [call.callee for call in calls if call.op in JOINTS and call.op != "call_dps_packed"]
+
+
+def _live(func: Function, effects: Effects) -> Function:
+    used: set[Var] = set(used_variables(func.result))
+    blocks: list[BindingBlock] = []
+    for block in reversed(func.blocks):
+        kept: list[Binding] = []
+        for binding in reversed(block.bindings):
+            if binding.var in used or effects.of_binding(binding.value, block.dataflow):
+                used.update(used_variables(binding.value))
+                kept.append(binding)
+        if len(kept) == len(block.bindings):
+            blocks.append(block)
+        elif kept:
+            blocks.append(replace(block, bindings=tuple(reversed(kept))))
+    blocks.reverse()
+    same = len(blocks) == len(func.blocks) and all(
+        a is b for a, b in zip(blocks, func.blocks, strict=True)
+    )
+    return func if same else replace(func, blocks=tuple(blocks))
