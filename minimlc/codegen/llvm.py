@@ -135,7 +135,7 @@ def optimize(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = False
-    options.loop_unrolling = True
+    options.loop_unrolling = False
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
     return module
