@@ -77,9 +77,8 @@ const pane = (title, rows, digits) => {
 const tie = (panes) => {
   const rowsOf = (selector) => panes.flatMap((one) => [...one.querySelectorAll(selector)]);
   const point = (link) => {
-    for (const row of rowsOf("[data-link]")) {
-      row.classList.toggle("mlc-linked", row.dataset.link === link);
-    }
+    for (const row of rowsOf(".mlc-linked")) row.classList.remove("mlc-linked");
+    for (const row of link ? rowsOf(`[data-link="${link}"]`) : []) row.classList.add("mlc-linked");
   };
   let active = null; // the other pane follows, and does not pull back where it is shorter
   for (const [one, other] of [panes, [...panes].reverse()]) {
@@ -118,11 +117,14 @@ const drawDiff = (place, lines, diff, titles, query = "") => {
       if (end === start) break;
       const count = plural(end - start, "unchanged line");
       const hidden = pairs.slice(start, end);
-      const open = () => place.querySelectorAll(`[data-run="${start}"]`).forEach((bar) => {
-        const which = Number(bar.dataset.side);
-        const shown = which ? diff.after : diff.before;
-        bar.replaceWith(...hidden.map((pair) => drawCell(pair[which], lines, shown, query)));
-      });
+      const open = () => {
+        place.querySelectorAll(`[data-run="${start}"]`).forEach((bar) => {
+          const which = Number(bar.dataset.side);
+          const shown = which ? diff.after : diff.before;
+          bar.replaceWith(...hidden.map((pair) => drawCell(pair[which], lines, shown, query)));
+        });
+        place.querySelector(".mlc-pane").focus({ preventScroll: true }); // the button is gone
+      };
       const label = `⋯ ${count}`;
       const bar = button(label, open, {
         class: "mlc-more", "aria-label": `Show ${count}`,

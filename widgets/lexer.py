@@ -1,6 +1,6 @@
 """Colours for scripts of both IRs: Python's lexer, plus the names of T, R and I."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import ClassVar
 
 from pygments.lexer import bygroups, inherit
@@ -64,5 +64,6 @@ def tokens(line: str) -> Tokens:
     return tuple(parts)
 
 
+@cache
 def _class_of(kind: _TokenType) -> str:
     return next((name for family, name in _KINDS if kind in family), "")

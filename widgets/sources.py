@@ -1,7 +1,7 @@
 """What there is to show of a value: scripts, the steps of a history, the samples of a timing."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from minimlc_widgets.lexer import Tokens, tokens
@@ -32,16 +32,19 @@ class Samples(NamedTuple):
         return median(self.samples)
 
     @property
-    def spread(self) -> tuple[float, float]:
-        return min(self.samples), max(self.samples)
+    def spread(self) -> float:
+        """The middle half's width over the median."""
+        if len(self.samples) < 2 or not self.median:
+            return 0.0
+        low, _, high = quantiles(self.samples, n=4, method="inclusive")
+        return (high - low) / self.median
 
 
 @runtime_checkable
 class Scheduled(Protocol):
-    """A schedule, or anything else that has come a way of its own."""
+    """A schedule, or anything else that keeps the versions on its way."""
 
     history: History
-    trace: Sequence[tuple[str, Mapping[str, Any]]]
 
 
 @runtime_checkable
@@ -72,38 +75,9 @@ def script_of(value: Any) -> str:
 def steps_of(value: Any) -> tuple[Shown, ...]:
     """The steps of a history, of a schedule, or of (name, module) or (name, module, seconds)."""
     if isinstance(value, Scheduled):
-        return _named_by_trace(steps_of(value.history), tuple(value.trace))
+        value = value.history
     steps = value.steps if isinstance(value, History) else value
     return tuple(Shown(s[0], script_of(s[1]), s[2] if len(s) > 2 else 0.0) for s in steps)
-
-
-def _named_by_trace(steps: tuple[Shown, ...], trace: tuple) -> tuple[Shown, ...]:
-    """A schedule's steps with their arguments, where trace and history tell the same story."""
-    later = steps[1:]
-    if [s.name for s in later] != [entry[0] for entry in trace]:
-        return steps
-    named = (s._replace(name=call_text(*entry)) for s, entry in zip(later, trace, strict=True))
-    return (*steps[:1], *named)
-
-
-def call_text(name: str, arguments: Mapping[str, Any]) -> str:
-    """A trace's entry as it is written: `split("j", factors=(None, 16))`.
-
-    The loop or block that a primitive is about comes first, without its keyword.
-    """
-    parts = []
-    for number, (key, value) in enumerate(arguments.items()):
-        if value is None:
-            continue
-        if key in ("loops", "blocks") and number == 0:
-            parts += [_quoted(item) for item in value]
-        else:
-            parts.append(_quoted(value) if number == 0 else f"{key}={_quoted(value)}")
-    return f"{name}({', '.join(parts)})"
-
-
-def _quoted(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def timings_of(value: Any) -> tuple[Samples, ...]:

@@ -106,7 +106,10 @@ export default {
             title: chosen ? "the baseline" : "compare with this one",
           }) : make("span", { class: "mlc-name" }, timing.name);
         const times = timing.samples;
-        const range = `${duration(Math.min(...times))} – ${duration(Math.max(...times))}`;
+        const spread = `${Number((100 * timing.spread).toPrecision(2))} %`;
+        const fastest = `min ${duration(Math.min(...times))}`;
+        const meaning = `${plural(times.length, "sample")}; the middle half of them lies within `
+          + `${spread} of the median`;
         const faster = base ? base.median / timing.median : NaN;
         const ratio = chosen ? "baseline"
           : Number.isFinite(faster) ? `${Number(faster.toPrecision(3))}×` : "";
@@ -114,16 +117,17 @@ export default {
           make("th", { scope: "row" }, name),
           cell("mlc-plot", strip(timing, axis, !isLog)),
           cell("mlc-value", make("b", {}, duration(timing.median)),
-            make("span", { class: "mlc-range", title: plural(times.length, "sample") }, range)),
+            make("span", { class: "mlc-least" }, fastest)),
+          make("td", { class: "mlc-spread", title: meaning }, spread),
           base ? cell("mlc-ratio", ratio) : null);
       });
-      const heads = ["", "", "median", base ? "speed-up" : null];
+      const heads = ["", "", "median", "spread", base ? "speed-up" : null];
       const spoken = ["timing", "samples"];
       place.replaceChildren(make("table", { class: "mlc-timings" },
         make("thead", {}, make("tr", {}, ...heads.map((text, n) => text === null ? null
           : make("th", { scope: "col" }, text || make("span", { class: "mlc-spoken" }, spoken[n]))))),
         make("tbody", {}, ...rows, make("tr", { class: "mlc-axis", "aria-hidden": "true" },
-          cell(""), cell("mlc-plot", scale(axis)), cell(""), base ? cell("") : null))));
+          cell(""), cell("mlc-plot", scale(axis)), cell(""), cell(""), base ? cell("") : null))));
       if (focus) [...place.querySelectorAll("[data-name]")].find((b) => b.dataset.name === focus)?.focus();
     };
     update();

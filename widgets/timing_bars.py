@@ -42,6 +42,7 @@ class TimingBars(View):
                     "name": timing.name,
                     "samples": list(timing.samples),
                     "median": timing.median,
+                    "spread": timing.spread,
                     "machine": timing.machine,
                 }
                 for timing in self.samples

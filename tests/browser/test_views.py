@@ -118,6 +118,12 @@ def test_diff_links_lines_and_opens_what_is_collapsed(open_view):
     assert "x3 = 3" in left.inner_text() and "x3 = 3" in right.inner_text()
 
 
+def test_a_diff_of_equal_scripts_says_so(open_view):
+    page = open_view(IRDiff(module(), module()))
+    assert page.get_by_text("No line differs.").is_visible()
+    assert "T.grid" in page.locator(".mlc-pane").inner_text()
+
+
 def test_panes_of_a_diff_scroll_together(open_view):
     before = "\n".join(f"x{n} = {n} {'+ 1 ' * 40}" for n in range(80))
     after = "\n".join(f"y{n} = {n} {'+ 1 ' * 40}" for n in range(80))

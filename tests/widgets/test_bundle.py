@@ -13,7 +13,7 @@ import pytest
 from minimlc_widgets import bundle, mimebundle
 
 from minimlc.module import History
-from tests.widgets.values import Schedule, Timing, history, module
+from tests.widgets.values import Timing, history, module, schedule
 
 ROOT = Path(__file__).resolve().parents[2]
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -39,15 +39,15 @@ def test_an_expression_needs_no_panel():
 
 
 def test_a_history_and_a_schedule_show_steps_without_times():
-    for value in (history(), Schedule()):
+    for value in (history(), schedule()):
         data = mimebundle(value)
+        steps = value.steps if isinstance(value, History) else value.history.steps
         assert set(data) == {VIEW, "text/html", "text/plain"}
-        assert "widen" in data["text/plain"] and "widen" in data["text/html"]
-        assert history()[3].mod.script() in stripped(data["text/html"])
-        assert "verify" in data["text/html"] and "changes nothing" in data["text/html"]
+        for step in steps:
+            assert step.name in data["text/plain"] and step.name in stripped(data["text/html"])
+        assert steps[-1].mod.script() in stripped(data["text/html"])
         assert not re.search(r"0\.0123|12\.3|450|67", data["text/html"] + data["text/plain"])
-    assert 'widen("i", factors=(None, 4))' in mimebundle(Schedule())["text/plain"]
-    assert 'rename("i", "k", name="x")' in mimebundle(Schedule())["text/plain"]
+    assert "<b>verify</b> changes nothing" in mimebundle(history())["text/html"]
 
 
 def test_an_empty_history_shows():
@@ -83,7 +83,7 @@ def test_the_text_and_html_do_not_depend_on_the_hash_seed():
     program = (
         "from tests.widgets.values import *; from minimlc_widgets import mimebundle\n"
         "import json\n"
-        "for v in (module(), history(), Schedule(), Timing()):\n"
+        "for v in (module(), history(), schedule(), Timing()):\n"
         "    d = mimebundle(v); print(json.dumps([d['text/html'], d['text/plain']]))"
     )
     outputs = {

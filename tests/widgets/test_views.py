@@ -8,7 +8,7 @@ import pytest
 from minimlc_widgets import IRDiff, IRView, PassStepper, TimingBars
 
 from minimlc.errors import CompileError
-from tests.widgets.values import Schedule, Timing, history, module
+from tests.widgets.values import Timing, history, module, schedule
 
 VIEWS = {
     "IRView": lambda: IRView(module(), title="a module"),
@@ -82,13 +82,8 @@ def test_the_stepper_takes_histories_schedules_and_pairs():
     pairs = PassStepper([("start", module()), ("same", module()), ("wide", module(256), 0.5)])
     assert [step["name"] for step in pairs.steps] == ["start", "same", "wide"]
     assert [step["changed"] for step in pairs.steps] == [False, False, True]
-    names = [step["name"] for step in PassStepper(Schedule()).steps]
-    assert names == [
-        "start",
-        'widen("i", factors=(None, 4))',
-        "verify()",
-        'rename("i", "k", name="x")',
-    ]
+    names = [step.name for step in schedule().history.steps]
+    assert [step["name"] for step in PassStepper(schedule()).steps] == names
     assert PassStepper([("only", module())]).step == 0
     assert PassStepper([]).step == 0
 
@@ -106,6 +101,7 @@ def test_thirty_steps_of_a_hundred_lines_stay_small():
 def test_timing_statistics():
     bars = TimingBars([("slow", (3.0, 1.0, 2.0)), ("fast", (0.25, 0.25, 4.0, 0.75))])
     assert [timing["median"] for timing in bars.timings] == [2.0, 0.5]
+    assert [timing["spread"] for timing in bars.timings] == [0.5, 2.625]
     assert bars.timings[0]["samples"] == [3.0, 1.0, 2.0]
     assert bars.baseline == "slow"
     assert bars.speedups() == {"slow": 1.0, "fast": 4.0}

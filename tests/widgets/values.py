@@ -1,6 +1,7 @@
 """Values for the tests of the views: a module on its way through three steps."""
 
 from minimlc.module import History, IRModule, Step
+from minimlc.schedule.schedule import Schedule
 from minimlc.tir import te
 
 
@@ -33,13 +34,6 @@ class Timing:
     machine = "a machine"
 
 
-class Schedule:
-    """As the schedule's, with what the views read of it."""
-
-    def __init__(self) -> None:
-        self.history = history()
-        self.trace = (
-            ("widen", {"loop": "i", "factors": (None, 4), "names": None}),
-            ("verify", {}),
-            ("rename", {"loops": ("i", "k"), "name": "x"}),
-        )
+def schedule() -> Schedule:
+    """Two steps, the second of which only annotates."""
+    return Schedule(module()).split("i", factors=[None, 4]).annotate("C", "note", 1)
