@@ -16,7 +16,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from minimlc.constructs import Namespace, forms
-from minimlc.errors import ScriptError
+from minimlc.errors import ScriptError, Span
 from minimlc.graph.script import R, parse_function
 from minimlc.graph.script_value import Module
 from minimlc.module import IRModule
@@ -68,6 +68,9 @@ def parse(text: str) -> IRModule:
     `T`, `R` and `I` mean what they mean everywhere; the text is read, never run.
     """
     source = Source("", textwrap.dedent(text))
+    if not source.tree.body:
+        span = Span("", 1, 0, 1, source.lines[0])
+        raise ScriptError("the text holds no function", code="E129", span=span)
     classes = [s for s in source.tree.body if isinstance(s, ast.ClassDef)]
     if not classes:
         return _read_module(source, source.tree.body, dict(_TEXT_NAMES), frozenset())

@@ -1,7 +1,6 @@
 """Reading a script's syntax tree: constants fold, names resolve, the rest each language adds."""
 
 import ast
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -68,7 +67,8 @@ class Reader:
 
     def undefined(self, node: ast.Name) -> ScriptError:
         """The error for a name that means nothing."""
-        known = [*self.scope.values, *(n for n in self.names if not n.startswith("_"))]
+        around = [n for n, v in self.names.items() if n[0] != "_" and is_folded(plain(v))]
+        known = [*self.scope.values, *around]
         hint = did_you_mean(node.id, known)
         return self.error(node, f'the name "{node.id}" is not defined', "E122", hint)
 
@@ -162,11 +162,13 @@ class Reader:
             return self.construct(node, name)
         called = ast.unparse(node.func)
         if called not in FOLDABLE or node.keywords:
-            raise self.error(node.func, f"a script cannot call {called}", "E124", self.callable_())
+            raise self.error(
+                node.func, f"a script cannot call {called}", "E124", self.callable_(called)
+            )
         return self.fold(node, FOLDABLE[called], [self.read(a) for a in node.args], called)
 
-    def callable_(self) -> str:
-        """A hint: what can be called."""
+    def callable_(self, called: str) -> str:
+        """A hint: what can be called instead."""
         return ""
 
     # Operations
@@ -238,10 +240,13 @@ class Reader:
 
     def read_Subscript(self, node: ast.Subscript) -> Any:
         """An element of a constant tuple; languages index their own things first."""
-        owner, key = self.read(node.value), self.read(node.slice)
+        owner = self.read(node.value)
         if not isinstance(owner, tuple):
             raise self.error(node.value, f"{ast.unparse(node.value)} cannot be indexed", "E124")
-        return self.fold(node, operator.getitem, [owner, key], "index")
+        key = self.integer(node.slice, "the index of a tuple")
+        if not -len(owner) <= key < len(owner):
+            raise self.error(node.slice, f"element {key} of a tuple of {len(owner)}", "E123")
+        return owner[key]
 
     # Constants
 

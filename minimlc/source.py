@@ -37,7 +37,8 @@ class Source:
             end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else 0
             shown = self._line(line)
             span = Span(self.filename, line, min(column, len(shown)), max(end, column + 1), shown)
-            raise ScriptError(f"invalid syntax: {error.msg}", code="E127", span=span) from None
+            why = "invalid syntax" + f": {error.msg}" * (error.msg != "invalid syntax")
+            raise ScriptError(why, code="E127", span=span) from None
         except ValueError as error:
             raise ScriptError(f"invalid text: {error}", code="E127") from None
 
@@ -72,16 +73,20 @@ class Source:
         try:
             return make(*args, **keywords)
         except CompileError as error:
-            if error.span is not None and isinstance(error, ScriptError):
-                raise
-            raise ScriptError(
-                error.why,
-                code=error.code,
-                span=self.span(place),
-                excerpt=error.excerpt,
-                example=error.example,
-                hint=error.hint,
-            ) from None
+            raise self.located(error, place) from None
+
+    def located(self, error: CompileError, place: Place) -> ScriptError:
+        """The same error, as one of the script's."""
+        if isinstance(error, ScriptError) and error.span is not None:
+            return error
+        return ScriptError(
+            error.why,
+            code=error.code or "E108",
+            span=error.span or self.span(place),
+            excerpt=error.excerpt,
+            example=error.example,
+            hint=error.hint,
+        )
 
 
 def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
@@ -92,6 +97,11 @@ def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
             raise source.error(extra, f"{extra.arg} must be a plain parameter", "E126")
     for default in given.defaults:
         raise source.error(default, "a parameter has no default", "E126")
+    seen: set[str] = set()
+    for item in (*given.posonlyargs, *given.args):
+        if item.arg in seen:
+            raise source.error(item, f"two parameters are called {item.arg}", "E126")
+        seen.add(item.arg)
     return (*given.posonlyargs, *given.args)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from minimlc.constructs import forms
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.errors import CompileError, OpError, did_you_mean
 from minimlc.folding import is_folded
 from minimlc.graph.nodes import (
     Binding,
@@ -213,7 +213,11 @@ class ValueReader(Reader):
         self, node: ast.expr, name: str, values: list[Any], options: Mapping[str, Any]
     ) -> Call:
         atoms = [self._atoms(value, node) for value in values]
-        call = self.source.guard(node, call_op, name, *atoms, **options)
+        try:
+            call = call_op(name, *atoms, **options)
+        except OpError as error:
+            place = _keyword_of(node, error.why)
+            raise self.source.located(error, place or node) from None
         return with_span(call, self.source.span(node))
 
     # Calls
@@ -224,7 +228,10 @@ class ValueReader(Reader):
             return self.sibling_call(node)
         return Reader.read_Call(self, node)
 
-    def callable_(self) -> str:
+    def callable_(self, called: str) -> str:
+        name = called.rsplit(".", 1)[-1]
+        if name in OPS:
+            return f"R.{name}({OPS[name].signature()})"
         return "graph functions call R's operators, for example R.add(x, y), and R.call_tir"
 
     def construct(self, node: ast.Call, name: str) -> Any:
@@ -339,6 +346,15 @@ class ValueReader(Reader):
     def no_graph_function(self, name: str, node: ast.Call) -> NoReturn:
         hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise self.error(node.func, f"{name} is a primitive function", "E129", hint)
+
+
+def _keyword_of(node: ast.expr, why: str) -> ast.keyword | None:
+    """The option that an operator's error speaks of."""
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    for keyword in keywords:
+        if f'"{keyword.arg}"' in why or f"{keyword.arg}=" in why:
+            return keyword
+    return None
 
 
 def known_operators() -> Iterable[str]:

@@ -109,7 +109,7 @@ FORMS = forms(
     "T.infinity(dtype)",
     "T.min_value(dtype)",
     "T.max_value(dtype)",
-    *(f"T.{name}({', '.join('ab'[: r.arity])})" for name, r in INTRINSICS.items()),
+    *(f"T.{name}({'x' if r.arity == 1 else 'a, b'})" for name, r in INTRINSICS.items()),
     *(f"T.{name}(value)" for name in DTYPES),
 )
 _PYTHON_TO_SCRIPT = {
@@ -174,7 +174,10 @@ class ExprReader(Reader):
             case _:
                 raise self.error(node, f"a script cannot call {op} of an expression", "E124")
 
-    def callable_(self) -> str:
+    def callable_(self, called: str) -> str:
+        name = called.rsplit(".", 1)[-1]
+        if f"T.{name}" in FORMS:
+            return FORMS[f"T.{name}"].usage
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
@@ -211,7 +214,10 @@ class ExprReader(Reader):
         if isinstance(node, ast.Slice):
             why = "an index must be one element, got a slice"
             raise self.error(node, why, "E107", "loop over the elements: for i in range(n)")
-        value = self.expr(node, INDEX)
+        given = self.read(node)
+        if isinstance(given, float):
+            raise self.error(node, f"an index must be an integer, got {given}", "E107")
+        value = self.source.guard(node, as_expr, self.operand(node, given), INDEX)
         if not is_integer(value.dtype):
             raise self.error(node, f"an index must be an integer, got {value.dtype}", "E107")
         return value
