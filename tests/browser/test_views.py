@@ -124,6 +124,14 @@ def test_a_diff_of_equal_scripts_says_so(open_view):
     assert "T.grid" in page.locator(".mlc-pane").inner_text()
 
 
+def test_a_diff_begins_at_the_first_change(open_view):
+    before = "\n".join(f"x{n} = {n} + {n % 2}" for n in range(300))
+    page = open_view(IRDiff(before, before.replace("+ 1", "+ 2")))
+    assert page.locator(".mlc-pane").first.evaluate("pane => pane.scrollTop") == 0
+    changed = page.locator(".mlc-row[data-kind='~']").first
+    assert changed.bounding_box()["y"] < 200
+
+
 def test_panes_of_a_diff_scroll_together(open_view):
     before = "\n".join(f"x{n} = {n} {'+ 1 ' * 40}" for n in range(80))
     after = "\n".join(f"y{n} = {n} {'+ 1 ' * 40}" for n in range(80))
