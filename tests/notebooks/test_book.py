@@ -195,3 +195,26 @@ def test_refresh_leaves_a_failing_chapter_as_it_was(tmp_path):
     before = path.read_text("utf-8")
     assert book(tmp_path, "refresh").returncode == 1
     assert path.read_text("utf-8") == before
+
+
+def test_strict_comparison_sees_html_and_text(tmp_path):
+    """What the test of the chapters relies on: of these five cells, the three changed ones fail.
+
+    The random names of widgets are no difference.
+    """
+    sources = ["Counter()", "Counter()", "print('two')", "Counter()"]
+    path = write(tmp_path / "source", "01_one", "# One", WIDGET, *sources)
+    assert book(tmp_path, "refresh").returncode == 0
+    stored = nbformat.read(path, as_version=4)
+    stored.cells[2].outputs[0].data["text/html"] = "<b>count 4</b>"
+    stored.cells[3].outputs[0].data["text/plain"] = "Counter(4)"
+    stored.cells[4].outputs[0].text = "three\n"
+    nbformat.write(stored, path)
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", str(path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "3 failed, 2 passed" in result.stdout, result.stdout
+    assert all(f"Cell {cell}" in result.stdout for cell in (1, 2, 3))
