@@ -5,6 +5,7 @@ The public names, in reading order.
 
 from minimlc import datasets, passes, printer, recipes, schedule
 from minimlc.errors import (
+    BoundsError,
     BuildError,
     CallError,
     CompileError,
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BlockBuilder",
+    "BoundsError",
     "Buffer",
     "BuildError",
     "CallError",

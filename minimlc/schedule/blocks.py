@@ -76,7 +76,7 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     outer = (*target.loops, _for(target))
     box = enclosing_box(made.buffer, readers, [lp.var for lp in outer])
     parts = _reduce_parts(made, reduce_loops)
-    new = _over_box(func, made, box, outer, reduce_loops, parts)
+    new = _over_box(replaced(func, {top: None}), made, box, outer, reduce_loops, parts)
     old_target = _for(target)
     moved = replaced(func, {old_target: replace(old_target, body=seq((new, old_target.body)))})
     return finish(without_unused_allocs(replaced(moved, {top: None})))
@@ -142,8 +142,12 @@ def _over_box(
     kept: Sequence[For],
     parts: Sequence[Expr],
 ) -> Stmt:
-    """The block over the elements of a box of its buffer: new spatial loops around `kept`."""
+    """The block over the elements of a box of its buffer: new spatial loops around `kept`.
+
+    `func` is the function without the block: names that it alone used are free again.
+    """
     names = Names(func)
+    names.used |= {it.var.name for it in made.block.iters} | {loop.var.name for loop in kept}
     ranges = loop_ranges(tuple(outer))
     values: dict[Var, Expr] = {}
     loops: list[For] = []
@@ -206,7 +210,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
         for buffer in produced
     }
     sides = tuple(_side_of(it, links, boxes) for it in made.dims)
-    new = _over_box(func, made, sides, outer, (), ())
+    new = _over_box(replaced(func, {top: None}), made, sides, outer, (), ())
     old = _for(target)
     moved = replaced(func, {old: replace(old, body=seq((old.body, new)))})
     result = finish(replaced(moved, {top: None}))

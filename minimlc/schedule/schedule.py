@@ -114,7 +114,7 @@ class Schedule:
         """Every version of the module on the way here."""
         return History(self._steps)
 
-    def apply(self, name: str, *args: Any, **options: Any) -> "Schedule":
+    def apply(self, name: str, /, *args: Any, **options: Any) -> "Schedule":
         """Apply the primitive called `name`."""
         rule = _primitive(name)
         try:

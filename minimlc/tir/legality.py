@@ -27,7 +27,7 @@ class Carried(NamedTuple):
         one = self.witness.first[self.loop.var]
         two = self.witness.second[self.loop.var]
         if self.first.is_write and self.second.is_write:
-            verb = "update" if self.first.role == "update" else "write"
+            verb = "update" if self.second.role == "update" else "write"
             return f"iterations {loop}={one} and {loop}={two} both {verb} {element}"
         verbs = ["writes" if side.is_write else "reads" for side in (self.first, self.second)]
         return f"iteration {loop}={one} {verbs[0]} {element}, {loop}={two} {verbs[1]} it"

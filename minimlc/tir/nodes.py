@@ -15,6 +15,8 @@ is not part of the tree: `minimlc.tir.regions` derives it.
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal, TypeVar, cast
 
+import numpy as np
+
 from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.node import Mutator, Node, node
@@ -368,11 +370,12 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
     """`value` as an expression; a Python number takes `dtype` where one is given."""
     if isinstance(value, Expr):
         return value
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
+        value = bool(value)
         return Const(value, "bool") if dtype in (None, "bool") else const(value, cast(str, dtype))
-    if isinstance(value, int) or (hasattr(value, "__index__") and not hasattr(value, "shape")):
+    if isinstance(value, int | np.integer):
         return const(int(value), dtype or INDEX)
-    if isinstance(value, float) or hasattr(value, "__float__"):
+    if isinstance(value, float | np.floating):
         if dtype is None or is_float(dtype):
             return Const(float(value), dtype or "float32")
         raise CompileError(

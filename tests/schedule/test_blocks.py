@@ -1,0 +1,119 @@
+"""compute_at, reverse_compute_at, compute_inline, reverse_compute_inline."""
+
+import numpy as np
+
+import minimlc as mlc
+from minimlc.script import I, T
+from tests.helpers import assert_same, refuses
+from tests.schedule.programs import Chain, MatmulRelu, Stencil
+
+
+def test_compute_at_computes_what_an_iteration_needs():
+    sch = mlc.Schedule(Stencil).compute_at("Y", "i1")
+    assert sch.loops("Y") == ["i1", "ax0"]
+    assert "T.axis.spatial(10, i1 + ax0)" in sch.mod.script()
+    assert_same(Stencil, sch.mod)
+
+
+def test_compute_at_a_tile_of_a_matmul():
+    sch = mlc.Schedule(MatmulRelu).split("i1", [None, 3]).compute_at("Y", "i1_0")
+    assert sch.loops("Y") == ["i1_0", "ax0", "ax1", "k"]
+    assert_same(MatmulRelu, sch.mod)
+
+
+def test_compute_at_refuses_the_wrong_direction_and_outputs():
+    sch = mlc.Schedule(MatmulRelu)
+    refuses("E121", lambda: sch.compute_at("C", "k"), "output")
+    refuses("E113", lambda: sch.compute_at("Y", "i"), "around")
+
+
+def test_compute_at_refuses_inputs_that_change_in_between():
+    @I.ir_module
+    class Overwritten:
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+            Y = T.alloc_buffer((4,), "int32")
+            for i in range(4):
+                with T.block("Y"):
+                    vi = T.axis.spatial(4, i)
+                    Y[vi] = A[vi] + 1
+            for i in range(4):
+                with T.block("A"):
+                    vi = T.axis.spatial(4, i)
+                    A[vi] = 0
+            for i in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(4, i)
+                    C[vi] = Y[vi]
+
+    sch = mlc.Schedule(Overwritten)
+    refuses("E113", lambda: sch.compute_at("Y", "i2"), "changes")
+    refuses("E113", lambda: sch.compute_inline("Y"), "changes")
+    assert_same(Overwritten, sch.reverse_compute_inline("C").mod)
+
+
+def test_reverse_compute_at_uses_what_was_just_computed():
+    sch = mlc.Schedule(MatmulRelu).reverse_compute_at("C", "j")
+    assert sch.loops("C") == ["i", "j"]
+    assert_same(MatmulRelu, sch.mod)
+
+
+def test_reverse_compute_at_refuses_unfinished_values():
+    error = refuses(
+        "E113", lambda: mlc.Schedule(MatmulRelu).reverse_compute_at("C", "k"), "finished"
+    )
+    assert "k=0" in error.example
+    refuses("E113", lambda: mlc.Schedule(MatmulRelu).reverse_compute_at("Y", "j1"))
+    outside = mlc.Schedule(MatmulRelu).reorder("k", "i", "j")
+    refuses("E113", lambda: outside.reverse_compute_at("C", "i"), "finished")
+
+
+def test_reverse_compute_at_refuses_a_neighbour_that_is_not_ready():
+    refuses("E113", lambda: mlc.Schedule(Stencil).reverse_compute_at("C", "i"))
+
+
+def test_reverse_compute_at_waits_for_writers_beside_the_loop():
+    @I.ir_module
+    class Beside:
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+            X = T.alloc_buffer((4,), "int32")
+            Y = T.alloc_buffer((4,), "int32")
+            for o in range(4):
+                X[o] = A[o] + 1
+                for j in range(1):
+                    with T.block("Y"):
+                        vi = T.axis.spatial(4, o + j)
+                        Y[vi] = A[vi] * 2
+            for i in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(4, i)
+                    C[vi] = Y[vi] + X[3 - vi]
+
+    refuses("E113", lambda: mlc.Schedule(Beside).reverse_compute_at("C", "j"))
+
+
+def test_compute_inline_keeps_no_intermediate():
+    sch = mlc.Schedule(Stencil).compute_inline("Y")
+    assert sch.blocks() == ["C"]
+    assert sch.func.allocs == ()
+    assert_same(Stencil, sch.mod)
+    refuses("E115", lambda: mlc.Schedule(MatmulRelu).compute_inline("Y"), "reduction")
+    refuses("E121", lambda: mlc.Schedule(Chain).compute_inline("C"))
+
+
+def test_reverse_compute_inline_feeds_the_producer_into_its_reader():
+    sch = mlc.Schedule(Chain).reverse_compute_inline("C")
+    assert sch.blocks() == ["C"]
+    assert_same(Chain, sch.mod)
+    refuses("E115", lambda: mlc.Schedule(MatmulRelu).reverse_compute_inline("C"), "reduction")
+    refuses("E115", lambda: mlc.Schedule(Stencil).reverse_compute_inline("C"), "element")
+
+
+def test_moves_keep_concurrent_loops_right():
+    sch = mlc.Schedule(Stencil).parallel("i1").compute_at("Y", "i1")
+    assert_same(Stencil, sch.mod)
+    lib = mlc.build(sch.mod, cache=False)
+    a, c = np.arange(10, dtype="float32"), np.zeros(8, "float32")
+    lib["main"](a, c)
+    np.testing.assert_array_equal(c, 3 * (a[:-2] + a[1:-1] + a[2:]))
