@@ -1,0 +1,127 @@
+"""`build`'s own arguments, checked bounds, and what a library tells about itself."""
+
+import numpy as np
+import pytest
+
+from minimlc.errors import BoundsError, BuildError, CompileError
+from minimlc.runtime.build import build
+from minimlc.runtime.target import Target
+from minimlc.tir.nodes import (
+    Alloc,
+    Buffer,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Select,
+    Stmt,
+    Var,
+    index,
+    seq,
+    store,
+)
+from tests.helpers import refuses
+
+i, j = Var("i"), Var("j")
+x, y = Buffer("x", (8,), "float32"), Buffer("y", (8, 8), "float32")
+at = Buffer("at", (8,), "int64")
+local = Buffer("local", (20000,), "float32", "local")
+
+
+def loop(var: Var, extent: int, body: Stmt, kind="serial") -> For:
+    return For(var, index(extent), kind, body)
+
+
+def wrong_programs() -> dict[str, Stmt]:
+    """Each goes wrong when at == [3, 8, -1, ...]; none is refused when it is verified."""
+    picked = at[i]
+    return {
+        "load": loop(i, 8, store(y, (0, i), x[picked])),
+        "store": loop(i, 8, store(x, (picked,), 0.0)),
+        "second axis": loop(i, 8, store(y, (i, picked), 1.0)),
+        "first axis": loop(i, 8, store(y, (picked, i), 1.0)),
+        "negative": store(x, (at[2],), 1.0),
+        "vectorized": loop(i, 8, store(y, (i, i), x[picked]), "vectorized"),
+        "parallel": loop(i, 8, store(y, (i, i), x[picked]), "parallel"),
+        "unrolled": loop(i, 8, store(y, (i, i), x[picked]), "unrolled"),
+        "inner": loop(i, 8, loop(j, 8, store(y, (i, j), x[at[j] + i]))),
+        "condition": loop(i, 8, IfThenElse(x[picked] > 0.0, store(y, (i, 0), 1.0))),
+        "select": loop(i, 8, store(y, (i, 0), Select(i > 0, x[picked], x[i]))),
+        "index of index": store(x, (at[at[1] - 6],), 1.0),
+        "with heap": Alloc(local, seq((store(local, (0,), 1.0), store(x, (at[1],), local[0])))),
+    }
+
+
+@pytest.mark.parametrize("name", wrong_programs())
+def test_checked_bounds(name):
+    body = wrong_programs()[name]
+    lib = build(PrimFunc((x, y, at), (), body), bounds="check")
+    values = [np.zeros(8, np.float32), np.zeros((8, 8), np.float32)]
+    places = np.array([3, 8, -1, 9, 100, 2**40, -(2**40), 8])
+    with pytest.raises(IndexError) as caught:
+        lib["main"](*values, places)
+    assert isinstance(caught.value, BoundsError)
+    refuses("E609", lambda: lib["main"](*values, places), "outside its shape", "axis")
+    inside = np.zeros(8, np.int64)
+    if name not in ("inner", "index of index"):
+        lib["main"](*values, inside)
+
+
+def test_what_a_bounds_error_says():
+    lib = build(PrimFunc((x, y, at), (), wrong_programs()["second axis"]), bounds="check")
+    places = np.array([3, 8, 0, 0, 0, 0, 0, 0])
+    call = lambda: lib["main"](np.zeros(8, np.float32), np.zeros((8, 8), np.float32), places)
+    refuses("E609", call, "store of y[1, 8]", "(8, 8)", "axis 1", "0 to 7")
+
+
+def test_lazy_sides_are_not_checked():
+    body = loop(i, 8, store(x, (i,), Select(i >= 4, y[0, i - 4], x[i])))
+    build(PrimFunc((x, y, at), (), body), bounds="check")["main"](
+        np.zeros(8, np.float32), np.zeros((8, 8), np.float32), np.zeros(8, np.int64)
+    )
+
+
+def test_unknown_targets_and_modes():
+    func = PrimFunc((x,), (), store(x, (0,), 1.0))
+    refuses("E501", lambda: build(func, "lvm"), '"llvm"')
+    refuses("E501", lambda: build(func, Target("pyton")), '"python"')
+    with pytest.raises(BuildError, match="check"):
+        build(func, bounds="chekc")
+    with pytest.raises(BuildError, match="module or a function"):
+        build(3)
+
+
+def test_targets():
+    host = Target.host()
+    assert Target.of("llvm") is not None and host.vector_bits in (128, 256, 512)
+    assert host.l1 <= host.l2 and host.cores >= 1
+    assert Target.host("python").name == "python"
+    chosen = Target("llvm", "x86-64-v2", "+sse4.2", 128)
+    assert Target.of(chosen) is chosen
+
+
+def test_sources():
+    func = PrimFunc((x,), (), loop(i, 8, store(x, (i,), x[i] * 2.0), "vectorized"))
+    lib = build(func)
+    assert "define i32 @mlc.main(" in lib.source("llvm")
+    assert "mlc.main:" in lib.source("asm")
+    assert lib.names() == ("main",) and "main" in lib
+    assert "float32[8]" in repr(lib["main"])
+    assert "def main" in build(func, "python").source()
+
+
+def test_floating_point_flags_are_only_contract():
+    func = PrimFunc((x,), (), loop(i, 8, store(x, (i,), x[i] * x[i] + 1.0)))
+    text = build(func).source("llvm")
+    assert "fmul contract" in text
+    assert not any(flag in text for flag in (" nnan", " ninf", " nsz", " reassoc", " fast"))
+
+
+def test_a_name_of_the_c_library_is_free():
+    lib = build(PrimFunc((x,), (), store(x, (0,), 1.0), (("global_symbol", "malloc"),)))
+    values = np.zeros(8, np.float32)
+    lib["malloc"](values)
+    assert values[0] == 1
+
+
+def test_compile_error_is_one_family():
+    assert issubclass(BoundsError, CompileError) and issubclass(BoundsError, IndexError)

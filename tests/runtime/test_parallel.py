@@ -1,0 +1,93 @@
+"""Threads: the number asked for, nested loops, both runtimes, forks."""
+
+import multiprocessing
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from minimlc.errors import CompileError
+from minimlc.runtime import native, parallel
+from minimlc.runtime.build import build
+from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = parallel.num_threads()
+    yield
+    parallel.set_num_threads(before)
+
+
+@pytest.fixture(params=["openmp", "pool"])
+def runtime(request, monkeypatch):
+    """Both ways to run a parallel loop."""
+    if request.param == "openmp" and parallel.openmp() is None:
+        pytest.skip("no OpenMP runtime on this machine")
+    if request.param == "pool":
+        for module in (parallel, native):
+            monkeypatch.setattr(module, "openmp", lambda: None)
+    return request.param
+
+
+def nested() -> PrimFunc:
+    i, j = Var("i"), Var("j")
+    x, y = Buffer("x", (33, 40), "float32"), Buffer("y", (33, 40), "float32")
+    body = For(j, index(40), "parallel", store(y, (i, j), x[i, j] * 2.0 + 1.0))
+    return PrimFunc((x, y), (), For(i, index(33), "parallel", body))
+
+
+def check(lib, rng=np.random.default_rng(0)) -> None:
+    x, y = rng.standard_normal((33, 40)).astype(np.float32), np.zeros((33, 40), np.float32)
+    lib["main"](x, y)
+    np.testing.assert_array_equal(y, x * np.float32(2) + np.float32(1))
+
+
+def test_nested_loops_on_any_number_of_threads(runtime):
+    lib = build(nested(), cache=False)
+    for count in (1, 2, 3, 8, 50):
+        parallel.set_num_threads(count)
+        assert parallel.num_threads() == count
+        check(lib)
+
+
+def test_calls_from_several_threads(runtime):
+    lib = build(nested(), cache=False)
+    failures = []
+
+    def work(seed: int) -> None:
+        try:
+            for _ in range(20):
+                check(lib, np.random.default_rng(seed))
+        except AssertionError as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", True])
+def test_a_wrong_number_is_refused(count):
+    with pytest.raises(CompileError, match="at least 1"):
+        parallel.set_num_threads(count)
+
+
+def _in_child(lib) -> None:
+    check(lib)
+    os._exit(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_can_compute(runtime):
+    lib = build(nested(), cache=False)
+    check(lib)
+    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(lib,))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
