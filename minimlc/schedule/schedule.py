@@ -73,11 +73,23 @@ def _frozen(value: Any) -> Any:
 
 
 def _call_text(name: str, arguments: dict[str, Any]) -> str:
+    """A call as one would write it: required arguments by position, options by name."""
+    known = _parameters(name)
     parts = []
     for key, value in arguments.items():
-        positional = _parameters(name)[key].kind is inspect.Parameter.VAR_POSITIONAL
-        parts += map(repr, value) if positional else [f"{key}={value!r}"]
+        if known[key].kind is inspect.Parameter.VAR_POSITIONAL:
+            parts += map(_literal, value)
+        elif known[key].default is inspect.Parameter.empty:
+            parts.append(_literal(value))
+        else:
+            parts.append(f"{key}={_literal(value)}")
     return f"{name}({', '.join(parts)})"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 def _parameters(name: str) -> dict[str, inspect.Parameter]:

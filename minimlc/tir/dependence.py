@@ -325,13 +325,14 @@ def _differing(
     present = stop > start
     low = order[np.minimum(start, len(order) - 1)]
     high = order[np.maximum(stop - 1, 0)]
-    differs_low = present & (right_values[low] != left_values)
-    differs_high = present & (right_values[high] != left_values)
-    rows = np.flatnonzero(differs_low | differs_high)
+    differs = (right_values[low] != left_values) | (right_values[high] != left_values)
+    rows = np.flatnonzero(present & differs)
     if len(rows) == 0:
         return None
     i = int(rows[0])
-    return i, int(high[i] if differs_high[i] else low[i])
+    others = np.flatnonzero((right == left[i]) & (right_values != left_values[i]))
+    nearest = np.argmin(np.abs(right_values[others] - left_values[i]))
+    return i, int(others[nearest])
 
 
 def direction_vectors(conflict: Conflict, loops: Iterable[For]) -> Iterable[tuple[str, ...]]:
