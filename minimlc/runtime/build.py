@@ -47,6 +47,7 @@ def build(
     verify(module)
     if pipeline is not None or _has_operators(module):
         module = run_passes(module, _passes(pipeline, recipes))
+        verify(module)
     if chosen.name == "python":
         return _build_python(module, chosen)
     return _build_native(module, chosen, bounds == "check", cache)

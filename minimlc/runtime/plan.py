@@ -11,7 +11,7 @@ from typing import Literal, Union
 import numpy as np
 
 from minimlc.dtypes import to_numpy
-from minimlc.errors import BuildError, did_you_mean
+from minimlc.errors import BuildError
 from minimlc.graph.nodes import (
     JOINTS,
     Binding,
@@ -29,8 +29,6 @@ from minimlc.graph.nodes import (
 )
 from minimlc.module import IRModule
 from minimlc.node import span_of
-from minimlc.run import written
-from minimlc.tir.nodes import PrimFunc
 
 ALIGNMENT = 64
 SlotKind = Literal["input", "constant", "output", "arena"]
@@ -162,8 +160,7 @@ class _Planner:
         arguments = [self.atom(a, places) for a in value.args]
         if value.op == "call":
             callee = self.mod[value.callee]
-            if not isinstance(callee, Function):
-                raise BuildError(f'"{value.callee}" is no graph function; use call_tir')
+            assert isinstance(callee, Function)
             return self.function(value.callee, callee, arguments)
         if value.op not in JOINTS:
             raise BuildError(
@@ -174,37 +171,8 @@ class _Planner:
             )
         inputs = tuple(slot for argument in arguments for slot in _slots(argument))
         outputs = tuple(Slot(t, "arena") for t in tensor_types(value.type))
-        if value.op == "call_tir":
-            self.check_kernel(value, inputs, outputs)
         self.made.steps.append(Step(value.op, value.callee, inputs, outputs))
         return _nest(value.type, iter(outputs))
-
-    def check_kernel(self, call: Call, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> None:
-        """Sizes must fit before native code is written, and inputs must stay as they are."""
-        if call.callee not in self.mod:
-            names = [n for n, f in self.mod.entries if isinstance(f, PrimFunc)]
-            raise BuildError(
-                f'call_tir calls "{call.callee}", which the module does not have',
-                span=span_of(call),
-                hint=did_you_mean(call.callee, names),
-            )
-        callee = self.mod[call.callee]
-        if not isinstance(callee, PrimFunc):
-            raise BuildError(f'call_tir calls "{call.callee}", which is no primitive function')
-        given = [(s.type.shape, s.type.dtype) for s in (*inputs, *outputs)]
-        wanted = [(p.shape, p.dtype) for p in callee.params]
-        if given != wanted:
-            raise BuildError(
-                f'call_tir gives "{call.callee}" tensors {given}, its parameters are {wanted}',
-                span=span_of(call),
-            )
-        for buffer in written(callee):
-            if buffer in callee.params[: len(inputs)]:
-                raise BuildError(
-                    f'"{call.callee}" writes its input {buffer.name}; a graph value never changes',
-                    code="E505",
-                    span=span_of(call),
-                )
 
 
 def _nest(wanted: Type, slots: Iterator[Slot]) -> Place:
