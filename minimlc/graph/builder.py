@@ -138,8 +138,6 @@ class BlockBuilder:
                 code="E216",
                 hint="move it out of the `with bb.dataflow()`",
             )
-        if scope.result is not None:
-            raise CompileError(f'the function "{scope.name}" has its result already', code="E215")
         if params is not None:
             scope.set_params(tuple(params))
         result = scope.atom(_as_expr(output))

@@ -101,11 +101,41 @@ class Scope:
 
     def normalize(self, value: Expr) -> Expr:
         """`value` with variables or constants as operands; calls inside it get bindings."""
-        return self._value(value, {})
+        done = self._bind_all(_calls_in_operands(value))
+        return self._with_atoms(value, done)
 
-    def atom(self, value: Expr, done: dict[Expr, Expr] | None = None) -> Expr:
+    def atom(self, value: Expr) -> Expr:
         """A variable, constant or tuple of those that stands for `value`."""
-        done = {} if done is None else done
+        return self._atom(value, self._bind_all(_calls_in(value)))
+
+    def _bind_all(self, calls: list[Expr]) -> dict[Expr, Var]:
+        """Bind calls and the calls inside them, inner ones first, each node once."""
+        done: dict[Expr, Var] = {}
+        stack = calls[::-1]
+        while stack:
+            item = stack.pop()
+            if item in done:
+                continue
+            waiting = [c for c in _calls_in_operands(item) if c not in done]
+            if waiting:
+                stack += [item, *waiting[::-1]]
+            else:
+                normal = self._with_atoms(item, done)
+                done[item] = Var(self.names.take("lv"), normal.type)
+                self.append(Binding(done[item], normal))
+        return done
+
+    def _with_atoms(self, value: Expr, done: dict[Expr, Var]) -> Expr:
+        match value:
+            case Call():
+                args = tuple([self._atom(a, done) for a in value.args])
+                return replace(value, args=_same(value.args, args))
+            case TupleGetItem():
+                return replace(value, tuple=self._atom(value.tuple, done))
+            case _:
+                return self._atom(value, done)
+
+    def _atom(self, value: Expr, done: dict[Expr, Var]) -> Expr:
         match value:
             case Var():
                 self.check_visible(value)
@@ -113,15 +143,9 @@ class Scope:
             case Constant():
                 return value
             case Tuple():
-                fields = tuple([self.atom(f, done) for f in value.fields])
-                changed = any(a is not b for a, b in zip(fields, value.fields, strict=True))
-                return Tuple(fields) if changed else value
+                fields = tuple([self._atom(f, done) for f in value.fields])
+                return replace(value, fields=_same(value.fields, fields))
             case Call() | TupleGetItem():
-                if value not in done:
-                    normal = self._value(value, done)
-                    var = Var(self.names.take("lv"), normal.type)
-                    self.append(Binding(var, normal))
-                    done[value] = var
                 return done[value]
             case _:
                 raise CompileError(
@@ -129,17 +153,6 @@ class Scope:
                     code="E213",
                     hint="mlc.op.* and bb.call_te make expressions; mlc.const(array) a constant",
                 )
-
-    def _value(self, value: Expr, done: dict[Expr, Expr]) -> Expr:
-        match value:
-            case Call():
-                args = tuple([self.atom(a, done) for a in value.args])
-                changed = any(a is not b for a, b in zip(args, value.args, strict=True))
-                return replace(value, args=args) if changed else value
-            case TupleGetItem():
-                return replace(value, tuple=self.atom(value.tuple, done))
-            case _:
-                return self.atom(value, done)
 
     def check_visible(self, var: Var) -> None:
         """Refuse a variable that cannot be used at this point."""
@@ -193,3 +206,30 @@ class Scope:
         self.end_block()
         assert self.result is not None
         return Function(self.params or (), tuple(self.blocks), self.result, self.attrs)
+
+
+def _same(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """`old` itself if `new` holds the very same."""
+    return old if all(a is b for a, b in zip(old, new, strict=True)) else new
+
+
+def _calls_in(value: Expr) -> list[Expr]:
+    """The outermost calls in a value."""
+    match value:
+        case Call() | TupleGetItem():
+            return [value]
+        case Tuple(fields):
+            return [call for field in fields for call in _calls_in(field)]
+        case _:
+            return []
+
+
+def _calls_in_operands(value: Expr) -> list[Expr]:
+    """The outermost calls among a value's operands."""
+    match value:
+        case Call():
+            return [call for arg in value.args for call in _calls_in(arg)]
+        case TupleGetItem():
+            return _calls_in(value.tuple)
+        case _:
+            return _calls_in(value)

@@ -20,8 +20,8 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops import OPS, infer_call
 from minimlc.module import IRModule
-from minimlc.node import span_of
-from minimlc.tir.nodes import PrimFunc
+from minimlc.node import span_of, walk
+from minimlc.tir.nodes import Buffer, PrimFunc, Store
 
 
 def check_function(mod: IRModule, name: str, func: Function) -> None:
@@ -39,6 +39,7 @@ class _Check:
         self.name = name
         self.defined: set[Var] = set()
         self.names: set[str] = set()
+        self._stored: dict[str, set[Buffer]] = {}
 
     def function(self, func: Function) -> None:
         for param in func.params:
@@ -176,6 +177,21 @@ class _Check:
                     binding,
                     "E225",
                 )
+        for param in func.params[: len(call.args)]:
+            if param in self.stored(call.callee, func):
+                self.refuse(
+                    f'"{call.callee}" writes its argument {param.name}; '
+                    "a call in the graph may only write its outputs",
+                    binding,
+                    "E226",
+                    "outputs are the last parameters",
+                )
+
+    def stored(self, name: str, func: PrimFunc) -> set[Buffer]:
+        """The buffers that a primitive function writes."""
+        if name not in self._stored:
+            self._stored[name] = {n.buffer for n in walk(func.body) if isinstance(n, Store)}
+        return self._stored[name]
 
     def call_function(self, call: Call, binding: Binding) -> None:
         func = self.callee(call, Function, binding)

@@ -9,6 +9,7 @@ from minimlc.graph import op
 from minimlc.graph.nodes import TensorType, Var, constant
 from minimlc.graph.ops import OPS, call_op, evaluate
 from minimlc.run import interpret
+from minimlc.verify import verify
 from tests.graph.op_cases import Case, cases
 from tests.helpers import refuses
 
@@ -21,7 +22,7 @@ I = Var("i", TensorType((3, 4), "int32"))
 def test_lowering_means_what_numpy_says(case: Case):
     mod, name = case.module()
     results = case.outputs()
-    interpret(mod, name, *case.arrays, *results)
+    interpret(verify(mod), name, *case.arrays, *results)
     case.check(results)
 
 
