@@ -3,7 +3,10 @@
 The public names, in reading order.
 """
 
-from minimlc import datasets, passes, printer, recipes, schedule
+from importlib import import_module
+from types import ModuleType
+
+from minimlc import passes, printer, recipes, schedule
 from minimlc.errors import (
     BoundsError,
     BuildError,
@@ -34,6 +37,14 @@ from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.verify import verify
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`datasets` on first use: the only part that knows the network's libraries."""
+    if name == "datasets":
+        return import_module("minimlc.datasets")
+    raise AttributeError(f"module 'minimlc' has no attribute {name!r}")
+
 
 __all__ = [
     "BlockBuilder",
