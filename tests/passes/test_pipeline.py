@@ -1,0 +1,135 @@
+"""The default pipeline on random graphs, and its time on large ones."""
+
+import gc
+import time
+
+import numpy as np
+import pytest
+
+from minimlc import passes
+from minimlc.graph import op
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.nodes import TensorType, TupleGetItem, Var, constant
+from minimlc.run import interpret
+from minimlc.verify import verify
+from tests.helpers import assert_same
+
+SQUARE = TensorType((4, 4), "float32")
+UNARY = (op.relu, op.tanh, op.sigmoid, op.negative, op.softmax, op.permute_dims, op.gelu)
+BINARY = (op.add, op.multiply, op.subtract, op.maximum, op.matmul)
+
+
+def random_module(seed, count=24):
+    """Squares, rows and columns: shared, dead and constant values, tuples, several results."""
+    rng = np.random.default_rng(seed)
+    x, y = Var("x", SQUARE), Var("y", SQUARE)
+    bb = BlockBuilder()
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            pool = [x, y, constant(rng.uniform(-1, 1, (4, 4)).astype(np.float32))]
+            for _ in range(count):
+                pool.append(bb.emit(_random_call(rng, bb, pool)))
+            outs = [bb.emit_output(pool[-1]), bb.emit_output(pool[-5])]
+        bb.emit_func_output(tuple(outs))
+    return bb.get()
+
+
+def _random_call(rng, bb, pool):
+    a, b = (pool[rng.integers(max(0, len(pool) - 8), len(pool))] for _ in range(2))
+    match int(rng.integers(0, 8)):
+        case 0:
+            return op.add(a, bb.emit(op.mean(b, axis=int(rng.integers(0, 2)), keepdims=True)))
+        case 1:
+            halves = bb.emit(op.split(a, 2, axis=1))
+            return op.concat([TupleGetItem(halves, 1), TupleGetItem(halves, 0)], axis=1)
+        case 2:
+            return op.tanh(bb.emit(op.dense(a, b)))
+        case 3 | 4:
+            return UNARY[rng.integers(0, len(UNARY))](a)
+        case _:
+            return op.tanh(bb.emit(BINARY[rng.integers(0, len(BINARY))](a, b)))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_pass_keeps_the_meaning(seed):
+    mod = verify(random_module(seed))
+    text = mod.script()
+    start = mod
+    for step in passes.default_pipeline:
+        after = verify(step(mod))
+        assert_same(mod, after, func="main", seed=seed)
+        assert step(after) is after
+        mod = after
+    assert start.script() == text
+
+
+def _layer(n, h, before, x, w):
+    match n % 8:
+        case 0:
+            return op.matmul(h, w)
+        case 1:
+            return op.add(h, before)
+        case 2:
+            return op.relu(h)
+        case 3:
+            return op.multiply(h, np.float32(n))
+        case 4:
+            return op.permute_dims(h)
+        case 5:
+            return op.softmax(h)
+        case 6:
+            return op.subtract(h, x)
+        case _:
+            return op.exp(h)
+
+
+def large_module(count):
+    x, w = Var("x", TensorType((8, 8), "float32")), Var("w", TensorType((8, 8), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            h, before = x, x
+            for n in range(count):
+                h, before = bb.emit(_layer(n, h, before, x, w)), h
+            bb.emit_output(h)
+        bb.emit_func_output(h)
+    return bb.get()
+
+
+def seconds_per_step(count):
+    """Processor time of building, verifying, printing and each pass; the least of several."""
+    best = {}
+    for _ in range(3):
+        gc.collect()
+        mod = None
+        steps = [("build", lambda _: large_module(count)), ("verify", verify)]
+        steps += [(f"{n} {step.__name__}", step) for n, step in enumerate(passes.default_pipeline)]
+        for name, step in steps:
+            start = time.process_time()
+            mod = step(mod)
+            best[name] = min(best.get(name, 1e9), time.process_time() - start)
+        start = time.process_time()
+        mod.script()
+        best["print"] = min(best.get("print", 1e9), time.process_time() - start)
+    return best
+
+
+def test_time_grows_linearly_with_the_graph():
+    seconds_per_step(20)
+    small, large = seconds_per_step(200), seconds_per_step(2000)
+    for name in small:
+        allowance = 0.02  # for steps so short that the clock and the collector matter
+        assert large[name] <= 14 * small[name] + allowance, (name, small[name], large[name])
+    assert sum(large.values()) <= 14 * sum(small.values())
+
+
+def test_a_large_graph_still_runs():
+    mod = large_module(40)
+    after = verify(mod)
+    for step in passes.default_pipeline:
+        after = verify(step(after))
+    x = np.eye(8, dtype=np.float32)
+    w = np.full((8, 8), 0.1, np.float32)
+    np.testing.assert_allclose(
+        interpret(after, "main", x, w), interpret(mod, "main", x, w), rtol=1e-4, atol=1e-5
+    )
