@@ -88,6 +88,8 @@ def _element(value: Any) -> str:
     if not math.isfinite(exact):
         return float_literal(exact)
     short = str(value)
+    if "." not in short and "e" not in short:
+        short += ".0"
     again = np.array(float(short)).astype(value.dtype)
     return short if again.tobytes() == value.tobytes() else repr(exact)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
     JOINTS,
+    Attrs,
     Binding,
     BindingBlock,
     Call,
@@ -15,6 +16,7 @@ from minimlc.graph.nodes import (
     TupleGetItem,
     Var,
 )
+from minimlc.graph.ops import OPS
 from minimlc.literals import (
     array_literal,
     dict_literal,
@@ -95,9 +97,10 @@ class GraphPrinter(TirPrinter):
 
     def call(self, item: Call) -> str:
         if item.op not in JOINTS:
-            options = [f"{key}={literal(value)}" for key, value in item.attrs]
+            options = [f"{key}={literal(value)}" for key, value in _given(item)]
             return f"R.{item.op}({', '.join([*map(self.value, item.args), *options])})"
-        options = [f"{key}={literal(value)}" for key, value in item.attrs if key != "callee"]
+        extra = tuple((key, value) for key, value in item.attrs if key != "callee")
+        options = [f"attrs={dict_literal(extra)}"] if extra else []
         arguments = [quoted(item.callee), self.tuple_of(item.args), f"out={item.type!r}", *options]
         return f"R.{item.op}({', '.join(arguments)})"
 
@@ -120,6 +123,15 @@ class GraphPrinter(TirPrinter):
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
         return "\n".join(self.lines)
+
+
+def _given(call: Call) -> Attrs:
+    """An operator's attributes without those that have their default value."""
+    defaults = OPS[call.op].attrs if call.op in OPS else ()
+    if [key for key, _ in call.attrs] != [key for key, _ in defaults]:
+        return call.attrs
+    pairs = zip(call.attrs, defaults, strict=True)
+    return tuple(given for given, (_, default) in pairs if literal(given[1]) != literal(default))
 
 
 def _outputs(func: Function) -> list[list[Var]]:

@@ -15,7 +15,6 @@ from minimlc.tir.nodes import (
     LOOP_KINDS,
     Alloc,
     Buffer,
-    Const,
     Expr,
     For,
     IfThenElse,
@@ -175,8 +174,6 @@ class StmtReader(ExprReader):
             raise self.error(
                 node, f"a loop's extent must be {INDEX}, got {value.dtype}", "E125", hint
             )
-        if isinstance(value, Const) and value.value < 0:
-            raise self.error(node, f"a loop's extent must be >= 0, got {value.value}", "E125")
         return value
 
     def loop_options(

@@ -1,0 +1,200 @@
+"""Wrong scripts: one error of at most 15 lines, with place, token, and what would be right."""
+
+from textwrap import dedent, indent
+
+import pytest
+
+from minimlc import ScriptError, parse
+from minimlc.errors import MAX_LINES
+
+LOOPS = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32"), N: T.Buffer((8,), "int32")):
+"""
+GRAPH = """
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+"""
+BLOCK = """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+"""
+# (statements, code, the underlined token, words of the message)
+IN_LOOPS = [
+    ("for i in T.gird(8):\n    pass", "E120", "gird", '"grid"'),
+    ("C[0, 0] = T.exq(A[0, 0])", "E120", "exq", '"exp"'),
+    ("with T.block('C', nme=3):\n    pass", "E121", "nme", '"name"'),
+    ("Y = T.alloc_buffer((8,), dtyp='int8')", "E121", "dtyp", '"dtype"'),
+    ("Y = T.alloc_buffer((8,), 'int8', 'local', 3)", "E121", "3", "at most 3"),
+    ("Y = T.alloc_buffer()", "E121", "T.alloc_buffer()", "misses shape"),
+    ("for i in T.vectorized(8, anotations={}):\n    pass", "E121", "anotations", "annotations"),
+    ("for i in T.thread_binding(8):\n    pass", "E121", "T.thread_binding(8)", "threadIdx.x"),
+    ("C[0, 0] = T.exp(A[0, 0], 1)", "E121", "1", "at most 1"),
+    ("for i in range(m):\n    pass", "E122", "m", "not defined"),
+    ("C[0, 0] = A[ii, 0]", "E122", "ii", "not defined"),
+    ("AA[0, 0] = 1.0", "E122", "AA", '"A"'),
+    ("Y = T.alloc_buffer((N, 2))", "E123", "N", "must be a constant"),
+    ("Y = T.alloc_buffer((2, 2.5))", "E123", "2.5", "integer"),
+    ("Y = T.alloc_buffer((2, 2), 'flot32')", "E108", "'flot32'", '"float32"'),
+    ("C[0] = A[0, 0]", "E107", "C[0]", "2 dimension(s), got 1"),
+    ("C[0, 0] = A[0, 0, 0]", "E107", "A[0, 0, 0]", "shape (8, 8)"),
+    ("C[0, 0] = A[0, 0.5]", "E107", "0.5", "integer"),
+    ("C[0, 0] = A[0, A[0, 0]]", "E107", "A[0, 0]", "float32"),
+    ("C[0:4, 0] = 1.0", "E107", "0:4", "slice"),
+    ("C[0, 0] = A[0, 0] + N[0]", "E108", "A[0, 0] + N[0]", "float32 and int32"),
+    ("C[0, 0] = N[0]", "E108", "N[0]", "holds float32"),
+    ("C[0, 0] += N[0]", "E108", "N[0]", "float32 and int32"),
+    ("C[0, 0] = A", "E108", "A", "A[i, j]"),
+    ("C[0, 0] = 'one'", "E108", "'one'", "a number"),
+    ("C[0, 0] = T.exp(N[0])", "E108", "T.exp(N[0])", "int32"),
+    ("C[0, 0] = T.int8(300)", "E108", "T.int8(300)", "127"),
+    ("if A[0, 0]:\n    pass", "E108", "A[0, 0]", "bool"),
+    ("while True:\n    pass", "E124", "while", "range(n)"),
+    ("print(A)", "E124", "print(A)", "statement"),
+    ("return C", "E124", "return", "buffers it is given"),
+    ("import os", "E124", "import", "import"),
+    ("T.evaluate(0)", "E124", "T.evaluate(0)", "stores to a buffer"),
+    ("x = A[0, 0]", "E124", "x", "read from memory"),
+    ("C = A", "E124", "C", "cannot be replaced"),
+    ("C[0, 0] = foo(A[0, 0])", "E124", "foo", "T.exp(x)"),
+    ("C[0, 0] = np.exp(A[0, 0])", "E124", "np.exp", "T.exp(x)"),
+    ("C[0, 0] = max(A[0, 0], 1)", "E124", "max(A[0, 0], 1)", "T.max(a, b)"),
+    ("C[0, 0] = A[0, 0] ** 2", "E124", "A[0, 0] ** 2", "T.pow"),
+    ("C[0, 0] = lambda x: x", "E124", "lambda x: x", "lambda"),
+    ("for i, j in T.grid(8):\n    pass", "E125", "i, j", "1 extent(s)"),
+    ("for i in A:\n    pass", "E125", "A", "range(n)"),
+    ("for i in reversed(8):\n    pass", "E125", "reversed", "range(n)"),
+    ("for i in range(0, 8, 2):\n    pass", "E125", "2", "counts by 1"),
+    ("with T.init():\n    pass", "E125", "T.init()", "inside a block"),
+    ("vi = T.axis.spatial(8, 0)", "E125", "T.axis.spatial(8, 0)", "inside a block"),
+]
+IN_A_BLOCK = [
+    ("vk = T.axis.spatal(8, i)", "E120", "spatal", '"spatial"'),
+    ("va, vb = T.axis.remap('SX', [i, j])", "E125", "X", '"X"'),
+    ("va, vb = T.axis.remap('SSR', [i, j])", "E125", "'SSR'", "3 kind(s)"),
+    ("va, vb, vc = T.axis.remap('SS', [i, j])", "E125", "va, vb, vc", "3 name(s)"),
+    ("va, vb = T.axis.remap('SS', [i, vj])", "E125", "vj", "loop"),
+    ("va = T.axis.spatial(A, i)", "E123", "A", "constant"),
+    ("va = T.axis.reduce((1, 8), i)", "E125", "(1, 8)", "(0, integer)"),
+    ("T.where(A[vi, vj])", "E108", "A[vi, vj]", "bool"),
+    ("T.block_attr(3)", "E121", "3", "dict"),
+    ("T.reads(A[vi])", "E107", "A[vi]", "2 dimension(s)"),
+    ("T.reads(A[vj, vi])\nC[vi, vj] = A[vi, vj]", "E110", None, "does not declare"),
+]
+IN_GRAPHS = [
+    ("return z", "E122", "z", "not defined"),
+    ("return R.ad(x, y)", "E120", "ad", '"add"'),
+    ("return R.add(x)", "E201", "R.add(x)", '"y"'),
+    ("return R.sum(x, axs=1)", "E201", "axs=1", '"axis"'),
+    ("return R.sum(x, axis=5)", "E204", "axis=5", "out of range"),
+    ("return R.matmul(x, y)", "E203", "R.matmul(x, y)", "equal"),
+    ("return add(x, y)", "E124", "add", "R.add(x, y)"),
+    ("return x % y", "E124", "x % y", "%"),
+    ("with R.dataflow():\n    lv = x", "E129", "R.dataflow()", "R.output"),
+    ("with R.dataflow():\n    R.output(x)", "E129", "x", "not bound"),
+    (
+        "with R.dataflow():\n    a = x\n    b = a\n    R.output(b)\nreturn a",
+        "E122",
+        "a",
+        "R.output",
+    ),
+    ("a, b = R.add(x, y)", "E129", "a, b", "tensor"),
+    ("a, b = (x, y, x)", "E129", "a, b", "3 field(s)"),
+    ("a = (x, y)\nreturn a[2]", "E129", "2", "tuple of 2"),
+    ("return x[0]", "E129", "x[0]", "tensor"),
+    ('a: R.Tensor((2, 4), "float32") = x', "E126", 'R.Tensor((2, 4), "float32")', "(2, 3)"),
+    ("if x:\n    pass", "E124", "if", "R.where"),
+    ("for i in range(3):\n    pass", "E124", "for", "prim_func"),
+    ("x += y", "E124", "x", "R.add"),
+    ("R.add(x, y)", "E124", "R.add(x, y)", "name"),
+    ('return R.call_tir("f", x)', "E121", 'R.call_tir("f", x)', "out"),
+    ('return R.call_tir("f", x, ot=3)', "E121", "ot", '"out"'),
+    ('return R.call_tir("f", x, out=3)', "E126", "3", "a type"),
+    ("return R.call_tir(cls.f, x)", "E122", "f", '"main"'),
+    ("return 3", "E123", "3", "R.const"),
+    ('return R.const([300], "uint8")', "E123", "[300]", "300"),
+    ("return R.Tensr((2,))", "E120", "Tensr", '"Tensor"'),
+    ("y = x", "E129", "main", "returns nothing"),
+    ("return x\nz = x", "E129", "z = x", "follows"),
+]
+TEXTS = [
+    ("@T.prim_func\ndef f(A: T.Bufer((8,))):\n    pass", "E120", "Bufer", '"Buffer"'),
+    ("@T.prim_func\ndef f(A: T.Buffer((n,))):\n    pass", "E122", "n", "not defined"),
+    ("@T.prim_func\ndef f(A: T.Buffer((8,), 'f32')):\n    pass", "E108", "'f32'", "dtype"),
+    ("@T.prim_func\ndef f(A):\n    pass", "E126", "A", "no type"),
+    ("@T.prim_func\ndef f(A: int):\n    pass", "E126", "int", "a buffer"),
+    ("@T.prim_func\ndef f(a: T.handle):\n    pass", "E126", "a", "T.match_buffer"),
+    ("@T.prim_func\ndef f(*A):\n    pass", "E126", "A", "plain"),
+    ("@T.prim_fun\ndef f():\n    pass", "E120", "prim_fun", '"prim_func"'),
+    ("@T.prim_func(nam='g')\ndef f():\n    pass", "E121", "nam", '"name"'),
+    ("def f():\n    pass", "E129", "f", "@T.prim_func"),
+    ("@T.prim_func\ndef f(:\n    pass", "E127", ":", "syntax"),
+    ("@R.function\ndef f(x):\n    return x", "E126", "x", "no type"),
+    ("@I.ir_modul\nclass M:\n    pass", "E120", "ir_modul", '"ir_module"'),
+    ("class M:\n    pass", "E129", "M", "@I.ir_module"),
+    ("@I.ir_module\nclass M:\n    x: int", "E124", "x: int", "functions"),
+    ("", "E129", "", "no function"),
+]
+TWICE = "@T.prim_func\ndef f():\n    pass\n\n@R.function\ndef f():\n    return ()"
+TEXTS.append((TWICE, "E129", "f", "two functions"))
+
+
+def refused(text: str, code: str, token: str | None, *words: str) -> ScriptError:
+    """`parse(text)` raises one short error that underlines `token` and has all `words`."""
+    with pytest.raises(ScriptError) as caught:
+        parse(text)
+    error, shown = caught.value, str(caught.value)
+    assert error.code == code, shown
+    assert len(shown.split("\n")) <= MAX_LINES
+    assert error.span is not None, shown
+    underlined = error.span.text[error.span.column : error.span.end_column]
+    assert token in (None, underlined), shown
+    assert error.span.text == text.split("\n")[error.span.line - 1]
+    for word in words:
+        assert word in shown, shown
+    return error
+
+
+def inside(head: str, body: str, depth: int = 1) -> str:
+    return dedent(head).lstrip("\n") + indent(body, "    " * depth)
+
+
+@pytest.mark.parametrize(("body", "code", "token", "words"), IN_LOOPS)
+def test_in_loops(body: str, code: str, token: str, words: str) -> None:
+    refused(inside(LOOPS, body), code, token, words)
+
+
+@pytest.mark.parametrize(("body", "code", "token", "words"), IN_A_BLOCK)
+def test_in_a_block(body: str, code: str, token: str, words: str) -> None:
+    refused(inside(LOOPS, BLOCK + indent(body, "        ")), code, token, words)
+
+
+@pytest.mark.parametrize(("body", "code", "token", "words"), IN_GRAPHS)
+def test_in_graphs(body: str, code: str, token: str, words: str) -> None:
+    refused(inside(GRAPH, body), code, token, words)
+
+
+@pytest.mark.parametrize(("text", "code", "token", "words"), TEXTS)
+def test_texts(text: str, code: str, token: str, words: str) -> None:
+    refused(text, code, token, words)
+
+
+def test_the_whole_message() -> None:
+    body = 'for i in range(8):\n    C[i, 0] = T.max(A[i, 0], T.float32(0), dtyp="float32")'
+    error = refused(inside(LOOPS, body), "E121", "dtyp")
+    assert str(error) == dedent(
+        """\
+        E121: T.max has no argument 'dtyp'
+          at script, line 4
+          | C[i, 0] = T.max(A[i, 0], T.float32(0), dtyp="float32")
+          |                                        ^^^^
+        try: known names: "a", "b"
+        T.max(a, b)"""
+    )
+
+
+def test_columns_are_characters() -> None:
+    error = refused(inside(LOOPS, 'C[0, 0] = T.exp("é" if 1 else m, nme=1)'), "E121", "nme")
+    assert error.span is not None
+    assert error.span.text[error.span.column :].startswith("nme")
