@@ -28,11 +28,14 @@ from minimlc.literals import (
 from minimlc.node import Node, walk
 from minimlc.tir.printer import TirPrinter
 
+SHOWN_ELEMENTS = 8
+"""A constant with more elements is not spelled out in a text that is only read."""
+
 
 class GraphPrinter(TirPrinter):
     """Collects the lines of one graph function or fragment.
 
-    With `full=False` the bytes of large constants are left out: good to read, not to parse.
+    With `full=False` the elements of larger constants are left out: good to read, not to parse.
     """
 
     def __init__(self, depth: int = 0, full: bool = True):
@@ -106,7 +109,7 @@ class GraphPrinter(TirPrinter):
 
     def constant(self, item: Constant) -> str:
         dtype = quoted(item.dtype)
-        if prints_inline(item.data):
+        if prints_inline(item.data) and (self.full or item.data.size <= SHOWN_ELEMENTS):
             return f"R.const({array_literal(item.data)}, {dtype})"
         content = quoted(encode(item.data)) if self.full else "..."
         return f"R.const_data({content}, {literal(item.shape)}, {dtype})"
