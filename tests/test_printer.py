@@ -114,6 +114,9 @@ def test_constants_of_the_graph_level() -> None:
     large = graph.constant(np.arange(100), "int32")
     assert large.script().startswith('R.const_data("AAAAAAEAAAA')
     assert repr(large) == 'R.const_data(..., (100,), "int32")'
+    trained = graph.constant(np.arange(10), "float32")
+    assert trained.script().startswith("R.const([0.0, 1.0")
+    assert repr(trained) == 'R.const_data(..., (10,), "float32")'
 
 
 def test_a_display_form_says_that_it_is_no_source() -> None:
