@@ -9,7 +9,7 @@ with bb.function("main", [x, w]):
 mod = bb.get()
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,15 +48,23 @@ class BlockBuilder:
         self._by_hash: dict[str, list[str]] | None = None
 
     @contextmanager
-    def function(self, name: str, params: Sequence[Var] | None = None) -> Iterator[None]:
-        """The graph function `name`. Its parameters come here or with `emit_func_output`."""
+    def function(
+        self,
+        name: str,
+        params: Sequence[Var] | None = None,
+        attrs: Mapping[str, object] | None = None,
+    ) -> Iterator[None]:
+        """The graph function `name`. Its parameters come here or with `emit_func_output`.
+
+        `attrs={"primitive": True}` marks a group of operators for `fuse_tir`.
+        """
         if name in self._names:
             raise CompileError(
                 f'the module already has a function "{name}"',
                 code="E211",
                 hint=f'for example "{name}1"',
             )
-        scope = Scope(name, params)
+        scope = Scope(name, params, tuple((attrs or {}).items()))
         self._names.reserve((name,))
         self._scopes.append(scope)
         try:

@@ -38,6 +38,7 @@ class Mutator(node.Mutator):
     """
 
     _builder: BlockBuilder | None = None
+    _function_name: str = "this function"
 
     @property
     def builder(self) -> BlockBuilder:
@@ -54,6 +55,7 @@ class Mutator(node.Mutator):
         self._builder = BlockBuilder(mod)
         changed = False
         for name, func in mod.entries:
+            self._function_name = name
             new = self.visit(func)
             if new is not func:
                 changed = True
@@ -74,7 +76,7 @@ class Mutator(node.Mutator):
 
     def rewrite_function(self, func: Function) -> Function:
         """`func` with its bindings rewritten in order."""
-        scope = Scope("this function", func.params, func.attrs)
+        scope = Scope(self._function_name, func.params, func.attrs)
         scope.names.reserve(binding.var.name for binding in func.bindings())
         renamed: dict[Var, Expr] = {}
         with self.builder.in_scope(scope):
@@ -95,9 +97,7 @@ class Mutator(node.Mutator):
         scope.make_all_outputs()
         scope.end_block(unchanged=block)
 
-    def rebind(
-        self, binding: Binding, value: Expr, scope: Scope, renamed: dict[Var, Expr]
-    ) -> None:
+    def rebind(self, binding: Binding, value: Expr, scope: Scope, renamed: dict[Var, Expr]) -> None:
         """Bind a rewritten value, to the old variable if the type is the same."""
         if value is binding.value:
             scope.append(binding)

@@ -151,7 +151,7 @@ class Scope:
                 raise CompileError(
                     f"expected a graph expression, got {type(value).__name__}: {value!r}",
                     code="E213",
-                    hint="mlc.op.* and bb.call_te make expressions; mlc.const(array) a constant",
+                    hint="mlc.op.* and bb.call_te make expressions; mlc.constant(array) a constant",
                 )
 
     def check_visible(self, var: Var) -> None:

@@ -55,6 +55,20 @@ class _Check:
                 )
             self.define(binding.var, binding)
         self.atom(func.result, func, "the result")
+        self.ends(func)
+
+    def ends(self, func: Function) -> None:
+        """No function reaches itself: there are no conditions, so it would never return."""
+        reached: set[str] = set()
+        queue = _called(func)
+        while queue:
+            name = queue.pop()
+            if name == self.name:
+                self.refuse("it calls itself, and would never end", func, "E227")
+            callee = self.functions.get(name)
+            if name not in reached and isinstance(callee, Function):
+                reached.add(name)
+                queue += _called(callee)
 
     def define(self, var: Var, where: Binding | Function) -> None:
         if var in self.defined:
@@ -96,7 +110,7 @@ class _Check:
                         f"{what} is a constant whose array can change or is not contiguous",
                         where,
                         "E222",
-                        "mlc.const(array) copies it",
+                        "mlc.constant(array) copies it",
                     )
             case Tuple():
                 for field in value.fields:
@@ -225,3 +239,9 @@ class _Check:
         raise VerifyError(
             f'function "{self.name}": {why}', code=code, span=span, excerpt=excerpt, hint=hint
         )
+
+
+def _called(func: Function) -> list[str]:
+    """The graph functions that `func` calls."""
+    values = [binding.value for binding in func.bindings()]
+    return [value.callee for value in values if isinstance(value, Call) and value.op == "call"]

@@ -97,5 +97,11 @@ def test_faults_are_named(code, mod, words):
     refuses(code, lambda: verify(mod), *words)
 
 
+def test_a_circle_of_calls_is_refused():
+    other = module((Z, call_function("main", (X,), TYPE)), result=Z)["main"]
+    mod = module((Y, call_function("other", (X,), TYPE)), result=Y, other=other)
+    refuses("E227", lambda: verify(mod), '"main"', "never end")
+
+
 def test_a_constant_that_can_change_is_refused():
-    refuses("E222", lambda: verify(module(result=Constant(np.zeros(3)))), "mlc.const")
+    refuses("E222", lambda: verify(module(result=Constant(np.zeros(3)))), "mlc.constant")

@@ -147,7 +147,7 @@ class Op(NamedTuple):
         raise OpError(
             f"{self.name}: {name} must be a tensor, got {got[:60]}",
             code="E201",
-            hint="give a graph variable, a numpy array, or mlc.const(value, dtype)",
+            hint="give a graph variable, a numpy array, or mlc.constant(value, dtype)",
         )
 
     def _complete(self, attrs: Mapping[str, object]) -> dict[str, Any]:
