@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import llvmlite.binding as llvm
 
-from minimlc.codegen.llvm_entry import Operand, emit_entry
+from minimlc.codegen.llvm_entry import symbol
 from minimlc.codegen.llvm_memory import Site
 from minimlc.codegen.llvm_parallel import OPENMP, POOL, Kernel
 from minimlc.codegen.llvm_value import Code, Module
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
-from minimlc.tir.nodes import Buffer, PrimFunc, Store
 from minimlc.node import walk
+from minimlc.tir.nodes import Buffer, PrimFunc, Store
 
 
 class Machine(NamedTuple):
@@ -31,16 +31,6 @@ class Emitted(NamedTuple):
 
     text: str
     sites: tuple[Site, ...]
-
-
-def symbol(name: str) -> str:
-    """The function's name in machine code; the dot keeps clear of the C library's names."""
-    return f"mlc.{name}"
-
-
-def entry_symbol(name: str) -> str:
-    """The name of a graph function's entry point."""
-    return f"mlc.graph.{name}"
 
 
 def written(func: PrimFunc) -> frozenset[Buffer]:
@@ -129,7 +119,9 @@ def optimize(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
-        raise BuildError(f"LLVM refuses the code written for it (a fault of minimlc):\n{error}")
+        raise BuildError(
+            f"LLVM refuses the code written for it (a fault of minimlc):\n{error}"
+        ) from None
     module.triple = target.triple
     module.data_layout = str(target.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)

@@ -1,4 +1,7 @@
-"""The entry point of a graph function: one native function that calls its kernels in order."""
+"""Names in machine code, and the entry point of a graph function.
+
+An entry point is one native function that calls the graph function's kernels in order.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,6 +19,16 @@ class Operand(NamedTuple):
 
 
 KernelCall = tuple[str, tuple[Operand, ...]]
+
+
+def symbol(name: str) -> str:
+    """The function's name in machine code; the dot keeps clear of the C library's names."""
+    return f"mlc.{name}"
+
+
+def entry_symbol(name: str) -> str:
+    """The name of a graph function's entry point."""
+    return f"mlc.graph.{name}"
 
 
 def emit_entry(

@@ -68,9 +68,7 @@ class Rounding:
         kind, half = register_type(value), vector_type("half", value.lanes)
         short = vector_type("i16", value.lanes)
         text = self.code.value(f"fptrunc {kind} {value.text} to {half}")
-        return Value(
-            self.code.value(f"bitcast {half} {text} to {short}"), "int16", value.lanes
-        )
+        return Value(self.code.value(f"bitcast {half} {text} to {short}"), "int16", value.lanes)
 
     def from_bits(self, bits: Value, dtype: str) -> Value:
         """The value of a stored 16-bit float."""

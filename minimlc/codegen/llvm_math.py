@@ -128,7 +128,9 @@ class Mathematics(Arithmetic):
         kind = REGISTER[arguments[0].dtype]
         symbol = name if kind == "double" else f"{name}f"
         parameters = ", ".join([kind] * len(arguments))
-        target = self.code.module.declare(symbol, kind, parameters, "nounwind willreturn memory(none)")
+        target = self.code.module.declare(
+            symbol, kind, parameters, "nounwind willreturn memory(none)"
+        )
         results = []
         for number in range(max(lanes, 1)):
             parts = [self.lane(a, number) for a in arguments]

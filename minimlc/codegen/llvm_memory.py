@@ -73,7 +73,9 @@ class Memory(Mathematics):
         assert saved is not None
         ramp = self.variables[saved.var]
         self.lanes = Lanes(saved.var, saved.first, number)
-        self.variables[saved.var] = self.cast(self.binary("+", saved.first, number), saved.var.dtype)
+        self.variables[saved.var] = self.cast(
+            self.binary("+", saved.first, number), saved.var.dtype
+        )
         result = work()
         self.lanes, self.variables[saved.var] = saved, ramp
         return result

@@ -1,6 +1,8 @@
 """Arithmetic on values: constants fold, ramps stay ramps, and uniform meets vector by a splat."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from minimlc.codegen.llvm_float16 import Rounding
 from minimlc.codegen.llvm_value import (
@@ -14,7 +16,7 @@ from minimlc.codegen.llvm_value import (
 )
 from minimlc.dtypes import DTYPES, INDEX, integer_range
 
-_FOLDS = {
+_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -200,9 +202,7 @@ class Arithmetic(Rounding):
         ratio = self.apply("fdiv", a.dtype, a, b)
         empty = self.apply("fcmp oeq", "bool", exact, zero)
         floor = self.select(empty, self.copysign(zero, ratio), floor)
-        return self.rounded(
-            self.select(self.apply("fcmp oeq", "bool", b, zero), ratio, floor)
-        )
+        return self.rounded(self.select(self.apply("fcmp oeq", "bool", b, zero), ratio, floor))
 
     def copysign(self, a: Value, b: Value) -> Value:
         return self.lanewise("llvm.copysign", a, b)

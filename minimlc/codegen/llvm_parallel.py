@@ -110,15 +110,13 @@ class Kernel(Statements):
             if isinstance(part, Load | Store) and part.buffer in self.pointers:
                 buffers[part.buffer] = None
             elif isinstance(part, Var) and part in self.variables:
-                if self.variables[part].const is None:
-                    variables[part] = None
-        return list(buffers), list(variables)
+                variables[part] = None
+        at_run_time = [var for var in variables if self.variables[var].const is None]
+        return list(buffers), at_run_time
 
     def _body(self, item: For, symbol: str, buffers: list[Buffer], outer: list[Var]) -> None:
         """The function that runs iterations begin ... end-1."""
-        inner = Kernel(
-            Code(self.code.module), self.half_conversions, vector_bits=self.vector_bits
-        )
+        inner = Kernel(Code(self.code.module), self.half_conversions, vector_bits=self.vector_bits)
         inner.symbol = self.symbol
         inner.variables = dict(self.variables)
         parameters = []

@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 from minimlc import passes
+from minimlc.codegen.llvm_entry import Operand, emit_entry, entry_symbol, symbol
 from minimlc.codegen.python import compile_python, emit_python
 from minimlc.errors import BuildError, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
 from minimlc.module import IRModule, Pass, pass_name, run_passes
-from minimlc.node import Node, walk
 from minimlc.run import written
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
@@ -108,19 +108,18 @@ def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callabl
 
 
 def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
-    llvm = backend()
     kernels = _functions(module)
     plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
     entries = {name: made for name, made in plans.items() if made.native}
     extra = "\n\n".join(_entry_text(name, made, check) for name, made in entries.items())
-    exports = [llvm.symbol(name) for name in module.functions if name not in plans]
-    exports += [llvm.entry_symbol(name) for name in entries]
+    exports = [symbol(name) for name in module.functions if name not in plans]
+    exports += [entry_symbol(name) for name in entries]
     native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
     functions = {
         name: Kernel(
             name,
             _parameters(func),
-            native.addresses[llvm.symbol(name)],
+            native.addresses[symbol(name)],
             native.sites if check else None,
             native.library,
         )
@@ -133,9 +132,9 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
         else:
             callables[name] = functions[name]
     text = partial(_llvm_text, kernels, target, extra, check)
-    sources = {
+    sources: dict[str, Callable[[], str]] = {
         "llvm": text,
-        "asm": lambda: llvm.compile_assembly(text(), machine_of(target)),
+        "asm": lambda: backend().compile_assembly(text(), machine_of(target)),
     }
     return Library(module, target, callables, sources)
 
@@ -147,18 +146,15 @@ def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: 
 
 
 def _entry_text(name: str, made: Plan, check: bool) -> str:
-    llvm = backend()
     calls = [
-        (llvm.symbol(step.callee), tuple(map(_operand, (*step.inputs, *step.outputs))))
+        (symbol(step.callee), tuple(map(_operand, (*step.inputs, *step.outputs))))
         for step in made.steps
     ]
-    return llvm.emit_entry(
-        llvm.entry_symbol(name), len(made.inputs), len(made.outputs), calls, check
-    )
+    return emit_entry(entry_symbol(name), len(made.inputs), len(made.outputs), calls, check)
 
 
-def _operand(slot: Slot) -> Any:
-    return backend().Operand(slot.kind, slot.number)
+def _operand(slot: Slot) -> Operand:
+    return Operand(slot.kind, slot.number)
 
 
 def _graph(
@@ -175,6 +171,6 @@ def _graph(
         stepped.load(kernels)
         return stepped
     graph = NativeGraph(name, params, func.result.type, made)
-    address = native.addresses[backend().entry_symbol(name)]
+    address = native.addresses[entry_symbol(name)]
     graph.load(address, native.sites if check else None, native.library)
     return graph

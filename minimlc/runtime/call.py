@@ -60,24 +60,36 @@ class Arguments:
                 code="E601",
                 hint=self.signature,
             )
-        arrays: Sequence[np.ndarray] = arguments
-        for number, (array, (shape, dtype, flags)) in enumerate(
-            zip(arguments, self._wanted, strict=True)
-        ):
-            if type(array) is not np.ndarray:
-                arrays = list(arrays)
-                arrays[number] = array = self._as_array(number, array)
+        addresses = []
+        for array, (shape, dtype, flags) in zip(arguments, self._wanted, strict=True):
             if (
-                array.shape != shape
-                or array.dtype != dtype
+                type(array) is not np.ndarray
+                or array.shape != shape
+                or (array.dtype is not dtype and array.dtype != dtype)
                 or array.flags.num & flags != flags
             ):
+                return self._check_slowly(arguments)
+            addresses.append(address_of(array))
+        if self._conflicts:
+            self._check_overlap(addresses)
+        return arguments, addresses
+
+    def _check_slowly(self, arguments: Sequence[Any]) -> tuple[list[np.ndarray], list[int]]:
+        """For what the fast path does not take: arrays of other libraries, and mistakes."""
+        arrays = [self._as_array(number, value) for number, value in enumerate(arguments)]
+        for number, (array, (shape, dtype, flags)) in enumerate(
+            zip(arrays, self._wanted, strict=True)
+        ):
+            if array.shape != shape or array.dtype != dtype or array.flags.num & flags != flags:
                 self._explain(number, array)
         addresses = [address_of(array) for array in arrays]
+        self._check_overlap(addresses)
+        return arrays, addresses
+
+    def _check_overlap(self, addresses: Sequence[int]) -> None:
         for i, j, size, other in self._conflicts:
             if addresses[i] < addresses[j] + other and addresses[j] < addresses[i] + size:
                 self._refuse_overlap(i, j)
-        return arrays, addresses
 
     def _as_array(self, number: int, value: Any) -> np.ndarray:
         """A numpy view, without a copy, of anything that shares memory through DLPack."""
@@ -124,7 +136,8 @@ class Arguments:
                 )
         if not array.flags.c_contiguous:
             raise CallError(
-                f"{which} must be C-contiguous; its strides are {array.strides} bytes{_axis(array)}",
+                f"{which} must be C-contiguous; its strides are {array.strides} bytes"
+                + _axis(array),
                 code="E605",
                 hint="numpy.ascontiguousarray(x)"
                 + (" and copy the result back" if parameter.written else ""),
@@ -198,10 +211,10 @@ def _fast_address() -> Callable[[np.ndarray], int]:
     as expected (checked here, on arrays of several kinds), that is used all the same.
     """
     header = object.__basicsize__
-    read = ctypes.c_void_p.from_address
+    read = ctypes.c_size_t.from_address
 
     def address(array: np.ndarray) -> int:
-        return read(id(array) + header).value or 0
+        return read(id(array) + header).value
 
     try:
         base = np.arange(24, dtype=np.int16)

@@ -1,7 +1,7 @@
 """Callable results of a build: kernels on arrays, and graph functions."""
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
 ERROR_SLOTS = 16
 
 
-def raise_failure(status: int, sites: Sequence[AccessSite], slots: Sequence[int]) -> None:
+def raise_failure(status: int, sites: Sequence[AccessSite], slots: Any) -> None:
     """The exception for what compiled code returned."""
     if status == 2:
         raise MemoryError("a kernel could not get memory for its buffers")
@@ -57,23 +57,12 @@ class Kernel:
     def __call__(self, *arrays: Any) -> None:
         shared, addresses = self._arguments.check(arrays)
         if self._sites is None:
-            status = self._entry(*addresses)
-            if status:
-                raise_failure(status, (), ())
+            status, slots = self._entry(*addresses), None
         else:
-            self._checked(addresses)
-        del shared
-
-    def at(self, addresses: Sequence[int]) -> None:
-        """Call it on memory that is known to fit."""
-        if self._sites is not None:
-            self._checked(addresses)
-        elif status := self._entry(*addresses):
-            raise_failure(status, (), ())
-
-    def _checked(self, addresses: Sequence[int]) -> None:
-        slots = (ctypes.c_int64 * ERROR_SLOTS)()
-        if status := self._entry(*addresses, ctypes.addressof(slots)):
+            slots = (ctypes.c_int64 * ERROR_SLOTS)()
+            status = self._entry(*addresses, ctypes.addressof(slots))
+        del shared  # it has kept the memory alive
+        if status:
             raise_failure(status, self._sites or (), slots)
 
     def __repr__(self) -> str:
@@ -168,7 +157,7 @@ class NativeGraph(GraphFunction):
             arena = aligned_bytes(self._plan.arena_bytes)
         addresses += (self._table, arena[1])
         if self._sites is None:
-            status, slots = self._entry(*addresses), ()
+            slots, status = None, self._entry(*addresses)
         else:
             slots = (ctypes.c_int64 * ERROR_SLOTS)()
             status = self._entry(*addresses, ctypes.addressof(slots))
@@ -181,7 +170,7 @@ class NativeGraph(GraphFunction):
 class SteppedGraph(GraphFunction):
     """A graph function with registered Python functions between its kernels."""
 
-    def load(self, kernels: dict[str, Callable[..., None]]) -> None:
+    def load(self, kernels: Mapping[str, Callable[..., None]]) -> None:
         """Take the kernels that the steps call."""
         self._kernels = kernels
 

@@ -11,12 +11,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from minimlc.errors import BuildError, Span
-from minimlc.node import structural_hash
+from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.runtime.target import Target
 from minimlc.tir.nodes import For, PrimFunc
-from minimlc.node import walk
 
 
 class AccessSite(NamedTuple):

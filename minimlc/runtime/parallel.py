@@ -8,6 +8,7 @@ thread pools do not survive a fork.
 import ctypes
 import ctypes.util
 import functools
+import itertools
 import os
 import sys
 import threading
@@ -116,11 +117,9 @@ def pool_run(task: int, context: int, count: int) -> int:
         return Task(task)(context, 0, count)
     cuts = [count * n // threads for n in range(threads + 1)]
     pool = _pool(num_threads())
-    rest = [
-        pool.submit(_share, task, context, begin, end)
-        for begin, end in zip(cuts[1:-1], cuts[2:], strict=True)
-    ]
-    return max([_share(task, context, cuts[0], cuts[1]), *(job.result() for job in rest)])
+    shares = list(itertools.pairwise(cuts))
+    rest = [pool.submit(_share, task, context, begin, end) for begin, end in shares[1:]]
+    return max([_share(task, context, *shares[0]), *(job.result() for job in rest)])
 
 
 _pool_run = PoolRun(pool_run)

@@ -6,7 +6,7 @@ again once its value is dead, never while it lives; results and parameters are n
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Slot:
         return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
 
 
-Place = Union[Slot, tuple["Place", ...]]
+Place: TypeAlias = "Slot | tuple[Place, ...]"
 
 
 @dataclass(frozen=True)

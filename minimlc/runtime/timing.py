@@ -89,7 +89,7 @@ def time(
         function(*arguments)
     batch = _batch_size(function, arguments)
     samples = tuple(_sample(function, arguments, batch) / batch for _ in range(repeat))
-    label = name or getattr(function, "__name__", type(function).__name__)
+    label = name or str(getattr(function, "__name__", type(function).__name__))
     return Timing(label, samples, batch, machine_text())
 
 

@@ -115,7 +115,12 @@ def tile(rows: int, width: int, target="llvm") -> PrimFunc:
     body = seq(
         [
             each(i0, j0, store(acc, (i0, j0), 0.0)),
-            loop(k, 50, "serial", each(i1, j1, store(acc, (i1, j1), acc[i1, j1] + a[i1, k] * b[k, j1]))),
+            loop(
+                k,
+                50,
+                "serial",
+                each(i1, j1, store(acc, (i1, j1), acc[i1, j1] + a[i1, k] * b[k, j1])),
+            ),
             each(i2, j2, store(c, (i2, j2), acc[i2, j2])),
         ]
     )
@@ -174,7 +179,12 @@ def test_parallel_loops_nest_and_use_what_is_outside():
     a, b = Buffer("a", (5, 7, 9), "float32"), Buffer("b", (5, 7, 9), "float32")
     scale, local = Buffer("scale", (), "float32"), Buffer("local", (9,), "float32", "local")
     k1 = Var("k1")
-    inner = loop(j, 7, "parallel", loop(k, 9, "vectorized", store(b, (i, j, k), local[k] * i.astype("float32"))))
+    inner = loop(
+        j,
+        7,
+        "parallel",
+        loop(k, 9, "vectorized", store(b, (i, j, k), local[k] * i.astype("float32"))),
+    )
     body = seq([loop(k1, 9, "vectorized", store(local, (k1,), a[i, 0, k1] * scale[()])), inner])
     agree(PrimFunc((a, scale, b), (), loop(i, 5, "serial", Alloc(local, body))))
     agree(PrimFunc((a, scale, b), (), loop(i, 5, "parallel", Alloc(local, body))))
@@ -189,7 +199,11 @@ def test_short_loops(kind, extent):
 
 def test_empty_and_zero_dimensional_buffers():
     a, b = Buffer("a", (0, 3), "float32"), Buffer("b", (), "float32")
-    agree(PrimFunc((a, b), (), seq([store(b, (), 2.0), loop(i, 0, "serial", store(a, (i, 0), b[()]))])))
+    agree(
+        PrimFunc(
+            (a, b), (), seq([store(b, (), 2.0), loop(i, 0, "serial", store(a, (i, 0), b[()]))])
+        )
+    )
 
 
 def test_a_gpu_loop_is_refused():

@@ -5,6 +5,7 @@ and as a vectorized one whose length leaves a tail.
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from minimlc.errors import CompileError
 from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.runtime.build import build
+from minimlc.runtime.target import Target
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     ARITHMETIC,
@@ -93,6 +95,7 @@ KINDS: list[LoopKind] = ["serial", "vectorized"]
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_binary_operators(dtype, kind):
     for op in (*ARITHMETIC, *COMPARISONS, *LOGICAL, *BITWISE):
+
         def make(a, b, op=op):
             if op in ("//", "%") and not is_float(dtype):
                 b = Select(b.equal(0), b + 1, b)
@@ -146,3 +149,42 @@ def test_functions(dtype, kind):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_each_operation_rounds(dtype):
     run_both("vectorized", lambda a, b, c: a * b + c - b, [dtype] * 3, exact=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_cpu_without_wide_vectors_and_half_conversions(dtype, kind):
+    target = Target("llvm", "x86-64", "+cx8,+fxsr,+mmx,+sse,+sse2", 128)
+    for other in DTYPES:
+        run_both(kind, lambda a, t=other: Cast(t, a), [dtype], exact=True, target=target)
+    for op in ARITHMETIC:
+        make = partial(binary, op)
+        if (is_float(dtype) or op not in ("//", "%")) and allowed(make, dtype):
+            run_both(kind, make, [dtype, dtype], exact=True, target=target)
+    if is_float(dtype):
+        for name in ("floor", "ceil", "round", "trunc", "exp"):
+            run_both(kind, lambda a, n=name: intrin(n, a), [dtype], exact=False, target=target)
+
+
+def test_every_float16_converts():
+    i = Var("i")
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    doubles = np.random.default_rng(0).standard_normal(65536) * 2.0 ** np.linspace(-30, 20, 65536)
+    a, d = Buffer("a", (65536,), "float16"), Buffer("d", (65536,), "float64")
+    x, y = Buffer("x", (65536,), "float64"), Buffer("y", (65536,), "float16")
+    z = Buffer("z", (65536,), "float16")
+    body = seq(
+        (
+            store(x, (i,), Cast("float64", a[i])),
+            store(y, (i,), Cast("float16", d[i])),
+            store(z, (i,), Cast("float16", Cast("float32", d[i]))),
+        )
+    )
+    func = PrimFunc((a, d, x, y, z), (), For(i, index(65536), "vectorized", body))
+    for target in ("llvm", Target("llvm", "x86-64", "+sse2", 128)):
+        wide, near, twice = np.zeros(65536), np.zeros_like(halves), np.zeros_like(halves)
+        build(func, target, cache=False)["main"](halves, doubles, wide, near, twice)
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(wide, halves.astype(np.float64))
+            np.testing.assert_array_equal(near, doubles.astype(np.float16))
+            np.testing.assert_array_equal(twice, doubles.astype(np.float32).astype(np.float16))

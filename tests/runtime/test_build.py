@@ -69,8 +69,8 @@ def test_checked_bounds(name):
 def test_what_a_bounds_error_says():
     lib = build(PrimFunc((x, y, at), (), wrong_programs()["second axis"]), bounds="check")
     places = np.array([3, 8, 0, 0, 0, 0, 0, 0])
-    call = lambda: lib["main"](np.zeros(8, np.float32), np.zeros((8, 8), np.float32), places)
-    refuses("E609", call, "store of y[1, 8]", "(8, 8)", "axis 1", "0 to 7")
+    arrays = np.zeros(8, np.float32), np.zeros((8, 8), np.float32), places
+    refuses("E609", lambda: lib["main"](*arrays), "store of y[1, 8]", "(8, 8)", "axis 1", "0 to 7")
 
 
 def test_lazy_sides_are_not_checked():

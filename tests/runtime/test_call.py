@@ -16,7 +16,9 @@ def scale(dtype: str = "float32") -> PrimFunc:
     i, j = Var("i"), Var("j")
     x, y = Buffer("x", (4, 6), dtype), Buffer("y", (4, 6), dtype)
     z = Buffer("z", (1,), dtype)
-    body = For(i, index(4), "serial", For(j, index(6), "vectorized", store(y, (i, j), x[i, j] + x[i, j])))
+    body = For(
+        i, index(4), "serial", For(j, index(6), "vectorized", store(y, (i, j), x[i, j] + x[i, j]))
+    )
     return PrimFunc((x, y, z), (), seq((body, store(z, (0,), x[0, 0]))))
 
 

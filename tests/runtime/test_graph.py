@@ -6,12 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from minimlc.errors import BuildError
 from minimlc.graph import op
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import (
-    Constant,
-    Function,
     TensorType,
     Tuple,
     TupleGetItem,
@@ -23,7 +20,7 @@ from minimlc.graph.nodes import (
     constant,
 )
 from minimlc.module import IRModule
-from minimlc.passes import default_pipeline, legalize
+from minimlc.passes import legalize
 from minimlc.registry import register_func
 from minimlc.run import interpret
 from minimlc.runtime.build import build
@@ -176,7 +173,9 @@ def test_sizes_mix_in_the_arena():
         return op.sum(bb.emit(op.multiply(again, again)), axis=0)
 
     mod = one_input(make)
-    assert_close(build(mod, pipeline=(legalize,))["main"](values()), interpret(mod, "main", values()))
+    assert_close(
+        build(mod, pipeline=(legalize,))["main"](values()), interpret(mod, "main", values())
+    )
 
 
 def test_graph_functions_call_each_other():
