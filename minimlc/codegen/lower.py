@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minimlc.node import Mutator, Node, replace
-from minimlc.tir.access import Access, accesses, loop_ranges
+from minimlc.tir.access import Access, accesses, loop_ranges, reads
 from minimlc.tir.arith import Ranges, Simplifier, constant_value
 from minimlc.tir.nodes import (
     Alloc,
@@ -52,15 +52,26 @@ def _place(buffer: Buffer, stmt: Stmt, items: Sequence[Access], loops: tuple[For
     match stmt:
         case Seq(stmts):
             users = [part for part in stmts if _uses(part, buffer)]
-            if len(users) == 1 and not isinstance(users[0], Store | Block):
+            if len(users) == 1 and not isinstance(users[0], Store):
                 new = _place(buffer, users[0], items, loops)
                 return Seq(tuple(new if part is users[0] else part for part in stmts))
         case For():
             if stmt.kind != "vectorized" and is_private(buffer, stmt, items):
                 return replace(stmt, body=_place(buffer, stmt.body, items, (*loops, stmt)))
+        case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
+            return replace(stmt, then_case=_place(buffer, then_case, items, loops))
+        case Block(init=None) if not _is_read_outside(stmt, buffer):
+            return replace(stmt, body=_place(buffer, stmt.body, items, loops))
         case Alloc():
             return replace(stmt, body=_place(buffer, stmt.body, items, loops))
     return _allocate(buffer, stmt, items, loops)
+
+
+def _is_read_outside(block: Block, buffer: Buffer) -> bool:
+    """Whether a block's predicate or its iters' values read a buffer."""
+    outside = [it.value for it in block.iters]
+    outside += [] if block.predicate is None else [block.predicate]
+    return any(reads(expr, buffer) for expr in outside)
 
 
 def _uses(stmt: Stmt, buffer: Buffer) -> bool:

@@ -43,7 +43,7 @@ from minimlc.tir.nodes import (
     index,
     seq,
 )
-from minimlc.tir.regions import Box, Side, enclosing_box
+from minimlc.tir.regions import Box, Side, enclosing_box, repeats
 
 
 def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
@@ -73,6 +73,10 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     reduce_loops = loops_feeding(reduce_iters, own)
     around = (*made.place.loops,)
     check_full_domain(made.block, reduce_iters, reduce_loops, around, "compute_at")
+    again = set(repeats(made.block, around)) & set(own) if reduce_iters else set()
+    if again:
+        names = ", ".join(sorted(loop.var.name for loop in again))
+        refuse("E113", f'compute_at: block "{block}" runs anew in each iteration of {names}')
     outer = (*target.loops, _for(target))
     box = enclosing_box(made.buffer, readers, [lp.var for lp in outer])
     parts = _reduce_parts(made, reduce_loops)

@@ -15,10 +15,9 @@ from minimlc.schedule.tree import (
     replaced,
 )
 from minimlc.tir.access import accesses
-from minimlc.tir.arith import conjuncts, variables
+from minimlc.tir.arith import conjuncts, constant_value
 from minimlc.tir.nodes import (
     Block,
-    Expr,
     For,
     PrimFunc,
     Stmt,
@@ -54,6 +53,7 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
         refuse("E114", f'"{at}" is no loop of block "{block}"', hint=f"its loops: {names}")
     outside = place.loops[: place.loops.index(loop)]
     inside = place.loops[len(outside) :]
+    _check_extents(inside)
     _check_loops(target, outside, inside, place.loops)
     _check_alone(func, target, loop)
     names = Names(func)
@@ -98,6 +98,19 @@ def _check_loops(
         )
 
 
+def _check_extents(inside: Sequence[For]) -> None:
+    """Every loop runs at least once, and as often for the init as for the update."""
+    for loop in inside:
+        extent = constant_value(loop.extent)
+        if extent is None or extent < 1:
+            refuse(
+                "E114",
+                f'decompose_reduction: the extent of "{loop.var.name}" is not a constant >= 1',
+                at=loop,
+                example="where it is 0, the block does not run, and its init would",
+            )
+
+
 def _check_alone(func: PrimFunc, block: Block, loop: For) -> None:
     items = accesses(func)
     buffers = {item.buffer for item in items if item.block is block and item.is_write}
@@ -122,7 +135,7 @@ def _init_nest(block: Block, inside: Sequence[For], names: Names) -> Stmt:
     loops = loops_feeding(spatial_iters, inside)
     fresh: dict[Node, Node] = {lp.var: names.var(f"{lp.var.name}_init") for lp in loops}
     moved = {**start, **fresh}
-    parts = [substitute(part, moved) for part in _relevant(block, inside, loops)]
+    parts = [substitute(part, moved) for part in conjuncts(block.predicate)]
     iters = tuple(replace(it, value=substitute(it.value, moved)) for it in copy.iters)
     body = replace(copy, iters=iters, predicate=conjunction(parts))
     around = [
@@ -130,10 +143,3 @@ def _init_nest(block: Block, inside: Sequence[For], names: Names) -> Stmt:
         for lp in loops
     ]
     return nest(around, body)
-
-
-def _relevant(block: Block, inside: Sequence[For], kept: Sequence[For]) -> list[Expr]:
-    """The conjuncts of the block's predicate that still matter with all reduce iters at 0."""
-    gone = {lp.var for lp in inside} - {lp.var for lp in kept}
-    parts = list(conjuncts(block.predicate))
-    return [part for part in parts if not variables(part) or not variables(part) <= gone]

@@ -7,7 +7,7 @@ from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.node import Mutator, Node, replace, span_of, walk
 from minimlc.tir.access import accesses, loop_ranges
 from minimlc.tir.arith import Ranges, Simplifier, conjuncts, simplify
-from minimlc.tir.legality import carried_dependence
+from minimlc.tir.legality import carried_dependence, private_candidates
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -269,7 +269,7 @@ def check_concurrent_loops(func: PrimFunc) -> None:
 def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:
     """Refuse unless the iterations of `loop` may run together as `kind` runs them."""
     items = accesses(func) if items is None else items
-    private = () if kind == "vectorized" else func.allocs
+    private = () if kind == "vectorized" else private_candidates(func, loop, items)
     found = carried_dependence(loop, items, private)
     if found is None:
         return

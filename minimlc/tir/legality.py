@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from minimlc.node import walk
 from minimlc.tir.access import Access
 from minimlc.tir.dependence import Conflict, Witness, find_conflict
-from minimlc.tir.nodes import Buffer, For, Var
+from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Var
 from minimlc.tir.regions import is_private
 
 
@@ -42,6 +43,8 @@ def carried_dependence(
     """
     inside = [item for item in items if loop in item.loops]
     owned = {buffer for buffer in private if is_private(buffer, loop, items)}
+    if loop.kind != "vectorized":
+        owned |= {n.buffer for n in walk(loop.body) if isinstance(n, Alloc)}
     unsettled = None
     for first, second in conflicting_pairs(inside):
         if first.buffer in owned:
@@ -51,6 +54,16 @@ def carried_dependence(
             return found
         unsettled = unsettled or found
     return unsettled
+
+
+def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tuple[Buffer, ...]:
+    """The allocations that lowering may copy per iteration of `loop`, if they prove private.
+
+    None where `loop` is inside a vectorized loop: all lanes share what is in it.
+    """
+    around = next((item.loops for item in items if loop in item.loops), ())
+    shared = any(lp.kind == "vectorized" for lp in around[: around.index(loop)] if around)
+    return () if shared else func.allocs
 
 
 def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]]:

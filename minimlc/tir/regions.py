@@ -81,12 +81,16 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     still = set(fixed)
     extents = {**loop_extents(write.loops), **loop_extents(read.loops)}
     digits = Digits(extents)
-    sums = digits.sums((*write.indices, *read.indices))
-    written, wanted = sums[: len(write.indices)], sums[len(write.indices) :]
+    guards = [guard for guard in write.guards if not _is_granted(guard, write, read, still)]
+    zeros = [_zero_guarded(guard) for guard in guards]
+    if any(value is None for value in zeros):
+        return False
+    ndim = write.buffer.ndim
+    sums = digits.sums((*write.indices, *read.indices, *(v for v in zeros if v is not None)))
     if not _takes_every_value(write, still, digits):
         return False
     used: set[Digit] = set()
-    for out, want, size in zip(written, wanted, write.buffer.shape, strict=True):
+    for out, want, size in zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True):
         if out is None:
             return False
         inner = Sum({d: c for d, c in out.terms.items() if d.var not in still}, out.constant)
@@ -98,7 +102,46 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
         whole = not outer and out.constant <= 0 and out.constant + reach >= size
         if not whole and not _within(want, outer, inner.constant, reach, still):
             return False
-    return all(_harmless(guard, write, read, still, used, digits) for guard in write.guards)
+    return all(_reaches_zero(total, still, used) for total in sums[2 * ndim :])
+
+
+def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bool:
+    """Whether a guard of a write takes nothing away from what the read needs: it holds for the
+    read as well, or always, or it only leaves out elements that the buffer does not have.
+    """
+    if variables(guard) <= fixed and any(key(guard) == key(g) for g in read.guards):
+        return True
+    if Ranges(loop_extents(write.loops)).prove(guard):
+        return True
+    differences = []
+    match guard:
+        case Binary("<" | ">=", value, _):
+            differences = [constant_value(Binary("-", i, value)) for i in write.indices]
+    match guard:
+        case Binary("<", _, limit) if (bound := constant_value(limit)) is not None:
+            pairs = zip(differences, write.buffer.shape, strict=True)
+            return any(d is not None and bound + d >= size for d, size in pairs)
+        case Binary(">=", _, limit) if (bound := constant_value(limit)) is not None:
+            return any(d is not None and bound + d <= 0 for d in differences)
+    return False
+
+
+def _zero_guarded(guard: Expr) -> Expr | None:
+    """The value that a guard `value == 0` wants to be 0; None for another guard."""
+    match guard:
+        case Binary("==", value, Const(0)):
+            return value
+    return None
+
+
+def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
+    """Whether a value is 0 for some values of moving digits that the index does not speak of."""
+    return (
+        total is not None
+        and total.constant == 0
+        and all(c > 0 and d.var not in fixed for d, c in total.terms.items())
+        and not used & set(total.terms)
+    )
 
 
 def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
@@ -123,41 +166,6 @@ def _within(
     inner = Sum({d: c for d, c in want.terms.items() if d.var not in fixed}, want.constant)
     low, high = inner.bounds()
     return start <= low and high < start + reach
-
-
-def _harmless(
-    guard: Expr, write: Access, read: Access, fixed: set[Var], used: set[Digit], digits: Digits
-) -> bool:
-    """Whether a guard of a write takes nothing away from what the read needs."""
-    if variables(guard) <= fixed and any(key(guard) == key(g) for g in read.guards):
-        return True
-    ranges = Ranges(dict(digits.extents))
-    if ranges.prove(guard):
-        return True
-    match guard:
-        case Binary("==", value, Const(0)):
-            (total,) = digits.sums([value])
-            return (
-                total is not None
-                and total.constant == 0
-                and all(c > 0 and d.var not in fixed for d, c in total.terms.items())
-                and not used & set(total.terms)
-            )
-        case Binary("<", value, limit) if (bound := constant_value(limit)) is not None:
-            return _only_clips(value, bound, write)
-        case Binary(">=", value, limit) if (bound := constant_value(limit)) is not None:
-            differences = [constant_value(Binary("-", i, value)) for i in write.indices]
-            return any(d is not None and bound + d <= 0 for d in differences)
-    return False
-
-
-def _only_clips(value: Expr, bound: int, write: Access) -> bool:
-    """Whether `value < bound` only leaves out elements beyond the buffer's end."""
-    for item, size in zip(write.indices, write.buffer.shape, strict=True):
-        difference = constant_value(Binary("-", item, value))
-        if difference is not None and bound + difference >= size:
-            return True
-    return False
 
 
 def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
@@ -202,11 +210,14 @@ def init_comes_first(block: Block, around: Sequence[For]) -> bool:
     So it is when the iters' values are rising sums over digits, and no digit serves both spatial
     and reduce iters: whatever the order of the loops, the first instance has all digits 0.
     """
+    guards = list(conjuncts(block.predicate))
+    limited = [_upper_limited(guard) for guard in guards]
     digits = Digits(loop_extents(tuple(around)))
-    sums = digits.sums([it.value for it in block.iters])
+    values = [it.value for it in block.iters]
+    sums = digits.sums([*values, *(value for value in limited if value is not None)])
     spatial: set[Digit] = set()
     reduce: set[Digit] = set()
-    for it, total in zip(block.iters, sums, strict=True):
+    for it, total in zip(block.iters, sums, strict=False):
         if total is None:
             return False
         if it.kind == "R":
@@ -217,16 +228,23 @@ def init_comes_first(block: Block, around: Sequence[For]) -> bool:
             spatial |= set(total.terms)
     if spatial & reduce:
         return False
-    return all(_keeps_zero(part, reduce, digits) for part in conjuncts(block.predicate))
+    own = {d.var for d in reduce}
+    free = [g for g, value in zip(guards, limited, strict=True) if value is None]
+    return not any(own & variables(guard) for guard in free) and all(
+        total is not None and all(c > 0 for d, c in total.terms.items() if d in reduce)
+        for total in sums[len(values) :]
+    )
 
 
-def _keeps_zero(guard: Expr, reduce: set[Digit], digits: Digits) -> bool:
-    """Whether a guard that some reduce values pass is passed by reduce value 0 as well."""
+def _upper_limited(guard: Expr) -> Expr | None:
+    """The value that a guard `value < constant` limits; None for another guard.
+
+    Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
+    """
     match guard:
         case Binary("<", value, limit) if constant_value(limit) is not None:
-            (total,) = digits.sums([value])
-            return total is not None and all(c > 0 for d, c in total.terms.items() if d in reduce)
-    return not ({d.var for d in reduce} & variables(guard))
+            return value
+    return None
 
 
 def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:

@@ -15,7 +15,7 @@ from minimlc.node import Node, children, replace, span_of
 from minimlc.tir.access import Access, accesses, loop_ranges, reducer_of
 from minimlc.tir.arith import variables
 from minimlc.tir.dependence import points
-from minimlc.tir.legality import carried_dependence
+from minimlc.tir.legality import carried_dependence, private_candidates
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -328,7 +328,7 @@ def check_loop_kinds(func: PrimFunc, items: list[Access] | None = None) -> None:
         return
     items = accesses(func) if items is None else items
     for loop in concurrent:
-        private = () if loop.kind == "vectorized" else func.allocs
+        private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
         found = carried_dependence(loop, items, private)
         if found is not None:
             raise VerifyError(
