@@ -9,7 +9,8 @@ import pytest
 from minimlc import passes
 from minimlc.graph import op
 from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import TensorType, TupleGetItem, Var, constant
+from minimlc.graph.nodes import TensorType, TupleGetItem, Var, call_dps_packed, constant
+from minimlc.registry import register_func
 from minimlc.run import interpret
 from minimlc.verify import verify
 from tests.helpers import assert_same
@@ -19,24 +20,33 @@ UNARY = (op.relu, op.tanh, op.sigmoid, op.negative, op.softmax, op.permute_dims,
 BINARY = (op.add, op.multiply, op.subtract, op.maximum, op.matmul)
 
 
+@register_func("tests.passes.halve")
+def halve(x, out):
+    np.from_dlpack(out)[...] = np.from_dlpack(x) / 2
+
+
 def random_module(seed, count=24):
-    """Squares, rows and columns: shared, dead and constant values, tuples, several results."""
+    """Squares, rows and columns: shared, dead and constant values, tuples, several results.
+
+    A dataflow block first, then a block that may have effects; registered functions in both.
+    """
     rng = np.random.default_rng(seed)
     x, y = Var("x", SQUARE), Var("y", SQUARE)
     bb = BlockBuilder()
     with bb.function("main", [x, y]):
+        pool = [x, y, constant(rng.uniform(-1, 1, (4, 4)).astype(np.float32))]
         with bb.dataflow():
-            pool = [x, y, constant(rng.uniform(-1, 1, (4, 4)).astype(np.float32))]
-            for _ in range(count):
-                pool.append(bb.emit(_random_call(rng, bb, pool)))
-            outs = [bb.emit_output(pool[-1]), bb.emit_output(pool[-5])]
-        bb.emit_func_output(tuple(outs))
+            for _ in range(count // 2):
+                pool.append(bb.emit_output(_random_call(rng, bb, pool)))
+        for _ in range(count // 2):
+            pool.append(bb.emit(_random_call(rng, bb, pool)))
+        bb.emit_func_output((pool[-1], pool[-5]))
     return bb.get()
 
 
 def _random_call(rng, bb, pool):
     a, b = (pool[rng.integers(max(0, len(pool) - 8), len(pool))] for _ in range(2))
-    match int(rng.integers(0, 8)):
+    match int(rng.integers(0, 10)):
         case 0:
             return op.add(a, bb.emit(op.mean(b, axis=int(rng.integers(0, 2)), keepdims=True)))
         case 1:
@@ -44,7 +54,9 @@ def _random_call(rng, bb, pool):
             return op.concat([TupleGetItem(halves, 1), TupleGetItem(halves, 0)], axis=1)
         case 2:
             return op.tanh(bb.emit(op.dense(a, b)))
-        case 3 | 4:
+        case 3:
+            return call_dps_packed("tests.passes.halve", (a,), SQUARE)
+        case 4 | 5:
             return UNARY[rng.integers(0, len(UNARY))](a)
         case _:
             return op.tanh(bb.emit(BINARY[rng.integers(0, len(BINARY))](a, b)))

@@ -162,6 +162,8 @@ class Op(NamedTuple):
                 refuse(f'misses the attribute "{key}"', "E204")
             if isinstance(known[key], bool) and not isinstance(value, bool):
                 refuse(f"{key} is True or False, got {value!r}", "E204")
+            if isinstance(known[key], float) and not isinstance(value, int | float):
+                refuse(f"{key} is a number, got {value!r}", "E204")
             if key == "dtype":
                 _check_dtype_name(value)
         return complete
