@@ -79,8 +79,9 @@ def _function(
         half_conversions="+f16c" in features,
         sites=sites if check else None,
         vector_bits=machine.vector_bits,
+        program=func,
+        symbol=symbol(name),
     )
-    kernel.symbol = symbol(name)
     stored = written(func)
     parameters = []
     for number, buffer in enumerate(func.params):

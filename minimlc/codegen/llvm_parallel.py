@@ -3,6 +3,8 @@
 Each thread takes one run of neighbouring iterations, so results do not depend on timing.
 """
 
+from dataclasses import dataclass
+
 from minimlc.codegen.llvm_stmt import Statements
 from minimlc.codegen.llvm_value import REGISTER, Code, Value
 from minimlc.dtypes import INDEX
@@ -85,6 +87,7 @@ define internal i32 @minimlc.parallel(ptr %task, ptr %context, i64 %count) noinl
 """
 
 
+@dataclass
 class Kernel(Statements):
     """Writes one function, with its parallel loops as functions beside it."""
 
@@ -116,8 +119,13 @@ class Kernel(Statements):
 
     def _body(self, item: For, symbol: str, buffers: list[Buffer], outer: list[Var]) -> None:
         """The function that runs iterations begin ... end-1."""
-        inner = Kernel(Code(self.code.module), self.half_conversions, vector_bits=self.vector_bits)
-        inner.symbol = self.symbol
+        inner = Kernel(
+            Code(self.code.module),
+            self.half_conversions,
+            vector_bits=self.vector_bits,
+            program=self.program,
+            symbol=self.symbol,
+        )
         inner.variables = dict(self.variables)
         parameters = []
         for number, buffer in enumerate(buffers):

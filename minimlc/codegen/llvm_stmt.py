@@ -10,7 +10,7 @@ from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import span_of, walk
-from minimlc.tir.nodes import Alloc, For, IfThenElse, Load, Seq, Stmt, Store
+from minimlc.tir.nodes import Alloc, For, IfThenElse, Load, PrimFunc, Seq, Stmt, Store
 
 WIDEST = 64
 """The most lanes of one vector; LLVM cuts it into registers."""
@@ -30,6 +30,7 @@ class Statements(Expressions):
     """Writes statements into `code`."""
 
     vector_bits: int = 128
+    program: PrimFunc = field(default_factory=lambda: PrimFunc((), (), Seq(())))
     copies: int = 1
     heap: list[str] = field(default_factory=list)
     can_fail: bool = False
@@ -64,9 +65,9 @@ class Statements(Expressions):
             )
         elif item.kind == "unrolled" and self._unrollable(extent):
             self._unrolled(item, int(extent.const or 0))
-        elif item.kind == "vectorized" and self._vectorizable(item):
+        elif item.kind == "vectorized" and self._side_by_side(item):
             self._vectorized(item, extent)
-        elif item.kind == "parallel" and self._parallelizable(item):
+        elif item.kind == "parallel" and self._side_by_side(item):
             self.parallel(item, extent)
         else:
             self.loop(extent, lambda number: self.iteration(item, number))
@@ -110,8 +111,11 @@ class Statements(Expressions):
             self.iteration(item, constant(number, INDEX))
         self.copies = saved
 
-    def _vectorizable(self, item: For) -> bool:
-        return self.lanes is None and self.sites is None and independent(item)
+    def _side_by_side(self, item: For) -> bool:
+        """Whether to run iterations together; checked code runs in order, as do inner lanes."""
+        if self.lanes is not None or self.sites is not None:
+            return False
+        return independent(item, self.program)
 
     def _vectorized(self, item: For, extent: Value) -> None:
         """Pieces of a power of two lanes: straight code for a short loop, else a loop and a tail.
@@ -258,9 +262,6 @@ class Statements(Expressions):
             free = code.module.declare("free", "void", "ptr")
             code.do(f"call void {free}(ptr {pointer})")
         code.do(f"ret i32 {code.value('load i32, ptr %status, align 4')}")
-
-    def _parallelizable(self, item: For) -> bool:
-        return self.lanes is None and self.sites is None and independent(item)
 
     def parallel(self, item: For, extent: Value) -> None:
         raise NotImplementedError

@@ -102,6 +102,16 @@ def test_a_vectorized_loop_that_depends_on_itself_runs_in_order():
     agree(PrimFunc((a, total), (), body))
 
 
+@pytest.mark.parametrize("kind", ["parallel", "vectorized"])
+def test_fused_loops_run_side_by_side(kind):
+    a, b = Buffer("a", (6, 8), "float32"), Buffer("b", (6, 8), "float32")
+    body = store(b, (i // 8, i % 8), a[i // 8, i % 8] + 1.0)
+    func = PrimFunc((a, b), (), loop(i, 48, kind, body))
+    agree(func)
+    text = build(func, cache=False).source("llvm")
+    assert ("@minimlc.parallel(" if kind == "parallel" else "x float>") in text
+
+
 def tile(rows: int, width: int, target="llvm") -> PrimFunc:
     """A register tile: rows unrolled, columns vectorized, the sum in a local buffer."""
     a, b = Buffer("a", (rows, 50), "float32"), Buffer("b", (50, width), "float32")
