@@ -1,6 +1,7 @@
 """Identifiers for symbols: every symbol printed in one scope gets a name of its own."""
 
 import keyword
+import unicodedata
 from collections.abc import Callable, Iterable
 
 from minimlc.errors import identifier
@@ -13,6 +14,14 @@ RESERVED = frozenset(keyword.kwlist) | {
 """Words that mean something in a script, so that no symbol is printed under them."""
 
 
+def spelled(text: str) -> str:
+    """`text` as an identifier in the form that Python reads it (PEP 3131: NFKC)."""
+    name = identifier(unicodedata.normalize("NFKC", text))
+    if name.isidentifier():
+        return name
+    return "".join(c if f"_{c}".isidentifier() else "_" for c in name)
+
+
 class UniqueNames:
     """Hands out names: the one asked for while it is free, else the next free `i1`, `i2`, ..."""
 
@@ -21,7 +30,7 @@ class UniqueNames:
         taken: Iterable[str] = (),
         *,
         reserved: Iterable[str] = RESERVED,
-        spell: Callable[[str], str] = identifier,
+        spell: Callable[[str], str] = spelled,
     ) -> None:
         self._taken = {*reserved, *taken}
         self._spell = spell

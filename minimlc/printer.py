@@ -6,11 +6,12 @@ Names are made unique here, in the text; the tree keeps its own.
 import keyword
 from collections.abc import Mapping
 
-from minimlc.errors import CompileError, identifier
+from minimlc.errors import CompileError
 from minimlc.graph import nodes as graph
 from minimlc.graph.printer import GraphPrinter
 from minimlc.literals import quoted
 from minimlc.module import IRModule
+from minimlc.names import spelled
 from minimlc.node import Node, install_printer
 from minimlc.tir import nodes as tir
 
@@ -45,8 +46,8 @@ def _module(mod: IRModule, full: bool) -> str:
 
 
 def _function(printer: GraphPrinter, name: str, func: Node) -> None:
-    plain = name.isidentifier() and not keyword.iskeyword(name)
-    shown, option = (name, "") if plain else (identifier(name) + "_", f"(name={quoted(name)})")
+    plain = name == spelled(name) and not keyword.iskeyword(name)
+    shown, option = (name, "") if plain else (spelled(name) + "_", f"(name={quoted(name)})")
     match func:
         case tir.PrimFunc():
             printer.function(func, shown, f"@T.prim_func{option}")

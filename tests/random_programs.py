@@ -41,7 +41,25 @@ from minimlc.tir.nodes import (
 )
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8", "bool")
-NAMES = ("i", "j", "k", "i", "A", "vi", "lambda", "T", "x.y", "0", "i1", "C", "while", "float")
+NAMES = (
+    "i",
+    "j",
+    "k",
+    "i",
+    "A",
+    "vi",
+    "lambda",
+    "T",
+    "x.y",
+    "0",
+    "i1",
+    "C",
+    "while",
+    "float",
+    "fi",
+    "ﬁ",
+    "x²",
+)
 INFINITE = (math.inf, -math.inf, math.nan, -math.nan)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.1, 1e-45, 1e300, 2.0**53, *INFINITE)
 TEXTS = ("a", 'say "hi"', "it's", "both ' and \"", "line\nbreak", "é ∑", "\\", "")
@@ -307,7 +325,7 @@ def random_graph(seed: int) -> graph.Function:
 def random_module(seed: int) -> IRModule:
     """A module of both kinds of functions, some under names that are no identifiers."""
     rng = random.Random(seed)
-    names = ("main", "f", "a.b", "class", "Module", "lv", "é", "T")
+    names = ("main", "f", "a.b", "class", "Module", "lv", "é", "T", "fi", "ﬁ", "x²", "e\u0301")
     chosen = rng.sample(names, rng.randint(0, 4))
     makers = (RandomFunction, RandomGraph)
     return IRModule.of({name: rng.choice(makers)(rng).build() for name in chosen})

@@ -225,10 +225,11 @@ class ExprReader(Reader):
     def buffer(self, node: ast.expr) -> Buffer:
         """The buffer that a name stands for."""
         if isinstance(node, ast.Name):
-            buffers = {n: b for n, b in self.scope.values.items() if isinstance(b, Buffer)}
-            if node.id in buffers:
-                return buffers[node.id]
+            found = self.scope.values.get(node.id)
+            if isinstance(found, Buffer):
+                return found
+            known = [name for name, value in self.scope.values.items() if isinstance(value, Buffer)]
             bound = node.id in self.scope.values
             why = f'"{node.id}" is no buffer' if bound else f'the buffer "{node.id}" is not defined'
-            raise self.error(node, why, "E122", did_you_mean(node.id, buffers))
+            raise self.error(node, why, "E122", did_you_mean(node.id, known))
         raise self.error(node, "expected a buffer's name", "E122")
