@@ -15,15 +15,15 @@ from minimlc.dtypes import dtype_name
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, TupleType, constant
 from minimlc.graph.ops import call_op
 from minimlc.graph.script_body import GraphReader
-from minimlc.graph.script_value import (
+from minimlc.graph.script_forms import (
     FORMS,
-    Module,
     as_type,
     const_data,
     known_operators,
     make_const,
     out_type,
 )
+from minimlc.graph.script_value import Module
 from minimlc.source import Names, Source
 from minimlc.tir.script import decorator
 

@@ -14,7 +14,8 @@ from minimlc.graph.nodes import (
     TupleType,
     Var,
 )
-from minimlc.graph.script_value import FORMS, Module, ValueReader
+from minimlc.graph.script_forms import FORMS
+from minimlc.graph.script_value import Module, ValueReader
 from minimlc.node import with_span
 from minimlc.scripting import Reader
 from minimlc.source import Names, Source, parameters

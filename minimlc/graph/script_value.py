@@ -1,13 +1,12 @@
 """Values of the graph language: types, constants, operators, calls."""
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from minimlc.constructs import forms
-from minimlc.errors import CompileError, OpError, did_you_mean
+from minimlc.errors import OpError, did_you_mean
 from minimlc.folding import is_folded
 from minimlc.graph.nodes import (
     Binding,
@@ -24,25 +23,12 @@ from minimlc.graph.nodes import (
     constant,
 )
 from minimlc.graph.ops import ALIASES, OPS, call_op
-from minimlc.literals import decode
+from minimlc.graph.script_forms import FORMS, as_type, const_data, make_const, out_type
 from minimlc.names import UniqueNames
 from minimlc.node import with_span
 from minimlc.scripting import Reader
 from minimlc.source import Names, Source, unquoted
 
-FORMS = forms(
-    'R.Tensor(shape, dtype="float32")',
-    "R.Tuple(*fields)",
-    "R.const(value, dtype=None)",
-    "R.const_data(content, shape, dtype)",
-    "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
-    "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
-    "R.call(callee, args, out=None, attrs=None)",
-    "R.dataflow()",
-    "R.block()",
-    "R.output(*values)",
-    "R.func_attr(attributes)",
-)
 _OPERATORS = {
     "+": "add",
     "-": "subtract",
@@ -66,49 +52,6 @@ class Module(NamedTuple):
     owners: frozenset[str] = frozenset()
     names: Mapping[str, ast.FunctionDef] = {}
     done: Mapping[str, Any] = {}
-
-
-def as_type(value: Any) -> Type:
-    """A type, or several as a tuple's."""
-    if isinstance(value, TensorType | TupleType):
-        return value
-    if isinstance(value, list | tuple):
-        return TupleType(tuple(map(as_type, value)))
-    raise CompileError(
-        f"expected a type, got {value!r:.60}", code="E126", hint='R.Tensor((1, 784), "float32")'
-    )
-
-
-def out_type(out: Any, dtype: str | None = None) -> Type:
-    """A call's result: a type, several of them, or (as older scripts say) a shape and a dtype."""
-    if dtype is None:
-        return as_type(out)
-    shape = (out,) if isinstance(out, int) else tuple(out)
-    return TensorType(shape, dtype)
-
-
-def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
-    """A constant from the base64 text of its bytes."""
-    if not isinstance(content, str):
-        raise CompileError(
-            "this constant's content was left out for display",
-            code="E123",
-            hint="mod.script() has everything",
-        )
-    try:
-        return constant(decode(content, shape, dtype))
-    except ValueError as error:
-        raise CompileError(f"this is no {dtype} array of shape {shape}: {error}") from None
-
-
-def make_const(value: Any, dtype: str | None = None) -> Constant:
-    """A constant tensor: the numbers of `value`; Python's floats are float32."""
-    try:
-        if dtype is None and not hasattr(value, "dtype") and np.array(value).dtype == np.float64:
-            dtype = "float32"
-        return constant(value, dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise CompileError(f"no constant of these values: {error}", code="E123") from None
 
 
 class ValueReader(Reader):
@@ -355,8 +298,3 @@ def _keyword_of(node: ast.expr, why: str) -> ast.keyword | None:
         if f'"{keyword.arg}"' in why or f"{keyword.arg}=" in why:
             return keyword
     return None
-
-
-def known_operators() -> Iterable[str]:
-    """The operators' names and aliases."""
-    return (*OPS, *ALIASES)
