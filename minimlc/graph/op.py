@@ -57,3 +57,8 @@ __all__ = sorted(_functions)
 def __getattr__(name: str) -> Callable[..., Call]:
     """Reached for a name that is no operator."""
     raise AttributeError(f'there is no operator "{name}"; {did_you_mean(name, _functions)}')
+
+
+def __dir__() -> list[str]:
+    """What completion offers: the operators."""
+    return list(__all__)

@@ -40,6 +40,8 @@ def test_signatures_and_documentation_come_from_the_record():
     assert str(inspect.signature(op.sum)).startswith("(x, axis=None, keepdims=False)")
     assert "floats and integers" in op.sum.__doc__
     assert op.multiply_add(X, X, X).op == "ewise_fma"
+    assert set(OPS) < set(dir(op))
+    assert "Callable" not in dir(op)
     with pytest.raises(AttributeError, match='did you mean "softmax"'):
         op.sofmax
 
