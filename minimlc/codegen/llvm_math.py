@@ -1,6 +1,6 @@
 """Conversions between dtypes, and the mathematical functions."""
 
-from minimlc.codegen.llvm_ops import Arithmetic
+from minimlc.codegen.llvm_functions import Functions
 from minimlc.codegen.llvm_value import REGISTER, Value, constant, register_type, vector_type
 from minimlc.dtypes import DTYPES, integer_range
 from minimlc.tir.intrinsics import INTRINSICS
@@ -14,8 +14,10 @@ _ROUNDINGS = {
 }
 """Functions that are an LLVM intrinsic, exact in every lane."""
 
+_IN_FLOAT32 = ("exp", "log", "tanh", "erf")
 
-class Mathematics(Arithmetic):
+
+class Mathematics(Functions):
     """`Cast` and `Intrin` on values."""
 
     def cast(self, value: Value, dtype: str) -> Value:
@@ -120,6 +122,8 @@ class Mathematics(Arithmetic):
         if name == "sigmoid":
             grown = self._function("exp", [self.unary("-", first)])
             return self.apply("fdiv", first.dtype, one, self.apply("fadd", one.dtype, one, grown))
+        if name in _IN_FLOAT32 and first.dtype == "float32":
+            return getattr(self, name)(self.spread(first, first.lanes))
         return self._library(name, arguments)
 
     def _library(self, name: str, arguments: list[Value]) -> Value:
