@@ -111,27 +111,32 @@ def large_module(count):
 
 
 def seconds_per_step(count):
-    """Processor time of building, printing, parsing, verifying and each pass; the best of three."""
-    best = {}
-    for _ in range(3):
+    """Processor time of building, printing, parsing, verifying and each pass."""
+    seconds = {}
+    steps = [("build", lambda _: large_module(count)), ("print", IRModule.script)]
+    steps += [("parse", parse), ("verify", verify)]
+    steps += [(f"{n} {step.__name__}", step) for n, step in enumerate(passes.default_pipeline)]
+    mod = None
+    for name, step in steps:
         gc.collect()
-        mod = None
-        steps = [("build", lambda _: large_module(count)), ("print", IRModule.script)]
-        steps += [("parse", parse), ("verify", verify)]
-        steps += [(f"{n} {step.__name__}", step) for n, step in enumerate(passes.default_pipeline)]
-        for name, step in steps:
-            start = time.process_time()
-            mod = step(mod)
-            best[name] = min(best.get(name, 1e9), time.process_time() - start)
-    return best
+        start = time.process_time()
+        mod = step(mod)
+        seconds[name] = time.process_time() - start
+    return seconds
 
 
 def test_time_grows_linearly_with_the_graph():
     seconds_per_step(20)
-    small, large = seconds_per_step(200), seconds_per_step(2000)
-    for name in small:
-        allowance = 0.02  # for steps so short that the clock and the collector matter
-        assert large[name] <= 14 * small[name] + allowance, (name, small[name], large[name])
+    small, large = {}, {}
+    for _ in range(6):  # other work on the machine only ever adds: the least time counts
+        for best, count in ((small, 200), (large, 2000)):
+            for name, seconds in seconds_per_step(count).items():
+                best[name] = min(best.get(name, seconds), seconds)
+        allowance = 0.01  # for steps so short that the clock and the collector matter
+        slow = [name for name in small if large[name] > 14 * small[name] + allowance]
+        if not slow:
+            break
+    assert not slow, [(name, small[name], large[name]) for name in slow]
     assert sum(large.values()) <= 14 * sum(small.values())
 
 
