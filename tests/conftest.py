@@ -11,6 +11,8 @@ from importlib.util import find_spec
 
 import pytest
 
+pytest_plugins = ("tests.plugin_roundtrip",)
+
 
 def _modules(*names: str) -> Callable[[], str]:
     """A check that says what is missing, or nothing."""

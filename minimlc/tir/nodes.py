@@ -381,12 +381,8 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
         raise CompileError(
             f"the number {value} is no {dtype}", hint=f'T.cast(x, "float32") for the {dtype} side'
         )
-    if isinstance(value, Buffer):
-        raise CompileError(
-            f'the tensor "{value.name}" is used as a number',
-            code="E114",
-            hint=f"name one of its elements: {value.name}[{', '.join('ijklmn'[: value.ndim])}]",
-        )
+    if hasattr(value, "__float__"):
+        return as_expr(float(value), dtype)
     raise CompileError(f"expected a number or an expression, got {type(value).__name__}: {value!r}")
 
 
