@@ -20,7 +20,16 @@ from minimlc.errors import (
 from minimlc.graph import op
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Var, constant
+from minimlc.graph.nodes import (
+    Call,
+    Constant,
+    Function,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call_function,
+    constant,
+)
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.registry import register_func
@@ -51,8 +60,11 @@ __all__ = [
     "BoundsError",
     "Buffer",
     "BuildError",
+    "Call",
     "CallError",
     "CompileError",
+    "Constant",
+    "Function",
     "History",
     "IRModule",
     "Mutator",
@@ -65,11 +77,14 @@ __all__ = [
     "Target",
     "Timing",
     "Trace",
+    "Tuple",
+    "TupleGetItem",
     "Var",
     "VerifyError",
     "Visitor",
     "build",
     "cache_dir",
+    "call_function",
     "constant",
     "datasets",
     "interpret",

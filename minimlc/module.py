@@ -114,6 +114,7 @@ def run_passes(mod: IRModule, passes: Iterable[Pass], observe: Observer | None =
 
 
 def pass_name(transform: Pass) -> str:
-    """A pass's name: its function's, also behind `functools.partial`."""
+    """A pass's name: its function's, also behind `functools.partial`; `recipes.apply` in full."""
     inner = getattr(transform, "func", transform)
-    return getattr(inner, "__name__", type(inner).__name__)
+    name = getattr(inner, "__name__", type(inner).__name__)
+    return f"{inner.__module__.rsplit('.', 1)[-1]}.apply" if name == "apply" else name

@@ -1,5 +1,6 @@
 """Transforms of whole modules: functions IRModule -> IRModule, in the order they usually run."""
 
+from minimlc import recipes
 from minimlc.passes.bind_params import bind_params
 from minimlc.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from minimlc.passes.fold_constants import fold_constants
@@ -16,8 +17,9 @@ default_pipeline = (
     fuse_ops,
     fuse_tir,
     remove_unused,
+    recipes.apply,
 )
-"""What `build` does to graph functions: operators become few primitive functions."""
+"""What `build` does to graph functions: operators become few primitive functions, scheduled."""
 
 __all__ = [
     "bind_params",

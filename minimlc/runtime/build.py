@@ -9,7 +9,7 @@ from minimlc.codegen.llvm_entry import Operand, emit_entry, entry_symbol, symbol
 from minimlc.codegen.python import compile_python, emit_python
 from minimlc.errors import BuildError, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
-from minimlc.module import IRModule, Pass, pass_name, run_passes
+from minimlc.module import IRModule, Pass, run_passes
 from minimlc.run import written
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
@@ -71,10 +71,10 @@ def _has_operators(module: IRModule) -> bool:
     )
 
 
-def _passes(pipeline: Sequence[Pass] | None, recipes: bool) -> Sequence[Pass]:
+def _passes(pipeline: Sequence[Pass] | None, scheduled: bool) -> Sequence[Pass]:
     if pipeline is not None:
         return pipeline
-    return [step for step in passes.default_pipeline if recipes or "recipe" not in pass_name(step)]
+    return [step for step in passes.default_pipeline if scheduled or step is not apply_recipes]
 
 
 def _functions(module: IRModule) -> dict[str, PrimFunc]:
