@@ -9,7 +9,7 @@ from minimlc.codegen.llvm_stmt import Statements
 from minimlc.codegen.llvm_value import REGISTER, Code, Value
 from minimlc.dtypes import INDEX
 from minimlc.node import walk
-from minimlc.tir.nodes import Buffer, For, Load, Store, Var
+from minimlc.tir.nodes import Alloc, Buffer, For, Load, Store, Var
 
 OPENMP = """
 @minimlc_threads = external global i32
@@ -107,15 +107,14 @@ class Kernel(Statements):
 
     def _captured(self, item: For) -> tuple[list[Buffer], list[Var]]:
         """The buffers and run-time variables from outside that the loop uses, in order."""
-        buffers: dict[Buffer, None] = {}
-        variables: dict[Var, None] = {}
-        for part in walk(item.body):
-            if isinstance(part, Load | Store) and part.buffer in self.pointers:
-                buffers[part.buffer] = None
-            elif isinstance(part, Var) and part in self.variables:
-                variables[part] = None
-        at_run_time = [var for var in variables if self.variables[var].const is None]
-        return list(buffers), at_run_time
+        parts = list(walk(item.body))
+        own = {item.var}
+        own |= {part.var for part in parts if isinstance(part, For)}
+        local = {part.buffer for part in parts if isinstance(part, Alloc)}
+        buffers = dict.fromkeys(part.buffer for part in parts if isinstance(part, Load | Store))
+        variables = dict.fromkeys(part for part in parts if isinstance(part, Var))
+        at_run_time = [v for v in variables if v not in own and self.variables[v].const is None]
+        return [b for b in buffers if b not in local], at_run_time
 
     def _body(self, item: For, symbol: str, buffers: list[Buffer], outer: list[Var]) -> None:
         """The function that runs iterations begin ... end-1."""

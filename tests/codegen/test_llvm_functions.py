@@ -25,7 +25,7 @@ def inputs() -> np.ndarray:
     rng = np.random.default_rng(0)
     spread = rng.integers(0, 2**32, 30000, dtype=np.uint64).astype(np.uint32).view(np.float32)
     near = [rng.uniform(-r, r, 10000) for r in (1e-3, 1, 10, 100)]
-    return np.concatenate([SPECIAL, spread, *near]).astype(np.float32)
+    return np.concatenate([np.float32(SPECIAL), spread, *near], dtype=np.float32)
 
 
 @pytest.mark.parametrize("name", ULP_BOUNDS)

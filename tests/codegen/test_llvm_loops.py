@@ -23,6 +23,7 @@ from minimlc.tir.nodes import (
     index,
     seq,
     store,
+    substitute,
 )
 from tests.helpers import assert_close, copies, random_args
 
@@ -198,6 +199,19 @@ def test_parallel_loops_nest_and_use_what_is_outside():
     body = seq([loop(k1, 9, "vectorized", store(local, (k1,), a[i, 0, k1] * scale[()])), inner])
     agree(PrimFunc((a, scale, b), (), loop(i, 5, "serial", Alloc(local, body))))
     agree(PrimFunc((a, scale, b), (), loop(i, 5, "parallel", Alloc(local, body))))
+
+
+def test_a_loop_that_lowering_copied():
+    a, local = Buffer("a", (5, 9), "float32"), Buffer("local", (9,), "float32", "local")
+    update = store(a, (i, j), a[i, j] + local[j])
+    inner = seq((loop(j, 9, "serial", store(local, (j,), 1.5)), loop(j, 9, "serial", update)))
+    once = loop(i, 5, "parallel", Alloc(local, inner))
+    agree(PrimFunc((a,), (), seq((inner_of(once), once))))
+
+
+def inner_of(item: For) -> Stmt:
+    """The loop's body for the first row, sharing variables and buffers with the loop itself."""
+    return substitute(item.body, {item.var: index(0)})
 
 
 @pytest.mark.parametrize("kind", ["serial", "unrolled", "vectorized", "parallel"])
