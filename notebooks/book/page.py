@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 BOOK = "minimlc"
-BODY = "{%- extends 'base.html.j2' -%}{%- block footer -%}{%- endblock footer -%}"
+BODY = """{%- extends 'base.html.j2' -%}
+{%- block footer -%}{%- endblock footer -%}
+{%- block codecell -%}
+{%- if cell.metadata.get("jupyter", {}).get("source_hidden") -%}
+<details class="folded">
+<summary>{{ "A solution" if "solution" in cell.metadata.get("tags", []) else "Code" }}</summary>
+{{ super() }}
+</details>
+{%- else -%}{{ super() }}{%- endif -%}
+{%- endblock codecell -%}
+"""
 HEADING = re.compile(r'<h([23]) id="([^"]*)">(.*?)<a class="anchor-link"', re.DOTALL)
 PAGE = """<!DOCTYPE html>
 <html lang="en">

@@ -12,6 +12,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from notebooks.book.page import chapter
+from notebooks.book.run import Entry
+
 ROOT = Path(__file__).resolve().parents[2]
 WIDGET = '''
 import anywidget
@@ -102,6 +105,16 @@ def test_pages_name_no_address_outside(finished):
     for page in (folder / "build" / "html").glob("*.html"):
         text = page.read_text("utf-8")
         assert not re.search(r"""(src|href)=["']?(https?:)?//|@import|url\(http""", text), page
+
+
+def test_cells_with_hidden_source_are_folded():
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(text) for text in ("shown = 1", "answer = 42")]
+    notebook.cells[1].metadata = {"jupyter": {"source_hidden": True}, "tags": ["solution"]}
+    html = chapter(notebook, "01_one", [Entry("01_one", "One")])
+    (folded,) = re.findall("<details.*?</details>", html, re.S)
+    assert "<summary>A solution</summary>" in folded
+    assert ">42<" in folded and "shown" not in folded
 
 
 def test_widget_is_in_the_page_once_with_its_static_form(finished):
