@@ -86,7 +86,7 @@ class Reader:
         """What one statement means, by the method `stmt_<kind>`."""
         reader = getattr(self, f"stmt_{type(node).__name__}", None)
         if reader is not None:
-            return reader(node)
+            return self.source.guard(node, reader, node)
         kind = _STATEMENTS.get(type(node), f"a {type(node).__name__} statement")
         place = self.source.word(node, ast.unparse(node).split()[0].rstrip(":"))
         hint = self.refused.get(type(node), "")

@@ -7,6 +7,7 @@ one: notebook cells, several classes of one name, classes inside functions.
 
 import ast
 import linecache
+import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -31,7 +32,9 @@ class Source:
 
     def _parse(self, text: str) -> ast.Module:
         try:
-            return ast.parse(text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python gave its own when it compiled the file
+                return ast.parse(text)
         except SyntaxError as error:
             line, column = error.lineno or 1, max(0, (error.offset or 1) - 1)
             end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else 0

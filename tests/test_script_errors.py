@@ -198,3 +198,9 @@ def test_columns_are_characters() -> None:
     error = refused(inside(LOOPS, 'C[0, 0] = T.exp("é" if 1 else m, nme=1)'), "E121", "nme")
     assert error.span is not None
     assert error.span.text[error.span.column :].startswith("nme")
+
+
+def test_a_constant_whose_content_is_damaged() -> None:
+    text = '@R.function\ndef f():\n    return R.const_data("AAAA", (2,), "float32")'
+    refused(text, "E108", '"AAAA"', "no float32 array")
+    refused(text.replace("AAAA", "A"), "E108", '"A"', "no float32 array")

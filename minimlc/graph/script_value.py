@@ -158,7 +158,7 @@ class ValueReader(Reader):
         atoms = [self._atoms(value, node) for value in values]
         try:
             call = call_op(name, *atoms, **options)
-        except OpError as error:
+        except CompileError as error:
             place = _keyword_of(node, error.why)
             raise self.source.located(error, place or node) from None
         return with_span(call, self.source.span(node))

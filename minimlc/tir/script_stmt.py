@@ -15,6 +15,7 @@ from minimlc.tir.nodes import (
     LOOP_KINDS,
     Alloc,
     Buffer,
+    Const,
     Expr,
     For,
     IfThenElse,
@@ -24,8 +25,8 @@ from minimlc.tir.nodes import (
     Stmt,
     Store,
     Var,
-    as_expr,
     binary,
+    index,
     load,
     store,
 )
@@ -159,13 +160,12 @@ class StmtReader(ExprReader):
         stop = bound.get("stop")
         if stop is None or (isinstance(stop, ast.Constant) and stop.value is None):
             return None, self.extent(bound["extent"])
-        first, last = self.read(bound["extent"]), self.read(stop)
-        if is_folded(first) and first == 0:
-            return None, self.extent(stop)
-        start = self.extent(bound["extent"])
-        if is_folded(first) and is_folded(last):
-            return start, self.source.guard(stop, as_expr, last - first, INDEX)
-        return start, self.source.guard(stop, binary, "-", self.extent(stop), start)
+        start, end = self.extent(bound["extent"]), self.extent(stop)
+        if isinstance(start, Const) and start.value == 0:
+            return None, end
+        if isinstance(start, Const) and isinstance(end, Const):
+            return start, index(int(end.value - start.value))
+        return start, binary("-", end, start)
 
     def extent(self, node: ast.expr) -> Expr:
         value = self.expr(node, INDEX)
