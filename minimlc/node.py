@@ -23,7 +23,7 @@ _NODE_NAMES: set[str] = set()
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls: C) -> C:
     """Make a class of nodes: frozen, slotted, equal only to itself."""
-    made = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
+    made: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
     made._fields = tuple(f.name for f in fields(made))
     _NODE_NAMES.add(made.__name__)
     return made

@@ -10,6 +10,7 @@ from minimlc.codegen.python import compile_python, emit_python
 from minimlc.errors import BuildError, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
 from minimlc.module import IRModule, Pass, run_passes
+from minimlc.recipes import apply as apply_recipes
 from minimlc.run import written
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
-from minimlc.node import replace
+from minimlc.node import Node, replace
 from minimlc.schedule.tree import (
     Names,
     check_independent,
@@ -125,13 +125,13 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     if name is not None and name in names.used:
         refuse("E118", f'the name "{name}" is taken', hint="another name")
     fused = names.var(label)
-    values = {}
+    values: dict[Node, Node] = {}
     below = 1
     for loop, size in reversed(list(zip(chain, sizes, strict=True))):
         value: Expr = fused if below == 1 else fused // below
         values[loop.var] = value if loop is chain[0] else value % size
         below *= size
-    body = substitute(chain[-1].body, dict(values))
+    body = substitute(chain[-1].body, values)
     new = For(fused, index(prod(sizes)), "serial", body)
     return finish(replaced(func, {chain[0]: new}))
 

@@ -49,16 +49,16 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
     loop = find_loop(func, at).stmt
     assert isinstance(loop, For)
     if loop not in place.around:
-        names = ", ".join(lp.var.name for lp in place.loops)
-        refuse("E114", f'"{at}" is no loop of block "{block}"', hint=f"its loops: {names}")
+        listed = ", ".join(lp.var.name for lp in place.loops)
+        refuse("E114", f'"{at}" is no loop of block "{block}"', hint=f"its loops: {listed}")
     outside = place.loops[: place.loops.index(loop)]
     inside = place.loops[len(outside) :]
     _check_extents(inside)
     _check_loops(target, outside, inside, place.loops)
     _check_alone(func, target, loop)
-    names = Names(func)
-    init = _init_nest(target, inside, names)
-    update = replace(target, name=names.block(f"{block}_update"), init=None)
+    fresh = Names(func)
+    init = _init_nest(target, inside, fresh)
+    update = replace(target, name=fresh.block(f"{block}_update"), init=None)
     body = replaced(replace(func, body=loop), {target: update}).body
     return finish(replaced(func, {loop: seq((init, body))}))
 

@@ -75,7 +75,7 @@ def _frozen(value: Any) -> Any:
 def _call_text(name: str, arguments: dict[str, Any]) -> str:
     """A call as one would write it: required arguments by position, options by name."""
     known = _parameters(name)
-    parts = []
+    parts: list[str] = []
     for key, value in arguments.items():
         if known[key].kind is inspect.Parameter.VAR_POSITIONAL:
             parts += map(_literal, value)
@@ -95,6 +95,20 @@ def _literal(value: Any) -> str:
 def _parameters(name: str) -> dict[str, inspect.Parameter]:
     """A primitive's own parameters: those after the function."""
     return dict(list(inspect.signature(PRIMITIVES[name]).parameters.items())[1:])
+
+
+def _method(name: str) -> "Callable[..., Schedule]":
+    """A primitive as a method of `Schedule`, with the primitive's documentation."""
+    rule = PRIMITIVES[name]
+
+    @wraps(rule)
+    def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":
+        return self.apply(name, *args, **options)
+
+    own = list(inspect.signature(rule).parameters.values())[1:]
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = inspect.Signature([first, *own])  # type: ignore[attr-defined]
+    return method
 
 
 class Schedule:
@@ -146,6 +160,21 @@ class Schedule:
         if self.check:
             _check_step(self._steps[0].mod, result, label)
         return result
+
+    split = _method("split")
+    fuse = _method("fuse")
+    reorder = _method("reorder")
+    parallel = _method("parallel")
+    vectorize = _method("vectorize")
+    unroll = _method("unroll")
+    compute_at = _method("compute_at")
+    reverse_compute_at = _method("reverse_compute_at")
+    compute_inline = _method("compute_inline")
+    reverse_compute_inline = _method("reverse_compute_inline")
+    decompose_reduction = _method("decompose_reduction")
+    cache_read = _method("cache_read")
+    cache_write = _method("cache_write")
+    annotate = _method("annotate")
 
     def blocks(self) -> list[str]:
         """The names of the blocks, outer before inner, in program order."""
@@ -309,20 +338,9 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal; floating point up to the rounding of sums in another order."""
     if a.dtype.kind in "iub":
         return bool(np.array_equal(a, b))
-    wide = [x.astype(np.float64) for x in (a, b)]
-    tolerance = 1e-4 if a.dtype.itemsize >= 4 else 3e-2
-    return bool(np.allclose(*wide, rtol=tolerance, atol=tolerance, equal_nan=True))
-
-
-def _method(name: str, rule: Primitive) -> Callable[..., Schedule]:
-    @wraps(rule)
-    def method(self: Schedule, *args: Any, **options: Any) -> Schedule:
-        return self.apply(name, *args, **options)
-
-    own = list(inspect.signature(rule).parameters.values())[1:]
-    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    method.__signature__ = inspect.Signature([first, *own])  # type: ignore[attr-defined]
-    return method
+    near = 1e-4 if a.dtype.itemsize >= 4 else 3e-2
+    first, second = a.astype(np.float64), b.astype(np.float64)
+    return bool(np.allclose(first, second, rtol=near, atol=near, equal_nan=True))
 
 
 def on_module(name: str) -> Callable[..., IRModule]:
@@ -334,7 +352,3 @@ def on_module(name: str) -> Callable[..., IRModule]:
         return Schedule(mod, func, check=False).apply(name, *args, **options).mod
 
     return primitive
-
-
-for _name, _rule in PRIMITIVES.items():
-    setattr(Schedule, _name, _method(_name, _rule))

@@ -157,9 +157,9 @@ def exclusive(func: PrimFunc, place: Place) -> tuple[Stmt, tuple[For, ...], tupl
     top = place.stmt
     own: list[For] = []
     around = list(place.around)
-    while around and isinstance(around[-1], For) and around[-1].body is top:
+    while around and isinstance(loop := around[-1], For) and loop.body is top:
         top = around.pop()
-        own.insert(0, top)
+        own.insert(0, loop)
     shared = tuple(s for s in around if isinstance(s, For))
     return top, tuple(own), shared
 

@@ -136,7 +136,7 @@ def reads(expr: Node, buffer: Buffer) -> bool:
 class _Context(NamedTuple):
     loops: tuple[For, ...] = ()
     guards: tuple[Expr, ...] = ()
-    values: dict[Node, Node] = {}  # noqa: RUF012
+    values: dict[Node, Node] = {}  # noqa: RUF012 (never changed)
     block: Block | None = None
     role: str = ""
 
@@ -155,8 +155,8 @@ class _Collector:
     def stmt(self, item: Stmt, at: _Context) -> None:
         match item:
             case Seq(stmts):
-                for part in stmts:
-                    self.stmt(part, at)
+                for stmt in stmts:
+                    self.stmt(stmt, at)
             case For():
                 self.expr(item.extent, at)
                 self.stmt(item.body, at._replace(loops=(*at.loops, item)))
@@ -189,11 +189,13 @@ class _Collector:
         if block.predicate is not None:
             self.expr(block.predicate, at)
             at = self.guarded(at, block.predicate)
-        values = {it.var: substitute(it.value, at.values) for it in block.iters}
+        values: dict[Node, Node] = {it.var: substitute(it.value, at.values) for it in block.iters}
         inner = at._replace(values={**at.values, **values}, block=block)
         if block.init is not None:
             first = tuple(
-                Binary("==", values[it.var], index(0)) for it in block.iters if it.kind == "R"
+                Binary("==", substitute(it.value, at.values), index(0))
+                for it in block.iters
+                if it.kind == "R"
             )
             self.stmt(block.init, inner._replace(guards=(*inner.guards, *first), role="init"))
         self.stmt(block.body, inner)

@@ -177,7 +177,7 @@ class Ranges:
                 return self.variables.get(atom, EVERYTHING)
             case Binary("//", a, Const(value)) if value > 0:
                 low, high = self.bounds(a)
-                return _floor(low, value), _floor(high, value)
+                return _floor(low, int(value)), _floor(high, int(value))
             case Binary("%", a, Const(value)) if value > 0:
                 low, high = self.bounds(a)
                 inside = low >= 0 and high < value
@@ -328,7 +328,7 @@ class Simplifier(Mutator):
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
         match expr.a:
             case Binary("//", a, Const(value)) if value > 0:
-                return self._divide(Binary("//", a, index(value * by)), int(value) * by)
+                return self._divide(Binary("//", a, index(int(value) * by)), int(value) * by)
         return expr
 
     def _extremum(self, expr: Binary) -> Expr:

@@ -72,7 +72,7 @@ class _Translate:
 
     def run(self, args: Sequence[np.ndarray]) -> None:
         own = [poison(buffer.shape, buffer.dtype) for buffer in self.func.allocs]
-        frame = [*args, *own]
+        frame: list[Any] = [*args, *own]
         frame += [None] * (len(self.slots) - len(frame))
         self.body(frame)
 

@@ -13,7 +13,7 @@ is not part of the tree: `minimlc.tir.regions` derives it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Literal, TypeVar, cast
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -372,7 +372,7 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
         return value
     if isinstance(value, bool | np.bool_):
         value = bool(value)
-        return Const(value, "bool") if dtype in (None, "bool") else const(value, cast(str, dtype))
+        return Const(value, "bool") if dtype in (None, "bool") else const(value, dtype)
     if isinstance(value, int | np.integer):
         return const(int(value), dtype or INDEX)
     if isinstance(value, float | np.floating):
