@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from minimlc.errors import OpError, did_you_mean
+from minimlc.errors import CompileError, did_you_mean
 from minimlc.folding import is_folded
 from minimlc.graph.nodes import (
     Binding,
