@@ -125,8 +125,7 @@ class Schedule:
         self.check = check
         self.trace = Trace()
         self._steps: tuple[Step, ...] = (Step("start", self.mod, 0.0),)
-        if check:
-            check_prim_func(self.func_name, self.func)
+        check_prim_func(self.func_name, self.func)
 
     @property
     def func(self) -> PrimFunc:

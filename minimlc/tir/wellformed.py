@@ -6,6 +6,7 @@ that each axis is of the kind it claims, and that parallel and vectorized loops 
 
 from collections.abc import Sequence
 from typing import NoReturn
+from weakref import WeakSet
 
 import numpy as np
 
@@ -35,14 +36,21 @@ from minimlc.tir.nodes import (
 )
 
 
+_CHECKED: WeakSet[PrimFunc] = WeakSet()
+"""Functions found well-formed: they cannot change, so once is enough."""
+
+
 def check_prim_func(name: str, func: PrimFunc) -> None:
     """Raise a `VerifyError` unless `func` is well-formed. `name` is for the message."""
+    if func in _CHECKED:
+        return
     _Scopes(name).function(func)
     items = accesses(func)
     _check_iters(func.body, ())
     for item in items:
         _check_range(item)
     check_loop_kinds(func, items)
+    _CHECKED.add(func)
 
 
 def blocks_in(stmt: Node) -> list[Block]:
