@@ -10,13 +10,17 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
+import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 LIMIT_BYTES = 256 * 1024 * 1024
 """When the folder grows past this, the entries longest unused go."""
+
+ABANDONED_SECONDS = 3600
+"""A half-written file this old belongs to a process that was killed."""
 
 _MAGIC = b"minimlc1"
 
@@ -78,17 +82,14 @@ def store_entry(key: str, record: dict[str, Any], code: bytes) -> None:
     body = json.dumps({**record, "key": key}).encode() + b"\n" + code
     data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
     path = _path(key)
-    temporary = None
+    temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        temporary.write_bytes(data)
         os.replace(temporary, path)
     except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         return
     _evict(path.parent)
 
@@ -98,12 +99,15 @@ def _path(key: str) -> Path:
 
 
 def _evict(folder: Path) -> None:
-    """Remove the entries longest unused until three quarters of the limit are left."""
+    """Remove what was abandoned, and entries longest unused until 3/4 of the limit are left."""
     found = []
-    for path in folder.glob("*.bin"):
+    for path in [*folder.glob("*.bin"), *folder.glob("*.new")]:
         with contextlib.suppress(OSError):
             facts = path.stat()
-            found.append((facts.st_mtime, facts.st_size, path))
+            if path.suffix == ".new" and facts.st_mtime < time.time() - ABANDONED_SECONDS:
+                path.unlink()
+            elif path.suffix == ".bin":
+                found.append((facts.st_mtime, facts.st_size, path))
     total = sum(size for _, size, _ in found)
     if total <= LIMIT_BYTES:
         return

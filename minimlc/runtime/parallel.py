@@ -6,7 +6,6 @@ thread pools do not survive a fork.
 """
 
 import ctypes
-import ctypes.util
 import functools
 import itertools
 import os
@@ -74,10 +73,10 @@ def _loaded_runtimes() -> list[str]:
 
 
 def _installed_runtimes() -> list[str]:
-    if sys.platform == "linux":
-        return ["libgomp.so.1", "libomp.so.5", "libomp.so"]
-    names = (ctypes.util.find_library(name) for name in ("omp", "gomp"))
-    return [name for name in names if name]
+    if sys.platform == "darwin":
+        folders = ("", "/opt/homebrew/opt/libomp/lib/", "/usr/local/opt/libomp/lib/")
+        return [f"{folder}libomp.dylib" for folder in folders]
+    return ["libgomp.so.1", "libomp.so.5", "libomp.so"] if sys.platform == "linux" else []
 
 
 def symbols() -> dict[str, int]:

@@ -1,11 +1,12 @@
 """Timing that can be believed: warmed up, repeated, every sample kept."""
 
 import gc
-import statistics
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from minimlc.errors import CompileError
 from minimlc.node import display, mimebundle
@@ -27,7 +28,7 @@ class Timing:
     @property
     def median(self) -> float:
         """Seconds per call."""
-        return statistics.median(self.samples)
+        return float(np.median(self.samples))
 
     @property
     def min(self) -> float:
@@ -37,10 +38,8 @@ class Timing:
     @property
     def spread(self) -> float:
         """The middle half's width over the median: 0.02 means that samples agree to 2 %."""
-        if len(self.samples) < 2:
-            return 0.0
-        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
-        return (high - low) / self.median if self.median else 0.0
+        low, high = np.quantile(self.samples, (0.25, 0.75))
+        return float(high - low) / self.median if self.median else 0.0
 
     def __repr__(self) -> str:
         return (

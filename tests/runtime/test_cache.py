@@ -99,6 +99,15 @@ def test_eviction_keeps_what_was_used_last(folder, monkeypatch):
     assert 1 <= len(left) <= 3 and left[-1].startswith(f"{5:040}")
 
 
+def test_what_a_killed_process_left_goes(folder):
+    folder.mkdir()
+    for name in ("old.new", "fresh.new"):
+        (folder / name).write_bytes(b"half")
+    os.utime(folder / "old.new", (0, 0))
+    check(square())
+    assert not (folder / "old.new").exists() and (folder / "fresh.new").exists()
+
+
 def test_builds_at_the_same_time(folder):
     script = "from tests.runtime.test_cache import check, square; check(square()); print('good')"
     jobs = [
