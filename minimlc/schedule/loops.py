@@ -173,7 +173,7 @@ def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None
         for vector in direction_vectors(Conflict(first, second), chain):
             if _leading(vector) == _leading(tuple(vector[p] for p in places)):
                 continue
-            _refuse_order(chain, vector, first, second)
+            _refuse_unless_absent(chain, vector, first, second)
 
 
 def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
@@ -198,9 +198,14 @@ def _leading(vector: Sequence[str]) -> str:
     return next((sign for sign in vector if sign != "0"), "0")
 
 
-def _refuse_order(chain: list[For], vector: tuple[str, ...], first: Access, second: Access) -> None:
+def _refuse_unless_absent(
+    chain: list[For], vector: tuple[str, ...], first: Access, second: Access
+) -> None:
+    """Refuse for a dependence of that direction, unless looking at all iterations finds none."""
     carrier = chain[next(n for n, sign in enumerate(vector) if sign != "0")]
     search = find_conflict(first, second, enclosing(carrier, first), carrier.var)
+    if search.witness is None and search.complete:
+        return
     names = ", ".join(loop.var.name for loop in chain)
     refuse(
         "E109",

@@ -89,12 +89,20 @@ def _check_loops(
             hint=f'a loop inside of "{name}"',
         )
     both = set(loops_feeding(reduce_iters, inside)) & set(loops_feeding(spatial_iters, inside))
-    if both or not init_comes_first(block, around):
+    if both:
         refuse(
             "E114",
-            f'decompose_reduction: the loops of block "{block.name}" mix spatial and reduce iters',
+            f'decompose_reduction: loop "{next(iter(both)).var.name}" of block "{block.name}" '
+            "serves spatial and reduce iters",
             at=block,
             hint="decompose before fusing them",
+        )
+    if not init_comes_first(block, around):
+        refuse(
+            "E114",
+            f'decompose_reduction: the init of block "{block.name}" does not surely run first',
+            at=block,
+            example="its reduce iters are not 0 in the first iteration that runs",
         )
 
 
