@@ -88,11 +88,12 @@ def _check_loops(
             example=f"{name}=1 would go on from the sums of {name}=0",
             hint=f'a loop inside of "{name}"',
         )
-    both = set(loops_feeding(reduce_iters, inside)) & set(loops_feeding(spatial_iters, inside))
+    spatial = loops_feeding(spatial_iters, inside)
+    both = [loop for loop in loops_feeding(reduce_iters, inside) if loop in spatial]
     if both:
         refuse(
             "E114",
-            f'decompose_reduction: loop "{next(iter(both)).var.name}" of block "{block.name}" '
+            f'decompose_reduction: loop "{both[0].var.name}" of block "{block.name}" '
             "serves spatial and reduce iters",
             at=block,
             hint="decompose before fusing them",
