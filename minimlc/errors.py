@@ -33,7 +33,9 @@ def _describe_file(filename: str) -> str:
     shell = ipython.get_ipython() if ipython else None
     cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
     if filename in cells:
-        return f"cell In[{cells[filename]}]"
+        # Where no history is kept, IPython takes every cell for In[1]: count them as they came.
+        counted = getattr(shell, "execution_count", 1) > 1
+        return f"cell In[{cells[filename] if counted else [*cells].index(filename) + 1}]"
     return filename.rsplit("/", 1)[-1] if filename else "script"
 
 

@@ -224,3 +224,18 @@ def test_in_ipython() -> None:
         assert structural_equal(shell.user_ns["Module"], shell.user_ns["Module"])
     finally:
         shells.InteractiveShell.clear_instance()
+
+
+def test_cells_have_their_number_also_where_no_history_is_kept() -> None:
+    shells = pytest.importorskip("IPython.core.interactiveshell")
+    wrong = dedent(CELL.format(size=4, value="x"))
+    try:
+        for kept in (True, False):
+            shell = shells.InteractiveShell.instance()
+            shell.push(fresh())
+            shell.run_cell("first = 1", store_history=kept)
+            error = shell.run_cell(wrong, store_history=kept).error_in_exec
+            assert "cell In[2], line" in str(error)
+            shells.InteractiveShell.clear_instance()
+    finally:
+        shells.InteractiveShell.clear_instance()
