@@ -7,8 +7,8 @@ import pytest
 
 from minimlc.codegen.llvm_functions import ULP_BOUNDS
 from minimlc.runtime.build import build
-from minimlc.runtime.target import Target
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, intrin, store
+from tests.codegen.machines import MACHINES
 
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-39, 3.4e38, -3.4e38, 1.0, -1.0]
 TRUE = {
@@ -29,7 +29,7 @@ def inputs() -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ULP_BOUNDS)
-@pytest.mark.parametrize("target", ["llvm", Target("llvm", "x86-64", "+sse2", 128)])
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
 def test_bounds(name, target):
     x = inputs()
     a, b = Buffer("a", x.shape, "float32"), Buffer("b", x.shape, "float32")

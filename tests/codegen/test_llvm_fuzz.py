@@ -22,7 +22,8 @@ from minimlc.tir.nodes import (
     seq,
     store,
 )
-from tests.codegen.test_llvm_loops import MEDIUM, SMALL, agree
+from tests.codegen.machines import MACHINES
+from tests.codegen.test_llvm_loops import agree
 
 KINDS = ("serial", "vectorized", "unrolled", "parallel")
 SIZES = (1, 2, 3, 5, 8, 9, 13)
@@ -116,4 +117,4 @@ class Program:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed, dtype):
     func = Program(seed, dtype).func()
-    agree(func, [SMALL, MEDIUM, "llvm"][seed % 3], exact=not is_float(dtype))
+    agree(func, MACHINES[seed % len(MACHINES)], exact=not is_float(dtype))

@@ -25,10 +25,9 @@ from minimlc.tir.nodes import (
     store,
     substitute,
 )
+from tests.codegen.machines import MACHINES, WIDE, X86
 from tests.helpers import assert_close, copies, random_args
 
-SMALL = Target("llvm", "x86-64-v2", "+cx16,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3", 128)
-MEDIUM = Target("llvm", "x86-64-v3", "+avx,+avx2,+fma,+f16c,+bmi,+bmi2", 256)
 LENGTHS = [1, 3, 7, 16, 17, 33, 150]
 
 
@@ -56,7 +55,7 @@ def loop(var: Var, extent: int, kind, body: Stmt) -> For:
 i, j, k, m = Var("i"), Var("j"), Var("k"), Var("m")
 
 
-@pytest.mark.parametrize("target", ["llvm", SMALL, MEDIUM])
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_vectorized_lengths_and_strides(length, target):
     a, b = Buffer("a", (3 * length + 2,), "float32"), Buffer("b", (2 * length + 1, 4), "float32")
@@ -76,7 +75,7 @@ def test_vectorized_dtypes(dtype):
     a, b = Buffer("a", (4, 45), dtype), Buffer("b", (4, 45), dtype)
     value = Select(a[i, j] < a[i, 44 - j], a[i, j], a[i, 44 - j])
     body = loop(i, 4, "serial", loop(j, 45, "vectorized", store(b, (i, j), value)))
-    for target in ("llvm", SMALL, MEDIUM):
+    for target in MACHINES:
         agree(PrimFunc((a, b), (), body), target, exact=True)
 
 
@@ -140,13 +139,13 @@ def tile(rows: int, width: int, target="llvm") -> PrimFunc:
 
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (4, 16), (3, 7), (6, 33), (8, 32)])
 def test_register_tiles(rows, width):
-    for target in ("llvm", SMALL):
+    for target in MACHINES:
         agree(tile(rows, width), target)
 
 
+@pytest.mark.skipif(not X86, reason="reads x86 assembly")
 def test_a_register_tile_lives_in_registers():
-    target = Target("llvm", "x86-64-v4", "+avx512f,+avx512vl,+avx2,+fma", 512)
-    listing = build(tile(8, 32), target, cache=False).source("asm")
+    listing = build(tile(8, 32), WIDE, cache=False).source("asm")
     multiply_adds = [line for line in listing.split("\n") if "vfmadd" in line]
     assert multiply_adds
     assert all("zmm" in line for line in multiply_adds)
