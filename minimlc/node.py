@@ -9,6 +9,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -25,8 +26,17 @@ def node(cls: C) -> C:
     """Make a class of nodes: frozen, slotted, equal only to itself."""
     made: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
     made._fields = tuple(f.name for f in fields(made))
+    made._values = _getter(made._fields)
+    made._visitor = f"visit_{made.__name__}"
     _NODE_NAMES.add(made.__name__)
     return made
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """The function that reads these fields; `attrgetter`, but always a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda item: tuple([getattr(item, name) for name in names])
 
 
 class Node:
@@ -34,6 +44,8 @@ class Node:
 
     __slots__ = ("__weakref__", "_digest", "span")
     _fields: ClassVar[tuple[str, ...]] = ()
+    _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    _visitor: ClassVar[str] = "visit_Node"
     _binds: ClassVar[tuple[str, ...]] = ()
     _symbol: ClassVar[bool] = False
     span: Span | None
@@ -106,16 +118,17 @@ def replace(item: N, **changes: Any) -> N:
 
 def children(item: Node) -> Iterator[Node]:
     """The nodes directly inside `item`, in field order."""
-    for name in item._fields:
-        yield from _nodes_in(getattr(item, name))
+    return iter(_nodes_in(type(item)._values(item)))
 
 
-def _nodes_in(value: Any) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _nodes_in(part)
+def _nodes_in(values: tuple[Any, ...]) -> list[Node]:
+    found: list[Node] = []
+    for value in values:
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += _nodes_in(value)
+    return found
 
 
 def walk(item: Node) -> Iterator[Node]:
@@ -124,7 +137,9 @@ def walk(item: Node) -> Iterator[Node]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        inside = _nodes_in(type(current)._values(current))
+        inside.reverse()
+        stack += inside
 
 
 class _Dispatch:
@@ -139,12 +154,10 @@ class _Dispatch:
                 raise TypeError(f"{cls.__name__}.{name}: no node is called {kind}; {hint}")
 
     def visit(self, value: Any) -> Any:
-        if isinstance(value, tuple):
-            return self.map_tuple(value)
-        if not isinstance(value, Node):
-            return value
-        method = getattr(self, f"visit_{type(value).__name__}", None)
-        return self.visit_children(value) if method is None else method(value)
+        if isinstance(value, Node):
+            method = getattr(self, type(value)._visitor, None)
+            return self.visit_children(value) if method is None else method(value)
+        return self.map_tuple(value) if isinstance(value, tuple) else value
 
     def map_tuple(self, value: tuple) -> Any:
         raise NotImplementedError
@@ -162,13 +175,17 @@ class Mutator(_Dispatch):
 
     def map_tuple(self, value: tuple) -> tuple:
         new = tuple([self.visit(part) for part in value])
-        return value if all(a is b for a, b in zip(value, new, strict=True)) else new
+        return value if all(map(is_, value, new)) else new
 
     def visit_children(self, item: Any) -> Any:
         if item._symbol:
             return item
-        changes = {name: self.visit(getattr(item, name)) for name in item._fields}
-        return replace(item, **changes)
+        kind = type(item)
+        old = kind._values(item)
+        new = [self.visit(value) for value in old]
+        if all(map(is_, old, new)):
+            return item
+        return with_span(kind(*new), span_of(item))
 
 
 class Visitor(_Dispatch):

@@ -23,12 +23,20 @@ def apply(mod: IRModule) -> IRModule:
     A function counts as scheduled when one of its loops is not serial, or when this pass has been
     at it; the attribute "scheduled" says so.
     """
-    for name, func in mod.entries:
-        if isinstance(func, PrimFunc) and not _is_scheduled(func):
-            made = rows(Schedule(mod, name, check=False)).func
-            done = replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
-            mod = mod.with_function(name, done)
-    return mod
+    functions = {
+        name: _schedule(name, func)
+        if isinstance(func, PrimFunc) and not _is_scheduled(func)
+        else func
+        for name, func in mod.entries
+    }
+    unchanged = all(functions[name] is func for name, func in mod.entries)
+    return mod if unchanged else IRModule.of(functions)
+
+
+def _schedule(name: str, func: PrimFunc) -> PrimFunc:
+    # In a module of its own: each step of a schedule makes a new module.
+    made = rows(Schedule(IRModule.of({name: func}), name, check=False)).func
+    return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
 
 
 def _is_scheduled(func: PrimFunc) -> bool:
