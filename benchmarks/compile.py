@@ -1,0 +1,119 @@
+"""What waiting for the compiler costs: its import, a cold build, a build from the cache.
+
+Every sample is a process of its own; a cold one has an empty cache folder.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks.harness import Measured
+from benchmarks.machine import describe
+from benchmarks.report import Claim, Report, Table
+
+ROUNDS = 20
+ROOT = Path(__file__).parent.parent
+PROGRAMS = ("mlp", "matmul")
+IMPORTS = ("numpy", "minimlc")
+
+
+def run(thread_count: int = 1, repeat: int | None = None) -> Report:
+    """Targets: import 0.3 s, cold build of the MLP 0.5 s, from the cache 0.05 s."""
+    report = Report("compile", thread_count, describe())
+    rounds = repeat or ROUNDS
+    import_seconds("minimlc")  # writes the compiled Python files
+    imports = {name: [import_seconds(name) for _ in range(rounds)] for name in IMPORTS}
+    builds: dict[str, list[float]] = {f"{p}, {way}": [] for p in PROGRAMS for way in WAYS}
+    for _ in range(rounds):
+        for program in PROGRAMS:
+            for way, taken in build_seconds(program).items():
+                builds[f"{program}, {way}"].append(taken)
+    report.tables += [Table("Import", _rows(imports)), Table("Build", _rows(builds))]
+    seconds = {row.name: row.median for table in report.tables for row in table.rows}
+    report.claims += [
+        Claim("import minimlc", seconds["minimlc"], "<=", 0.3, "s"),
+        Claim("cold build of the digits MLP", seconds["mlp, cold"], "<=", 0.5, "s"),
+        Claim("the same from the cache", 1e3 * seconds["mlp, cached"], "<=", 50, "ms"),
+    ]
+    report.notes += [
+        f"Every sample is a fresh process; {rounds} of each, in turns. Compiled Python files are "
+        "in place.",
+        "minimlc's import includes numpy's; times are python -X importtime's.",
+        "mlp: the digits MLP, from graph function to one native call. matmul: the scheduled "
+        "1024³ matmul, without the time to schedule it.",
+        "cold: the first build of a process, LLVM loaded in it, with an empty cache. cached: the "
+        "same in another process, the cache filled. again: a second build in that process.",
+    ]
+    return report
+
+
+WAYS = ("cold", "cached", "again")
+
+
+def _rows(samples: dict[str, list[float]]) -> list[Measured]:
+    return [Measured(name, tuple(taken)) for name, taken in samples.items()]
+
+
+def import_seconds(module: str) -> float:
+    """Seconds that `import module` takes in a fresh process."""
+    text = _python("-X", "importtime", "-c", f"import {module}").stderr
+    return parse_import_time(text, module)
+
+
+def parse_import_time(text: str, module: str) -> float:
+    """The cumulative seconds of `module` in what python -X importtime prints."""
+    for line in text.splitlines():
+        fields = line.removeprefix("import time:").split("|")
+        if len(fields) == 3 and fields[2].strip() == module:
+            return int(fields[1]) / 1e6
+    raise ValueError(f"no import of {module} in:\n{text}")
+
+
+def build_seconds(program: str) -> dict[str, float]:
+    """Seconds of a cold build, one from the cache, and one more in that second process."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold, cached = (_build_in_process(program, folder) for _ in range(2))
+    return {"cold": cold[0], "cached": cached[0], "again": cached[1]}
+
+
+def _build_in_process(program: str, folder: str) -> Sequence[float]:
+    code = f"from benchmarks.compile import child; child({program!r})"
+    done = _python("-c", code, MINIMLC_CACHE_DIR=folder)
+    return json.loads(done.stdout)
+
+
+def _python(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, **variables}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def child(program: str) -> None:
+    """In the fresh process: build twice, print the seconds."""
+    import minimlc as mlc
+    from benchmarks import models
+
+    modules: dict[str, Any] = {
+        "mlp": lambda: models.mlp(models.weights()),
+        "matmul": lambda: models.schedule(models.matmul(1024)),
+    }
+    mod = modules[program]()
+    times = []
+    for _ in range(2):
+        start = perf_counter()
+        mlc.build(mod)
+        times.append(perf_counter() - start)
+    print(json.dumps(times))

@@ -1,0 +1,164 @@
+"""The measuring itself: contenders take turns in one process, after each was found right.
+
+A round times every contender once, each as a batch of calls of about a millisecond, so that what
+disturbs the machine disturbs all alike. The garbage collector is off meanwhile.
+"""
+
+import gc
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import minimlc as mlc
+
+ROUNDS = 30
+BATCH_SECONDS = 1e-3
+WARMUP = 5
+
+
+class WrongResult(Exception):
+    """A contender computed something else than the reference: its time means nothing."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`call()` does the work once. `answer()`, else the call's value, is what it computed.
+
+    `rounds` limits how often one that takes seconds is timed.
+    """
+
+    name: str
+    call: Callable[[], Any]
+    answer: Callable[[], Any] | None = None
+    rounds: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`samples` are seconds per call; each is the mean over a batch of `batch` calls."""
+
+    name: str
+    samples: tuple[float, ...]
+    batch: int = 1
+
+    @property
+    def median(self) -> float:
+        """Seconds per call."""
+        return statistics.median(self.samples)
+
+    @property
+    def min(self) -> float:
+        """Seconds per call of the fastest sample."""
+        return min(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """The middle half's width over the median."""
+        if len(self.samples) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
+        return (high - low) / self.median
+
+
+def check(contender: Contender, expected: np.ndarray, tolerance: float) -> None:
+    """Call once and compare with the float64 reference; the error is relative to its largest."""
+    value = contender.call()
+    found = np.asarray(contender.answer() if contender.answer else value)
+    if found.shape != expected.shape:
+        raise WrongResult(
+            f"{contender.name}: shape {found.shape}, the reference has {expected.shape}"
+        )
+    error = np.abs(found.astype(np.float64) - expected)
+    largest = float(np.max(error, initial=0.0))
+    limit = tolerance * float(np.max(np.abs(expected), initial=0.0))
+    if not largest <= limit:
+        where = tuple(map(int, np.unravel_index(int(np.argmax(error)), error.shape)))
+        raise WrongResult(
+            f"{contender.name}: off by {largest:.3g} at {where}, where {limit:.3g} is allowed"
+        )
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Pin numpy's BLAS, every OpenMP runtime and minimlc to `count` threads."""
+    before = mlc.num_threads()
+    mlc.set_num_threads(count)
+    try:
+        with threadpool_limits(count):
+            yield
+    finally:
+        mlc.set_num_threads(before)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """The garbage collector, collected and then off."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def measure(contenders: Sequence[Contender], rounds: int = ROUNDS) -> list[Measured]:
+    """Time the contenders in turns; each round starts with another one."""
+    with collector_off():
+        batches = [_batch(contender) for contender in contenders]
+        samples: list[list[float]] = [[] for _ in contenders]
+        for number in range(rounds):
+            for place in range(len(contenders)):
+                at = (place + number) % len(contenders)
+                if _takes_part(contenders[at].rounds, number, rounds):
+                    samples[at].append(_sample(contenders[at].call, batches[at]))
+    return [
+        Measured(contender.name, tuple(taken), batch)
+        for contender, taken, batch in zip(contenders, samples, batches, strict=True)
+    ]
+
+
+def _takes_part(limit: int | None, number: int, rounds: int) -> bool:
+    """Whether one limited to so many rounds has its turn: evenly spread, the first included."""
+    if limit is None or limit >= rounds:
+        return True
+    return number * limit // rounds != (number - 1) * limit // rounds
+
+
+def _sample(call: Callable[[], Any], batch: int) -> float:
+    start = perf_counter()
+    for _ in range(batch):
+        call()
+    return (perf_counter() - start) / batch
+
+
+def _batch(contender: Contender) -> int:
+    """Warm up, and find how many calls take about a millisecond."""
+    if contender.rounds is not None:
+        return 1
+    batch = 1
+    while True:
+        took = batch * min(_sample(contender.call, batch) for _ in range(WARMUP))
+        if took >= BATCH_SECONDS:
+            return batch
+        batch = max(2 * batch, int(1.1 * batch * BATCH_SECONDS / max(took, 1e-9)))
+
+
+def compare(
+    contenders: Sequence[Contender],
+    expected: np.ndarray,
+    *,
+    tolerance: float,
+    rounds: int = ROUNDS,
+) -> list[Measured]:
+    """Check every contender, then time them. Raises `WrongResult`."""
+    for contender in contenders:
+        check(contender, expected, tolerance)
+    return measure(contenders, rounds)

@@ -1,0 +1,164 @@
+"""What a benchmark says: tables, claims with their limits, and the machine they were taken on."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.harness import Measured
+from minimlc.runtime.timing import seconds_text
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A figure and the limit it is held against."""
+
+    text: str
+    value: float
+    relation: Literal["<=", ">="]
+    limit: float
+    unit: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether the limit holds."""
+        return self.value <= self.limit if self.relation == "<=" else self.value >= self.limit
+
+    def line(self) -> str:
+        """One line of text."""
+        sign = {"<=": "≤", ">=": "≥"}[self.relation]
+        verdict = "met" if self.met else "MISSED"
+        unit = f" {self.unit}" if self.unit else ""
+        return (
+            f"{self.text}: {self.value:.3g}{unit} (target {sign} {self.limit:g}{unit}): {verdict}"
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """Contenders of one comparison. `work` is the floating-point operations of one call, if any.
+
+    `baseline` names the row that the others are compared with.
+    """
+
+    title: str
+    rows: Sequence[Measured]
+    baseline: str | None = None
+    work: float = 0.0
+
+    def speedup(self, row: Measured) -> float | None:
+        """How many times faster than the baseline, by medians."""
+        base = [other for other in self.rows if other.name == self.baseline]
+        return base[0].median / row.median if base else None
+
+    def header(self) -> list[str]:
+        """The names of the columns."""
+        extra = ["GFLOP/s"] if self.work else []
+        extra += [f"× {self.baseline}"] if self.baseline else []
+        return ["", "median", "min", "spread", "samples", *extra]
+
+    def cells(self, row: Measured) -> list[str]:
+        """A row's columns as text."""
+        count = f"{len(row.samples)} of {row.batch} call{'s' if row.batch > 1 else ''}"
+        found = [row.name, seconds_text(row.median), seconds_text(row.min), f"{row.spread:.1%}"]
+        found.append(count)
+        if self.work:
+            found.append(f"{self.work / row.median / 1e9:.3g}")
+        if (speedup := self.speedup(row)) is not None:
+            found.append(f"{speedup:.3g}")
+        return found
+
+    def data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        rows = [
+            {
+                "name": row.name,
+                "median": row.median,
+                "min": row.min,
+                "spread": row.spread,
+                "batch": row.batch,
+                "speedup": self.speedup(row),
+                "samples": list(row.samples),
+            }
+            for row in self.rows
+        ]
+        return {"title": self.title, "baseline": self.baseline, "work": self.work, "rows": rows}
+
+
+@dataclass
+class Report:
+    """All that one run of a benchmark found."""
+
+    name: str
+    threads: int
+    machine: dict[str, Any]
+    tables: list[Table] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def met(self) -> bool:
+        """Whether every claim's limit holds."""
+        return all(claim.met for claim in self.claims)
+
+    def text(self) -> str:
+        """The report in Markdown, with tables that read well as they are."""
+        parts = [f"# {self.name}", _machine_text(self.machine, self.threads)]
+        parts += ["\n".join(f"- {claim.line()}" for claim in self.claims)] if self.claims else []
+        for table in self.tables:
+            rows = [table.header(), *(table.cells(row) for row in table.rows)]
+            parts.append(f"## {table.title}\n\n{_aligned(rows)}")
+        parts += ["\n".join(f"- {note}" for note in self.notes)] if self.notes else []
+        return "\n\n".join(parts)
+
+    def data(self) -> dict[str, Any]:
+        """Plain data for JSON. Times are in seconds."""
+        return {
+            "schema": SCHEMA,
+            "benchmark": self.name,
+            "threads": self.threads,
+            "machine": self.machine,
+            "claims": [{**asdict(claim), "met": claim.met} for claim in self.claims],
+            "tables": [table.data() for table in self.tables],
+            "notes": self.notes,
+        }
+
+
+def _machine_text(machine: dict[str, Any], threads: int) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['vector_bits']}-bit vectors "
+        f"({', '.join(machine['features'])}); {threads} thread{'s' if threads > 1 else ''} used.",
+        f"{machine['system']}, {versions}.",
+    ]
+    peaks = machine.get("peaks")
+    if peaks:
+        measured = ", ".join(f"{name} {value:.3g}" for name, value in peaks.items())
+        lines.append(f"Measured on one core: {measured}.")
+    lines.append(f"Load of the machine when it began: {machine['load']:.2g}.")
+    return "  \n".join(lines)
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    """A Markdown table: names to the left, figures to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(3, width) for width in widths]
+
+    def line(row: list[str]) -> str:
+        first, *rest = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in rest)]
+        return f"| {' | '.join(cells)} |"
+
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join([line(rows[0]), line(rule), *map(line, rows[1:])])
+
+
+def write(report: Report, path: Path, table: bool) -> None:
+    """The figures as JSON; with `table`, also the text beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report.data(), indent=1, ensure_ascii=False) + "\n")
+    if table:
+        path.with_suffix(".md").write_text(report.text() + "\n")
