@@ -350,4 +350,10 @@ def on_module(name: str) -> Callable[..., IRModule]:
     def primitive(mod: IRModule, *args: Any, func: str | None = None, **options: Any) -> IRModule:
         return Schedule(mod, func, check=False).apply(name, *args, **options).mod
 
+    own = list(inspect.signature(rule).parameters.values())[1:]
+    first = inspect.Parameter("mod", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=IRModule)
+    last = inspect.Parameter("func", inspect.Parameter.KEYWORD_ONLY, default=None)
+    primitive.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [first, *own, last], return_annotation=IRModule
+    )
     return primitive

@@ -1,5 +1,6 @@
 """The Schedule as a value: immutability, trace, history, navigation, the safety net."""
 
+import inspect
 import json
 
 import pytest
@@ -99,3 +100,9 @@ def test_random_schedules_keep_the_meaning(program):
     counts = [run_one(program, seed, native=seed < 2) for seed in range(12)]
     assert [f for c in counts for f in c.failures] == []
     assert sum(c.right for c in counts) > 12
+
+
+def test_primitives_as_functions_say_what_they_take():
+    for name in mlc.schedule.PRIMITIVES:
+        names = list(inspect.signature(getattr(mlc.schedule, name)).parameters)
+        assert (names[0], names[-1]) == ("mod", "func")
