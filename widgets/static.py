@@ -61,12 +61,12 @@ def diff_text(before: str, after: str) -> str:
 
 def timings_text(timings: Sequence[Samples]) -> str:
     """How much was measured; the times themselves differ from run to run."""
-    return "\n".join(f"Timing of {t.name}: {len(t.samples)} samples" for t in timings)
+    return "\n".join(f"Timing of {t.name}: {_count(t)}" for t in timings)
 
 
 def timings_html(timings: Sequence[Samples]) -> str:
     """As `timings_text`, in HTML."""
-    items = "".join(f"<li><b>{escape(t.name)}</b>: {len(t.samples)} samples</li>" for t in timings)
+    items = "".join(f"<li><b>{escape(t.name)}</b>: {_count(t)}</li>" for t in timings)
     return f"<p>Timings, drawn where the widget is live:</p><ul>{items}</ul>"
 
 
@@ -94,3 +94,8 @@ def _line(line: str) -> str:
         f'<span class="{name}">{escape(text)}</span>' if name else escape(text)
         for name, text in zip(parts[::2], parts[1::2], strict=True)
     )
+
+
+def _count(timing: Samples) -> str:
+    number = len(timing.samples)
+    return f"{number} sample" if number == 1 else f"{number} samples"

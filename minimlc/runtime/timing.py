@@ -86,20 +86,21 @@ def time(
         raise CompileError(f"warmup must be >= 0 and repeat >= 1, got {warmup} and {repeat}")
     for _ in range(warmup):
         function(*arguments)
-    batch = _batch_size(function, arguments)
-    samples = tuple(_sample(function, arguments, batch) / batch for _ in range(repeat))
+    batch, first = _batch_size(function, arguments)
+    rest = (_sample(function, arguments, batch) for _ in range(repeat - 1))
+    samples = tuple(took / batch for took in (first, *rest))
     label = name or str(getattr(function, "__name__", type(function).__name__))
     return Timing(label, samples, batch, machine_text())
 
 
-def _batch_size(function: Callable[..., Any], arguments: tuple[Any, ...]) -> int:
+def _batch_size(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, float]:
+    """How many calls make a sample long enough to measure, and the first such sample."""
     batch = 1
-    while batch < 1 << 20:
+    while True:
         took = _sample(function, arguments, batch)
-        if took >= BATCH_SECONDS:
-            return batch
+        if took >= BATCH_SECONDS or batch >= 1 << 20:
+            return batch, took
         batch = max(2 * batch, min(100 * batch, int(batch * BATCH_SECONDS / max(took, 1e-9))))
-    return batch
 
 
 def _sample(function: Callable[..., Any], arguments: tuple[Any, ...], batch: int) -> float:

@@ -4,7 +4,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,7 @@ def _literal(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
+@cache
 def _parameters(name: str) -> dict[str, inspect.Parameter]:
     """A primitive's own parameters: those after the function."""
     return dict(list(inspect.signature(PRIMITIVES[name]).parameters.items())[1:])
@@ -109,6 +110,10 @@ def _method(name: str) -> "Callable[..., Schedule]":
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     method.__signature__ = inspect.Signature([first, *own])  # type: ignore[attr-defined]
     return method
+
+
+class NoSuchPrimitive(ScheduleError, AttributeError):
+    """A method that no schedule has."""
 
 
 class Schedule:
@@ -138,6 +143,15 @@ class Schedule:
     def history(self) -> History:
         """Every version of the module on the way here."""
         return History(self._steps)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NoSuchPrimitive(
+            f'a schedule has no "{name}"',
+            code="E105",
+            hint=did_you_mean(name, [*PRIMITIVES, "blocks", "loops", "producers", "consumers"]),
+        )
 
     def apply(self, name: str, /, *args: Any, **options: Any) -> "Schedule":
         """Apply the primitive called `name`."""
@@ -261,7 +275,8 @@ def _choose(mod: IRModule, name: str | None) -> str:
 
 def _primitive(name: str) -> Primitive:
     if name not in PRIMITIVES:
-        raise ScheduleError(f'no primitive "{name}"', hint=did_you_mean(str(name), PRIMITIVES))
+        hint = did_you_mean(str(name), PRIMITIVES)
+        raise ScheduleError(f'no primitive "{name}"', code="E105", hint=hint)
     return PRIMITIVES[name]
 
 
@@ -325,7 +340,7 @@ def _outputs(mod: IRModule, name: str) -> list[np.ndarray]:
     return arrays
 
 
-def _random(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def _random(random: "np.random.Generator", shape: tuple[int, ...], dtype: str) -> np.ndarray:
     if is_float(dtype):
         return random.standard_normal(shape).astype(to_numpy(dtype))
     if dtype == "bool":

@@ -1,6 +1,6 @@
 """What one loop's iterations may carry to another, said with two iterations that show it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from minimlc.node import walk
@@ -11,12 +11,16 @@ from minimlc.tir.regions import is_private
 
 
 class Carried(NamedTuple):
-    """A dependence between iterations of `loop`; without `witness` it is only not excluded."""
+    """A dependence between iterations of `loop`; without `witness` it is only not excluded.
+
+    `nest` are the loops whose values an explanation names: just `loop`, if empty.
+    """
 
     loop: For
     first: Access
     second: Access
     witness: Witness | None
+    nest: tuple[For, ...] = ()
 
     def explain(self) -> str:
         """The two iterations and the element, or that neither proof nor example was found."""
@@ -25,13 +29,17 @@ class Carried(NamedTuple):
         if self.witness is None:
             return f"whether two iterations of {loop} touch one element of {name} is not known"
         element = f"{name}[{', '.join(map(str, self.witness.element))}]"
-        one = self.witness.first[self.loop.var]
-        two = self.witness.second[self.loop.var]
+        one, two = self._at(self.witness.first), self._at(self.witness.second)
         if self.first.is_write and self.second.is_write:
             verb = "update" if self.second.role == "update" else "write"
-            return f"iterations {loop}={one} and {loop}={two} both {verb} {element}"
+            return f"iterations {one} and {two} both {verb} {element}"
         verbs = ["writes" if side.is_write else "reads" for side in (self.first, self.second)]
-        return f"iteration {loop}={one} {verbs[0]} {element}, {loop}={two} {verbs[1]} it"
+        return f"iteration {one} {verbs[0]} {element}, {two} {verbs[1]} it"
+
+    def _at(self, values: Mapping[Var, int]) -> str:
+        """Where an iteration is, in the loop or in the whole nest that matters."""
+        named = [f"{loop.var.name}={values[loop.var]}" for loop in self.nest or (self.loop,)]
+        return named[0] if len(named) == 1 else f"({', '.join(named)})"
 
 
 def carried_dependence(
@@ -80,6 +88,8 @@ def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]
 
 
 def _between(loop: For, first: Access, second: Access) -> Carried | None:
+    if any(a is b is loop.var for a, b in zip(first.indices, second.indices, strict=True)):
+        return None  # one element, one iteration
     question = Conflict(first, second)
     outer = enclosing(loop, first)
     same = dict.fromkeys(outer, "0")

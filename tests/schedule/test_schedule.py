@@ -79,7 +79,9 @@ def test_typos_get_near_misses():
     sch = mlc.Schedule(MatmulRelu)
     refuses("E105", lambda: sch.split("ii", [None, 2]), '"i"')
     refuses("E105", lambda: sch.parallel("Y"), "block")
-    refuses("", lambda: sch.apply("reodrer", "i", "j"), "reorder")
+    refuses("E105", lambda: sch.apply("reodrer", "i", "j"), "reorder")
+    refuses("E105", lambda: sch.vectorise("j"), "vectorize")
+    assert not hasattr(sch, "vectorise")
     refuses("E105", lambda: mlc.Schedule(Chain, func="mian"), "main")
 
 
