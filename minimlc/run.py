@@ -47,7 +47,7 @@ def check_arguments(func: PrimFunc | graph.Function, name: str, args: Sequence[A
         names = ", ".join(p.name for p in func.params)
         raise CallError(
             f"{name} takes {len(func.params)} argument(s), got {len(args)}",
-            code="E301",
+            code="E601",
             hint=f"{name}({names})",
         )
     for number, arg in enumerate(args):
@@ -61,33 +61,33 @@ def check_arguments(func: PrimFunc | graph.Function, name: str, args: Sequence[A
 def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> None:
     if isinstance(wanted, graph.TupleType):
         if not isinstance(arg, tuple | list) or len(arg) != len(wanted.fields):
-            raise CallError(f"{what} must be a tuple of {len(wanted.fields)}", code="E301")
+            raise CallError(f"{what} must be a tuple of {len(wanted.fields)}", code="E602")
         for number, (field, part) in enumerate(zip(wanted.fields, arg, strict=True)):
             _check_value(f"{what}[{number}]", field, part)
         return
     if not isinstance(arg, np.ndarray):
         raise CallError(
             f"{what} must be a numpy array, got {type(arg).__name__}",
-            code="E301",
+            code="E602",
             hint=f'np.asarray(value, "{wanted.dtype}")',
         )
     if arg.dtype != to_numpy(wanted.dtype):
         raise CallError(
             f"{what} must be {wanted.dtype}, got {arg.dtype}",
-            code="E302",
+            code="E603",
             hint=f'array.astype("{wanted.dtype}") converts it',
         )
     if arg.ndim != len(wanted.shape):
         raise CallError(
             f"{what} must have {len(wanted.shape)} axes, got {arg.ndim}",
-            code="E303",
+            code="E604",
             hint=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
         )
     for axis, (size, got) in enumerate(zip(wanted.shape, arg.shape, strict=True)):
         if size != got:
             raise CallError(
                 f"{what} must have size {size} along axis {axis}, got {got}",
-                code="E303",
+                code="E604",
                 hint=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
             )
 
@@ -106,7 +106,7 @@ def _check_written(func: PrimFunc, name: str, args: Sequence[np.ndarray]) -> Non
         if not args[number].flags.writeable:
             raise CallError(
                 f'{name}: argument "{param.name}" is written, but the array is read-only',
-                code="E304",
+                code="E607",
                 hint="give it a copy: array.copy()",
             )
         for other, arg in enumerate(args):
@@ -114,7 +114,7 @@ def _check_written(func: PrimFunc, name: str, args: Sequence[np.ndarray]) -> Non
                 raise CallError(
                     f'{name}: argument "{param.name}" is written, '
                     f'but shares memory with "{func.params[other].name}"',
-                    code="E305",
+                    code="E608",
                     hint="give it an array of its own",
                 )
 

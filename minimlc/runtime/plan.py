@@ -123,7 +123,7 @@ class _Planner:
 
     def function(self, name: str, func: Function, arguments: Sequence[Place]) -> Place:
         if name in self.open:
-            raise BuildError(f'graph function "{name}" calls itself', code="E503")
+            raise BuildError(f'graph function "{name}" calls itself', code="E227")
         self.open.append(name)
         places: dict[Var, Place] = dict(zip(func.params, arguments, strict=True))
         for binding in func.bindings():
@@ -165,7 +165,7 @@ class _Planner:
         if value.op not in JOINTS:
             raise BuildError(
                 f'operator "{value.op}" has not been lowered to loops',
-                code="E504",
+                code="E503",
                 span=span_of(value),
                 hint="put mlc.passes.legalize into the pipeline",
             )

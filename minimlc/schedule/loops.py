@@ -303,7 +303,7 @@ def _constant_extent(loop: For, verb: str) -> int:
     extent = constant_value(loop.extent)
     if extent is None:
         refuse(
-            "E120",
+            "E102",
             f'{verb}: the extent of "{loop.var.name}" is not constant: {loop.extent.script()}',
             at=loop,
         )

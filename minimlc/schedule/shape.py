@@ -112,7 +112,7 @@ def check_intermediate(func: PrimFunc, made: Producer, verb: str) -> None:
     """Refuse if the producer's buffer is a parameter: the caller reads all of it."""
     if made.buffer in func.params:
         refuse(
-            "E121",
+            "E115",
             f'{verb}: block "{made.block.name}" writes the output {made.buffer.name}',
             hint=f"all of {made.buffer.name} must stay computed; move its producers instead",
         )

@@ -182,7 +182,7 @@ class _Translate:
             axis = next(a for a, v in enumerate(values) if not 0 <= v < shape[a])
             return BoundsError(
                 f"{name}[{shown}] is outside {name}, whose shape is {shape}",
-                code="E311",
+                code="E609",
                 span=span,
                 example=f"index {values[axis]} along axis {axis} of size {shape[axis]}",
             )

@@ -80,12 +80,12 @@ def _refuse(item: Tensor | Reduction, *_: object) -> NoReturn:
         indices = ", ".join("ijklmn"[: item.ndim])
         raise CompileError(
             f'the tensor "{item.name}" is used as a number',
-            code="E114",
+            code="E130",
             hint=f"name one of its elements: {item.name}[{indices}]",
         )
     raise CompileError(
         "a reduction must be the whole expression of its te.compute",
-        code="E114",
+        code="E130",
         hint="give the reduction a te.compute of its own, and read its result in the next one",
     )
 
@@ -109,11 +109,13 @@ def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     pair = tuple(dom) if isinstance(dom, Sequence) else ()
     if len(pair) != 2 or not all(hasattr(bound, "__index__") for bound in pair):
         raise CompileError(
-            f"a reduce axis needs its bounds, got {dom!r}", hint='te.reduce_axis((0, n), name="k")'
+            f"a reduce axis needs its bounds, got {dom!r}",
+            code="E130",
+            hint='te.reduce_axis((0, n), name="k")',
         )
     low, high = int(pair[0]), int(pair[1])
     if high <= low:
-        raise CompileError(f'the reduce axis "{name}" is empty: {low} ... {high}')
+        raise CompileError(f'the reduce axis "{name}" is empty: {low} ... {high}', code="E130")
     return ReduceAxis(_name(name), INDEX, low, high)
 
 
@@ -146,11 +148,11 @@ def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
         if not isinstance(item, ReduceAxis):
             raise CompileError(
                 f"te.{name} combines over reduce axes, got {item!r}",
-                code="E114",
+                code="E130",
                 hint='k = te.reduce_axis((0, n), name="k")',
             )
     if not axes:
-        raise CompileError(f"te.{name} needs at least one reduce axis", code="E114")
+        raise CompileError(f"te.{name} needs at least one reduce axis", code="E130")
     if isinstance(expr, (Tensor, Reduction)):
         _refuse(expr)
     value = as_expr(expr)
@@ -189,7 +191,7 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
             raise
         raise CompileError(
             "a numpy function was applied to a traced value",
-            code="E114",
+            code="E130",
             span=span,
             hint="use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ...",
         ) from error
@@ -208,7 +210,7 @@ def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -
         raise CompileError(
             f"the function takes {len(names)} index(es) ({', '.join(names)}), "
             f"the shape {sizes} has {len(sizes)} axes",
-            code="E107",
+            code="E130",
             span=span,
         )
     return names
@@ -228,7 +230,9 @@ class _Uses(Visitor):
         self.variables[item] = None
 
     def visit_Buffer(self, item: Buffer) -> None:
-        raise CompileError(f'the buffer "{item.name}" is no tensor', hint="te.placeholder(...)")
+        raise CompileError(
+            f'the buffer "{item.name}" is no tensor', code="E130", hint="te.placeholder(...)"
+        )
 
     def visit_Tensor(self, item: Tensor) -> None:
         self.tensors[item] = None
@@ -250,7 +254,7 @@ def _check_variables(
         reduce = isinstance(item, ReduceAxis)
         raise CompileError(
             f'"{name}" uses {item.name}, which is none of its indices',
-            code="E114",
+            code="E130",
             span=span,
             hint=f"te.sum(..., axis={item.name})" if reduce else "",
         )
@@ -265,7 +269,7 @@ def create_prim_func(tensors: Tensor | Iterable[Tensor]) -> PrimFunc:
     _check_arguments(args)
     stages = _stages(args)
     if not stages:
-        raise CompileError("nothing to compute: every tensor given is a placeholder")
+        raise CompileError("nothing to compute: every tensor given is a placeholder", code="E130")
     taken: list[str] = []
     buffers: dict[Buffer, Buffer] = {}
     for tensor in dict.fromkeys((*args, *stages)):
@@ -281,10 +285,10 @@ def create_prim_func(tensors: Tensor | Iterable[Tensor]) -> PrimFunc:
 def _check_arguments(args: tuple[Any, ...]) -> None:
     for arg in args:
         if not isinstance(arg, Tensor):
-            raise CompileError(f"expected tensors, got {type(arg).__name__}: {arg!r}")
+            raise CompileError(f"expected tensors, got {type(arg).__name__}: {arg!r}", code="E130")
     for arg in args:
         if args.count(arg) > 1:
-            raise CompileError(f'the tensor "{arg.name}" is given twice')
+            raise CompileError(f'the tensor "{arg.name}" is given twice', code="E130")
 
 
 def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
@@ -302,6 +306,7 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
             if used.value is None and used not in args:
                 raise CompileError(
                     f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument',
+                    code="E130",
                     hint="give every input to te.create_prim_func, then the outputs",
                 )
             stack.append((used, False))
@@ -381,7 +386,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for size in sizes:
         if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
-            raise CompileError(f"a tensor's sizes are integers >= 0, got {shape!r}", code="E107")
+            raise CompileError(f"a tensor's sizes are integers >= 0, got {shape!r}", code="E130")
     return tuple(int(size) for size in sizes)
 
 

@@ -291,4 +291,4 @@ def test_wrong_arguments_and_a_zero_divisor_are_refused():
     call = compile_python(IRModule.of({"f": f}))["f"]
     x, y = np.array([1, 2, 0], np.int32), np.zeros(3, np.int32)
     refuses("E312", lambda: call(x, y), "6 // 0")
-    refuses("E302", lambda: call(x, y.astype("f4")), '"Y"')
+    refuses("E603", lambda: call(x, y.astype("f4")), '"Y"')

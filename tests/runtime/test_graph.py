@@ -221,7 +221,7 @@ def test_a_kernel_that_writes_its_input_is_refused():
 
 def test_operators_that_were_not_lowered_are_refused():
     mod = one_input(lambda bb, x: op.add(x, x))
-    refuses("E504", lambda: build(mod, pipeline=()), '"add"', "legalize")
+    refuses("E503", lambda: build(mod, pipeline=()), '"add"', "legalize")
 
 
 def test_a_function_that_calls_itself_is_refused():
