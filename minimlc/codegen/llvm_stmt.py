@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from minimlc.codegen.lanes import independent
 from minimlc.codegen.llvm_expr import Expressions
 from minimlc.codegen.llvm_memory import Lanes
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import span_of, walk
+from minimlc.tir.access import accesses
+from minimlc.tir.legality import carried_dependence
 from minimlc.tir.nodes import Alloc, For, IfThenElse, Load, PrimFunc, Seq, Stmt, Store
 
 WIDEST = 64
@@ -112,10 +113,15 @@ class Statements(Expressions):
         self.copies = saved
 
     def _side_by_side(self, item: For) -> bool:
-        """Whether to run iterations together; checked code runs in order, as do inner lanes."""
+        """Whether to run iterations together; checked code runs in order, as do inner lanes.
+
+        `verify` proved it for the program, this proves it of the code that lowering made: a
+        mistake between the two costs speed and not the result.
+        """
         if self.lanes is not None or self.sites is not None:
             return False
-        return independent(item, self.program)
+        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
+        return carried_dependence(item, accesses(self.program), own) is None
 
     def _vectorized(self, item: For, extent: Value) -> None:
         """Pieces of a power of two lanes: straight code for a short loop, else a loop and a tail.
