@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -171,8 +172,11 @@ class SteppedGraph(GraphFunction):
     """A graph function with registered Python functions between its kernels."""
 
     def load(self, kernels: Mapping[str, Callable[..., None]]) -> None:
-        """Take the kernels that the steps call."""
+        """Take the kernels that the steps call, and writable copies of the constants: numpy
+        exports no read-only array through DLPack, and a copy at each call would cost more.
+        """
         self._kernels = kernels
+        self._constants = tuple(c.copy() for c in self._plan.constants)
 
     def __call__(self, *arguments: Any) -> Any:
         inputs, _ = self._check(arguments)
@@ -183,7 +187,7 @@ class SteppedGraph(GraphFunction):
         def array(slot: Slot) -> np.ndarray:
             if slot.kind == "arena":
                 return _view(memory, start + slot.number, slot.type)
-            sources = {"input": inputs, "constant": self._plan.constants, "output": outputs}
+            sources = {"input": inputs, "constant": self._constants, "output": outputs}
             return sources[slot.kind][slot.number]
 
         for step in self._plan.steps:
@@ -199,5 +203,5 @@ class SteppedGraph(GraphFunction):
 
 def _view(memory: np.ndarray, start: int, kind: TensorType) -> np.ndarray:
     dtype = to_numpy(kind.dtype)
-    count = int(np.prod(kind.shape, dtype=np.int64)) * dtype.itemsize
+    count = prod(kind.shape) * dtype.itemsize
     return memory[start : start + count].view(dtype).reshape(kind.shape)

@@ -212,6 +212,26 @@ def test_registered_functions_get_the_memory_itself():
     assert isinstance(build(mod)["main"], SteppedGraph) and seen == [np.ndarray, np.ndarray]
 
 
+def test_registered_functions_get_the_same_constant_at_every_call():
+    seen = []
+
+    @register_func("test.runtime.add_weight", override=True)
+    def add_weight(a, weight, out):
+        seen.append(weight.__array_interface__["data"][0])
+        out[:] = a + weight
+
+    weight = constant(values(1))
+
+    def make(x, bind):
+        return bind(call_dps_packed("test.runtime.add_weight", (x, weight), T8))
+
+    mod = graph_of(kernel(), make)
+    lib = build(mod)
+    for _ in range(2):
+        np.testing.assert_array_equal(lib["main"](values()), values() + values(1))
+    assert len(set(seen)) == 1
+
+
 def test_a_kernel_that_writes_its_input_is_refused():
     a, b = Buffer("a", (8,), "float32"), Buffer("b", (8,), "float32")
     func = PrimFunc((a, b), (), seq((store(b, (0,), a[0]), store(a, (0,), 1.0))))
