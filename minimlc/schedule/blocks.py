@@ -151,7 +151,8 @@ def _over_box(
     `func` is the function without the block: names that it alone used are free again.
     """
     names = Names(func)
-    names.used |= {it.var.name for it in made.block.iters} | {loop.var.name for loop in kept}
+    names.symbols.reserve(it.var.name for it in made.block.iters)
+    names.symbols.reserve(loop.var.name for loop in kept)
     ranges = loop_ranges(tuple(outer))
     values: dict[Var, Expr] = {}
     loops: list[For] = []

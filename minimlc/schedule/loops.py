@@ -58,7 +58,7 @@ def split(
         refuse("E118", f"split makes {len(sizes)} loops, got {len(names)} name(s)")
     if names is not None:
         for name in names:
-            if name in fresh.used:
+            if name in fresh.symbols:
                 refuse("E118", f'the name "{name}" is taken', hint="another name")
     chosen = names or [f"{target.var.name}_{n}" for n in range(len(sizes))]
     parts = [fresh.var(name) for name in chosen]
@@ -122,7 +122,7 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     sizes = [_constant_extent(loop, "fuse") for loop in chain]
     label = name or "_".join(loop.var.name for loop in chain) + "_fused"
     names = Names(func)
-    if name is not None and name in names.used:
+    if name is not None and name in names.symbols:
         refuse("E118", f'the name "{name}" is taken', hint="another name")
     fused = names.var(label)
     values: dict[Node, Node] = {}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from minimlc.errors import ScheduleError, did_you_mean
+from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of, walk
 from minimlc.tir.access import accesses, loop_ranges
 from minimlc.tir.arith import Ranges, Simplifier, conjuncts, simplify
@@ -20,7 +21,6 @@ from minimlc.tir.nodes import (
     Stmt,
     Var,
     conjunction,
-    rename,
     seq,
     substitute,
 )
@@ -157,25 +157,21 @@ class Names:
     """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
 
     def __init__(self, func: PrimFunc):
-        self.used = {n.name for n in walk(func) if isinstance(n, Var)}
-        self.used |= {loop.var.name for loop in loops_in(func.body)}
-        self.used |= {b.name for b in (*func.params, *func.allocs)}
-        self.blocks = {block.name for block in blocks_in(func.body)}
+        self.symbols = UniqueNames(reserved=(), spell=str)
+        self.symbols.reserve(n.name for n in walk(func) if isinstance(n, Var))
+        self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
+        self.symbols.reserve(b.name for b in (*func.params, *func.allocs))
+        blocks = (block.name for block in blocks_in(func.body))
+        self.blocks = UniqueNames(blocks, reserved=(), spell=str)
 
     def var(self, name: str) -> Var:
-        fresh = rename(name, self.used)
-        self.used.add(fresh)
-        return Var(fresh)
+        return Var(self.symbols.take(name))
 
     def buffer(self, name: str) -> str:
-        fresh = rename(name, self.used)
-        self.used.add(fresh)
-        return fresh
+        return self.symbols.take(name)
 
     def block(self, name: str) -> str:
-        fresh = rename(name, self.blocks)
-        self.blocks.add(fresh)
-        return fresh
+        return self.blocks.take(name)
 
 
 def copy_block(block: Block, names: Names, name: str) -> Block:

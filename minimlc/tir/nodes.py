@@ -12,7 +12,7 @@ each of its iters takes the value of an expression over those loops. What a bloc
 is not part of the tree: `minimlc.tir.regions` derives it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -528,14 +528,3 @@ class _Substitute(Mutator):
 def substitute(item: N, mapping: dict[Node, Node]) -> N:
     """`item` with variables replaced by expressions and buffers by buffers."""
     return _Substitute(mapping).visit(item) if mapping else item
-
-
-def rename(name: str, taken: Callable[[str], bool] | Iterable[str]) -> str:
-    """`name`, or `name1`, `name2`, ... : the first that is not taken."""
-    used = taken if callable(taken) else set(taken).__contains__
-    if not used(name):
-        return name
-    number = 1
-    while used(f"{name}{number}"):
-        number += 1
-    return f"{name}{number}"

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from minimlc.dtypes import dtype_record, integer_range
 from minimlc.errors import CompileError, Span, identifier, source_line
+from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
 from minimlc.tir.nodes import (
     INDEX,
@@ -35,7 +36,6 @@ from minimlc.tir.nodes import (
     binary,
     index,
     load,
-    rename,
     seq,
 )
 
@@ -270,13 +270,12 @@ def create_prim_func(tensors: Tensor | Iterable[Tensor]) -> PrimFunc:
     stages = _stages(args)
     if not stages:
         raise CompileError("nothing to compute: every tensor given is a placeholder", code="E130")
-    taken: list[str] = []
+    names = UniqueNames(reserved=(), spell=str)
     buffers: dict[Buffer, Buffer] = {}
     for tensor in dict.fromkeys((*args, *stages)):
-        fresh = rename(tensor.name, taken)
-        taken.append(fresh)
+        fresh = names.take(tensor.name)
         buffers[tensor] = Buffer(fresh, tensor.shape, tensor.dtype, tensor.scope)
-    body = seq(_nest(tensor, buffers, taken) for tensor in stages)
+    body = seq(_nest(tensor, buffers, names) for tensor in stages)
     params = tuple(buffers[tensor] for tensor in args)
     allocs = tuple(buffers[tensor] for tensor in stages if tensor not in args)
     return PrimFunc(params, allocs, body)
@@ -330,7 +329,7 @@ class _Instantiate(Mutator):
         return self.buffers[item]
 
 
-def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], taken: list[str]) -> Stmt:
+def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
     """Loops over the tensor's indices, then over its reduce axes, around its block."""
     value = tensor.value
     reduction = value if isinstance(value, Reduction) else None
@@ -339,17 +338,16 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], taken: list[str]) -> St
     ]
     if reduction is not None:
         axes += [(axis, axis.low, axis.high, "R") for axis in reduction.axes]
-    loops: list[Var] = []
-    for var, *_ in axes:
-        loops.append(Var(rename(var.name, taken)))
-        taken.append(loops[-1].name)
+    loops = [Var(names.take(var.name)) for var, *_ in axes]
+    wanted = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
     iters: list[BlockIter] = []
     variables: dict[Var, Expr] = {}
-    for (var, low, high, kind), loop in zip(axes, loops, strict=True):
-        text = f"v{var.name}" if len(var.name) == 1 else f"v_{var.name}"
-        mine = Var(rename(text, [*taken, *(it.var.name for it in iters)]))
+    for (var, low, high, kind), loop, text in zip(axes, loops, wanted, strict=True):
+        mine = Var(names.take(text))
         iters.append(BlockIter(mine, high - low, kind, loop))
         variables[var] = mine + low if low else mine
+    for it, text in zip(iters, wanted, strict=True):
+        names.release(it.var.name, text)
     buffer = buffers[tensor]
     result = _Instantiate(variables, buffers).visit(value if reduction is None else reduction.value)
     element = tuple(variables[axis] for axis in tensor.axes)
