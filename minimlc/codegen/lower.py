@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minimlc.node import Mutator, Node, replace
-from minimlc.tir.access import Access, accesses, loop_ranges, reads
+from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads
 from minimlc.tir.arith import Ranges, Simplifier, constant_value
 from minimlc.tir.nodes import (
     Alloc,
@@ -148,7 +148,8 @@ class _Simplify(Mutator):
         if isinstance(condition, Const):
             chosen = item.then_case if condition.value else item.else_case
             return Seq(()) if chosen is None else self.visit(chosen)
-        then_case = _Simplify(self.ranges.assume(condition)).visit(item.then_case)
+        held = self.ranges.assume(lasting(condition, item.then_case))
+        then_case = _Simplify(held).visit(item.then_case)
         return replace(
             item, condition=condition, then_case=then_case, else_case=self.visit(item.else_case)
         )

@@ -10,6 +10,7 @@ from minimlc.schedule.shape import (
     check_inputs_unchanged,
     check_intermediate,
     check_only_writer,
+    check_plain_path,
     exclusive,
     producer,
 )
@@ -101,6 +102,7 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     check_only_writer(source, "reverse_compute_inline")
     matching = _matching(made, source)
     for side in (made, source):
+        check_plain_path(side.place.around, "reverse_compute_inline")
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, "reverse_compute_inline")
     _check_between(made, source)

@@ -29,7 +29,7 @@ from minimlc.tir.nodes import (
     load,
     seq,
 )
-from minimlc.tir.regions import covers
+from minimlc.tir.regions import covers, init_comes_first
 
 SCOPES = ("global", "local", "shared")
 
@@ -122,13 +122,22 @@ def _check_write(
                 hint="cache_write before moving or decomposing blocks",
             )
     assert isinstance(place.stmt, Block)
-    if any(not item.is_write for item in mine) and place.stmt.init is None:
+    read = [item for item in mine if not item.is_write]
+    if any(not _starts_anew(item) for item in read):
         refuse(
             "E117",
             f'cache_write: block "{name}" starts from what {target.name} holds',
             at=place.stmt,
             hint="cache_write before decompose_reduction",
         )
+
+
+def _starts_anew(read: Access) -> bool:
+    """Whether a block reads only what its own init has written."""
+    block = read.block
+    if block is None or block.init is None or read.role != "update":
+        return False
+    return init_comes_first(block, read.loops, read.runs_where)
 
 
 def _check_scope(scope: str) -> None:

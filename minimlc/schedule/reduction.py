@@ -1,9 +1,9 @@
 """Primitives on reductions: decompose_reduction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from minimlc.node import Node, replace
-from minimlc.schedule.shape import loops_feeding
+from minimlc.node import Node, replace, walk
+from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.tree import (
     Names,
     copy_block,
@@ -19,6 +19,7 @@ from minimlc.tir.arith import conjuncts, constant_value
 from minimlc.tir.nodes import (
     Block,
     For,
+    Load,
     PrimFunc,
     Stmt,
     conjunction,
@@ -39,7 +40,8 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
 
     The block becomes `C_init` and `C_update`. Legal when all of the reduction's loops are at or
     inside `at`, every loop there tells instances of the block apart (else the sum would start
-    once and run several times), and nothing else in `at` touches what the block writes.
+    once and run several times), no condition stands between `at` and the block, and nothing else
+    in `at` touches what the block writes or writes what its init reads.
     """
     place = find_block(func, block)
     target = place.stmt
@@ -55,6 +57,7 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
     inside = place.loops[len(outside) :]
     _check_extents(inside)
     _check_loops(target, outside, inside, place.loops)
+    check_plain_path(place.around[place.around.index(loop) :], "decompose_reduction")
     _check_alone(func, target, loop)
     fresh = Names(func)
     init = _init_nest(target, inside, fresh)
@@ -98,7 +101,16 @@ def _check_loops(
             at=block,
             hint="decompose before fusing them",
         )
-    if not init_comes_first(block, around):
+    ordered = loops_feeding([it for it in block.iters if it.kind == "O"], inside)
+    if ordered:
+        refuse(
+            "E114",
+            f'decompose_reduction: the instances of block "{block.name}" must be taken in order '
+            f'along "{ordered[0].var.name}"',
+            at=ordered[0],
+            hint=f'a loop inside of "{ordered[0].var.name}"',
+        )
+    if not init_comes_first(block, around, tuple(conjuncts(block.predicate))):
         refuse(
             "E114",
             f'decompose_reduction: the init of block "{block.name}" does not surely run first',
@@ -123,14 +135,25 @@ def _check_extents(inside: Sequence[For]) -> None:
 def _check_alone(func: PrimFunc, block: Block, loop: For) -> None:
     items = accesses(func)
     buffers = {item.buffer for item in items if item.block is block and item.is_write}
+    read = {n.buffer for part in _init_parts(block) for n in walk(part) if isinstance(n, Load)}
     for item in items:
-        if loop in item.loops and item.block is not block and item.buffer in buffers:
+        if loop not in item.loops or item.block is block:
+            continue
+        if item.buffer in buffers or (item.is_write and item.buffer in read):
             refuse(
                 "E114",
                 f'decompose_reduction: {item.buffer.name} is used elsewhere in "{loop.var.name}"',
                 at=item.node,
                 hint="decompose at a loop that holds nothing else",
             )
+
+
+def _init_parts(block: Block) -> Iterator[Node]:
+    """What the init is made of, with the condition and the values it runs under."""
+    yield from (it.value for it in block.iters)
+    yield from conjuncts(block.predicate)
+    if block.init is not None:
+        yield block.init
 
 
 def _init_nest(block: Block, inside: Sequence[For], names: Names) -> Stmt:

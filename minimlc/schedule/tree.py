@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, NoReturn
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of, walk
-from minimlc.tir.access import accesses, loop_ranges
-from minimlc.tir.arith import Ranges, Simplifier, conjuncts, simplify
+from minimlc.tir.access import accesses, lasting, loop_ranges
+from minimlc.tir.arith import Ranges, Simplifier, conjuncts, has_loads, simplify
 from minimlc.tir.legality import carried_dependence, private_candidates
 from minimlc.tir.nodes import (
     Block,
@@ -193,14 +193,16 @@ def nest(loops: Iterable[For], body: Stmt) -> Stmt:
 
 
 def guarded(stmt: Stmt, condition: Expr) -> Stmt:
-    """`stmt` run only where `condition` (over the loops outside of it) holds."""
+    """`stmt` run only where `condition` (over the loops outside of it) holds; where it does not,
+    nothing is read for it either.
+    """
     match stmt:
-        case For():
+        case For() if not has_loads(stmt.extent):
             return replace(stmt, body=guarded(stmt.body, condition))
         case Seq(stmts):
             return Seq(tuple(guarded(part, condition) for part in stmts))
-        case Block():
-            held = conjunction((*conjuncts(stmt.predicate), condition))
+        case Block() if not any(has_loads(it.value) for it in stmt.iters):
+            held = conjunction((condition, *conjuncts(stmt.predicate)))
             return replace(stmt, predicate=held)
     return IfThenElse(condition, stmt)
 
@@ -225,7 +227,8 @@ class _SimplifyFunc(Mutator):
         held = self.ranges.assume(predicate)
         iters = tuple(replace(it, value=simplify(it.value, held)) for it in item.iters)
         same = all(a is b for a, b in zip(iters, item.iters, strict=True))
-        inside = _SimplifyFunc(held.extended({it.var: it.extent for it in item.iters}))
+        lasts = self.ranges.assume(lasting(predicate, item))
+        inside = _SimplifyFunc(lasts.extended({it.var: it.extent for it in item.iters}))
         return replace(
             item,
             predicate=predicate,

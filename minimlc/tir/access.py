@@ -4,11 +4,11 @@ Indices and conditions are given over loop variables alone: the iters of blocks 
 their values, so all analyses see the same thing whatever the blocks look like.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from minimlc.node import Node, walk
-from minimlc.tir.arith import Ranges, conjuncts, key
+from minimlc.tir.arith import Ranges, conjuncts, has_loads, key
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -25,6 +25,7 @@ from minimlc.tir.nodes import (
     Store,
     Unary,
     Var,
+    conjunction,
     index,
     substitute,
 )
@@ -39,7 +40,7 @@ class Access(NamedTuple):
     `loops` go from outer to inner; `guards` are conditions that hold when it happens, all over
     loop variables. `block` is the innermost block around it; `role` is "init" inside a block's
     init, "update" for the two accesses of a reduction's target, else "". `order` counts accesses
-    in program order.
+    in program order. `runs_where` are the guards under which the block itself runs.
     """
 
     buffer: Buffer
@@ -51,6 +52,7 @@ class Access(NamedTuple):
     role: str
     order: int
     node: Node
+    runs_where: tuple[Expr, ...] = ()
 
     def below(self, loop: For | None) -> tuple[For, ...]:
         """The loops around this access that lie inside `loop` (all of them for None)."""
@@ -121,6 +123,15 @@ def reduction_parts(block: Block) -> tuple[str, Load, Expr] | None:
     return op, b, a
 
 
+def starts_its_target(block: Block) -> bool:
+    """Whether a reduction's init is one store, to the element that the body updates."""
+    update = update_of(block)
+    match update, block.init:
+        case Store(buffer, indices), Store(first, start):
+            return buffer is first and list(map(key, indices)) == list(map(key, start))
+    return False
+
+
 def _is_update(store: Store, target: Load, other: Expr) -> bool:
     same = target.buffer is store.buffer and all(
         key(a) == key(b) for a, b in zip(target.indices, store.indices, strict=True)
@@ -133,12 +144,26 @@ def reads(expr: Node, buffer: Buffer) -> bool:
     return any(isinstance(n, Load) and n.buffer is buffer for n in walk(expr))
 
 
+def lasting(condition: Expr | None, stmt: Stmt) -> Expr | None:
+    """The parts of a condition that hold throughout `stmt`: it writes nothing that they read."""
+    if not has_loads(condition):
+        return condition
+    written = {n.buffer for n in walk(stmt) if isinstance(n, Store)}
+    return conjunction(part for part in conjuncts(condition) if not reads_any(part, written))
+
+
+def reads_any(expr: Node, buffers: Container[Buffer]) -> bool:
+    """Whether an expression or statement loads from one of `buffers`."""
+    return any(isinstance(n, Load) and n.buffer in buffers for n in walk(expr))
+
+
 class _Context(NamedTuple):
     loops: tuple[For, ...] = ()
     guards: tuple[Expr, ...] = ()
     values: dict[Node, Node] = {}  # noqa: RUF012 (never changed)
     block: Block | None = None
     role: str = ""
+    runs_where: tuple[Expr, ...] = ()
 
 
 def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
@@ -190,7 +215,7 @@ class _Collector:
             self.expr(block.predicate, at)
             at = self.guarded(at, block.predicate)
         values: dict[Node, Node] = {it.var: substitute(it.value, at.values) for it in block.iters}
-        inner = at._replace(values={**at.values, **values}, block=block)
+        inner = at._replace(values={**at.values, **values}, block=block, runs_where=at.guards)
         if block.init is not None:
             first = tuple(
                 Binary("==", substitute(it.value, at.values), index(0))
@@ -228,7 +253,18 @@ class _Collector:
         over_loops = tuple(substitute(part, at.values) for part in indices)
         order = len(self.found)
         self.found.append(
-            Access(buffer, over_loops, write, at.loops, at.guards, at.block, at.role, order, node)
+            Access(
+                buffer,
+                over_loops,
+                write,
+                at.loops,
+                at.guards,
+                at.block,
+                at.role,
+                order,
+                node,
+                at.runs_where,
+            )
         )
 
 

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from minimlc.errors import VerifyError
 from minimlc.node import replace, span_of
-from minimlc.tir.access import Access, accesses, loop_extents, reducer_of
+from minimlc.tir.access import (
+    Access,
+    accesses,
+    loop_extents,
+    reads_any,
+    reducer_of,
+    starts_its_target,
+)
 from minimlc.tir.affine import Digit, Digits, Sum, contiguous, to_expr
 from minimlc.tir.arith import Ranges, conjuncts, constant_value, key, variables
 from minimlc.tir.dependence import Conflict
@@ -178,13 +185,21 @@ def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
     if not all(loop in item.loops for item in mine):
         return False
     writes = [item for item in mine if item.is_write]
-    return all(_is_written_before(item, loop, writes) for item in mine if not item.is_write)
+    changing = {item.buffer for item in items if item.is_write and loop in item.loops}
+    return all(
+        _is_written_before(item, loop, writes, changing) for item in mine if not item.is_write
+    )
 
 
-def _is_written_before(read: Access, loop: For, writes: Iterable[Access]) -> bool:
+def _is_written_before(
+    read: Access, loop: For, writes: Iterable[Access], changing: set[Buffer]
+) -> bool:
     depth = read.loops.index(loop) + 1
     if read.role == "update" and read.block is not None and read.block.init is not None:
-        return starts_inside(read.block, read.loops[depth:], read.loops)
+        if any(reads_any(guard, changing) for guard in read.runs_where):
+            return False
+        return starts_inside(read.block, read.loops[depth:], read.loops, read.runs_where)
+    read = read._replace(guards=tuple(g for g in read.guards if not reads_any(g, changing)))
     for write in writes:
         if write.order > read.order:
             continue
@@ -194,23 +209,29 @@ def _is_written_before(read: Access, loop: For, writes: Iterable[Access]) -> boo
     return False
 
 
-def starts_inside(block: Block, inner: Sequence[For], around: Sequence[For]) -> bool:
+def starts_inside(
+    block: Block, inner: Sequence[For], around: Sequence[For], guards: Sequence[Expr]
+) -> bool:
     """Whether a reduction block's init, for whatever it updates in one iteration of the loops
     outside `inner`, runs in that iteration too, and first.
+
+    `guards`, over the loops, are all conditions under which the block runs.
     """
     own = {loop.var for loop in inner}
     return all(
         variables(it.value) <= own for it in block.iters if it.kind == "R"
-    ) and init_comes_first(block, around)
+    ) and init_comes_first(block, around, guards)
 
 
-def init_comes_first(block: Block, around: Sequence[For]) -> bool:
+def init_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr]) -> bool:
     """Whether, for each element, the instance whose reduce iters are 0 is the first to run.
 
-    So it is when the iters' values are rising sums over digits, and no digit serves both spatial
-    and reduce iters: whatever the order of the loops, the first instance has all digits 0.
+    So it is when the init starts just what the body updates, the iters' values are rising sums
+    over digits, and no digit serves both spatial and reduce iters: whatever the order of the
+    loops, the first instance has all digits 0. No guard may let others pass and not that one.
     """
-    guards = list(conjuncts(block.predicate))
+    if not starts_its_target(block) or any(it.kind == "O" for it in block.iters):
+        return False
     limited = [_upper_limited(guard) for guard in guards]
     digits = Digits(loop_extents(tuple(around)))
     values = [it.value for it in block.iters]
@@ -253,7 +274,7 @@ def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
     """
     if reducer_of(block) is None:
         return False
-    return block.init is None or init_comes_first(block, around)
+    return block.init is None or init_comes_first(block, around, tuple(conjuncts(block.predicate)))
 
 
 def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:

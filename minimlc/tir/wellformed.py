@@ -12,9 +12,9 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.errors import VerifyError
-from minimlc.node import Node, children, replace, span_of
-from minimlc.tir.access import Access, accesses, loop_ranges, reducer_of
-from minimlc.tir.arith import variables
+from minimlc.node import Node, children, replace, span_of, walk
+from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads_any, reducer_of
+from minimlc.tir.arith import has_loads, variables
 from minimlc.tir.dependence import points
 from minimlc.tir.legality import carried_dependence, private_candidates
 from minimlc.tir.nodes import (
@@ -34,7 +34,6 @@ from minimlc.tir.nodes import (
     Var,
     index,
 )
-
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -185,16 +184,36 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
         case Alloc(_, body):
             _check_iters(body, loops, guards)
         case IfThenElse(condition, then_case, else_case):
-            _check_iters(then_case, loops, (*guards, condition))
+            _check_iters(then_case, loops, _with(guards, lasting(condition, then_case)))
             if else_case is not None:
                 _check_iters(else_case, loops, guards)
         case Block():
-            held = guards if stmt.predicate is None else (*guards, stmt.predicate)
+            held = _with(guards, stmt.predicate)
             for it in stmt.iters:
                 _check_iter(stmt, it, loops, held)
+                _check_lasts(stmt, it)
             _check_kinds(stmt, loops)
             inner = tuple(iter_loop(it) for it in stmt.iters)
-            _check_iters(stmt.body, (*loops, *inner), held)
+            lasts = _with(guards, lasting(stmt.predicate, stmt))
+            _check_iters(stmt.body, (*loops, *inner), lasts)
+
+
+def _with(guards: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
+    return guards if condition is None else (*guards, condition)
+
+
+def _check_lasts(block: Block, it: BlockIter) -> None:
+    """An iter's value stays what it is while the block runs."""
+    if not has_loads(it.value):
+        return
+    written = {n.buffer for n in walk(block) if isinstance(n, Store)}
+    if reads_any(it.value, written):
+        raise VerifyError(
+            f'block "{block.name}" writes what the value of its iter {it.var.name} reads',
+            code="E106",
+            span=span_of(it) or span_of(block),
+            hint="read the element in a block of its own first",
+        )
 
 
 def _check_iter(
