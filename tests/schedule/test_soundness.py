@@ -1,0 +1,206 @@
+"""Programs on which a primitive or the lowering once lied."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc.module import IRModule
+from minimlc.tir.nodes import PrimFunc
+from tests.helpers import assert_close, assert_same, copies, random_args, refuses
+
+HEAD = '@T.prim_func\ndef main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8,), "int32")):\n'
+SUM = """
+{pad}with T.block("C"):
+{pad}    vi, vk = T.axis.remap("{kinds}", [i, k])
+{pad}    with T.init():
+{pad}        C[{start}] = {first}
+{pad}    C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+def reduction(pad: int, kinds: str = "SR", start: str = "vi", first: str = "0") -> str:
+    return SUM.format(pad=" " * pad, kinds=kinds, start=start, first=first)
+
+
+def assert_compiles_to_the_same(before: IRModule, after: IRModule) -> None:
+    main = before["main"]
+    assert isinstance(main, PrimFunc)
+    args = random_args(main, np.random.default_rng(0))
+    expected = copies(args)
+    mlc.interpret(before, "main", *expected)
+    for target in ("llvm", "python"):
+        got = copies(args)
+        mlc.build(after, target=target, cache=False)["main"](*got)
+        for a, b in zip(got, expected, strict=True):
+            assert_close(a, b)
+
+
+@pytest.mark.parametrize("condition", ["k > 1", "A[i, 0] > 0"])
+def test_decompose_refuses_an_init_under_a_condition(condition):
+    text = f"{HEAD}    for i, k in T.grid(8, 4):\n        if {condition}:{reduction(12)}"
+    refuses("E113", lambda: mlc.Schedule(mlc.parse(text)).decompose_reduction("C", at="k"))
+
+
+def test_decompose_refuses_an_init_that_reads_what_the_loop_writes():
+    text = (
+        HEAD.replace("C:", 'D: T.Buffer((8,), "int32"), C:')
+        + "    for i in range(8):\n"
+        + '        with T.block("D"):\n'
+        + "            v = T.axis.spatial(8, i)\n"
+        + "            D[v] = A[v, 0] * 3\n"
+        + f"        for k in range(4):{reduction(12, first='D[vi]')}"
+    )
+    sch = mlc.Schedule(mlc.parse(text))
+    refuses("E114", lambda: sch.decompose_reduction("C", at="i"), "D is used")
+    assert_same(sch.mod, sch.decompose_reduction("C", at="k").mod)
+
+
+def test_decompose_refuses_to_gather_the_inits_of_ordered_instances():
+    text = f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, kinds='OR', start='7 - vi')}"
+    sch = mlc.Schedule(mlc.parse(text))
+    refuses("E114", lambda: sch.decompose_reduction("C", at="i"), "in order")
+
+
+def test_cache_write_refuses_an_init_that_reads_the_output():
+    text = f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, first='C[vi] * 2')}"
+    sch = mlc.Schedule(mlc.parse(text))
+    refuses("E117", lambda: sch.cache_write("C", "C"), "starts from")
+
+
+def test_reverse_compute_inline_refuses_to_lose_a_condition():
+    text = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    Y = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("Y"):
+            v = T.axis.spatial(8, i)
+            Y[v] = A[v] * 3
+    if A[0] > 100:
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = Y[v] + 1
+"""
+    refuses("E113", lambda: mlc.Schedule(mlc.parse(text)).reverse_compute_inline("C"))
+
+
+UNDER_ONE_CONDITION = """@T.prim_func
+def main(F: T.Buffer((8,), "int32"), A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    X = T.alloc_buffer((1,), "int32")
+    for i in range(8):
+        if F[i] > 0:
+            X[0] = A[i]
+        F[i] = {new}
+        if F[i] > 0:
+            C[i] = X[0]
+"""
+
+
+def test_a_buffer_is_not_private_by_a_condition_that_changes():
+    text = UNDER_ONE_CONDITION.format(new="F[i] + 1")
+    refuses("E104", lambda: mlc.Schedule(mlc.parse(text)).parallel("i"))
+    kept = mlc.parse(text.replace("        F[i] = F[i] + 1\n", ""))
+    assert_same(kept, mlc.Schedule(kept).parallel("i").mod)
+
+
+def test_a_buffer_is_not_private_by_an_init_that_may_not_run():
+    text = """@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8, 4), "int32")):
+    X = T.alloc_buffer((1,), "int32")
+    for i in range(8):
+        for k in range(4):
+            if i == 0 or k > 0:
+                with T.block("X"):
+                    v = T.axis.spatial(1, 0)
+                    vk = T.axis.reduce(4, k)
+                    with T.init():
+                        X[v] = 0
+                    X[v] = X[v] + A[i, vk]
+                C[i, k] = X[0]
+"""
+    mod = mlc.parse(text)
+    refuses("E104", lambda: mlc.Schedule(mod).parallel("i"))
+    assert_compiles_to_the_same(mod, mod)
+
+
+def test_what_a_condition_says_is_forgotten_when_its_data_change():
+    text = """@T.prim_func
+def main(A: T.Buffer((1,), "int64"), C: T.Buffer((1,), "int32")):
+    if A[0] < 20 and A[0] >= -20:
+        A[0] = 30
+        if A[0] < 20:
+            C[0] = 100
+"""
+    assert_compiles_to_the_same(mlc.parse(text), mlc.parse(text))
+
+
+SPLIT = """@T.prim_func
+def main(P: T.Buffer((8,), "int64"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+{body}"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        for j in range(P[i] % 3):\n            C[i] = C[i] - 1\n",
+        '        with T.block("C"):\n'
+        "            v = T.axis.spatial(8, i)\n"
+        "            T.where(P[i] > 0)\n"
+        "            C[v] = C[v] - 1\n",
+        '        with T.block("C"):\n'
+        "            T.where(P[i] >= 0 and P[i] < 8)\n"
+        "            v = T.axis.opaque(8, P[i])\n"
+        "            C[v] = C[v] - 1\n",
+    ],
+)
+def test_split_reads_nothing_beyond_its_loop(body):
+    mod = mlc.parse(SPLIT.format(body=body))
+    uneven = mlc.Schedule(mod).split("i", [None, 3])
+    assert_same(mod, uneven.mod)
+    assert_compiles_to_the_same(mod, uneven.mod)
+
+
+def test_a_block_may_not_write_what_its_iters_read():
+    text = """@T.prim_func
+def main(N: T.Buffer((7,), "int64"), C: T.Buffer((9,), "int32")):
+    for i in range(7):
+        with T.block("C"):
+            T.where(N[i] < 9 and N[i] >= 0)
+            v = T.axis.opaque(9, N[i])
+            N[i] = 2
+            C[v] = C[v] * 2 - 1
+"""
+    refuses("E106", lambda: mlc.Schedule(mlc.parse(text)), "writes what")
+
+
+def test_an_init_of_another_element_starts_nothing():
+    text = """@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32"), D: T.Buffer((1,), "int32")):
+    X = T.alloc_buffer((2,), "int32")
+    for i, j in T.grid(4, 6):
+        if i == 0 and j == 0:
+            X[0] = 0
+        with T.block("X"):
+            vj = T.axis.reduce(6, j)
+            with T.init():
+                X[1] = 3
+            X[0] = X[0] + A[i, vj]
+        C[i, j] = X[0]
+    for k in range(6):
+        with T.block("D"):
+            vk = T.axis.reduce(6, k)
+            with T.init():
+                C[0, 0] = 3
+            D[0] = D[0] + A[0, vk]
+"""
+    sch = mlc.Schedule(mlc.parse(text))
+    refuses("E104", lambda: sch.parallel("i"))
+    refuses("E117", lambda: sch.cache_write("D", "D"), "starts from")
+    assert_compiles_to_the_same(sch.mod, sch.mod)
+
+
+def test_a_sum_that_starts_anew_in_order_stays_in_order():
+    text = f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, kinds='OR', start='0')}"
+    mod = mlc.parse(text.replace("C[vi]", "C[0]"))
+    refuses("E109", lambda: mlc.Schedule(mod).reorder("k", "i"))
