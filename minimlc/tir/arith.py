@@ -8,18 +8,13 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from minimlc.dtypes import INDEX, is_integer, to_numpy
+from minimlc.dtypes import INDEX
 from minimlc.node import Mutator, walk
-from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     COMPARISONS,
     Binary,
-    Cast,
     Const,
     Expr,
-    Intrin,
     Load,
     Select,
     Unary,
@@ -365,57 +360,6 @@ def variables(expr: Expr | None) -> set[Var]:
 def has_loads(expr: Expr | None) -> bool:
     """Whether an expression reads a buffer."""
     return expr is not None and any(isinstance(n, Load) for n in walk(expr))
-
-
-_NUMPY_OPS: dict[str, Any] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "//": np.floor_divide,
-    "%": np.mod,
-    "min": np.minimum,
-    "max": np.maximum,
-    "==": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "/": np.divide,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
-}
-
-
-def evaluate(expr: Expr, values: Mapping[Var, Any]) -> Any:
-    """`expr` for many points at once: `values` holds numpy integers or arrays of one length.
-
-    ValueError for an expression that reads a buffer: its value is not known here.
-    """
-    match expr:
-        case Var():
-            return values[expr]
-        case Const(value, dtype):
-            return value if is_integer(dtype) or dtype == "bool" else np.asarray(value)
-        case Binary(op, a, b):
-            with np.errstate(all="ignore"):
-                return _NUMPY_OPS[op](evaluate(a, values), evaluate(b, values))
-        case Unary("-", a):
-            return -evaluate(a, values)
-        case Unary("not", a):
-            return np.logical_not(evaluate(a, values))
-        case Select(condition, a, b):
-            return np.where(*(evaluate(e, values) for e in (condition, a, b)))
-        case Cast(dtype, a):
-            return np.asarray(evaluate(a, values)).astype(to_numpy(dtype))
-        case Intrin(name, args):
-            return INTRINSICS[name].meaning(*(evaluate(a, values) for a in args))
-    raise ValueError(f"the value of {type(expr).__name__} is not known at compile time")
 
 
 def constant_value(expr: Expr) -> int | None:

@@ -17,8 +17,8 @@ import numpy as np
 
 from minimlc.tir.access import Access, loop_extents
 from minimlc.tir.affine import Digit, Digits, Sum
-from minimlc.tir.arith import evaluate
 from minimlc.tir.nodes import For, Var
+from minimlc.tir.points import evaluate
 
 Direction = str
 """Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
