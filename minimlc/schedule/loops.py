@@ -75,8 +75,10 @@ def split(
 
 
 def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail: str) -> list[int]:
-    given = list(factors)
     name = loop.var.name
+    if not isinstance(factors, Sequence) or isinstance(factors, str):
+        refuse("E118", f'split("{name}"): factors are a list, got {factors!r}', hint="[None, 4]")
+    given = list(factors)
     if tail not in ("guard", "error"):
         refuse("E118", f'tail must be "guard" or "error", got "{tail}"')
     if not given or given.count(None) > 1:

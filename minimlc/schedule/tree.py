@@ -58,7 +58,7 @@ def find_loop(func: PrimFunc, name: str) -> Place:
         replaced = [n for n in names if n.startswith(f"{name}_")]
         if replaced:
             hint = f"an earlier step replaced it: there are loops {', '.join(replaced)}"
-        if name in {block.name for block in blocks_in(func.body)}:
+        if name in [block.name for block in blocks_in(func.body)]:
             hint = f'"{name}" is a block; its loops: sch.loops("{name}")'
         refuse("E105", f'there is no loop "{name}"', hint=hint)
     return _place(func, lambda s: isinstance(s, For) and s.var.name == name)
@@ -76,7 +76,7 @@ def find_block(func: PrimFunc, name: str) -> Place:
 def find_buffer(func: PrimFunc, name: str) -> Buffer:
     """The parameter or allocation called `name`."""
     buffers = {buffer.name: buffer for buffer in (*func.params, *func.allocs)}
-    if name not in buffers:
+    if name not in list(buffers):
         refuse("E105", f'there is no buffer "{name}"', hint=did_you_mean(str(name), buffers))
     return buffers[name]
 

@@ -204,3 +204,10 @@ def test_a_sum_that_starts_anew_in_order_stays_in_order():
     text = f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, kinds='OR', start='0')}"
     mod = mlc.parse(text.replace("C[vi]", "C[0]"))
     refuses("E109", lambda: mlc.Schedule(mod).reorder("k", "i"))
+
+
+def test_arguments_of_another_kind_are_refused():
+    sch = mlc.Schedule(mlc.parse(SPLIT.format(body="        C[i] = 3\n")))
+    refuses("E118", lambda: sch.apply("split", "i", 4), "a list")
+    refuses("E105", lambda: sch.apply("vectorize", ["i"]))
+    refuses("E105", lambda: sch.apply("cache_read", "C", ["A"]))
