@@ -162,9 +162,18 @@ def _graph_call(mod: IRModule, call: graph.Call, args: list[Any]) -> Any:
 
 
 def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
-    """Call the registered function `name`; what it is given can be exported through DLPack."""
+    """Call the registered function `name`; what it is given can be exported through DLPack.
+
+    `CallError` if it returns an array of its own: then its outputs are not written.
+    """
     given = [a if a.flags.writeable else a.copy() for a in inputs]
-    get_function(name)(*given, *outs)
+    result = get_function(name)(*given, *outs)
+    if isinstance(result, np.ndarray) and not any(np.may_share_memory(result, o) for o in outs):
+        raise CallError(
+            f'the registered function "{name}" returned an array instead of writing its output',
+            code="E611",
+            hint="write the result into the last argument, for example out[:] = ...",
+        )
 
 
 def flatten(values: Sequence[Any]) -> list[np.ndarray]:

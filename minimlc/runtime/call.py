@@ -103,7 +103,14 @@ class Arguments:
             )
         try:
             return view_of(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            BufferError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise CallError(
                 f"{self._which(number)} cannot be shared with numpy: {error}",
                 code="E602",

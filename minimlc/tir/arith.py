@@ -322,7 +322,7 @@ class Simplifier(Mutator):
 
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
         match expr.a:
-            case Binary("//", a, Const(value)) if value > 0:
+            case Binary("//", a, Const(value)) if 0 < value * by < WRAP:
                 return self._divide(Binary("//", a, index(int(value) * by)), int(value) * by)
         return expr
 

@@ -232,6 +232,15 @@ def test_registered_functions_get_the_same_constant_at_every_call():
     assert len(set(seen)) == 1
 
 
+def test_a_registered_function_that_returns_its_result_is_told_so():
+    register_func("test.runtime.returns", lambda a, out: a + 1, override=True)
+    make = lambda x, bind: bind(call_dps_packed("test.runtime.returns", (x,), T8))  # noqa: E731
+    mod = graph_of(kernel(), make)
+    for call in (build(mod)["main"], build(mod, "python")["main"]):
+        refuses("E611", lambda call=call: call(values()), "last argument")
+    refuses("E611", lambda: interpret(mod, "main", values()))
+
+
 def test_a_kernel_that_writes_its_input_is_refused():
     a, b = Buffer("a", (8,), "float32"), Buffer("b", (8,), "float32")
     func = PrimFunc((a, b), (), seq((store(b, (0,), a[0]), store(a, (0,), 1.0))))
