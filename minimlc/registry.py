@@ -20,7 +20,8 @@ def register_func(name: str, func: Function | None = None, *, override: bool = F
     """Make `func` callable as `name` from `R.call_dps_packed`; also a decorator.
 
     It is called with the input arrays, then with the output arrays, which it fills. It must leave
-    the inputs as they are: they are the caller's own memory, not copies. `CompileError` for a name that is taken, unless `override` is set or the same definition ran again, as when a
+    the inputs as they are: they are the caller's own memory, not copies. `CompileError` for a
+    name that is taken, unless `override` is set or the same definition ran again, as when a
     notebook cell is repeated.
     """
     if not isinstance(name, str):
