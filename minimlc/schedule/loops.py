@@ -213,7 +213,7 @@ def _refuse_unless_absent(
         "E109",
         f"reorder: iterations of {names} depend on each other through {first.buffer.name}",
         at=first.node,
-        example=Carried(carrier, first, second, search.witness).explain(),
+        example=Carried(carrier, first, second, search.witness, tuple(chain)).explain(),
         hint="keep these loops in their order",
     )
 

@@ -11,7 +11,6 @@ from minimlc.tir.arith import Ranges, Simplifier, conjuncts, has_loads, simplify
 from minimlc.tir.legality import carried_dependence, private_candidates
 from minimlc.tir.nodes import (
     Block,
-    BlockIter,
     Buffer,
     Expr,
     For,
@@ -274,29 +273,25 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
         return
     name = loop.var.name
     first = found.first
-    why = f"{loop.var.name} carries a dependence through {first.buffer.name}"
-    code, hint = "E104", "another loop: one whose iterations touch different elements"
+    code, why = "E104", f"{name} carries a dependence through {first.buffer.name}"
+    hint = _free_loop(func, loop, kind, items)
     if first.role in ("update", "init") and first.block is not None:
         why = f"{name} is a reduction loop of block {first.block.name}"
-        spatial = [
-            lp.var.name
-            for lp in first.loops
-            if lp.kind == "serial" and _is_spatial(lp, first.block)
-        ]
-        if spatial:
-            verb = {"vectorized": "vectorize", "parallel": "parallel"}.get(kind, kind)
-            hint = f'sch.{verb}("{spatial[0]}"): its iterations write different elements'
     if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
         why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
         code, hint = "E111", f'sch.parallel("{name}") gives each iteration a copy of its own'
     refuse(code, f'"{name}" cannot be {kind}: {why}', at=loop, example=found.explain(), hint=hint)
 
 
-def _is_spatial(loop: For, block: Block) -> bool:
-    """Whether a loop feeds the spatial iters of a block, and no other."""
-    kinds = {it.kind for it in block.iters if loop.var in set(_vars(it))}
-    return kinds == {"S"}
-
-
-def _vars(it: BlockIter) -> Iterable[Var]:
-    return (n for n in walk(it.value) if isinstance(n, Var))
+def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
+    """A loop of the same nest whose iterations are independent: the outermost one for threads,
+    the innermost one for lanes.
+    """
+    around = next(item.loops for item in items if loop in item.loops)
+    others = [other for other in around if other is not loop and other.kind == "serial"]
+    for other in others if kind == "parallel" else reversed(others):
+        private = () if kind == "vectorized" else private_candidates(func, other, items)
+        if carried_dependence(other, items, private) is None:
+            verb = {"vectorized": "vectorize"}.get(kind, kind)
+            return f'sch.{verb}("{other.var.name}"): its iterations touch different elements'
+    return f"leave {loop.var.name} serial"

@@ -258,7 +258,7 @@ def _check_range(item: Access) -> None:
                 code="E107",
                 span=span_of(item.node),
                 example=bad,
-                hint=f"{item.buffer.name} has shape {item.buffer.shape}",
+                hint=f"keep the index of dimension {dim} within 0..{size - 1}",
             )
 
 
@@ -313,7 +313,7 @@ def _check_spatial(block: Block, it: BlockIter, loop: For, items: list[Access]) 
         return
     reduces = reducer_of(block) is not None
     kind = "a reduction axis" if reduces else "an axis whose values depend on each other"
-    letter = 'R (T.axis.reduce, or "R" in remap)' if reduces else "T.axis.opaque"
+    letter = 'T.axis.reduce ("R" in remap)' if reduces else 'T.axis.opaque ("O" in remap)'
     raise VerifyError(
         f'block "{block.name}": {it.var.name} is declared spatial but is {kind}',
         code="E103",
