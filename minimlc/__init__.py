@@ -1,12 +1,13 @@
 """minimlc: a machine-learning compiler that fits in a head.
 
-The public names, in reading order.
+The public names, in reading order. What acts on programs (`minimlc.compiler`) is imported when one
+of its names is first used, so that `import minimlc` stays quick.
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from minimlc import passes, printer, recipes, schedule
+from minimlc import printer
 from minimlc.errors import (
     BoundsError,
     BuildError,
@@ -17,9 +18,6 @@ from minimlc.errors import (
     ScriptError,
     VerifyError,
 )
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -33,26 +31,48 @@ from minimlc.graph.nodes import (
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.registry import register_func
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.runtime.cache import cache_dir
-from minimlc.runtime.parallel import num_threads, set_num_threads
-from minimlc.runtime.target import Target
-from minimlc.runtime.timing import Timing, time
-from minimlc.schedule import Schedule, Trace
 from minimlc.script import parse
-from minimlc.tir import te
 from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.verify import verify
+
+if TYPE_CHECKING:
+    from minimlc import datasets
+    from minimlc.compiler import (
+        BlockBuilder,
+        Mutator,
+        Schedule,
+        Target,
+        Timing,
+        Trace,
+        build,
+        cache_dir,
+        interpret,
+        num_threads,
+        op,
+        passes,
+        recipes,
+        schedule,
+        set_num_threads,
+        te,
+        time,
+    )
 
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> ModuleType:
-    """`datasets` on first use: the only part that knows the network's libraries."""
+def __getattr__(name: str) -> Any:
+    """A name that only the compiler has loads the compiler; `datasets` comes by itself."""
     if name == "datasets":
         return import_module("minimlc.datasets")
-    raise AttributeError(f"module 'minimlc' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'minimlc' has no attribute {name!r}")
+    compiler = import_module("minimlc.compiler")
+    globals().update({part: getattr(compiler, part) for part in compiler.__all__})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

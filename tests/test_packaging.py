@@ -53,6 +53,7 @@ ORDER = (
     "minimlc/frontends/",
     "minimlc/homework/",
     "minimlc/datasets.py",
+    "minimlc/compiler.py",
     "minimlc/__init__.py",
 )
 VIEWS = ("IPython", "minimlc_widgets")  # reached from show() only

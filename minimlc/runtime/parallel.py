@@ -11,8 +11,9 @@ import itertools
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from minimlc.errors import CompileError
 from minimlc.runtime.target import Target
@@ -94,8 +95,10 @@ def _address(function: ctypes._CFuncPtr) -> int:  # type: ignore[name-defined]
 
 
 @functools.lru_cache(maxsize=1)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="minimlc")
+def _pool(threads: int) -> Any:
+    """Threads for where there is no OpenMP; imported then, as it brings the logging module."""
+    futures = import_module("concurrent.futures")
+    return futures.ThreadPoolExecutor(threads, thread_name_prefix="minimlc")
 
 
 def _share(task: int, context: int, begin: int, end: int) -> int:

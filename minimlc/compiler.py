@@ -1,0 +1,39 @@
+"""What acts on programs: writing, rewriting, scheduling, building and timing them.
+
+Its names are minimlc's own: `mlc.build` is `minimlc.compiler.build`.
+"""
+
+import minimlc.passes as passes
+import minimlc.recipes as recipes
+import minimlc.schedule as schedule
+from minimlc.graph import op
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.mutator import Mutator
+from minimlc.run import interpret
+from minimlc.runtime.build import build
+from minimlc.runtime.cache import cache_dir
+from minimlc.runtime.parallel import num_threads, set_num_threads
+from minimlc.runtime.target import Target
+from minimlc.runtime.timing import Timing, time
+from minimlc.schedule import Schedule, Trace
+from minimlc.tir import te
+
+__all__ = [
+    "BlockBuilder",
+    "Mutator",
+    "Schedule",
+    "Target",
+    "Timing",
+    "Trace",
+    "build",
+    "cache_dir",
+    "interpret",
+    "num_threads",
+    "op",
+    "passes",
+    "recipes",
+    "schedule",
+    "set_num_threads",
+    "te",
+    "time",
+]
