@@ -1,6 +1,6 @@
 """Transforms of whole modules: functions IRModule -> IRModule, in the order they usually run."""
 
-from minimlc import recipes
+import minimlc.recipes as recipes
 from minimlc.passes.bind_params import bind_params
 from minimlc.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from minimlc.passes.fold_constants import fold_constants

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from minimlc import passes
 from minimlc.codegen.llvm_entry import Operand, emit_entry, entry_symbol, symbol
 from minimlc.codegen.python import compile_python, emit_python
 from minimlc.errors import BuildError, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
 from minimlc.module import IRModule, Pass, run_passes
+from minimlc.passes import default_pipeline
 from minimlc.recipes import apply as apply_recipes
 from minimlc.run import written
 from minimlc.runtime.call import Arguments, Parameter
@@ -75,7 +75,7 @@ def _has_operators(module: IRModule) -> bool:
 def _passes(pipeline: Sequence[Pass] | None, scheduled: bool) -> Sequence[Pass]:
     if pipeline is not None:
         return pipeline
-    return [step for step in passes.default_pipeline if scheduled or step is not apply_recipes]
+    return [step for step in default_pipeline if scheduled or step is not apply_recipes]
 
 
 def _functions(module: IRModule) -> dict[str, PrimFunc]:
