@@ -121,6 +121,15 @@ class BoundsError(CompileError, IndexError):
     """An access outside a buffer, while a program ran with its bounds checked."""
 
 
+def not_compiled() -> CallError:
+    """The error for calling a function of the IR as if it were compiled."""
+    return CallError(
+        "a function of the IR is a value, not yet compiled",
+        code="E612",
+        hint='lib = mlc.build(mod), then lib["main"](...)',
+    )
+
+
 def near_misses(name: str, known: Iterable[str]) -> list[str]:
     """The known names most like `name`, best first."""
     return difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)

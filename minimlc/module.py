@@ -36,6 +36,11 @@ class IRModule(Node):
             raise CompileError(f'the module has no function "{name}"', code="E105", hint=hint)
         return found
 
+    def __getattr__(self, name: str) -> Node:
+        if name in ("_digest", "span") or name.startswith("__") or name not in self.functions:
+            raise AttributeError(f"a module has no attribute {name!r}")
+        raise AttributeError(f'functions are looked up by name: mod["{name}"]')
+
     def __contains__(self, name: object) -> bool:
         return name in self.functions
 
@@ -54,6 +59,17 @@ class IRModule(Node):
 
 
 _TABLES: WeakKeyDictionary[IRModule, Mapping[str, Node]] = WeakKeyDictionary()
+
+
+def not_a_module(value: object, verb: str) -> CompileError:
+    """The error for something else where a module is wanted."""
+    if isinstance(value, type):
+        why, hint = f"{value.__name__} is a plain class", "put @I.ir_module above it"
+    else:
+        why = f"{verb} takes a module or a function, got {type(value).__name__}"
+        hint = "mlc.parse(text) and @I.ir_module make modules"
+    return CompileError(why, code="E132", hint=hint)
+
 
 Pass = Callable[[IRModule], IRModule]
 

@@ -29,6 +29,7 @@ def node(cls: C) -> C:
     made._values = _getter(made._fields)
     made._visitor = f"visit_{made.__name__}"
     _NODE_NAMES.add(made.__name__)
+    setattr(_Dispatch, f"visit_{made.__name__}", _visit_inside)
     return made
 
 
@@ -143,7 +144,7 @@ def walk(item: Node) -> Iterator[Node]:
 
 
 class _Dispatch:
-    """Calls `visit_<Node>` where it is defined, `visit_children` elsewhere."""
+    """Calls a node's `visit_<Node>`; where a class does not define it, that is `visit_children`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -155,8 +156,7 @@ class _Dispatch:
 
     def visit(self, value: Any) -> Any:
         if isinstance(value, Node):
-            method = getattr(self, type(value)._visitor, None)
-            return self.visit_children(value) if method is None else method(value)
+            return getattr(self, type(value)._visitor)(value)
         return self.map_tuple(value) if isinstance(value, tuple) else value
 
     def map_tuple(self, value: tuple) -> Any:
@@ -164,6 +164,11 @@ class _Dispatch:
 
     def visit_children(self, item: Any) -> Any:
         raise NotImplementedError
+
+
+def _visit_inside(self: _Dispatch, item: Node) -> Any:
+    """The default of every `visit_<Node>`: go on inside."""
+    return self.visit_children(item)
 
 
 class Mutator(_Dispatch):

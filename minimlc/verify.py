@@ -1,15 +1,23 @@
 """Well-formedness of whole modules."""
 
+from typing import Any
+
 from minimlc.errors import VerifyError
 from minimlc.graph.nodes import Function
 from minimlc.graph.wellformed import check_function
-from minimlc.module import IRModule
+from minimlc.module import IRModule, not_a_module
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.wellformed import check_prim_func
 
 
-def verify(mod: IRModule) -> IRModule:
-    """`mod` itself, if it is well-formed; else a `VerifyError` that shows the first fault."""
+def verify(mod: Any) -> Any:
+    """`mod`, a module or a function, itself if it is well-formed; else a `VerifyError` that shows
+    the first fault.
+    """
+    if isinstance(mod, PrimFunc | Function):
+        return verify(IRModule.of({"main": mod}))["main"]
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "verify")
     for name, func in mod.entries:
         match func:
             case PrimFunc():

@@ -16,12 +16,12 @@ constants or tuples of those.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 
 from minimlc.dtypes import dtype_name, dtype_record
-from minimlc.errors import CompileError
+from minimlc.errors import CompileError, OpError, not_compiled
 from minimlc.node import Node, node
 
 Attrs = tuple[tuple[str, object], ...]
@@ -69,6 +69,15 @@ class Expr(Node):
     __slots__ = ()
     type: Type
 
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **options: object
+    ) -> None:
+        raise OpError(
+            f"numpy's {ufunc.__name__} was applied to a value of the graph",
+            code="E201",
+            hint=f"mlc.op has the operators: mlc.op.{ufunc.__name__}(x), if it is one of them",
+        )
+
     @property
     def shape(self) -> tuple[int, ...]:
         return _tensor_type(self).shape
@@ -91,6 +100,14 @@ class Var(Expr):
     _symbol: ClassVar[bool] = True
     name: str
     type: Type
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, TensorType | TupleType):
+            raise CompileError(
+                f'the type of "{self.name}" must be a tensor type, got {self.type!r}',
+                code="E205",
+                hint=f'mlc.Var("{self.name}", R.Tensor((2, 3), "float32"))',
+            )
 
 
 @node
@@ -178,6 +195,9 @@ class Function(Node):
     blocks: tuple[BindingBlock, ...]
     result: Expr
     attrs: Attrs = ()
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise not_compiled()
 
     def bindings(self) -> Iterator[Binding]:
         """Every binding, in order."""

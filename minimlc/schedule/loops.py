@@ -80,7 +80,8 @@ def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail
         refuse("E118", f'split("{name}"): factors are a list, got {factors!r}', hint="[None, 4]")
     given = list(factors)
     if tail not in ("guard", "error"):
-        refuse("E118", f'tail must be "guard" or "error", got "{tail}"')
+        later = ' ("pad" is not built yet)' if tail == "pad" else ""
+        refuse("E118", f'tail must be "guard" or "error", got "{tail}"{later}')
     if not given or given.count(None) > 1:
         refuse("E118", f'split("{name}"): factors need one or more numbers, at most one None')
     for factor in given:

@@ -11,7 +11,7 @@ import numpy as np
 
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.errors import ScheduleError, did_you_mean
-from minimlc.module import History, IRModule, Step
+from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
 from minimlc.run import interpret
 from minimlc.schedule import blocks, inline, loops, memory, reduction
@@ -66,7 +66,9 @@ class Trace(tuple):
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, all the way down; a dict keeps its kind."""
+    """Lists as tuples and numpy's integers as Python's, all the way down; a dict keeps its kind."""
+    if isinstance(value, np.integer):
+        return int(value)
     if isinstance(value, dict):
         return {name: _frozen(part) for name, part in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
@@ -116,6 +118,18 @@ class NoSuchPrimitive(ScheduleError, AttributeError):
     """A method that no schedule has."""
 
 
+class Immutable(ScheduleError, AttributeError):
+    """An attempt to change a schedule."""
+
+
+FIELDS = ("mod", "func_name", "check", "trace", "_steps")
+NOT_YET = (
+    *("bind", "rfactor", "set_scope", "transform_layout", "transform_block_layout", "blockize"),
+    *("tensorize", "reindex", "pad_einsum", "loop_partition", "merge", "rolling_buffer"),
+)
+"""Primitives of TVM that minimlc will have, but has not yet."""
+
+
 class Schedule:
     """A module under transformation. Primitives are methods that return a new Schedule.
 
@@ -124,21 +138,36 @@ class Schedule:
     random inputs: a net under the primitives, whose own checks must already be right.
     """
 
+    __slots__ = ("__weakref__", "_steps", "check", "func_name", "mod", "trace")
+    mod: IRModule
+    func_name: str
+    check: bool
+    trace: Trace
+    _steps: tuple[Step, ...]
+
     def __init__(self, mod: IRModule | PrimFunc, func: str | None = None, *, check: bool = True):
-        self.mod = IRModule.of({_own_name(mod): mod}) if isinstance(mod, PrimFunc) else mod
-        self.func_name = _choose(self.mod, func)
-        self.check = check
-        self.trace = Trace()
-        self._steps: tuple[Step, ...] = (Step("start", self.mod, 0.0),)
-        check_prim_func(self.func_name, self.func)
+        whole = IRModule.of({_own_name(mod): mod}) if isinstance(mod, PrimFunc) else mod
+        name = _choose(whole, func)
+        self._fill(whole, name, check, Trace(), (Step("start", whole, 0.0),))
+        check_prim_func(name, self.func)
+
+    def _fill(self, *values: Any) -> "Schedule":
+        for name, value in zip(FIELDS, values, strict=True):
+            object.__setattr__(self, name, value)
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise Immutable(
+            f'a schedule never changes: "{name}" cannot be set',
+            code="E133",
+            hint='sch = sch.split("i", [None, 4]) gives a new one',
+        )
 
     @classmethod
     def trusting(cls, mod: IRModule, func: str) -> "Schedule":
         """An unchecked schedule of a function that passes made, and that is verified after them."""
-        made = object.__new__(cls)
-        made.mod, made.func_name, made.check = mod, func, False
-        made.trace, made._steps = Trace(), (Step("start", mod, 0.0),)
-        return made
+        start = (Step("start", mod, 0.0),)
+        return object.__new__(cls)._fill(mod, func, False, Trace(), start)
 
     @property
     def func(self) -> PrimFunc:
@@ -155,29 +184,26 @@ class Schedule:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise NoSuchPrimitive(
-            f'a schedule has no "{name}"',
-            code="E105",
-            hint=did_you_mean(name, [*PRIMITIVES, "blocks", "loops", "producers", "consumers"]),
-        )
+        hint = did_you_mean(name, [*PRIMITIVES, "blocks", "loops", "producers", "consumers"])
+        raise NoSuchPrimitive(f'a schedule has no "{name}"', code="E105", hint=_later(name) or hint)
 
     def apply(self, name: str, /, *args: Any, **options: Any) -> "Schedule":
         """Apply the primitive called `name`."""
         rule = _primitive(name)
         try:
-            bound = inspect.signature(rule).bind(self.func, *args, **options)
+            plain = _frozen(args), _frozen(options)
+            bound = inspect.signature(rule).bind(self.func, *plain[0], **plain[1])
         except TypeError as error:
             raise _wrong_call(name, options, error) from None
         arguments = dict(list(bound.arguments.items())[1:])
         start = time.perf_counter()
         after = rule(*bound.args, **bound.kwargs)
         seconds = time.perf_counter() - start
-        result = object.__new__(Schedule)
-        result.mod = self.mod.with_function(self.func_name, after)
-        result.func_name, result.check = self.func_name, self.check
-        result.trace = Trace((*self.trace, (name, _frozen(arguments))))
+        mod = self.mod.with_function(self.func_name, after)
         label = _call_text(name, arguments)
-        result._steps = (*self._steps, Step(label, result.mod, seconds))
+        trace = Trace((*self.trace, (name, _frozen(arguments))))
+        steps = (*self._steps, Step(label, mod, seconds))
+        result = object.__new__(Schedule)._fill(mod, self.func_name, self.check, trace, steps)
         if self.check:
             _check_step(self._steps[0].mod, result, label)
         return result
@@ -267,6 +293,8 @@ def _own_name(func: PrimFunc) -> str:
 
 
 def _choose(mod: IRModule, name: str | None) -> str:
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "Schedule")
     names = [key for key, func in mod.entries if isinstance(func, PrimFunc)]
     if name is not None:
         mod[name]
@@ -281,9 +309,14 @@ def _choose(mod: IRModule, name: str | None) -> str:
     return names[0]
 
 
+def _later(name: str) -> str:
+    built = ", ".join(PRIMITIVES)
+    return f'"{name}" is not built yet; there are {built}' if name in NOT_YET else ""
+
+
 def _primitive(name: str) -> Primitive:
     if name not in PRIMITIVES:
-        hint = did_you_mean(str(name), PRIMITIVES)
+        hint = _later(name) or did_you_mean(str(name), PRIMITIVES)
         raise ScheduleError(f'no primitive "{name}"', code="E105", hint=hint)
     return PRIMITIVES[name]
 
@@ -296,6 +329,7 @@ def _wrong_call(name: str, options: dict[str, Any], error: TypeError) -> Schedul
     why = f"{name}: {error}"
     hint = f"{name}{takes}"
     if unknown:
+        why = f'{name} takes no "{unknown[0]}"'
         hint = f"{did_you_mean(unknown[0], known)} {hint}"
     return ScheduleError(why, code="E105", hint=hint)
 

@@ -13,12 +13,12 @@ is not part of the tree: `minimlc.tir.regions` derives it.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, NoReturn, TypeVar
 
 import numpy as np
 
 from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.errors import CompileError, did_you_mean, not_compiled
 from minimlc.node import Mutator, Node, node
 from minimlc.tir.intrinsics import INTRINSICS
 
@@ -348,6 +348,9 @@ class PrimFunc(Node):
     allocs: tuple[Buffer, ...]
     body: Stmt
     attrs: Annotations = ()
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise not_compiled()
 
 
 def const(value: int | float | bool, dtype: str) -> Const:

@@ -131,7 +131,7 @@ def test_annotate_writes_on_loops_and_blocks():
     script = sch.mod.script()
     assert "pragma" in script and "copy" in script
     assert_same(Chain, sch.mod)
-    refuses("E118", lambda: sch.annotate("i", "bad", [1]))
+    refuses("E118", lambda: sch.annotate("i", "bad", {1: 2}))
 
 
 def test_a_replaced_name_says_what_became_of_it():

@@ -1,0 +1,75 @@
+"""Mistakes that newcomers make with the public names: each gets one short error that helps."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc.script import R
+from tests.helpers import refuses
+from tests.schedule.programs import MatmulRelu
+
+X = mlc.Var("x", R.Tensor((2, 3), "float32"))
+SCH = mlc.Schedule(MatmulRelu)
+
+
+class Plain:
+    """A class whose decorator was forgotten."""
+
+
+def set_mod():
+    SCH.mod = MatmulRelu
+
+
+def set_new():
+    SCH.anything = 1
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "word"),
+    [
+        ("E132", lambda: mlc.Schedule(Plain), "@I.ir_module"),
+        ("E132", lambda: mlc.verify(Plain), "@I.ir_module"),
+        ("E132", lambda: mlc.Schedule(None), "mlc.parse"),
+        ("E133", set_mod, "never changes"),
+        ("E133", set_new, "never changes"),
+        ("E105", lambda: SCH.rfactor("k"), "not built yet"),
+        ("E105", lambda: SCH.apply("blockize", "k"), "not built yet"),
+        ("E105", lambda: SCH.split("i", factor=[None, 4]), 'no "factor"'),
+        ("E118", lambda: SCH.split("i", [None, 4], tail="pad"), "not built yet"),
+        ("E205", lambda: mlc.Var("x", (2, 3)), "R.Tensor"),
+        ("E201", lambda: np.exp(X), "mlc.op.exp"),
+        ("E612", lambda: MatmulRelu["main"](1, 2, 3), "mlc.build"),
+    ],
+)
+def test_a_mistake_gets_one_short_error(code, call, word):
+    refuses(code, call, word)
+
+
+def test_functions_are_found_by_name():
+    with pytest.raises(AttributeError, match='mod\\["main"\\]'):
+        _ = MatmulRelu.main
+
+
+def test_a_single_function_is_verified_too():
+    assert mlc.verify(MatmulRelu["main"]) is MatmulRelu["main"]
+
+
+def test_numpy_integers_are_factors():
+    sch = SCH.split("i", [None, np.int64(4)])
+    assert mlc.Schedule.replay(MatmulRelu, sch.trace.to_json()).trace == sch.trace
+
+
+def test_a_mutator_may_call_what_it_overrides():
+    class Same(mlc.Mutator):
+        def visit_Call(self, call):
+            return super().visit_Call(call)
+
+    builder = mlc.BlockBuilder()
+    with builder.function("main", [X]):
+        with builder.dataflow():
+            out = builder.emit_output(mlc.op.relu(X) + X * 2.0)
+        builder.emit_func_output(out)
+    mod = builder.get()
+    assert Same()(mod) is mod
+    value = np.full((2, 3), -1, np.float32)
+    np.testing.assert_array_equal(mlc.interpret(mod, "main", value), np.maximum(value, 0) - 2)
