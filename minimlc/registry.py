@@ -26,7 +26,9 @@ def register_func(name: str, func: Function | None = None, *, override: bool = F
     """
     if not isinstance(name, str):
         raise CompileError(
-            "a registered function needs a name", hint='@mlc.register_func("env.linear")'
+            "a registered function needs a name",
+            code="E614",
+            hint='@mlc.register_func("env.linear")',
         )
 
     def register(given: Function) -> Function:
@@ -34,6 +36,7 @@ def register_func(name: str, func: Function | None = None, *, override: bool = F
         if taken is not None and not override and not _same_source(taken, given):
             raise CompileError(
                 f'a function "{name}" is registered already',
+                code="E615",
                 hint=f'register_func("{name}", override=True) replaces it',
             )
         _FUNCTIONS[name] = given
@@ -53,6 +56,7 @@ def get_function(name: str) -> Function:
     if name not in _FUNCTIONS:
         raise CompileError(
             f'no function is registered as "{name}"',
+            code="E614",
             hint=did_you_mean(name, _FUNCTIONS) or f'@mlc.register_func("{name}")',
         )
     return _FUNCTIONS[name]

@@ -1,12 +1,13 @@
 """The reference interpreter: what a program means. Every backend is compared with it."""
 
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import to_numpy
-from minimlc.errors import CallError, CompileError
+from minimlc.dtypes import dtype_name, to_numpy
+from minimlc.errors import CallError, CompileError, Span, source_line
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule
@@ -164,16 +165,57 @@ def _graph_call(mod: IRModule, call: graph.Call, args: list[Any]) -> Any:
 def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
     """Call the registered function `name`; what it is given can be exported through DLPack.
 
-    `CallError` if it returns an array of its own: then its outputs are not written.
+    `CallError` if it raises, and if it returns an array of its own: then its outputs are not
+    written.
     """
+    function = get_function(name)
     given = [a if a.flags.writeable else a.copy() for a in inputs]
-    result = get_function(name)(*given, *outs)
+    try:
+        result = function(*given, *outs)
+    except Exception as error:
+        raise _explain_packed(name, error, inputs, outs) from error
     if isinstance(result, np.ndarray) and not any(np.may_share_memory(result, o) for o in outs):
         raise CallError(
             f'the registered function "{name}" returned an array instead of writing its output',
             code="E611",
             hint="write the result into the last argument, for example out[:] = ...",
         )
+
+
+def _explain_packed(
+    name: str, error: Exception, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]
+) -> CallError:
+    """What a registered function raised, where in its file, and what it was given."""
+    message = "\n".join([type(error).__name__, *str(error).split("\n")][:4]).replace("\n", ": ", 1)
+    given, filled = (", ".join(map(_array_text, arrays)) or "nothing" for arrays in (inputs, outs))
+    called = error.__traceback__ and error.__traceback__.tb_next
+    fits = called is not None or not isinstance(error, TypeError)
+    count = len(inputs) + len(outs)
+    why = "raised" if fits else f"cannot be called with {count} array(s):"
+    return CallError(
+        f'the registered function "{name}" {why} {message}',
+        code="E613",
+        span=_deepest_span(called),
+        example=f"it was given {given}; to fill {filled}",
+        hint="" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill",
+    )
+
+
+def _array_text(array: np.ndarray) -> str:
+    return f"{dtype_name(array.dtype)} {array.shape}"
+
+
+def _deepest_span(called: TracebackType | None) -> Span | None:
+    """The last line that ran in the file of the function that was called."""
+    if called is None:
+        return None
+    filename, line = called.tb_frame.f_code.co_filename, called.tb_lineno
+    while called is not None:
+        if called.tb_frame.f_code.co_filename == filename:
+            line = called.tb_lineno
+        called = called.tb_next
+    text = source_line(filename, line)
+    return Span(filename, line, len(text) - len(text.lstrip()), len(text), text)
 
 
 def flatten(values: Sequence[Any]) -> list[np.ndarray]:

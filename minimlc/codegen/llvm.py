@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import llvmlite.binding as llvm
 
+from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm_entry import symbol
-from minimlc.codegen.llvm_memory import Site
 from minimlc.codegen.llvm_parallel import OPENMP, POOL, Kernel
 from minimlc.codegen.llvm_value import Code, Module
 from minimlc.codegen.lower import lower

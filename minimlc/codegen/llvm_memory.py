@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm_math import Mathematics
 from minimlc.codegen.llvm_value import (
     MEMORY,
@@ -15,21 +16,10 @@ from minimlc.codegen.llvm_value import (
     vector_type,
 )
 from minimlc.dtypes import INDEX
-from minimlc.errors import Span
 from minimlc.node import span_of
 from minimlc.tir.nodes import Buffer, Expr, Load, Store, Var
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A checked access: what an error about it says."""
-
-    buffer: str
-    shape: tuple[int, ...]
-    action: str
-    span: Span | None
 
 
 @dataclass(frozen=True, slots=True)

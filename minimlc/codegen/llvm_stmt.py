@@ -59,10 +59,12 @@ class Statements(Expressions):
             self._each_lane(item)
         elif item.kind == "thread_binding":
             raise BuildError(
-                f"loop {item.var.name} is bound to the GPU axis {item.thread}; "
-                "a CPU has no such axis",
+                f"loop {item.var.name} is bound to the GPU axis {item.thread}, a CPU has no such "
+                "axis, and GPU targets are not built yet",
+                code="E504",
                 span=span_of(item),
-                hint='build for target="gpusim" or "cuda", or use sch.parallel instead of sch.bind',
+                hint=f"make {item.var.name} a parallel loop: T.parallel in the script, "
+                f'sch.parallel("{item.var.name}") in a schedule',
             )
         elif item.kind == "unrolled" and self._unrollable(extent):
             self._unrolled(item, int(extent.const or 0))

@@ -12,8 +12,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from minimlc.codegen.bounds import Site
 from minimlc.codegen.lower import lower
-from minimlc.codegen.python_expr import HELPERS, Expressions
+from minimlc.codegen.python_expr import HELPERS, INSIDE, Expressions
 from minimlc.dtypes import DTYPES, dtype_name
 from minimlc.errors import CompileError
 from minimlc.graph import nodes as graph
@@ -28,25 +29,26 @@ from minimlc.tir.nodes import Alloc, For, IfThenElse, PrimFunc, Seq, Stmt, Store
 LINE = 100
 
 
-def emit_python(mod: IRModule) -> str:
+def emit_python(mod: IRModule, check: bool = False) -> str:
     """The module as Python source, one function per function.
 
-    Primitive functions write into their arguments, graph functions return arrays. Indices are not
-    checked: as in numpy, a negative one counts from the end.
+    Primitive functions write into their arguments, graph functions return arrays. Indices are
+    checked only with `check`: without it, as in numpy, a negative one counts from the end.
     """
-    return _Emitter(mod).source()
+    return _Emitter(mod, check).source()
 
 
-def compile_python(mod: IRModule) -> dict[str, Callable[..., Any]]:
+def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[..., Any]]:
     """The functions of `emit_python(mod)` by name, ready to call; their arguments are checked.
 
-    `CallError` for arguments that do not fit, `CompileError` for an integer division by zero.
+    `CallError` for arguments that do not fit, `CompileError` for an integer division by zero;
+    with `check`, `BoundsError` for an access outside its buffer.
     """
-    emitter = _Emitter(mod)
+    emitter = _Emitter(mod, check)
     source = emitter.source()
     filename = f"<minimlc python {next(_NUMBERS)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    scope: dict[str, Any] = {"constants": emitter.constants}
+    scope: dict[str, Any] = {"constants": emitter.constants, "sites": emitter.sites}
     exec(compile(source, filename, "exec"), scope)
     names = emitter.functions
     return {name: _guard(mod[name], name, scope[names[name]]) for name in mod.functions}
@@ -93,14 +95,17 @@ def _type_of(value: Any) -> graph.Type:
 
 
 class _Emitter:
-    def __init__(self, mod: IRModule):
+    def __init__(self, mod: IRModule, check: bool):
         self.mod = mod
+        self.sites: list[Site] | None = [] if check else None
         self.constants: list[np.ndarray] = []
         self.used: set[str] = set()
         self.names = UniqueNames()
         for word in ("np", "op", "call_packed", "constants", "bool_", *DTYPES, *HELPERS, "math"):
             if word != "bool":
                 self.names.take(word)
+        for word in ("inside", "outside", "sites") if check else ():
+            self.names.take(word)
         self.functions = {name: self.names.take(name) for name in mod.functions}
         self.top: list[str] = []
         self.constant_names: list[str] = []
@@ -115,6 +120,7 @@ class _Emitter:
                 raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
             parts.append("\n".join(lines))
         helpers = [text for name, text in HELPERS.items() if name in self.used]
+        helpers += [INSIDE] if self.sites else []
         for text in helpers:
             self.used |= {"math"} if "math." in text else set()
         heads = ["\n".join(self.imports()), *(["\n".join(self.top)] if self.top else [])]
@@ -130,6 +136,8 @@ class _Emitter:
         plain = sorted(({*DTYPES, "bool_"} - {"bfloat16", "bool"}) & self.used)
         if plain:
             yield f"from numpy import {', '.join(plain)}"
+        if self.sites:
+            yield "from minimlc.codegen.bounds import outside"
         if "op" in self.used:
             yield "from minimlc.codegen.python import op"
         if "call_packed" in self.used:
@@ -221,7 +229,7 @@ class _Scope(_Names):
 
     def __init__(self, emitter: _Emitter):
         super().__init__(emitter)
-        self.exprs = Expressions(self.known, emitter.used)
+        self.exprs = Expressions(self.known, emitter.used, emitter.sites)
 
     def stmt(self, item: Stmt) -> list[str]:
         match item:
@@ -230,7 +238,7 @@ class _Scope(_Names):
             case For():
                 return self.loop(item)
             case Store():
-                target = self.exprs.element(item.buffer, item.indices)
+                target = self.exprs.element(item)
                 return [f"{target} = {self.exprs.stored(item.value)}"]
             case IfThenElse():
                 lines = [f"if {self.exprs.expr(item.condition).code}:", *self.body(item.then_case)]

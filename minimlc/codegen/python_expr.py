@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from minimlc.codegen.bounds import Site
 from minimlc.dtypes import DTYPES, INDEX, integer_range, is_float, is_integer
 from minimlc.errors import CompileError
 from minimlc.literals import float_literal
-from minimlc.node import Node
+from minimlc.node import Node, span_of
 from minimlc.tir.nodes import (
     COMPARISONS,
     Binary,
@@ -17,6 +18,7 @@ from minimlc.tir.nodes import (
     Intrin,
     Load,
     Select,
+    Store,
     Unary,
     Var,
 )
@@ -62,6 +64,14 @@ def erf(x):
 }
 """Functions that the source defines where it needs them."""
 
+INSIDE = '''\
+def inside(number, *index):
+    """The place of an element, where it is in its buffer."""
+    if all(0 <= i < size for i, size in zip(index, sites[number].shape)):
+        return index
+    raise outside(sites[number], index)'''
+"""What checks the accesses, each known by its number."""
+
 NUMPY = {"abs": "abs", "round": "rint", "pow": "power"}
 """numpy's names of intrinsics, where they differ."""
 
@@ -100,11 +110,15 @@ def _at(piece: Piece, level: int) -> str:
 
 
 class Expressions:
-    """Emits the expressions of one function; notes the words (dtypes, helpers) they use."""
+    """Emits the expressions of one function; notes the words (dtypes, helpers) they use.
 
-    def __init__(self, names: Mapping[Node, str], used: set[str]):
+    With `sites`, each access is checked, and noted there.
+    """
+
+    def __init__(self, names: Mapping[Node, str], used: set[str], sites: list[Site] | None = None):
         self.names = names
         self.used = used
+        self.sites = sites
         self.limits: dict[Var, int] = {}
 
     def limit(self, var: Var, extent: Piece) -> None:
@@ -133,9 +147,14 @@ class Expressions:
         piece = self.expr(item)
         return self.scalar(item, piece).code if item.dtype == "bfloat16" else piece.code
 
-    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        inside = ", ".join(self.expr(i).code for i in indices) or "()"
-        return f"{self.names[buffer]}[{inside}]"
+    def element(self, item: Load | Store) -> str:
+        buffer = item.buffer
+        place = ", ".join(self.expr(i).code for i in item.indices) or "()"
+        if self.sites is not None and item.indices:
+            action = "load" if isinstance(item, Load) else "store"
+            place = f"inside({len(self.sites)}, {place})"
+            self.sites.append(Site(buffer.name, buffer.shape, action, span_of(item)))
+        return f"{self.names[buffer]}[{place}]"
 
     def expr(self, item: Expr) -> Piece:
         match item:
@@ -144,7 +163,7 @@ class Expressions:
             case Const():
                 return self.const(item)
             case Load():
-                return Piece(self.element(item.buffer, item.indices))
+                return Piece(self.element(item))
             case Unary():
                 return self.unary(item)
             case Binary():

@@ -46,8 +46,13 @@ def _constant(name: str, param: Var, array: Any) -> Constant:
     data = np.asarray(array)
     if not isinstance(param.type, TensorType):
         raise CompileError(f'bind_params: "{name}" is a tuple, not a tensor', code="E230")
-    if (data.shape, dtype_name(data.dtype)) != (param.type.shape, param.type.dtype):
-        found = TensorType(data.shape, dtype_name(data.dtype))
+    if data.shape != param.type.shape:
+        raise CompileError(
+            f'bind_params: "{name}" has the shape {param.type.shape}, the array {data.shape}',
+            code="E230",
+        )
+    found = TensorType(data.shape, dtype_name(data.dtype))
+    if found.dtype != param.type.dtype:
         raise CompileError(
             f'bind_params: "{name}" is {param.type}, the array is {found}',
             code="E230",

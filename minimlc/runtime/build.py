@@ -43,14 +43,16 @@ def build(
     """
     chosen = Target.of(target)
     if bounds is not None and bounds not in BOUNDS:
-        raise BuildError(f'unknown bounds mode "{bounds}"', hint=did_you_mean(bounds, BOUNDS))
+        raise BuildError(
+            f'unknown bounds mode "{bounds}"', code="E505", hint=did_you_mean(str(bounds), BOUNDS)
+        )
     module = _as_module(mod)
     verify(module)
     if pipeline is not None or _has_operators(module):
         module = run_passes(module, _passes(pipeline, recipes))
         verify(module)
     if chosen.name == "python":
-        return _build_python(module, chosen)
+        return _build_python(module, chosen, bounds == "check")
     return _build_native(module, chosen, bounds == "check", cache)
 
 
@@ -87,15 +89,15 @@ def _parameters(func: PrimFunc) -> list[Parameter]:
     return [Parameter(p.name, p.shape, p.dtype, p in stored) for p in func.params]
 
 
-def _build_python(module: IRModule, target: Target) -> Library:
-    compiled = compile_python(module)
+def _build_python(module: IRModule, target: Target, check: bool) -> Library:
+    compiled = compile_python(module, check)
     functions: dict[str, Callable[..., Any]] = {}
     for name, func in module.entries:
         if isinstance(func, PrimFunc):
             functions[name] = _checked(name, func, compiled[name])
         else:
             functions[name] = compiled[name]
-    return Library(module, target, functions, {"python": partial(emit_python, module)})
+    return Library(module, target, functions, {"python": partial(emit_python, module, check)})
 
 
 def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callable[..., None]:

@@ -7,35 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
-from minimlc.errors import BoundsError
 from minimlc.graph.nodes import TensorType, TupleType, Type
 from minimlc.run import call_packed, nest
 from minimlc.runtime.call import Arguments, Parameter, address_of
-from minimlc.runtime.native import AccessSite, entry_point
+from minimlc.runtime.native import entry_point
 from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
 
 ERROR_SLOTS = 16
 
 
-def raise_failure(status: int, sites: Sequence[AccessSite], slots: Any) -> None:
+def raise_failure(status: int, sites: Sequence[Site], slots: Any) -> None:
     """The exception for what compiled code returned."""
     if status == 2:
         raise MemoryError("a kernel could not get memory for its buffers")
     site = sites[slots[0]]
-    index = tuple(slots[1 : 1 + len(site.shape)])
-    raise BoundsError(
-        f"{site.action} of {site.buffer}[{', '.join(map(str, index))}] is outside its shape "
-        f"{site.shape}",
-        code="E609",
-        span=site.span,
-        example=_which_axis(site, index),
-    )
-
-
-def _which_axis(site: AccessSite, index: tuple[int, ...]) -> str:
-    axis = next(n for n, i in enumerate(index) if not 0 <= i < site.shape[n])
-    return f"axis {axis} has the indices 0 to {site.shape[axis] - 1}, this one is {index[axis]}"
+    raise outside(site, slots[1 : 1 + len(site.shape)])
 
 
 class Kernel:
@@ -46,7 +34,7 @@ class Kernel:
         name: str,
         parameters: Sequence[Parameter],
         address: int,
-        sites: Sequence[AccessSite] | None,
+        sites: Sequence[Site] | None,
         keep: object,
     ):
         self.__name__ = name
@@ -135,7 +123,7 @@ def _parameters(label: str, kind: Type) -> Iterator[Parameter]:
 class NativeGraph(GraphFunction):
     """A graph function that is one native call. Arenas are kept for the next call."""
 
-    def load(self, address: int, sites: Sequence[AccessSite] | None, keep: object) -> None:
+    def load(self, address: int, sites: Sequence[Site] | None, keep: object) -> None:
         """Take the entry point's address."""
         plan = self._plan
         pointers = [address_of(c) for c in plan.constants]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.errors import CallError, CompileError, did_you_mean
 from minimlc.module import IRModule
 from minimlc.runtime.target import Target
 from minimlc.runtime.timing import Timing
@@ -30,6 +30,12 @@ class Library:
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`; `CompileError` with near misses for an unknown one."""
+        if not isinstance(name, str):
+            raise CallError(
+                f"a library's function is chosen by its name, got {type(name).__name__}",
+                code="E612",
+                hint=f"library[{self._any_name()}]",
+            )
         function = self._functions.get(name)
         if function is None:
             raise CompileError(
@@ -38,6 +44,9 @@ class Library:
                 hint=did_you_mean(str(name), self._functions),
             )
         return function
+
+    def _any_name(self) -> str:
+        return f'"{next(iter(self._functions), "main")}"'
 
     def __contains__(self, name: object) -> bool:
         return name in self._functions
@@ -48,6 +57,12 @@ class Library:
 
     def time(self, name: str, *arguments: Any, warmup: int = 3, repeat: int = 20) -> Timing:
         """Time calls of the function `name` as a caller sees them, argument checks included."""
+        if not isinstance(name, str):
+            raise CallError(
+                f"time: the first argument is the function's name, got {type(name).__name__}",
+                code="E612",
+                hint=f"library.time({self._any_name()}, ...)",
+            )
         return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)
 
     def source(self, language: str = "") -> str:

@@ -10,21 +10,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from minimlc.errors import BuildError, Span
+from minimlc.codegen.bounds import Site
+from minimlc.errors import BuildError
 from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.runtime.target import Target
 from minimlc.tir.nodes import For, PrimFunc
-
-
-class AccessSite(NamedTuple):
-    """A checked access: which buffer, and where in the source."""
-
-    buffer: str
-    shape: tuple[int, ...]
-    action: str
-    span: Span | None
 
 
 class NativeCode(NamedTuple):
@@ -34,7 +26,7 @@ class NativeCode(NamedTuple):
     """
 
     addresses: Mapping[str, int]
-    sites: tuple[AccessSite, ...]
+    sites: tuple[Site, ...]
     library: object
 
 
@@ -99,8 +91,7 @@ def compile_native(
     code = llvm_code.compile_object(emitted.text, machine_of(target))
     if cache and not check:
         store_entry(key, {"functions": list(functions), "target": target.cpu}, code)
-    sites = tuple(AccessSite(s.buffer, s.shape, s.action, s.span) for s in emitted.sites)
-    return _link(code, exports, threaded, sites)
+    return _link(code, exports, threaded, emitted.sites)
 
 
 def _key(
@@ -116,7 +107,7 @@ def _key(
 
 
 def _link(
-    code: bytes, exports: Sequence[str], threaded: bool, sites: tuple[AccessSite, ...]
+    code: bytes, exports: Sequence[str], threaded: bool, sites: tuple[Site, ...]
 ) -> NativeCode:
     llvm, jit = _host_jit()
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()

@@ -5,16 +5,21 @@ import importlib
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from minimlc.errors import BuildError, did_you_mean
 
 NATIVE = ("llvm",)
 TARGETS = ("llvm", "python")
+PLANNED = ("c", "cuda", "gpusim")
+"""Names that are kept for targets to come."""
+
+TELLING = ("avx512f", "avx2", "fma", "sve", "neon", "sse4.2")
+"""Features that say most about a CPU's vectors, the most telling first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Target:
     """A machine to compile for. `name` is the backend; cache sizes are in bytes.
 
@@ -32,6 +37,11 @@ class Target:
     l3: int = 8 * 1024 * 1024
     cores: int = 1
 
+    def __repr__(self) -> str:
+        shown = {f.name: repr(getattr(self, f.name)) for f in fields(self)}
+        shown["features"] = _features_text(self.features)
+        return f"Target({', '.join(f'{name}={text}' for name, text in shown.items())})"
+
     @staticmethod
     def host(name: str = "llvm") -> "Target":
         """The machine at hand."""
@@ -41,6 +51,12 @@ class Target:
     def of(target: "str | Target") -> "Target":
         """A target from its name, or itself; `BuildError` for an unknown name."""
         name = target.name if isinstance(target, Target) else target
+        if name in PLANNED:
+            raise BuildError(
+                f'target "{name}" is not built yet',
+                code="E501",
+                hint=" or ".join(f'target="{known}"' for known in TARGETS),
+            )
         if name not in TARGETS:
             raise BuildError(
                 f'unknown target "{name}"', code="E501", hint=did_you_mean(str(name), TARGETS)
@@ -48,6 +64,15 @@ class Target:
         if isinstance(target, Target) and target.cpu:
             return target
         return Target.host(name)
+
+
+def _features_text(features: str) -> str:
+    """The features in full where they are few; else how many there are, and the main ones."""
+    have = [name[1:] for name in features.split(",") if name.startswith("+")]
+    if len(features) <= 40:
+        return repr(features)
+    main = [name for name in TELLING if name in have][:3] or have[:3]
+    return f"<{len(have)} flags: {', '.join(main)}, …>"
 
 
 @functools.cache
