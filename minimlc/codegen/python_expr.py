@@ -11,7 +11,6 @@ from minimlc.node import Node, span_of
 from minimlc.tir.nodes import (
     COMPARISONS,
     Binary,
-    Buffer,
     Cast,
     Const,
     Expr,

@@ -33,7 +33,7 @@ class Library:
         if not isinstance(name, str):
             raise CallError(
                 f"a library's function is chosen by its name, got {type(name).__name__}",
-                code="E612",
+                code="E616",
                 hint=f"library[{self._any_name()}]",
             )
         function = self._functions.get(name)
@@ -60,7 +60,7 @@ class Library:
         if not isinstance(name, str):
             raise CallError(
                 f"time: the first argument is the function's name, got {type(name).__name__}",
-                code="E612",
+                code="E616",
                 hint=f"library.time({self._any_name()}, ...)",
             )
         return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc.errors import BoundsError, BuildError, CompileError
+from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.runtime.target import Target
+from minimlc.script import T
 from minimlc.tir.nodes import (
     Alloc,
     Buffer,
@@ -51,10 +54,11 @@ def wrong_programs() -> dict[str, Stmt]:
     }
 
 
+@pytest.mark.parametrize("target", ["llvm", "python"])
 @pytest.mark.parametrize("name", wrong_programs())
-def test_checked_bounds(name):
+def test_checked_bounds(name, target):
     body = wrong_programs()[name]
-    lib = build(PrimFunc((x, y, at), (), body), bounds="check")
+    lib = build(PrimFunc((x, y, at), (), body), target, bounds="check")
     values = [np.zeros(8, np.float32), np.zeros((8, 8), np.float32)]
     places = np.array([3, 8, -1, 9, 100, 2**40, -(2**40), 8])
     with pytest.raises(IndexError) as caught:
@@ -66,16 +70,33 @@ def test_checked_bounds(name):
         lib["main"](*values, inside)
 
 
-def test_what_a_bounds_error_says():
-    lib = build(PrimFunc((x, y, at), (), wrong_programs()["second axis"]), bounds="check")
+@pytest.mark.parametrize("target", ["llvm", "python"])
+def test_what_a_bounds_error_says(target):
+    lib = build(PrimFunc((x, y, at), (), wrong_programs()["second axis"]), target, bounds="check")
     places = np.array([3, 8, 0, 0, 0, 0, 0, 0])
     arrays = np.zeros(8, np.float32), np.zeros((8, 8), np.float32), places
     refuses("E609", lambda: lib["main"](*arrays), "store of y[1, 8]", "(8, 8)", "axis 1", "0 to 7")
 
 
-def test_lazy_sides_are_not_checked():
+def test_every_target_says_where_in_the_script():
+    @T.prim_func
+    def shifted(X: T.Buffer((4,), "float32"), I: T.Buffer((4,), "int32")):
+        for i in range(4):
+            X[i] = X[I[i]]
+
+    arrays = np.zeros(4, np.float32), np.array([0, 1, -1, 0], np.int32)
+    mod = mlc.IRModule.of({"main": shifted})
+    calls = [build(mod, t, bounds="check")["main"] for t in ("llvm", "python")]
+    said = [refuses("E609", lambda call=call: call(*arrays), "X[-1]") for call in calls]
+    assert str(said[0]) == str(said[1])
+    meant = refuses("E609", lambda: interpret(mod, "main", *arrays), "X[-1]")
+    assert said[0].span.line == meant.span.line
+
+
+@pytest.mark.parametrize("target", ["llvm", "python"])
+def test_lazy_sides_are_not_checked(target):
     body = loop(i, 8, store(x, (i,), Select(i >= 4, y[0, i - 4], x[i])))
-    build(PrimFunc((x, y, at), (), body), bounds="check")["main"](
+    build(PrimFunc((x, y, at), (), body), target, bounds="check")["main"](
         np.zeros(8, np.float32), np.zeros((8, 8), np.float32), np.zeros(8, np.int64)
     )
 
@@ -84,8 +105,9 @@ def test_unknown_targets_and_modes():
     func = PrimFunc((x,), (), store(x, (0,), 1.0))
     refuses("E501", lambda: build(func, "lvm"), '"llvm"')
     refuses("E501", lambda: build(func, Target("pyton")), '"python"')
-    with pytest.raises(BuildError, match="check"):
-        build(func, bounds="chekc")
+    for planned in ("c", "cuda", "gpusim"):
+        refuses("E501", lambda p=planned: build(func, p), f'"{planned}" is not built yet', '"llvm"')
+    refuses("E505", lambda: build(func, bounds="chekc"), '"check"')
     with pytest.raises(BuildError, match="module or a function"):
         build(3)
 
@@ -97,6 +119,10 @@ def test_targets():
     assert Target.host("python").name == "python"
     chosen = Target("llvm", "x86-64-v2", "+sse4.2", 128)
     assert Target.of(chosen) is chosen
+    assert "features='+sse4.2'" in repr(chosen)
+    long = Target("llvm", "znver4", ",".join(["+adx", "-sse4a", "+avx2", "+fma"] * 5))
+    assert "features=<15 flags: avx2, fma, …>" in repr(long)
+    assert len(repr(host)) < 160
 
 
 def test_sources():

@@ -1,11 +1,13 @@
 """Graph functions: one native call, memory that is planned, Python functions in between."""
 
 import gc
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from minimlc.errors import CompileError
 from minimlc.graph import op
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import (
@@ -239,6 +241,31 @@ def test_a_registered_function_that_returns_its_result_is_told_so():
     for call in (build(mod)["main"], build(mod, "python")["main"]):
         refuses("E611", lambda call=call: call(values()), "last argument")
     refuses("E611", lambda: interpret(mod, "main", values()))
+
+
+def fails(a, out):
+    np.copyto(out, a.reshape(3, 3))  # the line that is shown
+
+
+@pytest.mark.parametrize("way", ["llvm", "python", "interpreter"])
+def test_a_registered_function_that_raises_is_told_of(way):
+    def outcome(func) -> CompileError:
+        register_func("test.runtime.raises", func, override=True)
+        make = lambda x, bind: bind(call_dps_packed("test.runtime.raises", (x,), T8))  # noqa: E731
+        mod = graph_of(kernel(), make)
+        if way == "interpreter":
+            return refuses("E613", lambda: interpret(mod, "main", values()), "test.runtime.raises")
+        return refuses("E613", lambda: build(mod, way)["main"](values()), "test.runtime.raises")
+
+    error = outcome(fails)
+    assert isinstance(error.__cause__, ValueError)
+    frames = [frame.name for frame in traceback.extract_tb(error.__cause__.__traceback__)]
+    assert "fails" in frames
+    for words in ("ValueError: cannot reshape", "float32 (8,)", "the line that is shown"):
+        assert words in str(error)
+    error = outcome(lambda a: None)
+    assert "cannot be called with 2 array(s)" in str(error) and "then 1 output" in error.hint
+    assert isinstance(error.__cause__, TypeError)
 
 
 def test_a_kernel_that_writes_its_input_is_refused():

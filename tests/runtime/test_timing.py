@@ -9,6 +9,7 @@ from minimlc.errors import CompileError
 from minimlc.runtime.build import build
 from minimlc.runtime.timing import Timing, seconds_text, time
 from minimlc.tir.nodes import Buffer, PrimFunc, store
+from tests.helpers import refuses
 
 
 def test_the_record():
@@ -33,6 +34,13 @@ def test_any_callable_and_a_library():
     lib = build(PrimFunc((buffer,), (), store(buffer, (0,), 1.0)))
     timing = lib.time("main", x, repeat=4)
     assert timing.name == "main" and len(timing.samples) == 4 and timing.median > 0
+
+
+def test_a_forgotten_name_is_told_of():
+    x, buffer = np.ones(8, np.float32), Buffer("x", (8,), "float32")
+    lib = build(PrimFunc((buffer,), (), store(buffer, (0,), 1.0)))
+    refuses("E616", lambda: lib.time(x), "first argument is the function's name", 'time("main",')
+    refuses("E616", lambda: lib[x], 'library["main"]')
 
 
 def test_wrong_counts():
