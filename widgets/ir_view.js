@@ -1,16 +1,25 @@
+// A line's text without strings and comments.
+const codeOf = (line) =>
+  line.filter((_, n) => n % 2 && line[n - 1] !== "s" && line[n - 1] !== "c").join("");
+
 // The lines of each block: from the line that opens it, itself left out, to the last inside.
-const blocksOf = (texts) => {
+// What is still within brackets when its line ends goes on in the next.
+const blocksOf = (lines, texts) => {
   const blocks = new Map();
-  texts.forEach((text, start) => {
-    if (!text.trimEnd().endsWith(":")) return;
-    let end = start;
-    for (let n = start + 1; n < texts.length; n += 1) {
+  const codes = lines.map(codeOf);
+  for (let head = 0, start = 0; head < lines.length; head += 1) {
+    const code = codes.slice(start, head + 1).join(" ");
+    const opened = (code.match(/[([{]/g) ?? []).length - (code.match(/[)\]}]/g) ?? []).length;
+    if (opened > 0) continue;
+    let end = head;
+    for (let n = head + 1; code.trimEnd().endsWith(":") && n < texts.length; n += 1) {
       if (!texts[n].trim()) continue;
-      if (indentOf(texts[n]) <= indentOf(text)) break;
+      if (indentOf(texts[n]) <= indentOf(texts[start])) break;
       end = n;
     }
-    if (end > start) blocks.set(start, end);
-  });
+    if (end > head) blocks.set(start, end);
+    start = head + 1;
+  }
   return blocks;
 };
 
@@ -32,7 +41,7 @@ export default {
     const lines = model.get("lines");
     const title = model.get("title");
     const texts = lines.map(textOf);
-    const blocks = blocksOf(texts);
+    const blocks = blocksOf(lines, texts);
     const root = panel(el, "IRView", title || "Script");
 
     const toggles = new Map();

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from minimlc_widgets.base import View, source
-from minimlc_widgets.lexer import tokens
+from minimlc_widgets.lexer import script_tokens
 from minimlc_widgets.sources import script_of
 from minimlc_widgets.static import script_html
 from traitlets import Int, List, Unicode
@@ -30,7 +30,7 @@ class IRView(View):
         lines = self.script.split("\n")
         super().__init__(
             title=title,
-            lines=[list(tokens(line)) for line in lines],
+            lines=[list(line) for line in script_tokens(self.script)],
             folded=sorted({number for item in fold for number in _find(item, lines)}),
         )
 

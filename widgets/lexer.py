@@ -51,17 +51,33 @@ class IRLexer(PythonLexer):
 _LEXER = IRLexer(stripnl=False, ensurenl=False)
 
 
+def script_tokens(script: str) -> tuple[Tokens, ...]:
+    """The tokens of each line of a script."""
+    if '"""' in script or "'''" in script:  # a string may go on in the next line
+        return _lines_of(script)
+    return tuple(map(tokens, script.split("\n")))
+
+
 @lru_cache(maxsize=4096)
 def tokens(line: str) -> Tokens:
-    """One line's tokens; neighbours of one class are joined."""
-    parts: list[str] = []
-    for kind, text in _LEXER.get_tokens(line):
+    """One line's tokens by itself; neighbours of one class are joined."""
+    return _lines_of(line)[0]
+
+
+@lru_cache(maxsize=64)
+def _lines_of(text: str) -> tuple[Tokens, ...]:
+    lines: list[list[str]] = [[]]
+    for kind, token in _LEXER.get_tokens(text):
         name = _class_of(kind)
-        if parts and parts[-2] == name:
-            parts[-1] += text
-        elif text:
-            parts += [name, text]
-    return tuple(parts)
+        for number, part in enumerate(token.split("\n")):
+            if number:
+                lines.append([])
+            line = lines[-1]
+            if line and line[-2] == name:
+                line[-1] += part
+            elif part:
+                line += [name, part]
+    return tuple(map(tuple, lines))
 
 
 @cache

@@ -51,7 +51,7 @@ export default {
     const number = make("span", { class: "mlc-step-number" });
     const label = make("output", { class: "mlc-step-label" });
     const amount = make("span", { class: "mlc-amount" });
-    const time = make("span", { class: "mlc-time", title: "time of this step" });
+    const time = make("span", { class: "mlc-time", title: "how long the compiler took for this step" });
     const field = control("input", {
       type: "search", class: "mlc-search", placeholder: "Find in any step",
       "aria-label": "Find a text in any step", spellcheck: "false", autocomplete: "off",
@@ -127,7 +127,7 @@ export default {
         make("span", { class: "mlc-come" }, `+${step.come}`), " ",
         make("span", { class: "mlc-go" }, `−${step.go}`),
       ] : []));
-      time.textContent = n && step.seconds > 0 ? duration(step.seconds) : "";
+      time.textContent = n && step.seconds > 0 ? `step took ${duration(step.seconds)}` : "";
       drawStep(n, query);
     };
     update();

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, quantiles
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from minimlc_widgets.lexer import Tokens, tokens
+from minimlc_widgets.lexer import Tokens, script_tokens
 
 from minimlc import printer
 from minimlc.errors import CompileError
@@ -105,14 +105,14 @@ class Lines:
 
     def __init__(self) -> None:
         self.tokens: list[Tokens] = []
-        self.numbers: dict[str, int] = {}
+        self.numbers: dict[Tokens, int] = {}
 
     def add(self, script: str) -> list[int]:
         """The numbers of a script's lines."""
-        return [self.number(line) for line in script.split("\n")]
+        return [self.number(line) for line in script_tokens(script)]
 
-    def number(self, line: str) -> int:
+    def number(self, line: Tokens) -> int:
         if line not in self.numbers:
             self.numbers[line] = len(self.tokens)
-            self.tokens.append(tokens(line))
+            self.tokens.append(line)
         return self.numbers[line]

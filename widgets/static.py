@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from minimlc_widgets.diff import unified
-from minimlc_widgets.lexer import tokens
+from minimlc_widgets.lexer import Tokens, script_tokens, tokens
 from minimlc_widgets.sources import Samples, Shown
 
 SIGNS = {"+": "gi", "-": "gd", " ": "", "…": "c"}
@@ -17,7 +17,7 @@ SIGNS = {"+": "gi", "-": "gd", " ": "", "…": "c"}
 def script_html(script: str, title: str = "") -> str:
     """A script with its title, if it has one."""
     heading = f"<p><b>{escape(title)}</b></p>" if title else ""
-    return f"{heading}{_pre(_line(line) for line in script.splitlines())}"
+    return f"{heading}{_pre(map(_line, script_tokens(script)))}"
 
 
 def diff_html(before: str, after: str, titles: Sequence[str]) -> str:
@@ -76,10 +76,11 @@ def _details(summary: str, body: str, state: str = "") -> str:
 
 def _changes(before: str, after: str, context: int) -> str:
     lines = unified(before.splitlines(), after.splitlines(), context)
+    known = dict(zip(after.split("\n"), script_tokens(after), strict=True))
     return _pre(
         f'<span class="{SIGNS[sign]}">{sign} {escape(line)}</span>'
         if SIGNS[sign]
-        else f"{sign} {_line(line)}"
+        else f"{sign} {_line(known.get(line) or tokens(line))}"
         for sign, line in lines
     )
 
@@ -88,8 +89,7 @@ def _pre(lines: Iterable[str]) -> str:
     return f'<div class="highlight"><pre>{chr(10).join(lines)}\n</pre></div>'
 
 
-def _line(line: str) -> str:
-    parts = tokens(line)
+def _line(parts: Tokens) -> str:
     return "".join(
         f'<span class="{name}">{escape(text)}</span>' if name else escape(text)
         for name, text in zip(parts[::2], parts[1::2], strict=True)

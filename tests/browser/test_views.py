@@ -164,6 +164,38 @@ def test_blocks_fold_by_mouse_and_by_keyboard(open_view):
     assert "T.float32(0)" in pane.inner_text()
 
 
+def test_what_several_lines_open_folds(open_view):
+    script = (
+        "def f(\n    a,  # (\n):\n    for i in range(2):  # parallel\n        a[i] = 0\n\nx = 1"
+    )
+    page = open_view(IRView(script, fold=["def f"]))
+    pane = page.locator(".mlc-pane")
+    assert "a," not in pane.inner_text() and "x = 1" in pane.inner_text()
+    page.locator(".mlc-fold").first.click()
+    assert "a[i] = 0" in pane.inner_text() and page.locator(".mlc-fold").count() == 2
+    page.locator(".mlc-fold").last.click()
+    assert "a[i] = 0" not in pane.inner_text() and "range(2)" in pane.inner_text()
+
+
+@pytest.mark.parametrize("width", [380, 940])
+def test_the_ends_of_long_lines_are_reached(open_view, width):
+    long = "x = " + " + ".join(f"value{n}" for n in range(40))
+    page = open_view(PassStepper([("start", long), ("next", f"{long} + last", 0.000822)]))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("document.body.style.width = 'auto'")
+    assert page.locator(".mlc-time").inner_text() == "step took 822 µs"
+    pane = page.locator(".mlc-pane").last
+    pane.evaluate("pane => { pane.scrollLeft = pane.scrollWidth; }")
+    ends = pane.evaluate("""pane => [
+      pane.querySelector(".mlc-text").getBoundingClientRect().right,
+      pane.getBoundingClientRect().right, pane.scrollLeft, pane.scrollWidth - pane.clientWidth]""")
+    assert ends[0] <= ends[1] <= width and ends[2] > 0 and abs(ends[2] - ends[3]) <= 1
+    pane.evaluate("pane => { pane.scrollLeft = 0; }")
+    pane.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelectorAll('.mlc-pane')[1].scrollLeft > 0")
+
+
 def test_copied_text_is_the_script(open_view):
     page = open_view(IRView(module(), fold=["T.init"]))
     page.evaluate("""() => Object.defineProperty(navigator, "clipboard",

@@ -1,7 +1,7 @@
 """Scripts in colours: each line's tokens join to the line, and the names of T, R, I stand out."""
 
 import pytest
-from minimlc_widgets.lexer import tokens
+from minimlc_widgets.lexer import script_tokens, tokens
 
 
 def pairs(line: str) -> list[tuple[str, str]]:
@@ -36,6 +36,15 @@ def test_names_of_the_ir():
     assert ("nd", "@I.ir_module") in pairs("@I.ir_module")
     assert ("nf", "main") in pairs("    def main(A: T.Buffer((8,), 'float32')):")
     assert ("m", "128") in pairs("x = 128")
+
+
+def test_a_string_of_several_lines_is_one():
+    script = 'def f(x):\n    """First.\n\n    if it is:\n    """\n    return x  # done'
+    lines = script_tokens(script)
+    assert "\n".join("".join(line[1::2]) for line in lines) == script
+    assert lines[2] == () and lines[3] == ("s", "    if it is:")
+    assert lines[4][-2:] == ("s", '    """') and ("k", "return") in pairs("    return x")
+    assert lines[5] == tokens("    return x  # done")
 
 
 def test_a_name_that_only_looks_like_one_is_plain():
