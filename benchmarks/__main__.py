@@ -21,7 +21,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     listed = "\n".join(f"  {name:10}{text}" for name, text in NAMES.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description=f"{__doc__}\n\n{listed}",
+        description=f"Run one benchmark, print its tables, keep its figures.\n\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="The exit status is 1 when a result was wrong or a target was missed.",
     )

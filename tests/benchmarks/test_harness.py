@@ -134,6 +134,19 @@ def test_import_time_is_read():
         compile_benchmark.parse_import_time(text, "torch")
 
 
+def test_builds_are_timed_cold_and_from_the_cache(monkeypatch):
+    asked = []
+
+    def timed(program, folder, loaded=()):
+        asked.append(tuple(loaded))
+        return len(asked), 10 + len(asked)
+
+    monkeypatch.setattr(compile_benchmark, "_build_in_process", timed)
+    taken = compile_benchmark.build_seconds("mlp")
+    assert taken == {"cold": 1, "new process": 2, "again": 12, "warm": 3}
+    assert asked == [(), (), ("minimlc.compiler", "llvmlite.binding")]
+
+
 @pytest.mark.parametrize("tile", [models.CHAPTER_TILE, (6, 16), (8, 32)])
 def test_the_measured_schedules_are_right(tile):
     a, b = (np.random.default_rng(0).standard_normal((64, 64), np.float32) for _ in range(2))
@@ -176,3 +189,6 @@ def test_a_wrong_command_is_refused(capsys):
             command.main(arguments)
         assert stop.value.code == 2
     assert "at least 1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    assert "\n\nRun one benchmark" in capsys.readouterr().out
