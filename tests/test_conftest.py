@@ -31,7 +31,7 @@ def run(folder: Path, require: str, tests: str = TESTS) -> subprocess.CompletedP
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "."],
         cwd=folder,
-        env={**os.environ, "MINIMLC_REQUIRE": require},
+        env={**os.environ, "MINIMLC_REQUIRE": require, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
