@@ -127,5 +127,5 @@ def reraise_here(frame: FrameType, make: Callable[..., Any], *args: Any, **keywo
     except TypeError as error:
         why, code, hint = str(error), "E121", ""
     except CompileError as error:
-        why, code, hint = error.why, error.code, error.hint
+        why, code, hint = error.why, error.code or "E126", error.hint
     raise ScriptError(why, code=code, span=frame_span(frame), hint=hint)

@@ -39,7 +39,8 @@ INDEX = "int64"
 def dtype_record(name: str) -> DType:
     """The record of a dtype name; `CompileError` with near misses for an unknown one."""
     if name not in DTYPES:
-        raise CompileError(f'unknown dtype "{name}"', hint=did_you_mean(str(name), DTYPES))
+        hint = did_you_mean(str(name), DTYPES)
+        raise CompileError(f'unknown dtype "{name}"', code="E108", hint=hint)
     return DTYPES[name]
 
 

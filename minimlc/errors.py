@@ -132,7 +132,8 @@ def not_compiled() -> CallError:
 
 def near_misses(name: str, known: Iterable[str]) -> list[str]:
     """The known names most like `name`, best first."""
-    return difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return sorted(close, key=lambda item: not (name.startswith(item) or item.startswith(name)))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

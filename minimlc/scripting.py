@@ -67,7 +67,7 @@ class Reader:
 
     def undefined(self, node: ast.Name) -> ScriptError:
         """The error for a name that means nothing."""
-        around = [n for n, v in self.names.items() if n[0] != "_" and is_folded(plain(v))]
+        around = [n for n, v in self.names.items() if n[0] != "_" and _offered(plain(v))]
         known = [*self.scope.values, *around]
         hint = did_you_mean(node.id, known)
         return self.error(node, f'the name "{node.id}" is not defined', "E122", hint)
@@ -282,7 +282,9 @@ class Reader:
             values = list(values[0])
         for item, value in zip(items, values, strict=False):
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise self.error(item, f"a size must be an integer >= 0, got {value!r}", "E123")
+                why = f"a size must be an integer >= 0, got {value!r}"
+                hint = "each shape has a program of its own: write numbers"
+                raise self.error(item, why, "E123", hint if isinstance(value, str) else "")
         return tuple(values)
 
     def dictionary(self, node: ast.expr, what: str) -> tuple[tuple[str, Any], ...]:
@@ -320,6 +322,15 @@ _STATEMENTS: dict[type, str] = {
     ast.Nonlocal: "nonlocal",
     ast.Match: "match",
 }
+
+
+def _offered(value: Any) -> bool:
+    """Whether a script may mean a value around it: numbers and names, not IPython's In."""
+    if isinstance(value, tuple):
+        return bool(value) and all(isinstance(v, bool | int | float) for v in value)
+    return isinstance(value, bool | int | float) or (
+        isinstance(value, str) and value.isidentifier()
+    )
 
 
 def _kind(node: ast.AST) -> str:

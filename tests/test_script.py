@@ -313,3 +313,57 @@ def test_modules_hold_functions_in_order() -> None:
     assert isinstance(Course, IRModule)
     assert isinstance(Course["mm_relu"].params[0], Buffer)
     assert isinstance(body(Course["mm_relu"])[0], For)
+
+
+def test_what_tvm_prints_around_a_whole_body() -> None:
+    loops = """
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                Y[vi] = A[vi]
+                C[vi] = Y[vi]"""
+    head = 'def f(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):'
+    alloc = "Y = T.alloc_buffer((8,))"
+    plain = f"@T.prim_func\n{head}\n        {alloc}{loops}"
+    inner = f"        T.reads()\n        T.writes()\n        {alloc}{loops}".replace("\n", "\n    ")
+    root = f'@T.prim_func\n{head}\n        with T.block("root"):\n    {inner}'
+    assert structural_equal(parse(plain), parse(root))
+
+
+def test_a_block_named_root_that_is_one_stays_one() -> None:
+    head = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32")):\n    with T.block("root"):\n'
+    leaf = parse(head + "        A[0] = 1.0")["f"]
+    axis = parse(head + "        vi = T.axis.spatial(8, 3)\n        A[vi] = 1.0")["f"]
+    assert isinstance(leaf.body, Block) and isinstance(axis.body, Block)
+
+
+def test_cls_is_the_module() -> None:
+    text = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def g(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            C[i] = A[i]
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32")):
+        cls = Module
+        lv = R.call_tir(cls.g, (x,), out_sinfo=R.Tensor((8,), "float32"))
+        return lv
+"""
+    assert structural_equal(parse(text), parse(text.replace("        cls = Module\n", "")))
+    assert structural_equal(parse(text), parse(text.replace("class Module", "class Other")))
+
+
+def test_a_loop_that_no_axis_is_bound_to_may_index() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8, 4), "float32")):
+    for i, j in T.grid(8, 4):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            T.where(A[i, j] > 0.0)
+            A[vi, j] = 1.0
+"""
+    assert_round_trips(parse(text))

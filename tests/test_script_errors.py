@@ -6,6 +6,7 @@ import pytest
 
 from minimlc import ScriptError, parse
 from minimlc.errors import MAX_LINES
+from minimlc.script import T
 
 LOOPS = """
 @T.prim_func
@@ -49,6 +50,21 @@ IN_LOOPS = [
     ("C[0, 0] = 'one'", "E108", "'one'", "a number"),
     ("C[0, 0] = T.exp(N[0])", "E108", "T.exp(N[0])", "int32"),
     ("C[0, 0] = T.int8(300)", "E108", "T.int8(300)", "127"),
+    (
+        "Y = T.alloc_buffer(8, 8, 'int8')",
+        "E126",
+        "T.alloc_buffer(8, 8, 'int8')",
+        '((8, 8), "int8")',
+    ),
+    ("C[0, 0] = A[0][1]", "E107", "A[0][1]", "write A[0, 1]"),
+    ("C[0][1] = 1.0", "E107", "C[0][1]", "write C[0, 1]"),
+    (
+        "for i in range(8):\n    C[i, 0] = A[i, 0] * i",
+        "E108",
+        "A[i, 0] * i",
+        'T.cast(i, "float32")',
+    ),
+    ("C[0, 0] = N[0] * A[0, 0]", "E108", "N[0] * A[0, 0]", 'T.cast(N[0], "float32")'),
     ("if A[0, 0]:\n    pass", "E108", "A[0, 0]", "bool"),
     ("while True:\n    pass", "E124", "while", "range(n)"),
     ("print(A)", "E124", "print(A)", "statement"),
@@ -108,6 +124,7 @@ IN_GRAPHS = [
     ("for i in range(3):\n    pass", "E124", "for", "prim_func"),
     ("x += y", "E124", "x", "R.add"),
     ("R.add(x, y)", "E124", "R.add(x, y)", "name"),
+    ("return R.call_tir(man, x, out=R.Tensor((2,)))", "E122", "man", '"main"?'),
     ('return R.call_tir("f", x)', "E121", 'R.call_tir("f", x)', "out"),
     ('return R.call_tir("f", x, ot=3)', "E121", "ot", '"out"'),
     ('return R.call_tir("f", x, out=3)', "E126", "3", "a type"),
@@ -122,6 +139,7 @@ TEXTS = [
     ("@T.prim_func\ndef f(A: T.Bufer((8,))):\n    pass", "E120", "Bufer", '"Buffer"'),
     ("@T.prim_func\ndef f(A: T.Buffer((n,))):\n    pass", "E122", "n", "not defined"),
     ("@T.prim_func\ndef f(A: T.Buffer((8,), 'f32')):\n    pass", "E108", "'f32'", "dtype"),
+    ("@T.prim_func\ndef f(A: T.Buffer(8, 8, 'int8')):\n    pass", "E126", None, "((8, 8),"),
     ("@T.prim_func\ndef f(A):\n    pass", "E126", "A", "no type"),
     ("@T.prim_func\ndef f(A: int):\n    pass", "E126", "int", "a buffer"),
     ("@T.prim_func\ndef f(a: T.handle):\n    pass", "E126", "a", "T.match_buffer"),
@@ -202,5 +220,23 @@ def test_columns_are_characters() -> None:
 
 def test_a_constant_whose_content_is_damaged() -> None:
     text = '@R.function\ndef f():\n    return R.const_data("AAAA", (2,), "float32")'
-    refused(text, "E108", '"AAAA"', "no float32 array")
-    refused(text.replace("AAAA", "A"), "E108", '"A"', "no float32 array")
+    refused(text, "E123", '"AAAA"', "no float32 array")
+    refused(text.replace("AAAA", "A"), "E123", '"A"', "no float32 array")
+
+
+@pytest.mark.parametrize(("name", "close"), [("maximum", '"max"'), ("maximun", '"max" or "min"')])
+def test_a_far_name_is_no_near_miss(name: str, close: str) -> None:
+    error = refused(inside(LOOPS, f"C[0, 0] = T.{name}(A[0, 0], 0.0)"), "E120", name)
+    assert error.hint == f"did you mean {close}?"
+
+
+def test_what_ipython_keeps_is_not_suggested() -> None:
+    In, Inn = ["x = 1"], 3
+    with pytest.raises(ScriptError) as caught:
+
+        @T.prim_func
+        def f(A: T.Buffer((8,), "float32")):
+            A[0] = Inm
+
+    assert '"In"' not in caught.value.hint
+    assert '"Inn"' in caught.value.hint

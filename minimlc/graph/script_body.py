@@ -86,7 +86,18 @@ class GraphReader(ValueReader):
     def stmt_Assign(self, node: ast.Assign) -> None:
         if len(node.targets) > 1:
             raise self.error(node, "one target for each =", "E124")
-        self.assign(node.targets[0], node.value)
+        target, value = node.targets[0], node.value
+        if isinstance(target, ast.Name) and self.is_module(target.id, value):
+            self.module = self.module._replace(owners=self.module.owners | {target.id})
+        else:
+            self.assign(target, value)
+
+    def is_module(self, target: str, value: ast.expr) -> bool:
+        """Whether `target = value` is `cls = Module`, which TVM prints before calls of `cls.f`."""
+        if not isinstance(value, ast.Name) or value.id in self.scope.values:
+            return False
+        owners = self.module.owners
+        return value.id in owners or (target in owners and value.id not in self.names)
 
     def stmt_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is None:

@@ -62,7 +62,8 @@ def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
     try:
         return constant(decode(content, shape, dtype))
     except ValueError as error:
-        raise CompileError(f"this is no {dtype} array of shape {shape}: {error}") from None
+        why = f"this is no {dtype} array of shape {shape}: {error}"
+        raise CompileError(why, code="E123") from None
 
 
 def make_const(value: Any, dtype: str | None = None) -> Constant:

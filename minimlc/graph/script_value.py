@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.errors import CompileError, Span, did_you_mean
 from minimlc.folding import is_folded
 from minimlc.graph.nodes import (
     Binding,
@@ -252,16 +252,21 @@ class ValueReader(Reader):
             if node.value.id in self.module.owners:
                 self.check_sibling(node, node.attr)
                 return node.attr
-        elif isinstance(node, ast.Name) and node.id in self.module.names:
-            return node.id
+        elif isinstance(node, ast.Name):
+            if node.id in self.module.names:
+                return node.id
+            if node.id not in self.scope.values and node.id not in self.names:
+                self.no_sibling(node, node.id)
         return self.string(node, "the function to call")
 
     def check_sibling(self, node: ast.Attribute, name: str) -> None:
         if name not in self.module.names:
             place = self.source.word(node, f".{name}")
-            place = place._replace(column=place.column + 1)
-            hint = did_you_mean(name, self.module.names)
-            raise self.source.error(place, f'the module has no function "{name}"', "E122", hint)
+            self.no_sibling(place._replace(column=place.column + 1), name)
+
+    def no_sibling(self, place: ast.expr | Span, name: str) -> NoReturn:
+        hint = did_you_mean(name, self.module.names)
+        raise self.source.error(place, f'the module has no function "{name}"', "E122", hint)
 
     def sibling_call(self, node: ast.Call) -> Call:
         """`cls.fused(x, y)`: a call of a graph function of this module."""

@@ -382,11 +382,14 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
         if dtype is None or is_float(dtype):
             return Const(float(value), dtype or "float32")
         raise CompileError(
-            f"the number {value} is no {dtype}", hint=f'T.cast(x, "float32") for the {dtype} side'
+            f"the number {value} is no {dtype}",
+            code="E108",
+            hint=f'T.cast(x, "float32") for the {dtype} side',
         )
     if hasattr(value, "__float__"):
         return as_expr(float(value), dtype)
-    raise CompileError(f"expected a number or an expression, got {type(value).__name__}: {value!r}")
+    why = f"expected a number or an expression, got {type(value).__name__}: {value!r}"
+    raise CompileError(why, code="E108")
 
 
 def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
@@ -401,15 +404,26 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         raise CompileError(
             f'"{op}" needs two operands of one dtype, got {left.dtype} and {right.dtype}',
             code="E108",
-            hint=f'T.cast(x, "{left.dtype}") converts the second operand',
+            hint=_cast_hint(left, right),
         )
     return left, right
+
+
+def _cast_hint(left: Expr, right: Expr) -> str:
+    """Which operand to convert: the integer beside a float, else the second."""
+    to_right = is_float(right.dtype) and not is_float(left.dtype)
+    item, dtype = (left, right.dtype) if to_right else (right, left.dtype)
+    text = repr(item)
+    if len(text) <= 24 and "\n" not in text:
+        return f'T.cast({text}, "{dtype}")'
+    return f'T.cast(x, "{dtype}") converts the {"first" if to_right else "second"} operand'
 
 
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """`a op b` with its dtypes checked; a Python number takes the other operand's dtype."""
     if op not in BINARY_OPS:
-        raise CompileError(f'unknown operator "{op}"', hint=did_you_mean(op, BINARY_OPS))
+        hint = did_you_mean(op, BINARY_OPS)
+        raise CompileError(f'unknown operator "{op}"', code="E124", hint=hint)
     left, right = _pair(op, a, b)
     _check_operands(op, left.dtype)
     return Binary(op, left, right)
@@ -457,10 +471,12 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 def intrin(name: str, *args: ExprLike) -> Expr:
     """A call of a mathematical function, with its arity and dtype checked."""
     if name not in INTRINSICS:
-        raise CompileError(f'unknown function "{name}"', hint=did_you_mean(name, INTRINSICS))
+        hint = did_you_mean(name, INTRINSICS)
+        raise CompileError(f'unknown function "{name}"', code="E120", hint=hint)
     record = INTRINSICS[name]
     if len(args) != record.arity:
-        raise CompileError(f"{name} takes {record.arity} argument(s), got {len(args)}")
+        why = f"{name} takes {record.arity} argument(s), got {len(args)}"
+        raise CompileError(why, code="E121")
     typed = next((a.dtype for a in args if isinstance(a, Expr)), "float32")
     values = tuple(as_expr(a, typed) for a in args)
     kinds = {DTYPES[v.dtype].kind for v in values}

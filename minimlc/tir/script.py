@@ -68,6 +68,7 @@ class FunctionReader(script_block.BlockReader):
         if call is None or self.path(call.func) != "T.Buffer":
             why = f"the parameter {node.arg} must be a buffer"
             raise self.error(kind, why, "E126", hint)
+        self.check_sizes(BUFFER.name, call)
         found = self.buffer_type(BUFFER.bind(self.source, call))
         self.params[node.arg] = self.declare(node.arg, found, node)
 
@@ -83,6 +84,33 @@ class FunctionReader(script_block.BlockReader):
             self.allocs.append(self.alloc(target.id, call))
             return []
         return script_block.BlockReader.stmt_Assign(self, node)
+
+    def with_block(self, node: ast.With, name: str) -> list[Item]:
+        call: Any = node.items[0].context_expr
+        root = name == "T.block" and [ast.unparse(a) for a in call.args] == ["'root'"]
+        if not root or id(node) not in self.top or not self.is_transparent(node.body):
+            return script_block.BlockReader.with_block(self, node, name)
+        body = [item for item in node.body if not self.is_empty_access(item)]
+        self.top |= {id(item) for item in body}
+        return self.items(body)
+
+    def is_transparent(self, body: list[ast.stmt]) -> bool:
+        """Whether a root block has no axes and holds blocks, as TVM prints around a whole body."""
+        values = [item.value for item in body if isinstance(item, ast.Assign)]
+        calls = [value for value in values if isinstance(value, ast.Call)]
+        if any(self.path(call.func).startswith("T.axis.") for call in calls):
+            return False
+        inner = [part for item in body for part in ast.walk(item) if isinstance(part, ast.With)]
+        return bool(inner) or any(map(self.is_empty_access, body))
+
+    def is_empty_access(self, item: ast.stmt) -> bool:
+        call = item.value if isinstance(item, ast.Expr) else None
+        return (
+            isinstance(call, ast.Call)
+            and not call.args
+            and not call.keywords
+            and self.path(call.func) in ("T.reads", "T.writes")
+        )
 
     def match_buffer(self, name: str, call: ast.Call) -> None:
         """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""

@@ -198,7 +198,20 @@ class ExprReader(Reader):
             return value
         return self.operand(node, value)
 
+    def check_element(self, node: ast.Subscript) -> None:
+        """Refuse `B[i][j]`."""
+        owner: ast.expr = node.value
+        indices = [node.slice]
+        while isinstance(owner, ast.Subscript):
+            indices.insert(0, owner.slice)
+            owner = owner.value
+        found = self.scope.values.get(owner.id) if isinstance(owner, ast.Name) else None
+        if len(indices) > 1 and isinstance(found, Buffer):
+            hint = f"write {found.name}[{', '.join(map(ast.unparse, indices))}]"
+            raise self.error(node, "one pair of brackets holds all the indices", "E107", hint)
+
     def read_Subscript(self, node: ast.Subscript) -> Any:
+        self.check_element(node)
         owner = self.read(node.value)
         if not isinstance(owner, Buffer):
             return Reader.read_Subscript(self, node)

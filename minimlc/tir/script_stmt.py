@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from minimlc.constructs import Form, forms
@@ -233,6 +234,7 @@ class StmtReader(ExprReader):
         self, node: ast.stmt, target: ast.Subscript, op: ast.operator | None, value: ast.expr
     ) -> Store:
         """`C[i] = value`, or `C[i] = C[i] op value`."""
+        self.check_element(target)
         buffer = self.buffer(target.value)
         indices = self.indices(target.slice)
         place = self.source.guard(target, load, buffer, indices)
@@ -245,8 +247,19 @@ class StmtReader(ExprReader):
 
     def alloc(self, name: str, call: ast.Call) -> Buffer:
         """A buffer of the function's own."""
+        self.check_sizes(ALLOC.name, call)
         bound = ALLOC.bind(self.source, call)
         return self.declare(name, self.buffer_type(bound), call)
+
+    def check_sizes(self, name: str, call: ast.Call) -> None:
+        """Refuse `T.Buffer(8, 8, "float32")`, whose sizes are no tuple."""
+        words = (ast.Tuple, ast.List)
+        values = (None if isinstance(a, words) else self.read(a) for a in call.args)
+        sizes = list(takewhile(lambda value: type(value) is int, values))
+        if len(sizes) > 1:
+            rest = "".join(f", {ast.unparse(a)}" for a in call.args[len(sizes) :])
+            hint = f"{name}({tuple(sizes)}{rest})".replace("'", '"')
+            raise self.error(call, "the shape is a tuple", "E126", hint)
 
     def buffer_type(self, bound: dict[str, ast.expr]) -> tuple[tuple[int, ...], str, str]:
         """The shape, dtype and scope in a `T.Buffer(...)` or `T.alloc_buffer(...)`."""

@@ -11,6 +11,7 @@ called once, with index expressions: what it returns is the program, not a numbe
 
 import inspect
 import keyword
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -70,6 +71,14 @@ class Tensor(Buffer):
     def __getitem__(self, indices: Any) -> Load:
         return load(self, indices if isinstance(indices, tuple) else (indices,))
 
+    def __call__(self, *indices: Any) -> NoReturn:
+        shown = ", ".join(str(getattr(item, "name", "...")) for item in indices)
+        raise CompileError(
+            f'the tensor "{self.name}" is indexed, not called',
+            code="E130",
+            hint=f"write {self.name}[{shown}]",
+        )
+
     def __repr__(self) -> str:
         made = "placeholder" if self.value is None else "compute"
         return f'te.{made}({self.shape}, "{self.dtype}", name="{self.name}")'
@@ -119,30 +128,36 @@ def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     return ReduceAxis(_name(name), INDEX, low, high)
 
 
-Axes = ReduceAxis | Sequence[ReduceAxis]
+Axes = ReduceAxis | Sequence[ReduceAxis] | None
 
 
-def sum(expr: Expr, axis: Axes) -> Reduction:  # noqa: A001
+def sum(expr: Expr, axis: Axes = None) -> Reduction:  # noqa: A001
     """The sum of `expr` over `axis`, in order, in `expr`'s dtype."""
     return _reduction("+", "sum", expr, axis)
 
 
-def prod(expr: Expr, axis: Axes) -> Reduction:
+def prod(expr: Expr, axis: Axes = None) -> Reduction:
     """The product of `expr` over `axis`."""
     return _reduction("*", "prod", expr, axis)
 
 
-def max(expr: Expr, axis: Axes) -> Reduction:  # noqa: A001
+def max(expr: Expr, axis: Axes = None) -> Reduction:  # noqa: A001
     """The greatest value of `expr` over `axis`; NaN if any is NaN."""
     return _reduction("max", "max", expr, axis)
 
 
-def min(expr: Expr, axis: Axes) -> Reduction:  # noqa: A001
+def min(expr: Expr, axis: Axes = None) -> Reduction:  # noqa: A001
     """The least value of `expr` over `axis`; NaN if any is NaN."""
     return _reduction("min", "min", expr, axis)
 
 
 def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
+    if axis is None:
+        used = _uses(expr).variables if isinstance(expr, Expr) else ()
+        found = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
+        wanted = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+        why = f"te.{name} needs the reduce axes that it combines over"
+        raise CompileError(why, code="E130", hint=f"te.{name}(..., axis={wanted})")
     axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
     for item in axes:
         if not isinstance(item, ReduceAxis):
@@ -185,16 +200,30 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
         return value if isinstance(value, Reduction) else as_expr(value)
     except CompileError as error:
         error.span = error.span or span
+        called = _BUILTIN.search(span.text) if span is not None else None
+        if error.code == "E112" and called is not None:
+            error.hint = f"T.{called[1]}(a, b) is the {called[1]} of traced values\n{error.hint}"
         raise
     except TypeError as error:
-        if "ufunc" not in str(error):
+        hint = next((hint for words, hint in _OF_NUMBERS.items() if words in str(error)), "")
+        if not hint:
             raise
-        raise CompileError(
-            "a numpy function was applied to a traced value",
-            code="E130",
-            span=span,
-            hint="use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ...",
-        ) from error
+        why = "a function of Python or numpy was applied to a traced value"
+        raise CompileError(why, code="E130", span=span, hint=hint) from error
+
+
+_BUILTIN = re.compile(r"(?<![.\w])(max|min)\(")
+_OWN = "use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ..."
+_OF_NUMBERS = {
+    "ufunc": _OWN,
+    "must be real number": _OWN,
+    "must be a string or a real number": 'T.cast(x, "float32")',
+    "must be a string, a bytes-like object or a real number": 'T.cast(x, "int32")',
+    "abs()": "T.abs(x)",
+    "__round__": "T.round(x)",
+    "** or pow()": "T.pow(a, b)",
+}
+"""What Python says when its functions of numbers get an expression, and what to write."""
 
 
 def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -> list[str]:

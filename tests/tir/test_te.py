@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,15 @@ def test_keywords_and_odd_names_become_identifiers():
         ("E130", lambda: te.placeholder((4, -1)), ">= 0"),
         ("E112", lambda: te.compute((4,), lambda i: 1.0 if A[i, 0] > 0 else 0.0), "if_then_else"),
         ("E130", lambda: te.compute((4,), lambda i: np.exp(A[i, 0])), "T.exp"),
+        ("E130", lambda: te.compute((4,), lambda i: math.exp(A[i, 0])), "T.exp"),
+        ("E130", lambda: te.compute((4,), lambda i: abs(A[i, 0])), "T.abs"),
+        ("E130", lambda: te.compute((4,), lambda i: A[i, 0] ** 2), "T.pow"),
+        ("E130", lambda: te.compute((4,), lambda i: float(A[i, 0])), "T.cast"),
+        ("E112", lambda: te.compute((4,), lambda i: max(A[i, 0], 0)), "T.max(a, b)"),
+        ("E130", lambda: te.compute((4, 6), lambda *i: A(*i)), "write A[i0, i1]"),
+        ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, k])), "te.sum(..., axis=k)"),
+        ("E108", lambda: te.placeholder((4,), "flot32"), '"float32"'),
+        ("E108", lambda: te.compute((4,), lambda i: A[i, 0] * i), 'T.cast(i, "float32")'),
         ("E130", lambda: te.compute((4,), lambda i: A), "A[i, j]"),
         ("E130", lambda: te.compute((4, 6), lambda i, j: A * 2.0), "A[i, j]"),
         ("E130", lambda: te.compute((4, 6), lambda i, j: B[i, j] + A), "A[i, j]"),
