@@ -16,6 +16,19 @@ class Plain:
     """A class whose decorator was forgotten."""
 
 
+def loops_for_axes():
+    return mlc.verify(
+        mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[i, j] = A[i, j]
+""")
+    )
+
+
 def set_mod():
     SCH.mod = MatmulRelu
 
@@ -36,6 +49,7 @@ def set_new():
         ("E105", lambda: SCH.apply("blockize", "k"), "not built yet"),
         ("E105", lambda: SCH.split("i", factor=[None, 4]), 'no "factor"'),
         ("E118", lambda: SCH.split("i", [None, 4], tail="pad"), "not built yet"),
+        ("E103", loops_for_axes, "write vi where it says i"),
         ("E205", lambda: mlc.Var("x", (2, 3)), "R.Tensor"),
         ("E201", lambda: np.exp(X), "mlc.op.exp"),
         ("E612", lambda: MatmulRelu["main"](1, 2, 3), "mlc.build"),

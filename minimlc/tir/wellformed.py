@@ -12,7 +12,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.errors import VerifyError
-from minimlc.node import Node, children, replace, span_of, walk
+from minimlc.node import Node, children, replace, span_of, walk, walk
 from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads_any, reducer_of
 from minimlc.tir.arith import has_loads, variables
 from minimlc.tir.dependence import points
@@ -319,8 +319,17 @@ def _check_spatial(block: Block, it: BlockIter, loop: For, items: list[Access]) 
         code="E103",
         span=span_of(it) or span_of(block),
         example=found.explain(),
-        hint=f"declare {it.var.name} as {letter}",
+        hint=_bypassed(block) or f"declare {it.var.name} as {letter}",
     )
+
+
+def _bypassed(block: Block) -> str:
+    """The advice for a block that speaks of a loop where it has an iter of the same value."""
+    used = {n for n in walk(block.body) if isinstance(n, Var)}
+    for it in block.iters:
+        if isinstance(it.value, Var) and it.value in used:
+            return f"inside the block write {it.var.name} where it says {it.value.name}"
+    return ""
 
 
 def _check_reduce(block: Block, it: BlockIter, items: list[Access]) -> None:
