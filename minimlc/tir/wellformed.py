@@ -12,7 +12,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.errors import VerifyError
-from minimlc.node import Node, children, replace, span_of, walk, walk
+from minimlc.node import Node, children, replace, span_of, walk
 from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads_any, reducer_of
 from minimlc.tir.arith import has_loads, variables
 from minimlc.tir.dependence import points
