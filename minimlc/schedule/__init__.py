@@ -1,6 +1,7 @@
 """Schedule primitives: as methods of an immutable `Schedule`, and as functions of a module."""
 
-from minimlc.schedule.schedule import PRIMITIVES, Schedule, Trace, on_module
+from minimlc.schedule.schedule import Schedule, on_module
+from minimlc.schedule.trace import PRIMITIVES, Trace
 
 split = on_module("split")
 fuse = on_module("fuse")

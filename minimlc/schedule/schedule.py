@@ -1,103 +1,20 @@
 """The immutable Schedule: every primitive gives a new one, with its trace and history."""
 
 import inspect
-import json
 import time
 from collections.abc import Callable, Iterable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
-import numpy as np
-
-from minimlc.dtypes import is_float, to_numpy
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
-from minimlc.run import interpret
-from minimlc.schedule import blocks, inline, loops, memory, reduction
+from minimlc.schedule.check import check_step
+from minimlc.schedule.trace import PRIMITIVES, Primitive, Trace, call_text, frozen, parameters
 from minimlc.schedule.tree import find_block
-from minimlc.tir.access import accesses, loop_extents
+from minimlc.tir.access import accesses
 from minimlc.tir.nodes import Block, PrimFunc
 from minimlc.tir.wellformed import blocks_in, check_prim_func
-
-Primitive = Callable[..., PrimFunc]
-
-PRIMITIVES: dict[str, Primitive] = {
-    rule.__name__: rule
-    for rule in (
-        loops.split,
-        loops.fuse,
-        loops.reorder,
-        loops.parallel,
-        loops.vectorize,
-        loops.unroll,
-        blocks.compute_at,
-        blocks.reverse_compute_at,
-        inline.compute_inline,
-        inline.reverse_compute_inline,
-        reduction.decompose_reduction,
-        memory.cache_read,
-        memory.cache_write,
-        loops.annotate,
-    )
-}
-"""Each primitive's rule: PrimFunc -> PrimFunc, by name."""
-
-
-class Trace(tuple):
-    """What was done, as data: (primitive, arguments) pairs. Prints as Python that replays it."""
-
-    def to_json(self) -> str:
-        """The trace as JSON text."""
-        return json.dumps([[name, arguments] for name, arguments in self])
-
-    @classmethod
-    def from_json(cls, text: str) -> "Trace":
-        """A trace from JSON text; nothing in it is evaluated."""
-        try:
-            steps = json.loads(text)
-            return cls((str(name), _frozen(dict(arguments))) for name, arguments in steps)
-        except (ValueError, TypeError) as error:
-            raise ScheduleError(f"no trace: {error}", hint="Trace.to_json() writes one") from None
-
-    def __repr__(self) -> str:
-        calls = "".join(f"\n       .{_call_text(name, args)}" for name, args in self)
-        return f"(sch{calls})" if self else "sch"
-
-
-def _frozen(value: Any) -> Any:
-    """Lists as tuples and numpy's integers as Python's, all the way down; a dict keeps its kind."""
-    if isinstance(value, np.integer):
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _frozen(part) for name, part in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
-
-
-def _call_text(name: str, arguments: dict[str, Any]) -> str:
-    """A call as one would write it: required arguments by position, options by name."""
-    known = _parameters(name)
-    parts: list[str] = []
-    for key, value in arguments.items():
-        if known[key].kind is inspect.Parameter.VAR_POSITIONAL:
-            parts += map(_literal, value)
-        elif known[key].default is inspect.Parameter.empty:
-            parts.append(_literal(value))
-        else:
-            parts.append(f"{key}={_literal(value)}")
-    return f"{name}({', '.join(parts)})"
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_literal, value))}]"
-    return json.dumps(value) if isinstance(value, str) else repr(value)
-
-
-@cache
-def _parameters(name: str) -> dict[str, inspect.Parameter]:
-    """A primitive's own parameters: those after the function."""
-    return dict(list(inspect.signature(PRIMITIVES[name]).parameters.items())[1:])
 
 
 def _method(name: str) -> "Callable[..., Schedule]":
@@ -191,7 +108,7 @@ class Schedule:
         """Apply the primitive called `name`."""
         rule = _primitive(name)
         try:
-            plain = _frozen(args), _frozen(options)
+            plain = frozen(args), frozen(options)
             bound = inspect.signature(rule).bind(self.func, *plain[0], **plain[1])
         except TypeError as error:
             raise _wrong_call(name, options, error) from None
@@ -200,12 +117,12 @@ class Schedule:
         after = rule(*bound.args, **bound.kwargs)
         seconds = time.perf_counter() - start
         mod = self.mod.with_function(self.func_name, after)
-        label = _call_text(name, arguments)
-        trace = Trace((*self.trace, (name, _frozen(arguments))))
+        label = call_text(name, arguments)
+        trace = Trace((*self.trace, (name, frozen(arguments))))
         steps = (*self._steps, Step(label, mod, seconds))
         result = object.__new__(Schedule)._fill(mod, self.func_name, self.check, trace, steps)
         if self.check:
-            _check_step(self._steps[0].mod, result, label)
+            check_step(self._steps[0].mod, mod, self.func_name, label, trace.to_json())
         return result
 
     split = _method("split")
@@ -272,7 +189,7 @@ class Schedule:
     def _replay_step(self, name: str, arguments: dict[str, Any]) -> "Schedule":
         _primitive(name)
         positional: list[Any] = []
-        for key, parameter in _parameters(name).items():
+        for key, parameter in parameters(name).items():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 positional = list(arguments.pop(key, ()))
         return self.apply(name, *positional, **arguments)
@@ -322,7 +239,7 @@ def _primitive(name: str) -> Primitive:
 
 
 def _wrong_call(name: str, options: dict[str, Any], error: TypeError) -> ScheduleError:
-    known = _parameters(name)
+    known = parameters(name)
     unknown = [key for key in options if key not in known]
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in known.values()]
     takes = str(inspect.Signature(bare))
@@ -332,71 +249,6 @@ def _wrong_call(name: str, options: dict[str, Any], error: TypeError) -> Schedul
         why = f'{name} takes no "{unknown[0]}"'
         hint = f"{did_you_mean(unknown[0], known)} {hint}"
     return ScheduleError(why, code="E105", hint=hint)
-
-
-QUICK = 20_000
-"""Old and new are run and compared where each makes at most so many accesses."""
-
-
-def _check_step(original: IRModule, schedule: Schedule, label: str) -> None:
-    """The net: a primitive that lets something wrong through is our bug, and is reported as one."""
-    name = schedule.func_name
-    try:
-        check_prim_func(name, schedule.func)
-    except Exception as error:
-        raise _our_bug(schedule, label, str(error)) from error
-    before = original[name]
-    assert isinstance(before, PrimFunc)
-    if max(_work(before), _work(schedule.func)) > QUICK:
-        return
-    expected, got = (_outputs(mod, name) for mod in (original, schedule.mod))
-    for buffer, a, b in zip(before.params, expected, got, strict=True):
-        if not _alike(a, b):
-            raise _our_bug(schedule, label, f"{buffer.name} comes out different")
-
-
-def _our_bug(schedule: Schedule, label: str, why: str) -> ScheduleError:
-    return ScheduleError(
-        f"{label} broke the program: {why}",
-        code="E199",
-        hint=f"this is a bug in minimlc; please report this trace:\n{schedule.trace.to_json()}",
-    )
-
-
-def _work(func: PrimFunc) -> int:
-    total = 0
-    for item in accesses(func):
-        runs = 1
-        for extent in loop_extents(item.loops).values():
-            runs *= extent
-        total += runs
-    return total
-
-
-def _outputs(mod: IRModule, name: str) -> list[np.ndarray]:
-    func = mod[name]
-    assert isinstance(func, PrimFunc)
-    random = np.random.default_rng(0)
-    arrays = [_random(random, b.shape, b.dtype) for b in func.params]
-    interpret(mod, name, *arrays)
-    return arrays
-
-
-def _random(random: "np.random.Generator", shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    if is_float(dtype):
-        return random.standard_normal(shape).astype(to_numpy(dtype))
-    if dtype == "bool":
-        return random.integers(0, 2, shape).astype(bool)
-    return random.integers(0, 7, shape).astype(to_numpy(dtype))
-
-
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal; floating point up to the rounding of sums in another order."""
-    if a.dtype.kind in "iub":
-        return bool(np.array_equal(a, b))
-    near = 1e-4 if a.dtype.itemsize >= 4 else 3e-2
-    first, second = a.astype(np.float64), b.astype(np.float64)
-    return bool(np.allclose(first, second, rtol=near, atol=near, equal_nan=True))
 
 
 def on_module(name: str) -> Callable[..., IRModule]:

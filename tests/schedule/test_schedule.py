@@ -6,7 +6,7 @@ import json
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule import schedule as implementation
+from minimlc.schedule import PRIMITIVES
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.schedules import run_one
 from tests.helpers import refuses
@@ -92,9 +92,21 @@ def test_the_net_catches_a_primitive_that_lies(monkeypatch):
             func.params, func.allocs, func.body.stmts[0], func.attrs
         )
 
-    monkeypatch.setitem(implementation.PRIMITIVES, "broken", broken)
+    monkeypatch.setitem(PRIMITIVES, "broken", broken)
     refuses("E199", lambda: mlc.Schedule(Chain).apply("broken"), "broke the program")
     assert mlc.Schedule(Chain, check=False).apply("broken").blocks() == ["Y"]
+
+
+def test_the_net_lets_a_program_that_fails_by_itself_pass():
+    failing = mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = A[vi] // (A[vi] - A[vi])
+""")
+    assert mlc.Schedule(failing).split("i", [None, 2]).loops("C") == ["i_0", "i_1"]
 
 
 @pytest.mark.parametrize("program", sorted(PROGRAMS))
