@@ -68,7 +68,7 @@ VERSION := 'import sys; print(sys.version_info[:2])'
 
 # Needs uv (https://docs.astral.sh/uv/).
 lock:
-	uv pip compile pyproject.toml --extra dev --extra browser --extra onnx --universal \
+	uv pip compile pyproject.toml --extra dev --extra browser --extra onnx --extra homework --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" -o requirements.lock
 

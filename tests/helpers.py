@@ -1,5 +1,6 @@
 """What the tests of transforms share: random arguments, "means the same", "refuses"."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -86,3 +87,20 @@ def refuses(code: str, call: Callable[[], Any], *words: str) -> CompileError:
     for word in words:
         assert word in text, text
     return caught.value
+
+
+def calls(function: Callable[..., Any], *args: Any) -> int:
+    """How many function calls `function(*args)` makes: its work, whatever the machine's load."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(before)
+    return count

@@ -16,7 +16,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "minimlc"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-LOCKED_EXTRAS = ("notebooks", "onnx", "browser", "dev")
+LOCKED_EXTRAS = ("notebooks", "onnx", "browser", "homework", "dev")
 EXTRAS = {"torch", "onnx", "jax", "tune", "distributed", "cuda", "homework", "browser", "dev"}
 CONDA_NAMES = {
     "matplotlib": "matplotlib-base",

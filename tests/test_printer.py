@@ -1,7 +1,6 @@
 """The printer: what it writes, and that it parses back, for random trees of every kind."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from minimlc.tir.nodes import (
     index,
     store,
 )
+from tests.helpers import calls
 from tests.random_programs import random_graph, random_module, random_prim_func
 from tests.roundtrip import assert_round_trips
 
@@ -153,15 +153,11 @@ def graph_text(operators: int) -> str:
     return "\n".join([*lines, "        R.output(x)", "    return x"])
 
 
-def _seconds(operators: int) -> float:
-    text = graph_text(operators)
-    start = time.process_time()
+def read_print_read(text: str) -> None:
     mod = parse(text)
     assert structural_equal(parse(mod.script()), mod)
-    return time.process_time() - start
 
 
-def test_time_grows_linearly() -> None:
-    small = min(_seconds(200) for _ in range(3))
-    large = min(_seconds(2000) for _ in range(3))
-    assert large / small <= 14
+def test_work_grows_linearly() -> None:
+    small, large = (calls(read_print_read, graph_text(count)) for count in (200, 2000))
+    assert large <= 10.5 * small
