@@ -1,0 +1,101 @@
+"""Every case of the corpus ends as it says, on every back-end."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc.module import IRModule
+from minimlc.node import Mutator, replace
+from minimlc.tir.nodes import For, PrimFunc, substitute
+from tests.corpus import arithmetic, loops, memory, moves, reductions
+from tests.corpus.case import Case, options
+from tests.helpers import assert_close, copies, random_args, refuses
+
+CASES: tuple[Case, ...] = (
+    *memory.CASES,
+    *moves.CASES,
+    *reductions.CASES,
+    *loops.CASES,
+    *arithmetic.CASES,
+)
+TOPICS = {
+    "private buffer",
+    "init at a recompute loop",
+    "reverse_compute_at",
+    "rfactor",
+    "reducer that does not commute",
+    "concurrent reduction",
+    "dependent extent",
+    "inlining",
+    "cache",
+    "split tail",
+    "cross-thread",
+    "index arithmetic",
+    "mutation",
+    "declared",
+    "nested parallel",
+    "last writer",
+}
+"""The classes of miscompilation; planned memory and graph fusion are in test_planned_memory.py."""
+
+TARGETS = ("llvm", "python")
+
+
+def test_every_class_has_three_programs():
+    counts = Counter(case.topic for case in CASES)
+    assert set(counts) == TOPICS
+    assert min(counts.values()) >= 3
+
+
+def test_names_are_unique():
+    assert len({(case.topic, case.name) for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.topic}: {case.name}")
+def test_case(case: Case):
+    if case.refused and not case.steps:
+        refuses(case.refused, lambda: mlc.Schedule(case.module()))
+        return
+    sch = mlc.Schedule(case.module(), check=False)
+    *first, last = case.steps
+    for step in first:
+        name, args, named = options(step)
+        sch = sch.apply(name, *args, **named)
+    name, args, named = options(last)
+    if case.refused:
+        refuses(case.refused, lambda: sch.apply(name, *args, **named))
+    else:
+        sch = sch.apply(name, *args, **named)
+    assert_right(case.module(), sch.mod)
+
+
+class _Backwards(Mutator):
+    """Concurrent loops taken from their end: another of the orders they may run in."""
+
+    def visit_For(self, item: For) -> For:
+        item = self.visit_children(item)
+        if item.kind in ("serial", "unrolled"):
+            return item
+        last = substitute(item.body, {item.var: item.extent - 1 - item.var})
+        return replace(item, kind="serial", body=last)
+
+
+def assert_right(before: IRModule, after: IRModule) -> None:
+    """`after` computes what `before` does, whichever back-end runs it, and in whatever order."""
+    mlc.verify(after)
+    main, scheduled = before["main"], after["main"]
+    assert isinstance(main, PrimFunc) and isinstance(scheduled, PrimFunc)
+    args = random_args(main, np.random.default_rng(0))
+    expected = copies(args)
+    mlc.interpret(before, "main", *expected)
+    backwards = after.with_function("main", _Backwards().visit(scheduled))
+    for version in (after, backwards):
+        got = copies(args)
+        mlc.interpret(version, "main", *got)
+        assert_close(tuple(got), tuple(expected))
+    for target in TARGETS:
+        got = copies(args)
+        mlc.build(after, target=target, cache=False)["main"](*got)
+        assert_close(tuple(got), tuple(expected))
