@@ -6,12 +6,22 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-from minimlc.errors import ScheduleError, did_you_mean
+from minimlc.errors import CompileError, ScheduleError, did_you_mean, near_misses
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
-from minimlc.schedule.check import check_step
-from minimlc.schedule.trace import PRIMITIVES, Primitive, Trace, call_text, frozen, parameters
-from minimlc.schedule.tree import find_block
+from minimlc.schedule.check import UNCHECKED, VERIFIED, Verdict, check_step, fault
+from minimlc.schedule.renamed import explained
+from minimlc.schedule.trace import (
+    PRIMITIVES,
+    Primitive,
+    Trace,
+    bound_arguments,
+    call_text,
+    plain,
+    run,
+    split_arguments,
+)
+from minimlc.schedule.tree import NoSuchName, find_block
 from minimlc.tir.access import accesses
 from minimlc.tir.nodes import Block, PrimFunc
 from minimlc.tir.wellformed import blocks_in, check_prim_func
@@ -39,7 +49,7 @@ class Immutable(ScheduleError, AttributeError):
     """An attempt to change a schedule."""
 
 
-FIELDS = ("mod", "func_name", "check", "trace", "_steps")
+FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict")
 NOT_YET = (
     *("bind", "rfactor", "set_scope", "transform_layout", "transform_block_layout", "blockize"),
     *("tensorize", "reindex", "pad_einsum", "loop_partition", "merge", "rolling_buffer"),
@@ -51,21 +61,24 @@ class Schedule:
     """A module under transformation. Primitives are methods that return a new Schedule.
 
     `func` names the primitive function to work on; it may be left out where there is only one.
-    `check=True` verifies the module after each step and, where that is quick, runs old and new on
-    random inputs: a net under the primitives, whose own checks must already be right.
+    `check=True` verifies the module after each step and runs old and new on random inputs, at
+    smaller sizes where the program is large: a net under the primitives, whose own checks must
+    already be right. `checked` says how the last step was checked.
     """
 
-    __slots__ = ("__weakref__", "_steps", "check", "func_name", "mod", "trace")
+    __slots__ = ("__weakref__", "_steps", "_verdict", "check", "func_name", "mod", "trace")
     mod: IRModule
     func_name: str
     check: bool
     trace: Trace
     _steps: tuple[Step, ...]
+    _verdict: Verdict
 
     def __init__(self, mod: IRModule | PrimFunc, func: str | None = None, *, check: bool = True):
         whole = IRModule.of({_own_name(mod): mod}) if isinstance(mod, PrimFunc) else mod
         name = _choose(whole, func)
-        self._fill(whole, name, check, Trace(), (Step("start", whole, 0.0),))
+        steps = (Step("start", whole, 0.0),)
+        self._fill(whole, name, check, Trace(), steps, VERIFIED if check else UNCHECKED)
         check_prim_func(name, self.func)
 
     def _fill(self, *values: Any) -> "Schedule":
@@ -84,7 +97,7 @@ class Schedule:
     def trusting(cls, mod: IRModule, func: str) -> "Schedule":
         """An unchecked schedule of a function that passes made, and that is verified after them."""
         start = (Step("start", mod, 0.0),)
-        return object.__new__(cls)._fill(mod, func, False, Trace(), start)
+        return object.__new__(cls)._fill(mod, func, False, Trace(), start, UNCHECKED)
 
     @property
     def func(self) -> PrimFunc:
@@ -98,32 +111,50 @@ class Schedule:
         """Every version of the module on the way here."""
         return History(self._steps)
 
+    @property
+    def checked(self) -> str:
+        """How the last step was checked: "compared", "compared at" smaller sizes, "verified only"
+        or "not checked".
+        """
+        return self._verdict.checked
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        hint = did_you_mean(name, [*PRIMITIVES, "blocks", "loops", "producers", "consumers"])
-        raise NoSuchPrimitive(f'a schedule has no "{name}"', code="E105", hint=_later(name) or hint)
+        close = near_misses(name, [*PRIMITIVES, "blocks", "loops", "producers", "consumers"])
+        why = f'a schedule has no "{name}"' + (f'; did you mean "{close[0]}"?' if close else "")
+        hint = _later(name) or (f"sch.{close[0]}" if close else "help(sch)")
+        raise NoSuchPrimitive(why, code="E105", hint=hint)
 
     def apply(self, name: str, /, *args: Any, **options: Any) -> "Schedule":
         """Apply the primitive called `name`."""
-        rule = _primitive(name)
-        try:
-            plain = frozen(args), frozen(options)
-            bound = inspect.signature(rule).bind(self.func, *plain[0], **plain[1])
-        except TypeError as error:
-            raise _wrong_call(name, options, error) from None
-        arguments = dict(list(bound.arguments.items())[1:])
+        _primitive(name)
+        arguments = bound_arguments(name, args, options)
+        label = call_text(name, arguments)
         start = time.perf_counter()
-        after = rule(*bound.args, **bound.kwargs)
+        try:
+            after, arguments = run(self.func, name, arguments)
+            trace = Trace((*self.trace, (name, arguments)))
+            if not plain(tuple(arguments.values())):
+                values = call_text(name, arguments)
+                raise ScheduleError(f"{values}: a trace holds plain, finite values", code="E118")
+        except NoSuchName as error:
+            raise explained(error, self._steps, self.func_name, name, arguments) from None
+        except CompileError:
+            raise
+        except Exception as error:
+            why = f"failed by itself: {type(error).__name__}: {error}"
+            tried = Trace((*self.trace, (name, arguments)))
+            raise fault(self._steps[0].mod, self.func_name, tried, label, why) from error
         seconds = time.perf_counter() - start
         mod = self.mod.with_function(self.func_name, after)
-        label = call_text(name, arguments)
-        trace = Trace((*self.trace, (name, frozen(arguments))))
         steps = (*self._steps, Step(label, mod, seconds))
-        result = object.__new__(Schedule)._fill(mod, self.func_name, self.check, trace, steps)
+        verdict = self._verdict
         if self.check:
-            check_step(self._steps[0].mod, mod, self.func_name, label, trace.to_json())
-        return result
+            first = self._steps[0].mod
+            verdict = check_step(first, after, self.func_name, label, trace, verdict)
+        values = (mod, self.func_name, self.check, trace, steps, verdict)
+        return object.__new__(Schedule)._fill(*values)
 
     split = _method("split")
     fuse = _method("fuse")
@@ -180,19 +211,12 @@ class Schedule:
         check: bool = True,
     ) -> "Schedule":
         """Do a trace's steps on `mod`. The trace may also be its JSON text."""
-        steps = Trace.from_json(trace) if isinstance(trace, str) else trace
+        steps = Trace.from_json(trace) if isinstance(trace, str) else Trace.of(tuple(trace))
         schedule = cls(mod, func, check=check)
         for name, arguments in steps:
-            schedule = schedule._replay_step(name, dict(arguments))
+            positional, named = split_arguments(name, arguments)
+            schedule = schedule.apply(name, *positional, **named)
         return schedule
-
-    def _replay_step(self, name: str, arguments: dict[str, Any]) -> "Schedule":
-        _primitive(name)
-        positional: list[Any] = []
-        for key, parameter in parameters(name).items():
-            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                positional = list(arguments.pop(key, ()))
-        return self.apply(name, *positional, **arguments)
 
     def show(self) -> None:
         """Display every step, before and after, in a notebook; print the module elsewhere."""
@@ -236,19 +260,6 @@ def _primitive(name: str) -> Primitive:
         hint = _later(name) or did_you_mean(str(name), PRIMITIVES)
         raise ScheduleError(f'no primitive "{name}"', code="E105", hint=hint)
     return PRIMITIVES[name]
-
-
-def _wrong_call(name: str, options: dict[str, Any], error: TypeError) -> ScheduleError:
-    known = parameters(name)
-    unknown = [key for key in options if key not in known]
-    bare = [p.replace(annotation=inspect.Parameter.empty) for p in known.values()]
-    takes = str(inspect.Signature(bare))
-    why = f"{name}: {error}"
-    hint = f"{name}{takes}"
-    if unknown:
-        why = f'{name} takes no "{unknown[0]}"'
-        hint = f"{did_you_mean(unknown[0], known)} {hint}"
-    return ScheduleError(why, code="E105", hint=hint)
 
 
 def on_module(name: str) -> Callable[..., IRModule]:

@@ -2,17 +2,21 @@
 
 import inspect
 import json
-from collections.abc import Callable
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from minimlc.errors import ScheduleError
+from minimlc.errors import ScheduleError, did_you_mean, near_misses
 from minimlc.schedule import blocks, inline, loops, memory, reduction
+from minimlc.tir.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
 
-Primitive = Callable[..., PrimFunc]
+Primitive = Callable[..., "PrimFunc | Decided"]
 
 PRIMITIVES: dict[str, Primitive] = {
     rule.__name__: rule
@@ -35,35 +39,225 @@ PRIMITIVES: dict[str, Primitive] = {
 }
 """Each primitive's rule: PrimFunc -> PrimFunc, by name."""
 
+VERSION = 1
+MOST_TEXT, MOST_STEPS = 4_000_000, 10_000
+WIDEST = 2**63
+
+
+class Decided(NamedTuple):
+    """What a sampling primitive gives: the function, and what it chose (plain data).
+
+    Such a primitive has an argument `decision=None`. The step's trace holds the choice under that
+    name; given back at replay, it is taken instead of a new one.
+    """
+
+    func: PrimFunc
+    decision: Any
+
 
 class Trace(tuple):
     """What was done, as data: (primitive, arguments) pairs. Prints as Python that replays it."""
 
     def to_json(self) -> str:
-        """The trace as JSON text."""
-        return json.dumps([[name, arguments] for name, arguments in self])
+        """The trace as JSON text: `{"version": 1, "steps": [[primitive, {argument: value}]]}`."""
+        steps = [[name, arguments] for name, arguments in self]
+        return json.dumps({"version": VERSION, "steps": steps}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Trace":
-        """A trace from JSON text; nothing in it is evaluated."""
+        """A trace from JSON text, every step checked; nothing in it is evaluated."""
+        if not isinstance(text, str) or len(text) > MOST_TEXT:
+            raise no_trace(f"expected text of at most {MOST_TEXT} characters")
         try:
-            steps = json.loads(text)
-            return cls((str(name), frozen(dict(arguments))) for name, arguments in steps)
-        except (ValueError, TypeError) as error:
-            raise ScheduleError(f"no trace: {error}", hint="Trace.to_json() writes one") from None
+            data = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
+        except (ValueError, RecursionError) as error:
+            raise no_trace(str(error) or "nested too deeply") from None
+        if not isinstance(data, dict) or set(data) != {"version", "steps"}:
+            raise no_trace('expected {"version": ..., "steps": [...]}')
+        if data["version"] != VERSION or type(data["version"]) is not int:
+            raise no_trace(f"version {data['version']!r}, this minimlc reads {VERSION}")
+        return cls.of(data["steps"])
+
+    @classmethod
+    def of(cls, steps: Any) -> "Trace":
+        """A trace from (primitive, arguments) pairs, every step checked."""
+        if not isinstance(steps, list | tuple) or len(steps) > MOST_STEPS:
+            raise no_trace(f"steps are a list of at most {MOST_STEPS}")
+        return cls(_step(number, step) for number, step in enumerate(steps, 1))
 
     def __repr__(self) -> str:
         calls = "".join(f"\n       .{call_text(name, args)}" for name, args in self)
         return f"(sch{calls})" if self else "sch"
 
 
+def no_trace(why: str) -> ScheduleError:
+    """The error for something that is no trace."""
+    return ScheduleError(f"no trace: {why}", code="E160", hint="sch.trace.to_json()")
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number here")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a name is given twice")
+    return dict(pairs)
+
+
+def _step(number: int, step: Any) -> tuple[str, dict[str, Any]]:
+    if not isinstance(step, list | tuple) or len(step) != 2 or not isinstance(step[1], dict):
+        raise no_trace(f"step {number} is no [primitive, {{argument: value}}] pair")
+    name, arguments = step
+    if not isinstance(name, str) or name not in PRIMITIVES:
+        hint = did_you_mean(str(name), PRIMITIVES)
+        raise ScheduleError(f"step {number}: no primitive {name!r}", code="E105", hint=hint)
+    known = parameters(name)
+    for key, value in arguments.items():
+        if key not in known:
+            hint = did_you_mean(str(key), known)
+            why = f"step {number}: {name} takes no argument {key!r}"
+            raise ScheduleError(why, code="E105", hint=hint)
+        if not plain(value):
+            raise no_trace(f'step {number}: the "{key}" of {name} is no plain value')
+    for key, parameter in known.items():
+        if is_required(parameter) and key not in arguments:
+            why = f'step {number}: {name} needs "{key}"'
+            raise ScheduleError(why, code="E105", example=signature_text(name))
+    values = {key: frozen(value) for key, value in arguments.items()}
+    check_types(name, values)
+    return name, values
+
+
+def plain(value: Any) -> bool:
+    """Whether a value survives JSON: None, truth values, finite numbers, text, lists of those."""
+    if isinstance(value, list | tuple):
+        return all(map(plain, value))
+    if isinstance(value, int):
+        return -WIDEST <= value < WIDEST
+    return (
+        value is None
+        or isinstance(value, str)
+        or (isinstance(value, float) and math.isfinite(value))
+    )
+
+
 def frozen(value: Any) -> Any:
-    """Lists as tuples and numpy's integers as Python's, all the way down; a dict keeps its kind."""
-    if isinstance(value, np.integer):
-        return int(value)
-    if isinstance(value, dict):
-        return {name: frozen(part) for name, part in value.items()}
+    """Lists as tuples and numpy's numbers as Python's, all the way down; index maps as text."""
+    if callable(value):
+        return str(IndexMap.of(value))
+    if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
+        return value.item()
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, frozen and of the right types; those left out stay out."""
+    known = parameters(name)
+    signature = inspect.Signature(list(known.values()))
+    try:
+        bound = signature.bind(*frozen(args), **{k: frozen(v) for k, v in options.items()})
+    except TypeError as error:
+        raise _wrong_call(name, args, options, error) from None
+    arguments = dict(bound.arguments)
+    check_types(name, arguments)
+    return arguments
+
+
+def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc, dict[str, Any]]:
+    """Apply a primitive to a function: the new function, and the arguments as the trace holds
+    them, with what a sampling primitive decided.
+    """
+    positional, named = split_arguments(name, arguments)
+    result = PRIMITIVES[name](func, *positional, **named)
+    if isinstance(result, Decided):
+        return result.func, {**arguments, "decision": frozen(result.decision)}
+    return result, arguments
+
+
+def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Arguments by name as a call takes them: those of a `*loops` by position."""
+    named, positional = dict(arguments), ()
+    for key, parameter in parameters(name).items():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            positional = tuple(named.pop(key, ()))
+    return positional, named
+
+
+def check_types(name: str, arguments: dict[str, Any]) -> None:
+    """Refuse an argument that is not what its annotation says."""
+    for key, value in arguments.items():
+        parameter = parameters(name)[key]
+        several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        if several and not isinstance(value, tuple):
+            raise ScheduleError(f'{name}: "{key}" must be a list, got {value!r}', code="E118")
+        for part in value if several else (value,):
+            if not _fits(part, parameter.annotation):
+                wanted = _KINDS.get(parameter.annotation, _annotation_text(parameter.annotation))
+                why = f'{name}: "{key}" must be {wanted}, got {part!r}'
+                form = signature_text(name)
+                raise ScheduleError(why, code="E118", example=form, hint=f"help(sch.{name})")
+
+
+_KINDS = {str: "a name", int: "an integer", bool: "True or False"}
+
+
+def _annotation_text(annotation: Any) -> str:
+    if typing.get_origin(annotation) in (Sequence, tuple, list):
+        inner = inspect.formatannotation(typing.get_args(annotation)[0]).replace(" | ", " or ")
+        return f"a list of {inner}"
+    return inspect.formatannotation(annotation).replace("collections.abc.", "")
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, part) for part in parts)
+    if origin is typing.Literal:
+        return value in parts
+    if origin in (Sequence, tuple, list, Iterable):
+        inner = parts[0] if parts else Any
+        return isinstance(value, tuple) and all(_fits(part, inner) for part in value)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation in (None, type(None)):
+        return value is None
+    return not isinstance(annotation, type) or isinstance(value, annotation)
+
+
+def _wrong_call(
+    name: str, args: Sequence[Any], options: dict[str, Any], error: TypeError
+) -> ScheduleError:
+    known = parameters(name)
+    why, hint = f"{name}: {error}", f"help(sch.{name})"
+    unknown = [key for key in options if key not in known]
+    if unknown:
+        why = f'{name} takes no "{unknown[0]}"'
+        close = near_misses(unknown[0], known)
+        if close:
+            why += f'; did you mean "{close[0]}"?'
+            fixed = {close[0] if k == unknown[0] else k: v for k, v in options.items()}
+            hint = f"sch.{_typed(name, args, fixed)}"
+    return ScheduleError(why, code="E105", example=signature_text(name), hint=hint)
+
+
+def _typed(name: str, args: Sequence[Any], options: dict[str, Any]) -> str:
+    parts = [*map(literal, args), *(f"{key}={literal(value)}" for key, value in options.items())]
+    return f"{name}({', '.join(parts)})"
+
+
+def signature_text(name: str) -> str:
+    """A primitive's name with its parameters, without types."""
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters(name).values()]
+    return f"{name}{inspect.Signature(bare)}"
+
+
+def is_required(parameter: inspect.Parameter) -> bool:
+    """Whether a call must give this parameter."""
+    several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+    return parameter.default is inspect.Parameter.empty and not several
 
 
 def call_text(name: str, arguments: dict[str, Any]) -> str:
@@ -72,21 +266,26 @@ def call_text(name: str, arguments: dict[str, Any]) -> str:
     parts: list[str] = []
     for key, value in arguments.items():
         if known[key].kind is inspect.Parameter.VAR_POSITIONAL:
-            parts += map(_literal, value)
-        elif known[key].default is inspect.Parameter.empty:
-            parts.append(_literal(value))
+            parts += map(literal, value)
+        elif is_required(known[key]) and known[key].kind is not inspect.Parameter.KEYWORD_ONLY:
+            parts.append(literal(value))
         else:
-            parts.append(f"{key}={_literal(value)}")
+            parts.append(f"{key}={literal(value)}")
     return f"{name}({', '.join(parts)})"
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """A plain value as Python text; text in double quotes."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_literal, value))}]"
-    return json.dumps(value) if isinstance(value, str) else repr(value)
+        return f"[{', '.join(map(literal, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def parameters(name: str) -> dict[str, inspect.Parameter]:
+    """A primitive's own parameters: those after the function."""
+    return _parameters(PRIMITIVES[name])
 
 
 @cache
-def parameters(name: str) -> dict[str, inspect.Parameter]:
-    """A primitive's own parameters: those after the function."""
-    return dict(list(inspect.signature(PRIMITIVES[name]).parameters.items())[1:])
+def _parameters(rule: Primitive) -> dict[str, inspect.Parameter]:
+    return dict(list(inspect.signature(rule).parameters.items())[1:])

@@ -49,26 +49,38 @@ def refuse(
     raise ScheduleError(why, code=code, span=span, excerpt=excerpt, example=example, hint=hint)
 
 
+class NoSuchName(ScheduleError):
+    """A name that no loop, block or buffer of the function has; `known` are those there are."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], remark: str = ""):
+        self.kind, self.name, self.known = kind, name, list(known)
+        why = f'there is no {kind} "{name}"' + (f"; {remark}" if remark else "")
+        super().__init__(why, code="E105", hint=did_you_mean(str(name), self.known))
+
+
+def names_of(func: PrimFunc, kind: str) -> list[str]:
+    """The names of a function's loops, blocks or buffers, in program order."""
+    if kind == "loop":
+        return [loop.var.name for loop in loops_in(func.body)]
+    if kind == "block":
+        return [block.name for block in blocks_in(func.body)]
+    return [buffer.name for buffer in (*func.params, *func.allocs)]
+
+
 def find_loop(func: PrimFunc, name: str) -> Place:
     """The loop whose variable is called `name`."""
-    names = [loop.var.name for loop in loops_in(func.body)]
+    names = names_of(func, "loop")
     if not isinstance(name, str) or name not in names:
-        hint = did_you_mean(str(name), names)
-        replaced = [n for n in names if n.startswith(f"{name}_")]
-        if replaced:
-            hint = f"an earlier step replaced it: there are loops {', '.join(replaced)}"
-        if name in [block.name for block in blocks_in(func.body)]:
-            hint = f'"{name}" is a block; its loops: sch.loops("{name}")'
-        refuse("E105", f'there is no loop "{name}"', hint=hint)
+        is_block = name in names_of(func, "block")
+        raise NoSuchName("loop", name, names, f'"{name}" is a block' if is_block else "")
     return _place(func, lambda s: isinstance(s, For) and s.var.name == name)
 
 
 def find_block(func: PrimFunc, name: str) -> Place:
     """The block called `name`."""
-    names = [block.name for block in blocks_in(func.body)]
+    names = names_of(func, "block")
     if name not in names:
-        hint = did_you_mean(str(name), names)
-        refuse("E105", f'there is no block "{name}"', hint=hint)
+        raise NoSuchName("block", name, names)
     return _place(func, lambda s: isinstance(s, Block) and s.name == name)
 
 
@@ -76,7 +88,7 @@ def find_buffer(func: PrimFunc, name: str) -> Buffer:
     """The parameter or allocation called `name`."""
     buffers = {buffer.name: buffer for buffer in (*func.params, *func.allocs)}
     if name not in list(buffers):
-        refuse("E105", f'there is no buffer "{name}"', hint=did_you_mean(str(name), buffers))
+        raise NoSuchName("buffer", name, buffers)
     return buffers[name]
 
 
