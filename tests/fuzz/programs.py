@@ -2,6 +2,8 @@
 
 from minimlc.module import IRModule
 from minimlc.script import I, T
+from tests.fuzz.programs_nn import NETWORKS
+from tests.fuzz.programs_odd import ODD
 
 
 @I.ir_module
@@ -180,4 +182,6 @@ PROGRAMS: dict[str, IRModule] = {
     "transpose": Transpose,
     "inplace": Inplace,
     "ordered": Ordered,
+    **NETWORKS,
+    **ODD,
 }

@@ -1,0 +1,172 @@
+"""How the arguments of each primitive are drawn, one rule per primitive."""
+
+import random
+from collections.abc import Callable
+
+import minimlc as mlc
+from minimlc.schedule import PRIMITIVES
+from tests.fuzz.site import Arguments, Nothing, Site
+
+WILD = 0.12
+"""The share of steps whose arguments are drawn from all there is, sensible or not."""
+
+Rule = Callable[[Site], Arguments]
+
+
+class Step:
+    """One random step: a primitive and arguments that exist."""
+
+    def __init__(self, name: str, arguments: Arguments, wild: bool):
+        self.name, self.wild = name, wild
+        self.positional, self.named = arguments
+
+    def apply(self, sch: mlc.Schedule) -> mlc.Schedule:
+        return sch.apply(self.name, *self.positional, **self.named)
+
+
+def random_step(sch: mlc.Schedule, rng: random.Random) -> Step:
+    """A primitive with arguments; KeyError for a primitive that has no rule."""
+    site = Site(sch, rng, rng.random() < WILD)
+    names = list(PRIMITIVES)
+    rng.shuffle(names)
+    for name in names:
+        try:
+            return Step(name, RULES[name](site), site.wild)
+        except Nothing:
+            continue
+    raise AssertionError("no primitive can be applied")
+
+
+# Loops
+
+
+def _split(site: Site) -> Arguments:
+    loop = site.loop(site.serial())
+    size = site.rng.choice([1, 2, 2, 3, 4, 4, 8])
+    factors = site.rng.choice([[None, size], [size, None], [None, 2, size], [size]])
+    if len(factors) == 1:
+        factors = [size, -(-site.extent(loop) // size)]
+    options = {"tail": "error"} if site.chance(0.1) and not site.extent(loop) % size else {}
+    return [loop], {"factors": factors, **options}
+
+
+def _fuse(site: Site) -> Arguments:
+    return site.several(site.chain(serial=True)), {}
+
+
+def _reorder(site: Site) -> Arguments:
+    chosen = site.several(site.chain())
+    return site.rng.sample(chosen, len(chosen)), {}
+
+
+def _independent(site: Site) -> list[str]:
+    """Serial loops that feed spatial iters and nothing else."""
+    return [name for name in site.serial(least=1) if site.kinds(name) <= {"S"}]
+
+
+def _parallel(site: Site) -> Arguments:
+    return [site.loop(_independent(site))], {}
+
+
+def _vectorize(site: Site) -> Arguments:
+    inner = set(site.innermost())
+    return [site.loop(name for name in _independent(site) if name in inner)], {}
+
+
+def _unroll(site: Site) -> Arguments:
+    return [site.loop(site.serial(least=1))], {}
+
+
+def _annotate(site: Site) -> Arguments:
+    name = site.among([*site.loops, *site.blocks], [*site.loops, *site.blocks])
+    return [name, "note", site.rng.choice([1, "a", True, 0.5])], {}
+
+
+# Blocks
+
+
+def _compute_at(site: Site) -> Arguments:
+    fitting = [n for n in site.blocks if site.intermediate(n) and _targets(site, n)]
+    block = site.block(fitting)
+    return [block, site.loop(_targets(site, block))], {}
+
+
+def _targets(site: Site, block: str) -> list[str]:
+    """The loops around all readers of a block and not around the block."""
+    shared = site.shared_loops(site.consumers(block))
+    return [name for name in shared if name not in site.around[block]]
+
+
+def _reverse_compute_at(site: Site) -> Arguments:
+    fitting = [n for n in site.spatial() if _sources(site, n)]
+    block = site.block(fitting)
+    return [block, site.loop(_sources(site, block))], {}
+
+
+def _sources(site: Site, block: str) -> list[str]:
+    """The loops of a block's producers that run over elements it may take up one by one."""
+    names = list(site.blocks)
+    earlier = [n for n in site.producers(block) if names.index(n) < names.index(block)]
+    around = dict.fromkeys(loop for name in earlier for loop in site.around[name])
+    return [n for n in around if n not in site.around[block] and site.kinds(n) <= {"S"}]
+
+
+def _compute_inline(site: Site) -> Arguments:
+    plain = (n for n in site.spatial() if site.intermediate(n) and site.plain(n))
+    return [site.block(plain)], {}
+
+
+def _reverse_compute_inline(site: Site) -> Arguments:
+    fitting = []
+    for name in site.spatial():
+        made = [b for b in site.reads(name) if b in site.own and site.readers(b) == [name]]
+        alone = [b for b in made if len(site.writers(b)) == 1]
+        if alone and not site.is_reduction(site.writers(alone[0])[0]):
+            fitting.append(name)
+    return [site.block(fitting)], {}
+
+
+# Reductions
+
+
+def _decompose_reduction(site: Site) -> Arguments:
+    fitting = [n for n, b in site.blocks.items() if b.init is not None and site.around[n]]
+    block = site.block(fitting)
+    around = site.around[block]
+    first = next((k for k, n in enumerate(around) if "R" in site.kinds(n)), len(around) - 1)
+    return [block], {"at": site.loop(around[: first + 1])}
+
+
+# Memory
+
+
+def _cache_read(site: Site) -> Arguments:
+    block = site.block(name for name in site.blocks if site.reads(name))
+    return [block, site.buffer(site.reads(block))], _scope(site)
+
+
+def _cache_write(site: Site) -> Arguments:
+    block = site.block(name for name in site.blocks if site.writes(name))
+    return [block, site.buffer(site.writes(block))], _scope(site)
+
+
+def _scope(site: Site) -> dict[str, str]:
+    return {"scope": "local"} if site.chance(0.5) else {}
+
+
+RULES: dict[str, Rule] = {
+    "split": _split,
+    "fuse": _fuse,
+    "reorder": _reorder,
+    "parallel": _parallel,
+    "vectorize": _vectorize,
+    "unroll": _unroll,
+    "annotate": _annotate,
+    "compute_at": _compute_at,
+    "reverse_compute_at": _reverse_compute_at,
+    "compute_inline": _compute_inline,
+    "reverse_compute_inline": _reverse_compute_inline,
+    "decompose_reduction": _decompose_reduction,
+    "cache_read": _cache_read,
+    "cache_write": _cache_write,
+}

@@ -1,0 +1,179 @@
+"""A schedule as the next random step finds it: its loops, blocks and buffers to choose from."""
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import minimlc as mlc
+from minimlc.tir.access import accesses
+from minimlc.tir.arith import constant_value, variables
+from minimlc.tir.nodes import Block, Buffer, For, IfThenElse
+from minimlc.tir.wellformed import blocks_in, loops_in
+
+
+class Nothing(Exception):
+    """There is nothing here that the step could sensibly be applied to."""
+
+
+class Site:
+    """Names to draw arguments from. A `wild` site offers everything there is, fitting or not.
+
+    What fits is read off the tree and is no more than a guess: legality is for the primitive.
+    """
+
+    def __init__(self, sch: mlc.Schedule, rng: random.Random, wild: bool):
+        func = sch.func
+        self.func, self.rng, self.wild = func, rng, wild
+        self.loops: dict[str, For] = {loop.var.name: loop for loop in loops_in(func.body)}
+        self.blocks: dict[str, Block] = {block.name: block for block in blocks_in(func.body)}
+        self.buffers: dict[str, Buffer] = {b.name: b for b in (*func.params, *func.allocs)}
+        self.own = [buffer.name for buffer in func.allocs]
+        self.around = {name: sch.loops(name) for name in self.blocks}
+        self.uses = [
+            (item.block.name, item.buffer.name, item.is_write)
+            for item in accesses(func)
+            if item.block is not None
+        ]
+
+    # Choices
+
+    def among(self, fitting: Iterable[str], everything: Iterable[str]) -> str:
+        """One of what fits, or on a wild site of all there is."""
+        names = list(everything if self.wild else fitting)
+        if not names:
+            raise Nothing
+        return self.rng.choice(names)
+
+    def loop(self, fitting: Iterable[str]) -> str:
+        return self.among(fitting, self.loops)
+
+    def block(self, fitting: Iterable[str]) -> str:
+        return self.among(fitting, self.blocks)
+
+    def buffer(self, fitting: Iterable[str]) -> str:
+        return self.among(fitting, self.buffers)
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def several(self, chain: Sequence[str], least: int = 2) -> list[str]:
+        """Neighbours of a chain of loops, on a wild site any loops, in their order."""
+        if self.wild:
+            names = list(self.loops)
+            count = min(len(names), self.rng.randint(least, 3))
+            return self.rng.sample(names, count)
+        count = self.rng.randint(least, len(chain))
+        start = self.rng.randint(0, len(chain) - count)
+        return list(chain[start : start + count])
+
+    # What fits
+
+    def serial(self, least: int = 2) -> list[str]:
+        """Serial loops of constant extent, at least so many iterations."""
+        return [
+            name
+            for name, loop in self.loops.items()
+            if loop.kind == "serial" and (constant_value(loop.extent) or 0) >= least
+        ]
+
+    def extent(self, loop: str) -> int:
+        """A loop's extent, 4 where it is not constant."""
+        return constant_value(self.loops[loop].extent) or 4
+
+    def kinds(self, loop: str) -> set[str]:
+        """The kinds of the iters that a loop feeds; "" for a block in it that it does not feed."""
+        found: set[str] = set()
+        for name, block in self.blocks.items():
+            if loop in self.around[name]:
+                var = self.loops[loop].var
+                own = {it.kind for it in block.iters if var in variables(it.value)}
+                found |= own or {""}
+        return found
+
+    def innermost(self) -> list[str]:
+        return [name for name, loop in self.loops.items() if not loops_in(loop.body)]
+
+    def chains(self, least: int = 2, serial: bool = False) -> list[list[str]]:
+        """Runs of loops each directly in the one before, as long as they get."""
+        starts: list[list[str]] = []
+        inner: set[str] = set()
+        for name, loop in self.loops.items():
+            if name in inner:
+                continue
+            chain = [name]
+            stmt = loop
+            while isinstance(stmt.body, For):
+                stmt = stmt.body
+                chain.append(stmt.var.name)
+                inner.add(stmt.var.name)
+            starts += self._serial_runs(chain) if serial else [chain]
+        return [chain for chain in starts if len(chain) >= least]
+
+    def _serial_runs(self, chain: Sequence[str]) -> list[list[str]]:
+        runs: list[list[str]] = [[]]
+        able = set(self.serial(least=1))
+        for name in chain:
+            if name in able:
+                runs[-1].append(name)
+            elif runs[-1]:
+                runs.append([])
+        return runs
+
+    def chain(self, serial: bool = False) -> list[str]:
+        found = self.chains(serial=serial)
+        if not found and not self.wild:
+            raise Nothing
+        return self.rng.choice(found) if found else []
+
+    def reads(self, block: str) -> list[str]:
+        return list(dict.fromkeys(b for name, b, write in self.uses if name == block and not write))
+
+    def writes(self, block: str) -> list[str]:
+        return list(dict.fromkeys(b for name, b, write in self.uses if name == block and write))
+
+    def readers(self, buffer: str) -> list[str]:
+        return list(dict.fromkeys(n for n, b, write in self.uses if b == buffer and not write))
+
+    def writers(self, buffer: str) -> list[str]:
+        return list(dict.fromkeys(n for n, b, write in self.uses if b == buffer and write))
+
+    def is_reduction(self, block: str) -> bool:
+        return any(it.kind == "R" for it in self.blocks[block].iters)
+
+    def spatial(self) -> list[str]:
+        """Blocks with spatial iters only."""
+        return [n for n, b in self.blocks.items() if all(it.kind == "S" for it in b.iters)]
+
+    def plain(self, block: str) -> bool:
+        """Whether a block's body is a single unconditional statement."""
+        body = self.blocks[block].body
+        return not isinstance(body, IfThenElse) and not blocks_in(body)
+
+    def consumers(self, block: str) -> list[str]:
+        """The blocks besides it that read what it writes."""
+        found = (name for buffer in self.writes(block) for name in self.readers(buffer))
+        return [name for name in dict.fromkeys(found) if name != block]
+
+    def producers(self, block: str) -> list[str]:
+        found = (name for buffer in self.reads(block) for name in self.writers(buffer))
+        return [name for name in dict.fromkeys(found) if name != block]
+
+    def intermediate(self, block: str) -> bool:
+        """Whether a block alone writes one buffer of the function's own, read by others."""
+        written = self.writes(block)
+        return (
+            len(written) == 1
+            and written[0] in self.own
+            and self.writers(written[0]) == [block]
+            and bool(self.consumers(block))
+        )
+
+    def shared_loops(self, blocks: Sequence[str]) -> list[str]:
+        """The loops around all of `blocks`."""
+        if not blocks:
+            return []
+        first, *others = (self.around[name] for name in blocks)
+        return [name for name in first if all(name in other for other in others)]
+
+
+Arguments = tuple[Sequence[Any], dict[str, Any]]

@@ -1,0 +1,183 @@
+"""What a fuzzed program computes, on inputs that hide little, and whether another does the same."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+import minimlc as mlc
+from minimlc.dtypes import is_float, is_integer
+from minimlc.module import IRModule
+from minimlc.node import Mutator, replace
+from minimlc.run import interpret
+from minimlc.tir.nodes import For, PrimFunc, substitute
+from minimlc.tir.wellformed import blocks_in
+from tests.helpers import copies, random_array
+
+Arrays = Sequence[np.ndarray]
+NEAR = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+"""How far apart results may be whose sums were taken in another order."""
+
+INDICES = 7
+"""An int64 parameter holds indices; they are below this."""
+
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
+
+
+class Subject(NamedTuple):
+    """A program with inputs and what it makes of them.
+
+    `frozen` was read back from the program's text before anything was done with it; `exact` says
+    that no schedule can change even the rounding.
+    """
+
+    mod: IRModule
+    frozen: IRModule
+    text: str
+    inputs: tuple[list[np.ndarray], ...]
+    expected: tuple[list[np.ndarray], ...]
+    exact: bool
+
+    def intact(self) -> bool:
+        """Whether the program still is what it was before."""
+        return self.mod.script() == self.text and mlc.structural_equal(self.mod, self.frozen)
+
+
+def main_of(mod: IRModule) -> PrimFunc:
+    """The function that is fuzzed."""
+    func = mod["main"]
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def subject(mod: IRModule, seed: int = 0) -> Subject:
+    """The program with plain inputs, and again with special values among them."""
+    func = main_of(mod)
+    rng = np.random.default_rng(seed)
+    inputs = tuple(_inputs(func, rng, special) for special in (False, True))
+    expected = tuple(copies(arrays) for arrays in inputs)
+    for arrays in expected:
+        interpret(mod, "main", *arrays)
+    text = mod.script()
+    return Subject(mod, mlc.parse(text), text, inputs, expected, _keeps_rounding(func))
+
+
+@lru_cache(maxsize=256)
+def known_subject(mod: IRModule) -> Subject:
+    """A fixed program's subject, made once."""
+    return subject(mod)
+
+
+def _keeps_rounding(func: PrimFunc) -> bool:
+    """Whether no reduction's order matters: none is of floats."""
+    reduces = any(it.kind == "R" for block in blocks_in(func.body) for it in block.iters)
+    return not reduces or not any(is_float(b.dtype) for b in (*func.params, *func.allocs))
+
+
+def _inputs(func: PrimFunc, rng: np.random.Generator, special: bool) -> list[np.ndarray]:
+    arrays = []
+    for buffer in func.params:
+        if buffer.dtype == "int64":
+            arrays.append(rng.integers(0, INDICES, buffer.shape))
+            continue
+        array = random_array(buffer.shape, buffer.dtype, rng)
+        arrays.append(_with_special(array, buffer.dtype, rng) if special else array)
+    return arrays
+
+
+def _with_special(array: np.ndarray, dtype: str, rng: np.random.Generator) -> np.ndarray:
+    """Some elements NaN, infinite or a zero of either sign; of integers, some the extremes."""
+    values: Sequence[float] = ()
+    if is_float(dtype):
+        values = SPECIAL
+    elif is_integer(dtype):
+        values = (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
+    for value in values:
+        array[rng.random(array.shape) < 0.4 / len(values) / 2] = value
+    return array
+
+
+def alike(a: np.ndarray, b: np.ndarray, exact: bool) -> bool:
+    """Equal, NaN with NaN; `exact` floats to the sign of zero, others up to rounding."""
+    if a.dtype.name not in NEAR:
+        return np.array_equal(a, b)
+    first, second = a.astype(np.float64), b.astype(np.float64)
+    if exact:
+        same = np.array_equal(first, second, equal_nan=True)
+        signs = (np.signbit(first) == np.signbit(second)) | np.isnan(first)
+        return same and bool(signs.all())
+    near = NEAR[a.dtype.name]
+    return np.allclose(first, second, rtol=near, atol=near, equal_nan=True)
+
+
+def wrong_results(subject: Subject, got: Sequence[Arrays], exact: bool) -> str:
+    """Which result differs, for which inputs; '' if none."""
+    params = main_of(subject.mod).params
+    for kind, expected, arrays in zip(("plain", "special"), subject.expected, got, strict=True):
+        for buffer, a, b in zip(params, expected, arrays, strict=True):
+            if not alike(a, b, exact):
+                return f"{buffer.name} comes out different for {kind} inputs"
+    return ""
+
+
+class _Backwards(Mutator):
+    """Concurrent loops taken from their end: another of the orders they may run in."""
+
+    def visit_For(self, item: For) -> For:
+        item = self.visit_children(item)
+        if item.kind in ("serial", "unrolled"):
+            return item
+        last = substitute(item.body, {item.var: item.extent - 1 - item.var})
+        return replace(item, kind="serial", thread="", body=last)
+
+
+def backwards(mod: IRModule) -> IRModule:
+    """The module with its concurrent loops serial, from their end."""
+    return mod.with_function("main", _Backwards().visit(main_of(mod)))
+
+
+def difference(before: Subject | IRModule, after: IRModule, *targets: str) -> str:
+    """What is wrong with a scheduled program, by interpreter or as built; '' if nothing.
+
+    `targets` may name "interpreter", "backwards" and those of `build`; all of them, if empty.
+    """
+    known = before if isinstance(before, Subject) else subject(before)
+    for target in targets or ("interpreter", "backwards", *native_targets()):
+        got = tuple(copies(arrays) for arrays in known.inputs)
+        try:
+            mlc.verify(after)
+            for arrays in got:
+                _run(after, target, arrays)
+        except Exception as error:
+            return f"{target}: {type(error).__name__}: {error}"
+        interpreted = target in ("interpreter", "backwards")
+        why = wrong_results(known, got, known.exact and interpreted)
+        if why:
+            return f"{target}: {why}"
+    return ""
+
+
+def _run(mod: IRModule, target: str, arrays: Arrays) -> None:
+    match target:
+        case "interpreter":
+            interpret(mod, "main", *arrays)
+        case "backwards":
+            interpret(backwards(mod), "main", *arrays)
+        case _:
+            mlc.build(mod, target=target, cache=False)["main"](*arrays)
+
+
+@lru_cache(maxsize=1)
+def native_targets() -> tuple[str, ...]:
+    """The native back-ends that this machine has."""
+    return tuple(name for name in ("llvm", "c") if _builds(name))
+
+
+def _builds(target: str) -> bool:
+    text = '@T.prim_func\ndef main(A: T.Buffer((1,), "int32")):\n    A[0] = 1\n'
+    try:
+        mlc.build(mlc.parse(text), target=target, cache=False)
+    except mlc.CompileError:
+        return False
+    return True
