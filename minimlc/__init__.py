@@ -36,7 +36,7 @@ from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.verify import verify
 
 if TYPE_CHECKING:
-    from minimlc import datasets
+    from minimlc import datasets, homework
     from minimlc.compiler import (
         BlockBuilder,
         Mutator,
@@ -61,9 +61,9 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """A name that only the compiler has loads the compiler; `datasets` comes by itself."""
-    if name == "datasets":
-        return import_module("minimlc.datasets")
+    """A name that only the compiler has loads the compiler; some parts come by themselves."""
+    if name in ("datasets", "homework"):
+        return import_module(f"minimlc.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'minimlc' has no attribute {name!r}")
     compiler = import_module("minimlc.compiler")
@@ -107,6 +107,7 @@ __all__ = [
     "call_function",
     "constant",
     "datasets",
+    "homework",
     "interpret",
     "num_threads",
     "op",

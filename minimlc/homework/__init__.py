@@ -1,0 +1,47 @@
+"""Assignments: instant checks for students, and grading from data.
+
+`check(name, submission)` judges in a notebook; `export(path, {name: submission})` writes what is
+handed in; `grade(path, name)` judges it without running it. See `docs/homework.md`.
+"""
+
+from minimlc.homework import shipped, structure
+from minimlc.homework.assignment import (
+    Assignment,
+    HomeworkError,
+    Item,
+    assignments,
+    find,
+    pure,
+    register,
+    speed,
+    structured,
+    values,
+)
+from minimlc.homework.limits import Limits
+from minimlc.homework.nest import Nest
+from minimlc.homework.report import Report, Result
+from minimlc.homework.structure import Requirement
+from minimlc.homework.submission import check, export, grade
+
+__all__ = [
+    "Assignment",
+    "HomeworkError",
+    "Item",
+    "Limits",
+    "Nest",
+    "Report",
+    "Requirement",
+    "Result",
+    "assignments",
+    "check",
+    "export",
+    "find",
+    "grade",
+    "pure",
+    "register",
+    "shipped",
+    "speed",
+    "structure",
+    "structured",
+    "values",
+]

@@ -1,0 +1,236 @@
+"""What a worker process runs: `python -m minimlc.homework.serve`.
+
+Requests come from stdin and answers go to stdout's place; what a submission prints goes elsewhere.
+`collect` runs a submission and gives back data. The other requests take data and run no Python of
+anybody's.
+"""
+
+import linecache
+import os
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from minimlc.errors import BuildError, CompileError
+from minimlc.homework.limits import Limits, apply
+from minimlc.homework.message import Arrays, receive, send
+from minimlc.module import IRModule
+from minimlc.node import structural_equal
+from minimlc.run import interpret
+from minimlc.runtime import build as builder
+from minimlc.runtime.library import Library
+from minimlc.runtime.parallel import set_num_threads
+from minimlc.schedule import Schedule, Trace
+from minimlc.script import I, R, T, parse
+from minimlc.tir import te
+from minimlc.tir.nodes import PrimFunc
+from minimlc.verify import verify
+
+Answer = tuple[dict[str, Any], Arrays]
+_whole = import_module("minimlc")
+_whole.build  # noqa: B018 (loads the compiler before the first request)
+FILENAME = "<submission>"
+LONGEST_TEXT = 200_000
+"""Characters of script that a program may have."""
+
+LONGEST_TRACE = 500
+"""Steps that a schedule may have."""
+
+
+class Unfit(Exception):
+    """A submission that is not what was asked for."""
+
+
+def main() -> None:
+    """Answer requests until there are none."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    send(answers, {"ready": os.getpid()}, {})
+    while (request := receive(requests)) is not None:
+        body, arrays = request
+        token, limits = body.pop("token"), Limits(**body.pop("limits"))
+        operation = OPERATIONS[body.pop("op")]
+        apply(limits, final=operation is collect)
+        try:
+            answer, found = operation(arrays, **body)
+        except BaseException as error:  # whatever a submission raises, sys.exit included
+            answer, found = {"error": explain(error)}, {}
+        send(answers, {**answer, "token": token}, found)
+    os._exit(0)
+
+
+def explain(error: BaseException) -> str:
+    """An exception in words, with the submission's line where it came from."""
+    if isinstance(error, Unfit):
+        return str(error)
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({error.code!r}) instead of returning a result"
+    if isinstance(error, MemoryError):
+        return "it used more memory than it may"
+    if isinstance(error, RecursionError):
+        return "it nests too deeply (RecursionError)"
+    text = f"{type(error).__name__}: {error}"[:1500]
+    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
+    if own and not (isinstance(error, CompileError) and error.span):
+        text += f"\n  raised in {own[-1].name}: {own[-1].line}"
+    return text
+
+
+# Running a submission
+
+
+def collect(
+    arrays: Arrays, source: str, entry: str, kind: str, cases: list, reference: str = ""
+) -> Answer:
+    """Run a submission's source text; what its function `entry` gives, as data."""
+    names = {"mlc": _whole, "np": np, "te": te, "I": I, "R": R, "T": T, "__name__": "__main__"}
+    linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
+    exec(compile(source, FILENAME, "exec"), names)
+    function: Any = names[entry]
+    if kind == "program":
+        twice = [[program_text(function(*case)) for case in cases] for _ in range(2)]
+        same = all(_same(*pair) for pair in zip(*twice, strict=True))
+        return {"programs": twice[0], "same": same}, {}
+    if kind == "schedule":
+        results = [scheduled(function(Schedule(parse(reference)))) for _ in range(2)]
+        return {**results[0], "same": results[0] == results[1]}, {}
+    return _results(function, arrays, cases)
+
+
+def _same(first: str, second: str) -> bool:
+    return first == second or structural_equal(parse(first), parse(second))
+
+
+def program_text(value: Any) -> str:
+    """A module or a function of the IR as text; `Unfit` for anything else."""
+    if isinstance(value, Schedule):
+        value = value.mod
+    if isinstance(value, PrimFunc):
+        value = IRModule.of({"main": value})
+    if not isinstance(value, IRModule):
+        raise Unfit(f"a module is wanted, not {_kind(value)}: return the class after @I.ir_module")
+    return limited(value.script())
+
+
+def limited(text: str) -> str:
+    """A program's text, if it is not too long."""
+    if len(text) > LONGEST_TEXT:
+        raise Unfit(f"the program has {len(text):,} characters; {LONGEST_TEXT:,} are allowed")
+    return text
+
+
+def _kind(value: Any) -> str:
+    return "None (is there a return?)" if value is None else type(value).__name__
+
+
+def scheduled(value: Any) -> dict[str, Any]:
+    """A schedule as data: its trace, and the program it claims to be."""
+    if not isinstance(value, Schedule):
+        raise Unfit(f"a schedule is wanted, not {_kind(value)}: return what the last step gives")
+    return {"trace": value.trace.to_json(), "text": limited(value.mod.script())}
+
+
+def _results(function: Callable[..., Any], arrays: Arrays, cases: list) -> Answer:
+    """A function's results on the inputs of each case, called twice; and the inputs after."""
+    found: Arrays = {}
+    for number, count in enumerate(cases):
+        inputs = [arrays[f"{number}.{place}"] for place in range(count)]
+        for call in ("first", "second"):
+            result = np.asarray(function(*inputs))
+            if result.dtype.kind not in "biuf":
+                raise Unfit(f"an array of numbers is wanted, not one of {result.dtype}")
+            found[f"{number}.{call}"] = result.copy()
+        found.update({f"{number}.{place}": value for place, value in enumerate(inputs)})
+    return {}, found
+
+
+# Working on data
+
+
+def run(arrays: Arrays, text: str, compiled: bool = False) -> Answer:
+    """Run a program (its only function) on arrays; what they are afterwards."""
+    mod = program(text)
+    name = next(iter(mod.functions))
+    given = [arrays[str(number)] for number in range(len(arrays))]
+    if compiled:
+        build(mod, bounds="check")[name](*given)
+    else:
+        interpret(mod, name, *given)
+    return {}, {str(number): array for number, array in enumerate(given)}
+
+
+def program(text: str) -> IRModule:
+    """The well-formed module that a text describes; it holds one primitive function."""
+    mod = parse(limited(text))
+    verify(mod)
+    functions = list(mod.functions.values())
+    if len(functions) != 1 or not isinstance(functions[0], PrimFunc):
+        raise Unfit("the module must hold one @T.prim_func and nothing else")
+    return mod
+
+
+def build(mod: IRModule, **options: Any) -> Library:
+    """Native code; Python where llvmlite is missing."""
+    try:
+        return builder.build(mod, cache=False, **options)
+    except BuildError as error:
+        if error.code != "E502":
+            raise
+        return builder.build(mod, "python", **options)
+
+
+def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Answer:
+    """Replay a trace on a program; the text of what it gives, and whether that is `claimed`."""
+    steps = Trace.from_json(trace)
+    if len(steps) > LONGEST_TRACE:
+        raise Unfit(f"the schedule has {len(steps)} steps; {LONGEST_TRACE} are allowed")
+    done = Schedule.replay(parse(text), steps, check=False).mod
+    verify(done)
+    same = not claimed or structural_equal(done, parse(limited(claimed)))
+    return {"text": limited(done.script()), "same": same}, {}
+
+
+def ratio(arrays: Arrays, text: str, base: str, rounds: int, threads: int = 1) -> Answer:
+    """How many times as fast as `base` a program is: in turns, the median of the rounds."""
+    set_num_threads(threads)
+    calls = []
+    for part in (base, text):
+        mod = program(part)
+        name = next(iter(mod.functions))
+        given = [arrays[str(number)].copy() for number in range(len(arrays))]
+        calls.append((build(mod)[name], given))
+    for function, given in calls:
+        function(*given)
+    ratios = [_seconds(*calls[0]) / _seconds(*calls[1]) for _ in range(rounds)]
+    return {"ratio": statistics.median(ratios)}, {}
+
+
+def _seconds(function: Callable[..., None], given: list[np.ndarray]) -> float:
+    """Seconds per call, over at least a millisecond of calls."""
+    calls, took = 0, 0.0
+    start = time.perf_counter()
+    while took < 1e-3:
+        function(*given)
+        calls += 1
+        took = time.perf_counter() - start
+    return took / calls
+
+
+OPERATIONS: dict[str, Callable[..., Answer]] = {
+    "collect": collect,
+    "run": run,
+    "replay": replay,
+    "ratio": ratio,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""The assignments of `notebooks/homework`."""
+
+import numpy as np
+
+from minimlc.homework.assignment import (
+    Assignment,
+    pure,
+    register,
+    speed,
+    structured,
+    values,
+)
+from minimlc.homework.structure import (
+    fused_epilogue,
+    no_guard,
+    packed,
+    parallel,
+    register_tile,
+    tiled,
+    vectorized,
+)
+from minimlc.script import parse
+
+Array = np.ndarray
+
+
+def _softmax(x: Array) -> Array:
+    shifted = np.exp(x - x.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def _conv2d(x: Array, w: Array) -> Array:
+    kernel = w.shape[2:]
+    windows = np.lib.stride_tricks.sliding_window_view(x, kernel, axis=(1, 2))
+    return np.einsum("chwrs,ocrs->ohw", windows, w).astype("float32")
+
+
+def _max_pool(x: Array) -> Array:
+    channels, height, width = x.shape
+    return x.reshape(channels, height // 2, 2, width // 2, 2).max(axis=(2, 4))
+
+
+def _argmax(x: Array) -> Array:
+    return x.argmax(axis=1).astype("int32")
+
+
+_TENSOR_PROGRAMS = (
+    Assignment(
+        "hw1.broadcast_add",
+        lambda a, b: a + b,
+        inputs=lambda n, m: [(n, m), (m,)],
+        cases=[(1, 1), (1, 2), (2, 1), (2, 3), (5, 4)],
+        items=[values(4), pure(1)],
+    ),
+    Assignment(
+        "hw1.matmul",
+        lambda a, b: a @ b,
+        inputs=lambda n, m, k: [(n, k), (k, m)],
+        cases=[(1, 1, 1), (1, 2, 1), (2, 1, 3), (3, 2, 4), (5, 7, 3)],
+        items=[values(4), pure(1)],
+    ),
+    Assignment(
+        "hw1.conv2d",
+        _conv2d,
+        inputs=lambda c, o, h, w, r: [(c, h, w), (o, c, r, r)],
+        cases=[(1, 1, 1, 1, 1), (1, 1, 2, 3, 2), (2, 1, 3, 3, 2), (1, 3, 4, 5, 3), (2, 2, 5, 4, 3)],
+        items=[values(4), pure(1)],
+    ),
+    Assignment(
+        "hw1.max_pool",
+        _max_pool,
+        inputs=lambda c, h, w: [(c, 2 * h, 2 * w)],
+        cases=[(1, 1, 1), (1, 1, 2), (2, 2, 1), (3, 2, 3)],
+        items=[values(4), pure(1)],
+    ),
+    Assignment(
+        "hw1.softmax",
+        _softmax,
+        inputs=lambda n, m: [(n, m)],
+        cases=[(1, 1), (1, 2), (2, 3), (3, 5)],
+        items=[values(4), pure(1)],
+    ),
+    Assignment(
+        "hw1.argmax",
+        _argmax,
+        inputs=lambda n, m: [(n, m)],
+        cases=[(1, 1), (1, 2), (2, 3), (4, 7)],
+        items=[values(4), pure(1)],
+    ),
+)
+
+_DENSE = parse(
+    """
+@I.ir_module
+class Dense:
+    @T.prim_func
+    def dense(
+        A: T.Buffer((256, 256), "float32"),
+        B: T.Buffer((256, 256), "float32"),
+        bias: T.Buffer((256,), "float32"),
+        C: T.Buffer((256, 256), "float32"),
+    ):
+        Y = T.alloc_buffer((256, 256), "float32")
+        for i, j, k in T.grid(256, 256, 256):
+            with T.block("Y"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    Y[vi, vj] = T.float32(0)
+                Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
+        for i2, j2 in T.grid(256, 256):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i2, j2])
+                C[vi, vj] = T.max(Y[vi, vj] + bias[vj], T.float32(0))
+"""
+)
+
+_SCHEDULES = Assignment(
+    "hw2.dense",
+    _DENSE,
+    items=[
+        values(1, tolerance=1e-3),
+        pure(1),
+        structured(tiled("i", 2, 16) & tiled("j", 8, 64), 3),
+        structured(fused_epilogue(), 3),
+        structured(register_tile(16, 512), 3),
+        structured(packed("B"), 3),
+        structured(vectorized("j"), 2),
+        structured(no_guard(), 1),
+        structured(parallel("i", "j"), 1),
+        speed(1, 3),
+        speed(1, 10),
+    ],
+)
+
+for _assignment in (*_TENSOR_PROGRAMS, _SCHEDULES):
+    register(_assignment)

@@ -1,0 +1,99 @@
+"""A function's source text with what it speaks of, so that a worker can define it anew."""
+
+import inspect
+import json
+import textwrap
+from collections.abc import Callable
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from minimlc.constructs import Namespace
+from minimlc.module import IRModule
+
+READY = ("mlc", "np", "te", "I", "R", "T")
+"""Names that a worker has already."""
+
+
+class NoSource(Exception):
+    """A function that cannot be sent, and why."""
+
+
+def source_text(function: Callable[..., Any]) -> tuple[str, str]:
+    """The text that defines `function`, and its name there.
+
+    Comes with the imports, functions, classes, programs and plain constants of the notebook that
+    it uses. `NoSource` names what cannot come.
+    """
+    if not isinstance(function, FunctionType):
+        raise NoSource(f"a function is wanted, not {type(function).__name__}")
+    if function.__name__ == "<lambda>":
+        raise NoSource("a lambda cannot be sent: write it as def ...")
+    if function.__closure__:
+        names = ", ".join(function.__code__.co_freevars)
+        raise NoSource(f"it uses {names} of the function around it: give it as an argument")
+    parts: dict[str, str] = {}
+    _add_definition(function.__name__, function, parts)
+    return "\n".join(filter(None, parts.values())) + "\n", function.__name__
+
+
+def _add(name: str, value: Any, parts: dict[str, str]) -> None:
+    """Define `name` in `parts`, after what it needs."""
+    if name in parts or (name in READY and isinstance(value, ModuleType | Namespace)):
+        return
+    match value:
+        case ModuleType():
+            parts[name] = f"import {value.__name__} as {name}"
+        case IRModule():
+            parts[name] = f"{name} = mlc.parse({json.dumps(value.script())})"
+        case bool() | int() | float() | str() | None:
+            parts[name] = f"{name} = {value!r}"
+        case tuple() | list() | dict() | set() if _is_plain(value):
+            parts[name] = f"{name} = {value!r}"
+        case FunctionType() | type() if value.__module__ == "__main__":
+            _add_definition(name, value, parts)
+        case FunctionType() | type() if hasattr(value, "__module__"):
+            parts[name] = f"from {value.__module__} import {value.__name__} as {name}"
+        case _:
+            raise NoSource(
+                f"it uses {name} of the notebook, which is no module, function or plain constant "
+                f"(it is {type(value).__name__}): define it inside the function"
+            )
+
+
+def _add_definition(name: str, value: Any, parts: dict[str, str]) -> None:
+    try:
+        text = textwrap.dedent(inspect.getsource(value))
+    except (OSError, TypeError):
+        raise NoSource(f"Python kept no source text of {name}") from None
+    parts[name] = ""  # it may speak of itself
+    for used, found in _globals(value).items():
+        _add(used, found, parts)
+    del parts[name]  # to stand after what it needs
+    parts[name] = text if value.__name__ == name else f"{text}\n{name} = {value.__name__}"
+
+
+def _globals(value: Any) -> dict[str, Any]:
+    """The notebook's names that a function or a class's methods use."""
+    if isinstance(value, type):
+        functions = [f for f in vars(value).values() if isinstance(f, FunctionType)]
+    else:
+        functions = [value]
+    found: dict[str, Any] = {}
+    for function in functions:
+        for used in sorted(_names(function.__code__)):
+            if used in function.__globals__:
+                found[used] = function.__globals__[used]
+    return found
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, [*value, *value.values()]))
+    if isinstance(value, tuple | list | set):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)

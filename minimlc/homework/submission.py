@@ -1,0 +1,101 @@
+"""`check` for students, `export` for what they hand in, `grade` for graders.
+
+A submission file is a zip archive with `submission.json` (programs as script text, schedules as
+traces) and `arrays.npz`. Grading reads it as data; no student's Python is run.
+"""
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minimlc.homework.assignment import Assignment, find
+from minimlc.homework.judge import Answer, collect, judge
+from minimlc.homework.message import LARGEST_ARRAYS, Malformed, from_npz, json_object, to_npz
+from minimlc.homework.message import LARGEST_TEXT, unpacked
+from minimlc.homework.report import Report, all_failed
+from minimlc.homework.worker import warm
+
+FORMAT = 1
+LARGEST_FILE = 64 * 1024 * 1024
+_JSON, _ARRAYS = "submission.json", "arrays.npz"
+
+
+def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Report:
+    """Judge a submission now: values, purity, speed, structure. The report shows itself.
+
+    `submission` is a function (it runs in a process of its own, within limits), a module or a
+    schedule.
+    """
+    chosen = find(assignment)
+    warm()
+    return judge(chosen, collect(chosen, submission), seed)
+
+
+class Exported(dict):
+    """What was written to a submission file: a sentence per assignment."""
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {text}" for name, text in self.items())
+
+
+def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
+    """Write submissions, by the names of their assignments, to one file: data, no code."""
+    warm()
+    bodies, arrays, said = {}, {}, Exported()
+    for name, submission in submissions.items():
+        answer = collect(find(name), submission)
+        bodies[name] = {"failed": answer.failed} if answer.failed else answer.body
+        arrays.update({f"{name}/{key}": array for key, array in answer.arrays.items()})
+        said[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
+    text = json.dumps({"format": FORMAT, "answers": bodies}, indent=1)
+    _write(Path(path), {_JSON: text.encode(), _ARRAYS: to_npz(arrays)})
+    return said
+
+
+def _write(path: Path, parts: Mapping[str, bytes]) -> None:
+    """Write an archive whose bytes depend on its content alone."""
+    handle, temporary = tempfile.mkstemp(dir=path.resolve().parent, suffix=".part")
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as packed:
+        for name, data in parts.items():
+            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            packed.writestr(entry, data, compress_type=zipfile.ZIP_DEFLATED)
+    os.replace(temporary, path)
+
+
+def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 0) -> Report:
+    """Judge one assignment of a submission file. Never raises for what is in the file."""
+    chosen = find(assignment)
+    warm()
+    try:
+        answer = _load(Path(path), chosen.name)
+    except (Malformed, OSError) as error:
+        why = str(error) if isinstance(error, Malformed) else f"{Path(path).name} cannot be read"
+        return all_failed(chosen.name, chosen.described(), f"the submission file: {why}")
+    return judge(chosen, answer, seed)
+
+
+def _load(path: Path, name: str) -> Answer:
+    """One assignment's answer in a submission file; `Malformed` says what is wrong with it."""
+    if not path.is_file():
+        raise Malformed(f"there is no file {path.name}: run the cell that exports it")
+    if path.stat().st_size > LARGEST_FILE:
+        raise Malformed(f"it has more than {LARGEST_FILE:,} bytes")
+    parts = unpacked(path.read_bytes(), LARGEST_TEXT + LARGEST_ARRAYS, most=2)
+    if set(parts) != {_JSON, _ARRAYS}:
+        raise Malformed(f"it holds {sorted(parts)}, not {[_ARRAYS, _JSON]}")
+    if len(parts[_JSON]) > LARGEST_TEXT:
+        raise Malformed(f"{_JSON} has more than {LARGEST_TEXT:,} bytes")
+    whole = json_object(parts[_JSON])
+    if whole.get("format") != FORMAT or not isinstance(whole.get("answers"), dict):
+        raise Malformed(f"{_JSON} is not of format {FORMAT}")
+    body = whole["answers"].get(name)
+    if not isinstance(body, dict):
+        raise Malformed(f"it has no answer to {name}")
+    start = f"{name}/"
+    arrays = from_npz(parts[_ARRAYS])
+    own = {key[len(start) :]: a for key, a in arrays.items() if key.startswith(start)}
+    return Answer(body, own, failed=str(body.get("failed", "")))

@@ -1,0 +1,300 @@
+"""Workers: processes of their own in which submissions run, with limits, and die alone.
+
+A worker is started ahead of its use, so that one is ready when it is wanted. It answers with
+data; what the data is worth is judged by the caller, in another process.
+"""
+
+import atexit
+import os
+import queue
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from minimlc.homework.limits import Limits
+from minimlc.homework.message import Arrays, Malformed, receive, send
+
+POLL_SECONDS = 0.02
+START_SECONDS = 60.0
+SPARES = 3
+"""Workers that are kept ready."""
+
+_MARK = "MINIMLC_WORKER"
+_ROOT = Path(__file__).resolve().parents[2]
+_KEPT = ("PATH", "SYSTEMROOT", "LANG", "LC_ALL", "VIRTUAL_ENV", "OMP_NUM_THREADS")
+
+
+class Failed(Exception):
+    """A request that got no answer, and why, in words."""
+
+
+class Worker:
+    """One process. `ask` sends a request; after a failure the worker is dead."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(16)
+        self.folder = Path(tempfile.mkdtemp(prefix="minimlc-homework-"))
+        self._log = open(self.folder / "printed", "wb")  # noqa: SIM115 (closed in `close`)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "minimlc.homework.serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=self.folder,
+            env=self._environment(),
+            start_new_session=True,
+        )
+        self._answers: queue.Queue[Any] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self._ready = False
+        self.alive = True
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        return {
+            **kept,
+            _MARK: self.token,
+            "HOME": str(self.folder),
+            "TMPDIR": str(self.folder),
+            "PYTHONPATH": str(_ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MINIMLC_CACHE_DIR": str(self.folder / "cache"),
+        }
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            while (message := receive(self._process.stdout)) is not None:
+                self._answers.put(message)
+        except (Malformed, MemoryError) as error:
+            self._answers.put(Malformed(str(error)))
+        except (OSError, ValueError):  # closed while it was read
+            pass
+        self._answers.put(None)
+
+    def is_ready(self) -> bool:
+        """Whether it has said that it is ready; does not wait."""
+        if not self._ready and not self._answers.empty():
+            self._ready = True
+            self._wait(Limits(), watched=False)
+        return self._ready
+
+    def has_ended(self) -> bool:
+        """Whether the process is no more, for whatever reason."""
+        return self._process.poll() is not None
+
+    def ask(
+        self, body: Mapping[str, Any], arrays: Mapping[str, np.ndarray], limits: Limits
+    ) -> tuple[dict[str, Any], Arrays]:
+        """The answer to a request; `Failed` where there is none within the limits."""
+        try:
+            return self._ask(body, arrays, limits)
+        except Refused:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _ask(
+        self, body: Mapping[str, Any], arrays: Mapping[str, np.ndarray], limits: Limits
+    ) -> tuple[dict[str, Any], Arrays]:
+        if not self._ready:
+            self._ready = True
+            self._wait(Limits(wall_seconds=START_SECONDS), watched=False)
+        assert self._process.stdin is not None
+        request = {**body, "token": self.token, "limits": limits.to_json()}
+        with suppress(BrokenPipeError):
+            send(self._process.stdin, request, arrays)
+        answer, found = self._wait(limits, watched=True)
+        if answer.pop("token", None) != self.token:
+            raise Failed("what came back is not the worker's answer: something else wrote to it")
+        if "error" in answer:
+            raise Refused(str(answer["error"]))
+        return answer, found
+
+    def _wait(self, limits: Limits, watched: bool) -> tuple[dict[str, Any], Arrays]:
+        end = time.monotonic() + limits.wall_seconds
+        while True:
+            with suppress(queue.Empty):
+                message = self._answers.get(timeout=POLL_SECONDS)
+                if message is None:
+                    self._answers.put(None)  # for whoever asks again
+                    raise Failed(self._how_it_ended(limits))
+                if isinstance(message, Malformed):
+                    raise Failed(f"what came back cannot be read: {message}")
+                return message
+            if time.monotonic() > end:
+                raise Failed(
+                    f"no answer after {limits.wall_seconds:g} s: is there an endless loop?"
+                )
+            if watched:
+                self._watch(limits)
+
+    def _watch(self, limits: Limits) -> None:
+        try:
+            process = psutil.Process(self._process.pid)
+            used = process.memory_info().rss
+            times = process.cpu_times()
+            children = process.children(recursive=True)
+        except psutil.Error:
+            return  # it has ended: the next poll says how
+        if used > 2 * limits.memory_bytes:
+            raise Failed(_memory_text(limits))
+        if times.user + times.system > 10 * limits.cpu_seconds + 60:
+            raise Failed(_cpu_text(limits))
+        if len(children) > limits.processes:
+            raise Failed("it started other processes, which a submission may not")
+        if _folder_size(self.folder) > limits.folder_bytes:
+            raise Failed(f"it wrote more than {limits.folder_bytes:,} bytes of files")
+
+    def _how_it_ended(self, limits: Limits) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        code = self._process.returncode
+        if code is None:
+            return "it closed its connection without an answer"
+        if sys.platform != "win32" and code == -signal.SIGXCPU:
+            return _cpu_text(limits)
+        if code < 0:
+            name = signal.Signals(-code).name
+            words = {"SIGSEGV": "a segfault", "SIGABRT": "an abort", "SIGKILL": "killed"}
+            return f"the process crashed: {words.get(name, name)} ({name})"
+        return f"the process ended by itself (exit code {code}) without an answer"
+
+    def printed(self) -> str:
+        """The beginning of what was printed."""
+        with suppress(OSError):
+            with open(self.folder / "printed", "rb") as file:
+                return file.read(2000).decode("utf-8", "replace")
+        return ""
+
+    def close(self) -> None:
+        """End the process and all that it started, and remove its folder."""
+        if not self.alive:
+            return
+        self.alive = False
+        _end(self._process, self.token)
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            with suppress(OSError):
+                assert stream is not None
+                stream.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Refused(Failed):
+    """The worker lives, and says why there is no result."""
+
+
+def _memory_text(limits: Limits) -> str:
+    return f"it used more than {limits.memory_bytes // 2**20} MiB of memory"
+
+
+def _cpu_text(limits: Limits) -> str:
+    return f"it used more than {limits.cpu_seconds:g} s of CPU time: is there an endless loop?"
+
+
+def _folder_size(folder: Path) -> int:
+    total = 0
+    for path, _, files in os.walk(folder):
+        for name in files[:10_000]:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(path, name)).st_size
+    return total
+
+
+def _end(process: subprocess.Popen, token: str) -> None:
+    """Kill a worker, its session, and whatever left the session but carries its mark."""
+    clean = process.poll() is not None or not _children(process.pid)
+    if sys.platform != "win32":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    if clean and process.returncode == -signal.SIGKILL:
+        return  # it was alive until now, and alone
+    for other in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if other.environ().get(_MARK) == token:
+                other.kill()
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+class _Pool:
+    """Spare workers for submissions, and one that evaluates data and runs no submission."""
+
+    def __init__(self) -> None:
+        self.spares: list[Worker] = []
+        self.evaluator: Worker | None = None
+        self.owner = os.getpid()
+
+    def warm(self) -> None:
+        """Start what is missing; does not wait for it."""
+        if self.owner != os.getpid():  # a fork has its own
+            self.__init__()  # type: ignore[misc]
+        while len(self.spares) < SPARES:
+            self.spares.append(Worker())
+
+    def take(self) -> Worker:
+        """A worker that nothing has used, ready if one is."""
+        for worker in [worker for worker in self.spares if worker.has_ended()]:
+            worker.close()
+            self.spares.remove(worker)
+        self.warm()
+        chosen = next((worker for worker in self.spares if worker.is_ready()), self.spares[0])
+        self.spares.remove(chosen)
+        self.warm()
+        return chosen
+
+
+_pool = _Pool()
+
+
+@contextmanager
+def fresh_worker() -> Iterator[Worker]:
+    """A worker for one submission; it ends with it."""
+    worker = _pool.take()
+    try:
+        yield worker
+    finally:
+        worker.close()
+
+
+def evaluate(
+    body: Mapping[str, Any], arrays: Mapping[str, np.ndarray], limits: Limits
+) -> tuple[dict[str, Any], Arrays]:
+    """Ask the worker that never runs a submission's Python; it is replaced when it dies."""
+    if _pool.owner != os.getpid() or _pool.evaluator is None or not _pool.evaluator.alive:
+        _pool.evaluator = _pool.take()
+    return _pool.evaluator.ask(body, arrays, limits)
+
+
+def warm() -> None:
+    """Start the spare workers now; `check` does so by itself."""
+    _pool.warm()
+
+
+@atexit.register
+def close() -> None:
+    """End all workers that wait; the next check starts new ones."""
+    evaluator = [] if _pool.evaluator is None else [_pool.evaluator]
+    for worker in [*_pool.spares, *evaluator]:
+        worker.close()
+    _pool.spares, _pool.evaluator = [], None
