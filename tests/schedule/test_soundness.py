@@ -209,5 +209,5 @@ def test_a_sum_that_starts_anew_in_order_stays_in_order():
 def test_arguments_of_another_kind_are_refused():
     sch = mlc.Schedule(mlc.parse(SPLIT.format(body="        C[i] = 3\n")))
     refuses("E118", lambda: sch.apply("split", "i", 4), "a list")
-    refuses("E105", lambda: sch.apply("vectorize", ["i"]))
-    refuses("E105", lambda: sch.apply("cache_read", "C", ["A"]))
+    refuses("E118", lambda: sch.apply("vectorize", ["i"]), "must be a name")
+    refuses("E118", lambda: sch.apply("cache_read", "C", ["A"]), "must be a name")
