@@ -74,7 +74,7 @@ class Assignment:
       arrays, and the cases choose its inputs only.
 
     Cases are tried from the smallest on, so the first that fails is a smallest counter-example.
-    `block` names the computation that structure is about, where the original has several reductions.
+    `block` names the computation that structure is about, where the original has several.
     """
 
     name: str

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from minimlc.codegen.lower import lower
 from minimlc.node import Node, walk
+from minimlc.schedule.tree import inner_stmts
 from minimlc.tir.access import Access, accesses, loop_extents, reducer_of, update_of
 from minimlc.tir.affine import Digits
 from minimlc.tir.arith import variables
@@ -30,7 +31,6 @@ from minimlc.tir.nodes import (
     Var,
     substitute,
 )
-from minimlc.schedule.tree import inner_stmts
 
 Role = tuple[str, frozenset[str]]
 

@@ -13,9 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from minimlc.homework.assignment import Assignment, find
-from minimlc.homework.judge import Answer, collect, judge
-from minimlc.homework.message import LARGEST_ARRAYS, Malformed, from_npz, json_object, to_npz
-from minimlc.homework.message import LARGEST_TEXT, unpacked
+from minimlc.homework.collect import Answer, collect
+from minimlc.homework.judge import judge
+from minimlc.homework.message import (
+    LARGEST_ARRAYS,
+    LARGEST_TEXT,
+    Malformed,
+    from_npz,
+    json_object,
+    to_npz,
+    unpacked,
+)
 from minimlc.homework.report import Report, all_failed
 from minimlc.homework.worker import warm
 

@@ -176,9 +176,8 @@ class Worker:
 
     def printed(self) -> str:
         """The beginning of what was printed."""
-        with suppress(OSError):
-            with open(self.folder / "printed", "rb") as file:
-                return file.read(2000).decode("utf-8", "replace")
+        with suppress(OSError), open(self.folder / "printed", "rb") as file:
+            return file.read(2000).decode("utf-8", "replace")
         return ""
 
     def close(self) -> None:
