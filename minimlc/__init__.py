@@ -18,6 +18,7 @@ from minimlc.errors import (
     ScriptError,
     VerifyError,
 )
+from minimlc.explain import explain
 from minimlc.graph.nodes import (
     Call,
     Constant,
