@@ -36,8 +36,15 @@ def _cuda() -> str:
     return _modules("cupy")()
 
 
+def _c_compiler() -> str:
+    if any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+        return ""
+    return "no C compiler (on Debian: apt-get install gcc libc6-dev)"
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "browser": _browser,
+    "cc": _c_compiler,
     "cuda": _cuda,
     "distributed": _modules("distributed"),
     "homework": _modules("nbgrader"),

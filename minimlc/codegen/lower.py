@@ -28,14 +28,15 @@ from minimlc.tir.nodes import (
 from minimlc.tir.regions import Box, enclosing_box, is_private
 
 
-def lower(func: PrimFunc) -> PrimFunc:
+def lower(func: PrimFunc, *, named: bool = False) -> PrimFunc:
     """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
 
     A buffer is placed in the innermost loop whose iterations can own it (each writes every
     element before it reads it), and is cut to the box of elements that one iteration touches.
+    With `named`, a block without iters stays around what was a block, to say its name.
     """
     placed = _place_all(func)
-    body = _Flatten().visit(placed.body)
+    body = _Flatten(named).visit(placed.body)
     return replace(placed, body=_Simplify(Ranges()).visit(body))
 
 
@@ -116,6 +117,9 @@ class _Shrink(Mutator):
 class _Flatten(Mutator):
     """Iters become their values, predicates and inits become conditions."""
 
+    def __init__(self, named: bool):
+        self.named = named
+
     def visit_Block(self, block: Block) -> Stmt:
         values: dict[Node, Node] = {it.var: it.value for it in block.iters}
         body = self.visit(substitute(block.body, values))
@@ -125,7 +129,8 @@ class _Flatten(Mutator):
             )
             init = self.visit(substitute(block.init, values))
             body = seq((init if first is None else IfThenElse(first, init), body))
-        return body if block.predicate is None else IfThenElse(block.predicate, body)
+        flat = body if block.predicate is None else IfThenElse(block.predicate, body)
+        return Block(block.name, (), None, None, flat) if self.named else flat
 
 
 class _Simplify(Mutator):

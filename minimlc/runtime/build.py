@@ -12,6 +12,7 @@ from minimlc.module import IRModule, Pass, run_passes
 from minimlc.passes import default_pipeline
 from minimlc.recipes import apply as apply_recipes
 from minimlc.run import written
+from minimlc.runtime.build_c import c_entries, c_text
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
 from minimlc.runtime.library import Library
@@ -39,7 +40,8 @@ def build(
     Primitive functions are compiled as they are given. Where graph functions contain operators,
     `pipeline` (the default one, if None) lowers them first; `recipes=False` leaves out its
     schedules. `bounds="check"` makes an access outside a buffer an `IndexError`, at a cost.
-    `cache=False` neither reads nor writes the compile cache. Raises `BuildError`.
+    Target "c" compiles with the system's C compiler. `cache=False` neither reads nor writes the
+    compile cache. Raises `BuildError`.
     """
     chosen = Target.of(target)
     if bounds is not None and bounds not in BOUNDS:
@@ -53,6 +55,8 @@ def build(
         verify(module)
     if chosen.name == "python":
         return _build_python(module, chosen, bounds == "check")
+    if chosen.name == "c":
+        return _build_c(module, chosen, bounds == "check", cache)
     return _build_native(module, chosen, bounds == "check", cache)
 
 
@@ -110,6 +114,26 @@ def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callabl
     return call
 
 
+def _build_c(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
+    """Graph functions run their plan step by step; each of their kernels is a C function."""
+    functions = _functions(module)
+    entries, keep = c_entries(functions, target, check=check, cache=cache)
+    kernels = {
+        name: Kernel(name, _parameters(func), entries[name], None, keep)
+        for name, func in functions.items()
+    }
+    callables: dict[str, Callable[..., Any]] = {}
+    for name, func in module.entries:
+        if isinstance(func, Function):
+            params = [(p.name, p.type) for p in func.params]
+            stepped = SteppedGraph(name, params, func.result.type, plan(module, name))
+            stepped.load(kernels)
+            callables[name] = stepped
+        else:
+            callables[name] = kernels[name]
+    return Library(module, target, callables, {"c": partial(c_text, functions)})
+
+
 def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
     kernels = _functions(module)
     plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
@@ -138,6 +162,7 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     sources: dict[str, Callable[[], str]] = {
         "llvm": text,
         "asm": lambda: backend().compile_assembly(text(), machine_of(target)),
+        "c": partial(c_text, kernels),
     }
     return Library(module, target, callables, sources)
 

@@ -33,13 +33,15 @@ class Kernel:
         self,
         name: str,
         parameters: Sequence[Parameter],
-        address: int,
+        code: int | Callable[..., int | None],
         sites: Sequence[Site] | None,
         keep: object,
     ):
+        """`code` is an address, or what takes the arrays' addresses."""
         self.__name__ = name
         self._arguments = Arguments(name, parameters)
-        self._entry = entry_point(address, len(parameters) + (sites is not None))
+        count = len(parameters) + (sites is not None)
+        self._entry = entry_point(code, count) if isinstance(code, int) else code
         self._sites = sites
         self._keep = keep
 

@@ -66,7 +66,8 @@ class Library:
         return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)
 
     def source(self, language: str = "") -> str:
-        """The generated code: "llvm" and "asm" of a native library, "python" of a Python one."""
+        """The generated code: "llvm", "asm" and "c" of a native library, "c" of one in C, "python"
+        of a Python one. The first of them if no `language` is given."""
         chosen = language or next(iter(self._sources))
         if chosen not in self._sources:
             raise CompileError(

@@ -11,8 +11,8 @@ from pathlib import Path
 from minimlc.errors import BuildError, did_you_mean
 
 NATIVE = ("llvm",)
-TARGETS = ("llvm", "python")
-PLANNED = ("c", "cuda", "gpusim")
+TARGETS = ("llvm", "c", "python")
+PLANNED = ("cuda", "gpusim")
 """Names that are kept for targets to come."""
 
 TELLING = ("avx512f", "avx2", "fma", "sve", "neon", "sse4.2")

@@ -1,0 +1,73 @@
+"""Libraries for target "c": generated C, compiled by the system's compiler where there is one."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from minimlc.codegen.c import CFunction, emit_c
+from minimlc.errors import BuildError
+from minimlc.runtime.c_compiler import SharedObject, compile_c, compiler, missing_compiler
+from minimlc.runtime.parallel import num_threads
+from minimlc.runtime.target import Target
+from minimlc.tir.nodes import PrimFunc
+
+Entry = Callable[..., int | None]
+
+
+def c_text(functions: Mapping[str, PrimFunc]) -> str:
+    """The C text of primitive functions."""
+    return emit_c(functions).text
+
+
+def c_entries(
+    functions: Mapping[str, PrimFunc], target: Target, *, check: bool, cache: bool
+) -> tuple[dict[str, Entry], object]:
+    """What takes the addresses of each function's arrays, and what keeps the code in memory.
+
+    All functions are one text, compiled at once. Without a compiler, each raises when called.
+    """
+    if check:
+        raise BuildError(
+            'target "c" has no checked accesses',
+            code="E508",
+            hint='build(mod, bounds="check") for target "llvm", or target="python"',
+        )
+    emitted = emit_c(functions)
+    if not functions or compiler() is None:
+        return dict.fromkeys(functions, _refuse), None
+    loaded = compile_c(
+        emitted.text, target, threaded=emitted.threaded, simd=emitted.simd, cache=cache
+    )
+    entries = {
+        name: _entry(loaded, made, len(functions[name].params))
+        for name, made in emitted.functions.items()
+    }
+    if emitted.threaded and hasattr(loaded.library, "omp_set_num_threads"):
+        entries = {name: _threaded(entry, loaded) for name, entry in entries.items()}
+    return entries, loaded
+
+
+def _refuse(*_: Any) -> NoReturn:
+    raise missing_compiler()
+
+
+def _entry(loaded: SharedObject, made: CFunction, count: int) -> Entry:
+    result = ctypes.c_int if made.can_fail else None
+    prototype = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * count)
+    return prototype(loaded.address(made.symbol))
+
+
+def _threaded(entry: Entry, loaded: SharedObject) -> Entry:
+    """`entry` on the number of threads asked for; what else the thread does with OpenMP keeps its
+    own."""
+    ask, choose = loaded.library.omp_get_max_threads, loaded.library.omp_set_num_threads
+
+    def call(*addresses: int) -> int | None:
+        before = ask()
+        choose(num_threads())
+        try:
+            return entry(*addresses)
+        finally:
+            choose(before)
+
+    return call
