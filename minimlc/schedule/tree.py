@@ -2,13 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
+from weakref import WeakSet
 
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, replace, span_of, walk
-from minimlc.tir.access import accesses, lasting, loop_ranges
+from minimlc.node import Mutator, Node, replace, span_of
+from minimlc.tir.access import accesses, lasting, loop_ranges, top_statements
 from minimlc.tir.arith import Ranges, Simplifier, conjuncts, has_loads, simplify
-from minimlc.tir.legality import carried_dependence, private_candidates
+from minimlc.tir.legality import (
+    carried_dependence,
+    concurrent_dependence,
+    private_candidates,
+)
 from minimlc.tir.nodes import (
     Block,
     Buffer,
@@ -18,6 +23,7 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Seq,
     Stmt,
+    Store,
     Var,
     conjunction,
     seq,
@@ -132,6 +138,12 @@ class _Replace(Mutator):
             return self.changes[value]
         return value if isinstance(value, Expr) else super().visit(value)
 
+    def visit_Store(self, item: Store) -> Stmt:
+        return item
+
+    def visit_Block(self, item: Block) -> Stmt:
+        return replace(item, init=self.visit(item.init), body=self.visit(item.body))
+
     def visit_Seq(self, item: Seq) -> Stmt | None:
         new = [self.visit(part) for part in item.stmts]
         if all(a is b for a, b in zip(new, item.stmts, strict=True)):
@@ -169,11 +181,11 @@ class Names:
 
     def __init__(self, func: PrimFunc):
         self.symbols = UniqueNames(reserved=(), spell=str)
-        self.symbols.reserve(n.name for n in walk(func) if isinstance(n, Var))
+        blocks = blocks_in(func.body)
+        self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
         self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
         self.symbols.reserve(b.name for b in (*func.params, *func.allocs))
-        blocks = (block.name for block in blocks_in(func.body))
-        self.blocks = UniqueNames(blocks, reserved=(), spell=str)
+        self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
 
     def var(self, name: str) -> Var:
         return Var(self.symbols.take(name))
@@ -261,19 +273,32 @@ def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
 
 def finish(func: PrimFunc) -> PrimFunc:
     """A transformed function with its indices simplified and its concurrent loops checked anew."""
-    func = _SimplifyFunc(Ranges()).visit(func)
+    parts = top_statements(func)
+    new = tuple(map(_simplified, parts))
+    if any(a is not b for a, b in zip(new, parts, strict=True)):
+        func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
     check_concurrent_loops(func)
     return func
 
 
+_SIMPLE: WeakSet[Stmt] = WeakSet()
+"""Statements of functions that are in their simplest form."""
+
+
+def _simplified(stmt: Stmt) -> Stmt:
+    if stmt in _SIMPLE:
+        return stmt
+    new: Stmt = _SimplifyFunc(Ranges()).visit(stmt)
+    if new is stmt:
+        _SIMPLE.add(stmt)
+    return new
+
+
 def check_concurrent_loops(func: PrimFunc) -> None:
     """Refuse a function in which a parallel or vectorized loop carries a dependence."""
-    concurrent = [lp for lp in loops_in(func.body) if lp.kind not in ("serial", "unrolled")]
-    if not concurrent:
-        return
-    items = accesses(func)
-    for loop in concurrent:
-        check_independent(func, loop, loop.kind, items)
+    found = concurrent_dependence(func)
+    if found is not None:
+        check_independent(func, found.loop, found.loop.kind)
 
 
 def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:

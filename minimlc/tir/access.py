@@ -5,6 +5,7 @@ their values, so all analyses see the same thing whatever the blocks look like.
 """
 
 from collections.abc import Container, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from minimlc.node import Node, walk
@@ -168,8 +169,38 @@ class _Context(NamedTuple):
 
 def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
     """Every access in `stmt`, in program order."""
+    return list(_in_function(stmt)) if isinstance(stmt, PrimFunc) else _collected(stmt)
+
+
+@lru_cache(maxsize=32)
+def _in_function(func: PrimFunc) -> tuple[Access, ...]:
+    found: list[Access] = []
+    for part in top_statements(func):
+        start = len(found)
+        found += [item._replace(order=start + item.order) for item in _in_part(part)]
+    return tuple(found)
+
+
+def top_statements(func: PrimFunc) -> tuple[Stmt, ...]:
+    """The statements that a function does one after the other. A step leaves most of them as they
+    are, so what is known of one is worth keeping.
+    """
+    return func.body.stmts if isinstance(func.body, Seq) else (func.body,)
+
+
+@lru_cache(maxsize=1024)
+def _in_part(stmt: Stmt) -> tuple[Access, ...]:
+    return tuple(_collected(stmt))
+
+
+def touched(stmt: Stmt) -> frozenset[Buffer]:
+    """The buffers that a function's statement reads or writes."""
+    return frozenset(item.buffer for item in _in_part(stmt))
+
+
+def _collected(stmt: Stmt) -> list[Access]:
     collector = _Collector()
-    collector.stmt(stmt.body if isinstance(stmt, PrimFunc) else stmt, _Context())
+    collector.stmt(stmt, _Context())
     return collector.found
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from minimlc.node import walk
-from minimlc.tir.access import Access
+from minimlc.tir.access import Access, accesses, top_statements, touched
 from minimlc.tir.dependence import Conflict, Witness, find_conflict
-from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Var
+from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Stmt, Var
 from minimlc.tir.regions import is_private
 
 
@@ -50,7 +51,8 @@ def carried_dependence(
     Buffers in `private` may be copied per iteration; those for which that is right do not count.
     """
     inside = [item for item in items if loop in item.loops]
-    owned = {buffer for buffer in private if is_private(buffer, loop, items)}
+    used = {item.buffer for item in inside}
+    owned = {b for b in private if b in used and is_private(b, loop, items)}
     if loop.kind != "vectorized":
         owned |= {n.buffer for n in walk(loop.body) if isinstance(n, Alloc)}
     unsettled = None
@@ -62,6 +64,47 @@ def carried_dependence(
             return found
         unsettled = unsettled or found
     return unsettled
+
+
+_PROVEN: WeakKeyDictionary[Stmt, frozenset[frozenset[Buffer]]] = WeakKeyDictionary()
+"""Statements whose concurrent loops carry nothing where they alone use certain buffers."""
+
+
+def concurrent_dependence(func: PrimFunc) -> Carried | None:
+    """A dependence that a parallel or vectorized loop of `func` carries; None where all are sound.
+
+    What a statement's loops carry depends on it alone, and on which buffers only it uses.
+    """
+    everywhere: dict[Buffer, int] = {}
+    for part in top_statements(func):
+        for buffer in touched(part):
+            everywhere[buffer] = everywhere.get(buffer, 0) + 1
+    own = {buffer for buffer in func.allocs if everywhere.get(buffer) == 1}
+    for part in top_statements(func):
+        alone = frozenset(own & touched(part))
+        known = _PROVEN.get(part, frozenset())
+        if alone in known:
+            continue
+        found = _carried_in(func, part)
+        if found is not None:
+            return found
+        _PROVEN[part] = known | {alone}
+    return None
+
+
+def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
+    concurrent = [
+        loop
+        for loop in walk(part)
+        if isinstance(loop, For) and loop.kind not in ("serial", "unrolled")
+    ]
+    items = accesses(func) if concurrent else []
+    for loop in concurrent:
+        private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
+        found = carried_dependence(loop, items, private)
+        if found is not None:
+            return found
+    return None
 
 
 def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tuple[Buffer, ...]:
@@ -76,15 +119,17 @@ def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tu
 
 def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]]:
     """Pairs of accesses to one buffer of which one writes; writes first, each with itself too."""
-    writes = [item for item in items if item.is_write]
-    for number, first in enumerate(writes):
-        for second in writes[number:]:
-            if second.buffer is first.buffer:
-                yield first, second
-    for first in writes:
-        for second in items:
-            if second.buffer is first.buffer and not second.is_write:
-                yield first, second
+    writes: dict[Buffer, list[Access]] = {}
+    reads: dict[Buffer, list[Access]] = {}
+    for item in items:
+        (writes if item.is_write else reads).setdefault(item.buffer, []).append(item)
+    for first in items:
+        if first.is_write:
+            mine = writes[first.buffer]
+            yield from ((first, second) for second in mine[mine.index(first) :])
+    for first in items:
+        if first.is_write:
+            yield from ((first, second) for second in reads.get(first.buffer, ()))
 
 
 def _between(loop: For, first: Access, second: Access) -> Carried | None:

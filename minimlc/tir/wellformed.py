@@ -4,7 +4,7 @@ Checked: names and scopes, dtypes, that iters stay in their extents and indices 
 that each axis is of the kind it claims, and that parallel and vectorized loops carry nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 from weakref import WeakSet
 
@@ -16,7 +16,7 @@ from minimlc.node import Node, children, replace, span_of, walk
 from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads_any, reducer_of
 from minimlc.tir.arith import has_loads, variables
 from minimlc.tir.dependence import points
-from minimlc.tir.legality import carried_dependence, private_candidates
+from minimlc.tir.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -48,26 +48,37 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
     _check_iters(func.body, ())
     for item in items:
         _check_range(item)
-    check_loop_kinds(func, items)
+    check_loop_kinds(func)
     _CHECKED.add(func)
 
 
 def blocks_in(stmt: Node) -> list[Block]:
     """Every block, outer before inner, in program order."""
-    found = [stmt] if isinstance(stmt, Block) else []
-    for part in children(stmt):
-        if isinstance(part, Stmt):
-            found += blocks_in(part)
-    return found
+    return [part for part in statements_in(stmt) if isinstance(part, Block)]
 
 
 def loops_in(stmt: Node) -> list[For]:
     """Every loop, outer before inner, in program order."""
-    found = [stmt] if isinstance(stmt, For) else []
-    for part in children(stmt):
-        if isinstance(part, Stmt):
-            found += loops_in(part)
-    return found
+    return [part for part in statements_in(stmt) if isinstance(part, For)]
+
+
+def statements_in(stmt: Node) -> Iterator[Stmt]:
+    """A statement and every statement inside it, outer before inner, in program order."""
+    stack = [stmt]
+    while stack:
+        item = stack.pop()
+        match item:
+            case Store():
+                inside: Sequence[Node] = ()
+            case Seq(stmts):
+                inside = stmts
+            case For() | Alloc():
+                inside = (item.body,)
+            case _:
+                inside = [part for part in children(item) if isinstance(part, Stmt)]
+        if isinstance(item, Stmt):
+            yield item
+        stack += reversed(inside)
 
 
 class _Scopes:
@@ -357,20 +368,15 @@ def blocks_inside(block: Block) -> list[Block]:
     return blocks_in(block)[1:]
 
 
-def check_loop_kinds(func: PrimFunc, items: list[Access] | None = None) -> None:
+def check_loop_kinds(func: PrimFunc) -> None:
     """No parallel or vectorized loop carries a dependence."""
-    concurrent = [lp for lp in loops_in(func.body) if lp.kind not in ("serial", "unrolled")]
-    if not concurrent:
-        return
-    items = accesses(func) if items is None else items
-    for loop in concurrent:
-        private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
-        found = carried_dependence(loop, items, private)
-        if found is not None:
-            raise VerifyError(
-                f"the {loop.kind} loop {loop.var.name} carries a dependence",
-                code="E104",
-                span=span_of(loop),
-                example=found.explain(),
-                hint=f"make {loop.var.name} a serial loop",
-            )
+    found = concurrent_dependence(func)
+    if found is not None:
+        loop = found.loop
+        raise VerifyError(
+            f"the {loop.kind} loop {loop.var.name} carries a dependence",
+            code="E104",
+            span=span_of(loop),
+            example=found.explain(),
+            hint=f"make {loop.var.name} a serial loop",
+        )
