@@ -16,6 +16,14 @@ reverse_compute_inline = on_module("reverse_compute_inline")
 decompose_reduction = on_module("decompose_reduction")
 cache_read = on_module("cache_read")
 cache_write = on_module("cache_write")
+cache_inplace = on_module("cache_inplace")
+reindex = on_module("reindex")
+set_scope = on_module("set_scope")
+storage_align = on_module("storage_align")
+transform_layout = on_module("transform_layout")
+transform_block_layout = on_module("transform_block_layout")
+reorder_block_iter_var = on_module("reorder_block_iter_var")
+rolling_buffer = on_module("rolling_buffer")
 annotate = on_module("annotate")
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "Schedule",
     "Trace",
     "annotate",
+    "cache_inplace",
     "cache_read",
     "cache_write",
     "compute_at",
@@ -30,10 +39,17 @@ __all__ = [
     "decompose_reduction",
     "fuse",
     "parallel",
+    "reindex",
     "reorder",
+    "reorder_block_iter_var",
     "reverse_compute_at",
     "reverse_compute_inline",
+    "rolling_buffer",
+    "set_scope",
     "split",
+    "storage_align",
+    "transform_block_layout",
+    "transform_layout",
     "unroll",
     "vectorize",
 ]

@@ -1,37 +1,39 @@
-"""Primitives on memory: cache_read and cache_write."""
+"""Primitives that give a block a copy of a buffer: cache_read, cache_write, cache_inplace."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
 
-from minimlc.node import Mutator, replace, walk
-from minimlc.schedule.tree import (
-    Names,
-    Place,
-    find_block,
-    find_buffer,
-    finish,
-    refuse,
-    replaced,
-    with_alloc,
-)
-from minimlc.tir.access import Access, accesses
-from minimlc.tir.nodes import (
-    Block,
-    BlockIter,
-    Buffer,
-    Expr,
-    For,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-    index,
-    load,
-    seq,
-)
-from minimlc.tir.regions import covers, init_comes_first
+from minimlc.schedule.layout import check_scope
+from minimlc.schedule.staging import Anchor, End, Rename, anchors, beside, copy_nest, inside
+from minimlc.schedule.tree import Names, Place, find_block, find_buffer, finish, refuse
+from minimlc.tir.access import Access, accesses, reads_any
+from minimlc.tir.nodes import Block, Buffer, PrimFunc
+from minimlc.tir.regions import Box, covers, enclosing_box, starts_inside
 
-SCOPES = ("global", "local", "shared")
+
+class Use(NamedTuple):
+    """A block's use of one buffer: where it stands and its accesses, among all others."""
+
+    place: Place
+    block: Block
+    buffer: Buffer
+    mine: list[Access]
+    items: list[Access]
+
+    def others(self, anchor: Anchor) -> list[Access]:
+        """The accesses to the buffer beside the block's own in a statement around it."""
+        near = inside(self.items, anchor.stmt)
+        return [i for i in near if i.buffer is self.buffer and i not in self.mine]
+
+
+def use_of(func: PrimFunc, block: str, buffer: str) -> Use:
+    """How the block `block` uses `buffer`; also in its predicate and in its iters' values."""
+    place = find_block(func, block)
+    assert isinstance(place.stmt, Block)
+    found = find_buffer(func, buffer)
+    items = accesses(func)
+    mine = [i for i in inside(items, place.stmt) if i.buffer is found]
+    return Use(place, place.stmt, found, mine, items)
 
 
 def cache_read(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
@@ -40,34 +42,21 @@ def cache_read(func: PrimFunc, block: str, buffer: str, scope: str = "local") ->
         S(A[i])        -->        A_local[...] = A[...]
                                   S(A_local[i])
 
-    The copy is a block `A_local` over the whole buffer; compute_at moves it closer. Legal when
-    nothing writes the buffer between the copy and the block.
+    The copy is a block `A_local` over the whole buffer; compute_at moves it closer. Where the
+    buffer is written in loops around the block, the copy stands inside of those, over the
+    elements that the block reads there. Legal when the block does not write the buffer itself.
     """
-    place = find_block(func, block)
-    source = find_buffer(func, buffer)
-    _check_scope(scope)
-    target = place.stmt
-    items = accesses(func)
-    mine = [i for i in items if i.block is target and i.buffer is source]
-    if not any(not item.is_write for item in mine):
-        refuse("E117", f'cache_read: block "{block}" does not read {buffer}', at=target)
-    top = _top(place)
-    for item in items:
-        if item.is_write and item.buffer is source and _is_inside(item, top):
-            refuse(
-                "E117",
-                f'cache_read: {buffer} is written in the loops around "{block}": a copy made '
-                "before them would be stale",
-                at=item.node,
-                hint="cache_read before moving blocks together",
-            )
+    check_scope(scope)
+    use = use_of(func, block, buffer)
+    if all(item.is_write for item in use.mine):
+        refuse("E117", f'cache_read: block "{block}" does not read {buffer}', at=use.block)
+    anchor = reading_anchor(use, "cache_read")
     names = Names(func)
-    cache = Buffer(names.buffer(f"{buffer}_{scope}"), source.shape, source.dtype, scope)
-    copy = _copy(source, cache, names, cache.name)
-    new_block = _Rename({source: cache}, loads_only=True).visit(target)
-    changed = replaced(func, {target: new_block})
-    new_top = new_block if top is target else _top(find_block(changed, block))
-    return finish(with_alloc(replaced(changed, {new_top: seq((copy, new_top))}), cache))
+    cache = cache_of(use.buffer, names, scope)
+    box = _box(use, anchor)
+    copy = copy_nest(End(use.buffer), End(cache), cache.shape, names, cache.name, box, anchor.loops)
+    new = Rename({use.buffer: cache}, {}).visit(use.block)
+    return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
 
 
 def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
@@ -76,112 +65,124 @@ def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -
         C[i] = f(i)        -->        C_local[i] = f(i)
                                       C[...] = C_local[...]
 
-    The copy is a block `C_local` over the whole buffer; reverse_compute_at moves it closer. Legal
-    when the block alone uses the buffer in its loops, starts from an init of its own, and writes
-    every element.
+    The copy is a block `C_local` over the whole buffer; reverse_compute_at moves it closer. Where
+    loops around the block use the buffer elsewhere, or do not write all of it, the copy stands
+    inside of those, over the elements that the block writes there. Legal when the block starts
+    from an init of its own and surely writes all elements that are copied out.
     """
-    place = find_block(func, block)
-    target = find_buffer(func, buffer)
-    _check_scope(scope)
-    items = accesses(func)
-    top = _top(place)
-    mine = [i for i in items if i.block is place.stmt and i.buffer is target]
-    writes = [item for item in mine if item.is_write and item.role != "init"]
+    check_scope(scope)
+    use = use_of(func, block, buffer)
+    writes = [item for item in use.mine if item.is_write and item.role != "init"]
     if not writes:
-        refuse("E117", f'cache_write: block "{block}" does not write {buffer}', at=place.stmt)
-    _check_write(items, mine, target, place, top)
+        refuse("E117", f'cache_write: block "{block}" does not write {buffer}', at=use.block)
+    fitting = [anchor for anchor in anchors(use.place) if not unfit_to_write(use, anchor)]
+    results = (_written_back(func, use, anchor, scope) for anchor in fitting)
+    result = next((r for r in results if r is not None), None)
+    if result is None:
+        partial = f'block "{block}" may not write every element of {buffer}'
+        why = partial if fitting else unfit_to_write(use, anchors(use.place)[0])
+        no_copy("cache_write", use, why)
+    return finish(result)
+
+
+def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
+    """Let a block work on a copy of a buffer: it is copied in before and out after.
+
+        X[i] = f(X[i])        -->        X_local[...] = X[...]
+                                         X_local[i] = f(X_local[i])
+                                         X[...] = X_local[...]
+
+    The copies are blocks `X_local_in` and `X_local_out`. They stand around the outermost loop of
+    the block in which nothing else uses the buffer: at the function's own level they span it all,
+    inside shared loops what the block touches there. Always legal for a block that writes the
+    buffer; what it does not write is copied back as it was.
+    """
+    check_scope(scope)
+    use = use_of(func, block, buffer)
+    if not any(item.is_write for item in use.mine):
+        refuse("E117", f'cache_inplace: block "{block}" does not write {buffer}', at=use.block)
+    anchor = next((a for a in anchors(use.place) if not use.others(a)), None)
+    if anchor is None:
+        no_copy("cache_inplace", use, f'{buffer} is used elsewhere in block "{block}"')
     names = Names(func)
-    cache = Buffer(names.buffer(f"{buffer}_{scope}"), target.shape, target.dtype, scope)
-    copy = _copy(cache, target, names, cache.name)
-    (whole,) = [
-        item for item in accesses(_copy(target, cache, names, "whole")) if not item.is_write
-    ]
-    if not any(covers(write, whole._replace(order=len(items)), ()) for write in writes):
-        refuse(
-            "E117",
-            f'cache_write: block "{block}" may not write every element of {buffer}',
-            at=place.stmt,
-            example="the copy would overwrite the others with undefined values",
-        )
-    new_block = _Rename({target: cache}, loads_only=False).visit(place.stmt)
-    changed = replaced(func, {place.stmt: new_block})
-    new_top = new_block if top is place.stmt else _top(find_block(changed, block))
-    return finish(with_alloc(replaced(changed, {new_top: seq((new_top, copy))}), cache))
+    cache = cache_of(use.buffer, names, scope)
+    ends = End(use.buffer), End(cache)
+    box, shape, loops = _box(use, anchor), cache.shape, anchor.loops
+    copy_in = copy_nest(*ends, shape, names, f"{cache.name}_in", box, loops)
+    copy_out = copy_nest(*reversed(ends), shape, names, f"{cache.name}_out", box, loops)
+    swap = {use.buffer: cache}
+    new = Rename(swap, swap).visit(use.block)
+    return finish(beside(func, anchor.stmt, use.block, new, [copy_in], [copy_out], cache))
 
 
-def _check_write(
-    items: list[Access], mine: list[Access], target: Buffer, place: Place, top: Stmt
-) -> None:
-    name = place.stmt.name  # type: ignore[attr-defined]
-    for item in items:
-        if item.buffer is target and item.block is not place.stmt and _is_inside(item, top):
-            refuse(
-                "E117",
-                f'cache_write: {target.name} is used elsewhere in the loops of "{name}"',
-                at=item.node,
-                hint="cache_write before moving or decomposing blocks",
-            )
-    assert isinstance(place.stmt, Block)
-    read = [item for item in mine if not item.is_write]
-    if any(not _starts_anew(item) for item in read):
-        refuse(
-            "E117",
-            f'cache_write: block "{name}" starts from what {target.name} holds',
-            at=place.stmt,
-            hint="cache_write before decompose_reduction",
-        )
+def cache_of(buffer: Buffer, names: Names, scope: str) -> Buffer:
+    """A buffer like another one, named after its scope."""
+    return Buffer(names.buffer(f"{buffer.name}_{scope}"), buffer.shape, buffer.dtype, scope)
 
 
-def _starts_anew(read: Access) -> bool:
-    """Whether a block reads only what its own init has written."""
+def reading_anchor(use: Use, verb: str) -> Anchor:
+    """The outermost statement around a block in which nothing writes what it reads."""
+    written = [i for i in use.items if i.is_write and i.buffer is use.buffer]
+    found = next((a for a in anchors(use.place) if not inside(written, a.stmt)), None)
+    if found is None:
+        why = f'block "{use.block.name}" writes {use.buffer.name} itself: a copy would be stale'
+        no_copy(verb, use, why)
+    return found
+
+
+def no_copy(verb: str, use: Use, why: str) -> NoReturn:
+    """Refuse: there is no place for a copy, or it would be wrong."""
+    inplace = f'sch.cache_inplace("{use.block.name}", "{use.buffer.name}") copies in and out'
+    hint = "" if verb == "cache_inplace" else inplace
+    refuse("E117", f"{verb}: {why}", at=use.block, hint=hint)
+
+
+def unfit_to_write(use: Use, anchor: Anchor) -> str:
+    """Why a block cannot write a copy that is made in `anchor` and copied out after it; or ""."""
+    name, buffer = use.block.name, use.buffer.name
+    if use.others(anchor):
+        return f'{buffer} is used elsewhere in the loops of "{name}"'
+    written = {item.buffer for item in use.items if item.is_write}
+    for item in use.mine:
+        if not item.is_write and not _starts_anew(item, anchor, written):
+            return f'block "{name}" starts from what {buffer} holds'
+    return ""
+
+
+def _starts_anew(read: Access, anchor: Anchor, written: set[Buffer]) -> bool:
+    """Whether a block reads only what its own init has written, in the loops of `anchor`."""
     block = read.block
     if block is None or block.init is None or read.role != "update":
         return False
-    return init_comes_first(block, read.loops, read.runs_where)
+    if any(reads_any(guard, written) for guard in read.runs_where):
+        return False
+    inner = [loop for loop in read.loops if loop not in anchor.loops]
+    return starts_inside(block, inner, read.loops, read.runs_where)
 
 
-def _check_scope(scope: str) -> None:
-    if scope not in SCOPES:
-        refuse("E117", f'unknown scope "{scope}"', hint=", ".join(SCOPES))
+def _box(use: Use, anchor: Anchor) -> Box | None:
+    """What the block touches inside the loops around; None, for all of the buffer, outside."""
+    if not anchor.loops:
+        return None
+    return enclosing_box(use.buffer, use.mine, [loop.var for loop in anchor.loops])
 
 
-def _top(place: Place) -> Stmt:
-    """The statement of the function's own sequence that holds a place."""
-    path = [*place.around, place.stmt]
-    return path[0] if isinstance(path[0], For | Block) else path[1]
+def _written_back(func: PrimFunc, use: Use, anchor: Anchor, scope: str) -> PrimFunc | None:
+    """The function with the copy after `anchor`; None if it may copy what was not written."""
+    names = Names(func)
+    cache = cache_of(use.buffer, names, scope)
+    box = _box(use, anchor)
+    copy = copy_nest(End(cache), End(use.buffer), cache.shape, names, cache.name, box, anchor.loops)
+    swap = {use.buffer: cache}
+    new = Rename(swap, swap).visit(use.block)
+    result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
+    return result if is_written(result, cache, anchor) else None
 
 
-def _is_inside(item: Access, top: Stmt) -> bool:
-    return any(n is item.node for n in walk(top))
-
-
-def _copy(source: Buffer, target: Buffer, names: Names, name: str) -> Stmt:
-    """A block that copies one buffer to another of the same shape, element by element."""
-    loops = [names.var(f"ax{dim}") for dim in range(source.ndim)]
-    iters = tuple(
-        BlockIter(names.var(f"v{dim}"), size, "S", var)
-        for dim, (var, size) in enumerate(zip(loops, source.shape, strict=True))
-    )
-    values: list[Expr] = [it.var for it in iters]
-    store = Store(target, tuple(values), load(source, values))
-    stmt: Stmt = Block(names.block(name), iters, None, None, store)
-    for var, size in reversed(list(zip(loops, source.shape, strict=True))):
-        stmt = For(var, index(size), "serial", stmt)
-    return stmt
-
-
-class _Rename(Mutator):
-    """Exchanges buffers, in loads only or in stores too."""
-
-    def __init__(self, mapping: Mapping[Buffer, Buffer], loads_only: bool):
-        self.mapping = mapping
-        self.loads_only = loads_only
-
-    def visit_Load(self, item: Load) -> Any:
-        item = self.visit_children(item)
-        return replace(item, buffer=self.mapping.get(item.buffer, item.buffer))
-
-    def visit_Store(self, item: Store) -> Any:
-        indices, value = self.visit(item.indices), self.visit(item.value)
-        buffer = item.buffer if self.loads_only else self.mapping.get(item.buffer, item.buffer)
-        return replace(item, buffer=buffer, indices=indices, value=value)
+def is_written(func: PrimFunc, cache: Buffer, anchor: Anchor) -> bool:
+    """Whether all elements of `cache` that its copy reads have been written in `anchor`."""
+    items = [item for item in accesses(func) if item.buffer is cache]
+    (read,) = [i for i in items if not i.is_write and i.role != "update"]
+    writes: Sequence[Access] = [i for i in items if i.is_write and i.role != "init"]
+    fixed = [loop.var for loop in anchor.loops]
+    return any(covers(write, read, fixed) for write in writes)

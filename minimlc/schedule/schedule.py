@@ -3,13 +3,14 @@
 import inspect
 import time
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from minimlc.errors import CompileError, ScheduleError, did_you_mean, near_misses
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
 from minimlc.schedule.check import UNCHECKED, VERIFIED, Verdict, check_step, fault
+from minimlc.schedule.remedy import remedy
 from minimlc.schedule.renamed import explained
 from minimlc.schedule.trace import (
     PRIMITIVES,
@@ -50,10 +51,7 @@ class Immutable(ScheduleError, AttributeError):
 
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict")
-NOT_YET = (
-    *("bind", "rfactor", "set_scope", "transform_layout", "transform_block_layout", "blockize"),
-    *("tensorize", "reindex", "pad_einsum", "loop_partition", "merge", "rolling_buffer"),
-)
+NOT_YET = ("bind", "rfactor", "blockize", "tensorize", "pad_einsum", "loop_partition", "merge")
 """Primitives of TVM that minimlc will have, but has not yet."""
 
 
@@ -140,7 +138,8 @@ class Schedule:
                 raise ScheduleError(f"{values}: a trace holds plain, finite values", code="E118")
         except NoSuchName as error:
             raise explained(error, self._steps, self.func_name, name, arguments) from None
-        except CompileError:
+        except CompileError as error:
+            error.remedy = partial(remedy, self.func, name, arguments)
             raise
         except Exception as error:
             why = f"failed by itself: {type(error).__name__}: {error}"
@@ -169,6 +168,14 @@ class Schedule:
     decompose_reduction = _method("decompose_reduction")
     cache_read = _method("cache_read")
     cache_write = _method("cache_write")
+    cache_inplace = _method("cache_inplace")
+    reindex = _method("reindex")
+    set_scope = _method("set_scope")
+    storage_align = _method("storage_align")
+    transform_layout = _method("transform_layout")
+    transform_block_layout = _method("transform_block_layout")
+    reorder_block_iter_var = _method("reorder_block_iter_var")
+    rolling_buffer = _method("rolling_buffer")
     annotate = _method("annotate")
 
     def blocks(self) -> list[str]:

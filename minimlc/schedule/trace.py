@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
-from minimlc.schedule import blocks, inline, loops, memory, reduction
+from minimlc.schedule import (
+    blocks,
+    indexing,
+    inline,
+    layout,
+    loops,
+    memory,
+    reduction,
+    rolling,
+    space,
+)
 from minimlc.tir.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
 
@@ -34,6 +44,14 @@ PRIMITIVES: dict[str, Primitive] = {
         reduction.decompose_reduction,
         memory.cache_read,
         memory.cache_write,
+        memory.cache_inplace,
+        indexing.reindex,
+        layout.set_scope,
+        layout.storage_align,
+        layout.transform_layout,
+        space.transform_block_layout,
+        space.reorder_block_iter_var,
+        rolling.rolling_buffer,
         loops.annotate,
     )
 }

@@ -9,7 +9,7 @@ The idea is that of iteration maps in TVM (arith/iter_affine_map) and of quasi-a
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from minimlc.tir.arith import linear
 from minimlc.tir.nodes import Binary, Const, Expr, Var, index
@@ -48,6 +48,15 @@ class Sum(NamedTuple):
             terms[digit] = terms.get(digit, 0) - coefficient
         kept = {d: c for d, c in terms.items() if c}
         return Sum(kept, self.constant - other.constant)
+
+    def divided(self, by: int) -> "tuple[Sum, Sum] | None":
+        """Quotient and remainder, if the terms that `by` does not divide stay below it."""
+        rest = Sum({d: c for d, c in self.terms.items() if c % by}, self.constant % by)
+        low, high = rest.bounds()
+        if low < 0 or high >= by:
+            return None
+        quotient = {d: c // by for d, c in self.terms.items() if c % by == 0}
+        return Sum(quotient, self.constant // by), rest
 
 
 class _NotAffine(Exception):
@@ -119,14 +128,12 @@ class Digits:
 
     def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
         """Quotient and remainder of a sum by a positive constant."""
-        rest = Sum({d: c for d, c in total.terms.items() if c % by}, total.constant % by)
-        low, high = rest.bounds()
-        if low < 0 or high >= by:
-            self._request_cut(rest, by)
-        quotient = {d: c // by for d, c in total.terms.items() if c % by == 0}
-        return Sum(quotient, total.constant // by), rest
+        parts = total.divided(by)
+        if parts is None:
+            self._request_cut(Sum({d: c for d, c in total.terms.items() if c % by}, 0), by)
+        return parts
 
-    def _request_cut(self, rest: Sum, by: int) -> None:
+    def _request_cut(self, rest: Sum, by: int) -> NoReturn:
         """Ask for the digit that straddles `by` to be cut there, if one can be."""
         for digit, coefficient in rest.terms.items():
             if 0 < coefficient < by and by % coefficient == 0:

@@ -97,7 +97,8 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     if not _takes_every_value(write, still, digits):
         return False
     used: set[Digit] = set()
-    for out, want, size in zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True):
+    sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
+    for out, want, size in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return False
         inner = Sum({d: c for d, c in out.terms.items() if d.var not in still}, out.constant)
@@ -110,6 +111,25 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
         if not whole and not _within(want, outer, inner.constant, reach, still):
             return False
     return all(_reaches_zero(total, still, used) for total in sums[2 * ndim :])
+
+
+_Dimension = tuple[Sum | None, Sum | None, int]
+
+
+def _rows(out: Sum | None, want: Sum | None, size: int, fixed: set[Var]) -> list[_Dimension]:
+    """What is written and wanted in one dimension, and its size; where the written elements have
+    gaps, as padded rows have, the row and the place in it are dimensions of their own.
+    """
+    if out is None or want is None:
+        return [(out, want, size)]
+    moving = {d: c for d, c in out.terms.items() if d.var not in fixed}
+    if contiguous(Sum(moving, out.constant)) is None:
+        for radix in sorted({c for c in moving.values() if c > 1}, reverse=True):
+            parts, wanted = out.divided(radix), want.divided(radix)
+            if parts is not None and wanted is not None:
+                row = _rows(parts[0], wanted[0], -(-size // radix), fixed)
+                return [*row, *_rows(parts[1], wanted[1], radix, fixed)]
+    return [(out, want, size)]
 
 
 def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bool:
@@ -134,9 +154,11 @@ def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bo
 
 
 def _zero_guarded(guard: Expr) -> Expr | None:
-    """The value that a guard `value == 0` wants to be 0; None for another guard."""
+    """A value that satisfies the guard where it is 0; None for a guard of another form."""
     match guard:
         case Binary("==", value, Const(0)):
+            return value
+        case Binary("<", value, limit) if (constant_value(limit) or 0) > 0:
             return value
     return None
 
