@@ -10,6 +10,7 @@ from minimlc.homework.assignment import (
     structured,
     values,
 )
+from minimlc.homework.limits import Limits
 from minimlc.homework.structure import (
     fused_epilogue,
     no_guard,
@@ -44,6 +45,8 @@ def _argmax(x: Array) -> Array:
     return x.argmax(axis=1).astype("int32")
 
 
+_SOON = Limits(cpu_seconds=5.0, wall_seconds=10.0)
+
 _TENSOR_PROGRAMS = (
     Assignment(
         "hw1.broadcast_add",
@@ -51,6 +54,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda n, m: [(n, m), (m,)],
         cases=[(1, 1), (1, 2), (2, 1), (2, 3), (5, 4)],
         items=[values(4), pure(1)],
+        limits=_SOON,
     ),
     Assignment(
         "hw1.matmul",
@@ -58,6 +62,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda n, m, k: [(n, k), (k, m)],
         cases=[(1, 1, 1), (1, 2, 1), (2, 1, 3), (3, 2, 4), (5, 7, 3)],
         items=[values(4), pure(1)],
+        limits=_SOON,
     ),
     Assignment(
         "hw1.conv2d",
@@ -65,6 +70,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda c, o, h, w, r: [(c, h, w), (o, c, r, r)],
         cases=[(1, 1, 1, 1, 1), (1, 1, 2, 3, 2), (2, 1, 3, 3, 2), (1, 3, 4, 5, 3), (2, 2, 5, 4, 3)],
         items=[values(4), pure(1)],
+        limits=_SOON,
     ),
     Assignment(
         "hw1.max_pool",
@@ -72,6 +78,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda c, h, w: [(c, 2 * h, 2 * w)],
         cases=[(1, 1, 1), (1, 1, 2), (2, 2, 1), (3, 2, 3)],
         items=[values(4), pure(1)],
+        limits=_SOON,
     ),
     Assignment(
         "hw1.softmax",
@@ -79,6 +86,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda n, m: [(n, m)],
         cases=[(1, 1), (1, 2), (2, 3), (3, 5)],
         items=[values(4), pure(1)],
+        limits=_SOON,
     ),
     Assignment(
         "hw1.argmax",
@@ -86,6 +94,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda n, m: [(n, m)],
         cases=[(1, 1), (1, 2), (2, 3), (4, 7)],
         items=[values(4), pure(1)],
+        limits=_SOON,
     ),
 )
 
