@@ -4,12 +4,13 @@ Every error derives from `CompileError`. A notebook shows only the error's own l
 compiler's stack.
 """
 
+import ast
 import difflib
 import linecache
 import re
 import sys
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 MAX_LINES = 15
 
@@ -67,7 +68,22 @@ class CompileError(Exception):
         self.excerpt = excerpt
         self.example = example
         self.hint = hint
+        self.remedy: Callable[[], str] | None = None
         super().__init__(why)
+
+    def advice(self) -> str:
+        """The line to try. Where the error knows how to look for one that works (`remedy`), that
+        call, with the hint behind it as a comment.
+        """
+        if self.remedy is not None:
+            found, self.remedy = self.remedy(), None
+            if found and not is_runnable(self.hint):
+                self.hint = f"{found}  # {self.hint}" if self.hint else found
+        return self.hint
+
+    def __reduce__(self) -> Any:
+        state = {**self.__dict__, "hint": self.advice(), "remedy": None}
+        return _restored, (type(self), self.why, state)
 
     def __str__(self) -> str:
         head = f"{self.code}: {self.why}" if self.code else self.why
@@ -84,13 +100,19 @@ class CompileError(Exception):
             lines += [f"  | {line}" for line in self.excerpt.rstrip("\n").split("\n")[:6]]
         if self.example:
             lines += self.example.split("\n")
-        if self.hint:
+        if self.advice():
             lines += f"try: {self.hint}".split("\n")
         return "\n".join(lines[:MAX_LINES])
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints instead of a stack trace."""
         return f"{type(self).__name__} {self}".split("\n")
+
+
+def _restored(kind: type[CompileError], why: str, state: dict[str, Any]) -> CompileError:
+    error = kind.__new__(kind, why)
+    error.__dict__.update(state)
+    return error
 
 
 class ScriptError(CompileError):
@@ -119,6 +141,16 @@ class CallError(CompileError):
 
 class BoundsError(CompileError, IndexError):
     """An access outside a buffer, while a program ran with its bounds checked."""
+
+
+def is_runnable(hint: str) -> bool:
+    """Whether a hint is an expression (a comment may follow) on things that the reader has."""
+    try:
+        tree = ast.parse(hint, mode="eval")
+    except SyntaxError:
+        return False
+    names = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
+    return bool(names) and names <= {"sch", "mlc", "error", "help", "print"}
 
 
 def not_compiled() -> CallError:

@@ -79,7 +79,7 @@ def _check_loops(
             f'"{inside[0].var.name}"',
             at=above[0],
             example=f"{block.name} would start anew in each iteration of {above[0].var.name}",
-            hint=f'decompose_reduction("{block.name}", at="{above[0].var.name}")',
+            hint=f'sch.decompose_reduction("{block.name}", at="{above[0].var.name}")',
         )
     again = [loop for loop in repeats(block, around) if loop in inside]
     if again:

@@ -316,7 +316,7 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
         why = f"{name} is a reduction loop of block {first.block.name}"
     if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
         why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
-        code, hint = "E111", f'sch.parallel("{name}") gives each iteration a copy of its own'
+        code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'
     refuse(code, f'"{name}" cannot be {kind}: {why}', at=loop, example=found.explain(), hint=hint)
 
 
@@ -330,5 +330,5 @@ def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
         private = () if kind == "vectorized" else private_candidates(func, other, items)
         if carried_dependence(other, items, private) is None:
             verb = {"vectorized": "vectorize"}.get(kind, kind)
-            return f'sch.{verb}("{other.var.name}"): its iterations touch different elements'
+            return f'sch.{verb}("{other.var.name}")  # its iterations touch different elements'
     return f"leave {loop.var.name} serial"
