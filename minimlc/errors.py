@@ -10,6 +10,8 @@ import linecache
 import re
 import sys
 from collections.abc import Callable, Iterable
+from math import prod
+from operator import ge
 from typing import Any, NamedTuple
 
 MAX_LINES = 15
@@ -160,6 +162,17 @@ def not_compiled() -> CallError:
         code="E612",
         hint='lib = mlc.build(mod), then lib["main"](...)',
     )
+
+
+def fitting_array(name: str, wanted: tuple[int, ...], got: tuple[int, ...], dtype: str) -> str:
+    """The line that makes an array of the wanted shape out of the one called `name`."""
+    if len(got) == 2 and got[::-1] == wanted:
+        return f"{name}.T.copy()"
+    if prod(got) == prod(wanted):
+        return f"{name}.reshape({wanted})"
+    if len(got) == len(wanted) and all(map(ge, got, wanted)):
+        return f"{name}[{', '.join(f':{size}' for size in wanted)}].copy()"
+    return f'np.zeros({wanted}, "{dtype}")'
 
 
 def near_misses(name: str, known: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import dtype_name, to_numpy
-from minimlc.errors import CallError, CompileError, Span, source_line
+from minimlc.errors import CallError, CompileError, Span, fitting_array, source_line
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule
@@ -76,21 +76,28 @@ def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> None:
         raise CallError(
             f"{what} must be {wanted.dtype}, got {arg.dtype}",
             code="E603",
-            hint=f'array.astype("{wanted.dtype}") converts it',
+            hint=f'{_name(what)}.astype("{wanted.dtype}")',
         )
     if arg.ndim != len(wanted.shape):
         raise CallError(
             f"{what} must have {len(wanted.shape)} axes, got {arg.ndim}",
             code="E604",
-            hint=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
+            example=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
+            hint=fitting_array(_name(what), wanted.shape, arg.shape, wanted.dtype),
         )
     for axis, (size, got) in enumerate(zip(wanted.shape, arg.shape, strict=True)):
         if size != got:
             raise CallError(
                 f"{what} must have size {size} along axis {axis}, got {got}",
                 code="E604",
-                hint=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
+                example=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
+                hint=fitting_array(_name(what), wanted.shape, arg.shape, wanted.dtype),
             )
+
+
+def _name(what: str) -> str:
+    """The parameter that a text such as `main: argument "A"` speaks of."""
+    return what.split('"')[1]
 
 
 def written(func: PrimFunc) -> tuple[Buffer, ...]:

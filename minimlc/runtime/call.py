@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc.dtypes import to_numpy
-from minimlc.errors import CallError
+from minimlc.errors import CallError, fitting_array
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 """numpy's flag bits (`ndarray.flags.num`)."""
@@ -131,7 +131,7 @@ class Arguments:
                 f"{which} must have {len(parameter.shape)} dimension(s) {parameter.shape}, "
                 f"got {array.ndim}: {array.shape}",
                 code="E604",
-                hint=self.signature,
+                hint=_fitting(parameter, array),
             )
         for axis, (got, expected) in enumerate(zip(array.shape, parameter.shape, strict=True)):
             if got != expected:
@@ -139,7 +139,7 @@ class Arguments:
                     f"{which} must have size {expected} on axis {axis}, got {got}",
                     code="E604",
                     example=f"expected shape {parameter.shape}, got {array.shape}",
-                    hint=self.signature,
+                    hint=_fitting(parameter, array),
                 )
         if not array.flags.c_contiguous:
             raise CallError(
@@ -162,12 +162,12 @@ class Arguments:
             raise CallError(
                 f"{which} must be in the machine's byte order, got {array.dtype.str}",
                 code="E603",
-                hint=f'x.astype("{parameter.dtype}")',
+                hint=f'{parameter.name}.astype("{parameter.dtype}")',
             )
         raise CallError(
             f"{which} must be {parameter.dtype}, got {array.dtype.name}",
             code="E603",
-            hint=f'x.astype("{parameter.dtype}")',
+            hint=f'{parameter.name}.astype("{parameter.dtype}")',
         )
 
     def _refuse_overlap(self, i: int, j: int) -> None:
@@ -177,6 +177,10 @@ class Arguments:
             code="E608",
             hint="pass a copy of one of them",
         )
+
+
+def _fitting(parameter: Parameter, array: np.ndarray) -> str:
+    return fitting_array(parameter.name, parameter.shape, array.shape, parameter.dtype)
 
 
 def _axis(array: np.ndarray) -> str:

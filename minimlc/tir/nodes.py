@@ -111,10 +111,12 @@ class Expr(Node):
         return self if self.dtype == dtype else Cast(dtype_record(dtype).name, self)
 
     def __bool__(self) -> bool:
+        text = self.script()
+        condition = text if len(text) <= 50 else "condition"
         raise CompileError(
             "a traced value has no truth while the program is being written",
             code="E112",
-            hint="choose per element with T.if_then_else(condition, a, b)",
+            hint=f"T.if_then_else({condition}, a, b)  # chooses for each element",
         )
 
 

@@ -13,7 +13,15 @@ import numpy as np
 from minimlc.dtypes import INDEX
 from minimlc.errors import VerifyError
 from minimlc.node import Node, children, replace, span_of, walk
-from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads_any, reducer_of
+from minimlc.tir.access import (
+    Access,
+    accesses,
+    lasting,
+    loop_ranges,
+    reads_any,
+    reducer_of,
+    top_statements,
+)
 from minimlc.tir.arith import has_loads, variables
 from minimlc.tir.dependence import points
 from minimlc.tir.legality import carried_dependence, concurrent_dependence
@@ -38,16 +46,21 @@ from minimlc.tir.nodes import (
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
 
+_FINE: WeakSet[Stmt] = WeakSet()
+"""Statements of functions whose iters and indices stay in range, and whose axes are right."""
+
 
 def check_prim_func(name: str, func: PrimFunc) -> None:
     """Raise a `VerifyError` unless `func` is well-formed. `name` is for the message."""
     if func in _CHECKED:
         return
     _Scopes(name).function(func)
-    items = accesses(func)
-    _check_iters(func.body, ())
-    for item in items:
-        _check_range(item)
+    for part in top_statements(func):
+        if part not in _FINE:
+            _check_iters(part, ())
+            for item in accesses(part):
+                _check_range(item)
+            _FINE.add(part)
     check_loop_kinds(func)
     _CHECKED.add(func)
 
@@ -248,7 +261,7 @@ def _check_iter(
         code="E106",
         span=span_of(it) or span_of(block),
         example=bad or "",
-        hint="T.where(condition) says in which iterations the block runs",
+        hint=f"T.where({_inside(it.value, low, it.extent)})  # says where the block runs",
     )
 
 
@@ -269,8 +282,19 @@ def _check_range(item: Access) -> None:
                 code="E107",
                 span=span_of(item.node),
                 example=bad,
-                hint=f"keep the index of dimension {dim} within 0..{size - 1}",
+                hint=_keep_inside(item, _inside(part, low, size)),
             )
+
+
+def _inside(value: Expr, low: float, size: int) -> str:
+    """The condition that keeps a value, which may be as low as `low`, in 0 ... size-1."""
+    return f"{value.script()} >= 0" if low < 0 else f"{value.script()} < {size}"
+
+
+def _keep_inside(item: Access, condition: str) -> str:
+    if item.block is None:
+        return f"if {condition}:  # only there {item.buffer.name} has an element"
+    return f"T.where({condition})  # only there {item.buffer.name} has an element"
 
 
 def _first_outside(item: Access) -> str | None:
