@@ -162,7 +162,8 @@ class _Replace(Mutator):
 
 def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:
     """`func` with some statements replaced (by None: taken out)."""
-    return replace(func, body=_Replace(changes).visit(func.body))
+    body = _Replace(changes).visit(func.body)
+    return replace(func, body=Seq(()) if body is None else body)
 
 
 def with_alloc(func: PrimFunc, buffer: Buffer) -> PrimFunc:

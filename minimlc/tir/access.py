@@ -177,7 +177,7 @@ def _in_function(func: PrimFunc) -> tuple[Access, ...]:
     found: list[Access] = []
     for part in top_statements(func):
         start = len(found)
-        found += [item._replace(order=start + item.order) for item in _in_part(part)]
+        found += [item._replace(order=start + item.order) for item in part_accesses(part)]
     return tuple(found)
 
 
@@ -189,13 +189,14 @@ def top_statements(func: PrimFunc) -> tuple[Stmt, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _in_part(stmt: Stmt) -> tuple[Access, ...]:
+def part_accesses(stmt: Stmt) -> tuple[Access, ...]:
+    """Every access in one of a function's own statements."""
     return tuple(_collected(stmt))
 
 
 def touched(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers that a function's statement reads or writes."""
-    return frozenset(item.buffer for item in _in_part(stmt))
+    return frozenset(item.buffer for item in part_accesses(stmt))
 
 
 def _collected(stmt: Stmt) -> list[Access]:

@@ -18,6 +18,7 @@ from minimlc.tir.access import (
     accesses,
     lasting,
     loop_ranges,
+    part_accesses,
     reads_any,
     reducer_of,
     top_statements,
@@ -58,7 +59,7 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
     for part in top_statements(func):
         if part not in _FINE:
             _check_iters(part, ())
-            for item in accesses(part):
+            for item in part_accesses(part):
                 _check_range(item)
             _FINE.add(part)
     check_loop_kinds(func)
@@ -216,7 +217,7 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
             for it in stmt.iters:
                 _check_iter(stmt, it, loops, held)
                 _check_lasts(stmt, it)
-            _check_kinds(stmt, loops)
+            check_kinds(stmt, loops)
             inner = tuple(iter_loop(it) for it in stmt.iters)
             lasts = _with(guards, lasting(stmt.predicate, stmt))
             _check_iters(stmt.body, (*loops, *inner), lasts)
@@ -320,7 +321,7 @@ def iter_loop(it: BlockIter) -> For:
     return For(it.var, index(it.extent), "serial", Seq(()))
 
 
-def _check_kinds(block: Block, around: tuple[For, ...]) -> None:
+def check_kinds(block: Block, around: tuple[For, ...]) -> None:
     """Spatial iters write apart from each other; reduce iters combine into one element."""
     for it in block.iters:
         others = [iter_loop(other) for other in block.iters if other is not it]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import minimlc as mlc
 from minimlc.schedule import PRIMITIVES
+from tests.fuzz.draw_memory import MEMORY
 from tests.fuzz.site import Arguments, Nothing, Site
 
 WILD = 0.12
@@ -86,7 +87,9 @@ def _annotate(site: Site) -> Arguments:
 
 
 def _compute_at(site: Site) -> Arguments:
-    fitting = [n for n in site.blocks if site.intermediate(n) and _targets(site, n)]
+    fitting = [
+        n for n in site.blocks if site.intermediate(n) and site.movable(n) and _targets(site, n)
+    ]
     block = site.block(fitting)
     return [block, site.loop(_targets(site, block))], {}
 
@@ -94,11 +97,11 @@ def _compute_at(site: Site) -> Arguments:
 def _targets(site: Site, block: str) -> list[str]:
     """The loops around all readers of a block and not around the block."""
     shared = site.shared_loops(site.consumers(block))
-    return [name for name in shared if name not in site.around[block]]
+    return [n for n in shared if n not in site.around[block] and n not in site.conditional]
 
 
 def _reverse_compute_at(site: Site) -> Arguments:
-    fitting = [n for n in site.spatial() if _sources(site, n)]
+    fitting = [n for n in site.spatial() if site.movable(n) and _sources(site, n)]
     block = site.block(fitting)
     return [block, site.loop(_sources(site, block))], {}
 
@@ -108,11 +111,14 @@ def _sources(site: Site, block: str) -> list[str]:
     names = list(site.blocks)
     earlier = [n for n in site.producers(block) if names.index(n) < names.index(block)]
     around = dict.fromkeys(loop for name in earlier for loop in site.around[name])
-    return [n for n in around if n not in site.around[block] and site.kinds(n) <= {"S"}]
+    apart = [n for n in around if n not in site.around[block] and n not in site.conditional]
+    return [n for n in apart if site.kinds(n) <= {"S"}]
 
 
 def _compute_inline(site: Site) -> Arguments:
-    plain = (n for n in site.spatial() if site.intermediate(n) and site.plain(n))
+    plain = (
+        n for n in site.spatial() if site.intermediate(n) and site.plain(n) and site.movable(n)
+    )
     return [site.block(plain)], {}
 
 
@@ -121,7 +127,7 @@ def _reverse_compute_inline(site: Site) -> Arguments:
     for name in site.spatial():
         made = [b for b in site.reads(name) if b in site.own and site.readers(b) == [name]]
         alone = [b for b in made if len(site.writers(b)) == 1]
-        if alone and not site.is_reduction(site.writers(alone[0])[0]):
+        if alone and site.movable(name) and not site.is_reduction(site.writers(alone[0])[0]):
             fitting.append(name)
     return [site.block(fitting)], {}
 
@@ -137,23 +143,6 @@ def _decompose_reduction(site: Site) -> Arguments:
     return [block], {"at": site.loop(around[: first + 1])}
 
 
-# Memory
-
-
-def _cache_read(site: Site) -> Arguments:
-    block = site.block(name for name in site.blocks if site.reads(name))
-    return [block, site.buffer(site.reads(block))], _scope(site)
-
-
-def _cache_write(site: Site) -> Arguments:
-    block = site.block(name for name in site.blocks if site.writes(name))
-    return [block, site.buffer(site.writes(block))], _scope(site)
-
-
-def _scope(site: Site) -> dict[str, str]:
-    return {"scope": "local"} if site.chance(0.5) else {}
-
-
 RULES: dict[str, Rule] = {
     "split": _split,
     "fuse": _fuse,
@@ -167,6 +156,5 @@ RULES: dict[str, Rule] = {
     "compute_inline": _compute_inline,
     "reverse_compute_inline": _reverse_compute_inline,
     "decompose_reduction": _decompose_reduction,
-    "cache_read": _cache_read,
-    "cache_write": _cache_write,
+    **MEMORY,
 }

@@ -7,8 +7,8 @@ from typing import Any
 import minimlc as mlc
 from minimlc.tir.access import accesses
 from minimlc.tir.arith import constant_value, variables
-from minimlc.tir.nodes import Block, Buffer, For, IfThenElse
-from minimlc.tir.wellformed import blocks_in, loops_in
+from minimlc.tir.nodes import Block, Buffer, For, IfThenElse, Store
+from minimlc.tir.wellformed import blocks_in, loops_in, statements_in
 
 
 class Nothing(Exception):
@@ -29,11 +29,15 @@ class Site:
         self.buffers: dict[str, Buffer] = {b.name: b for b in (*func.params, *func.allocs)}
         self.own = [buffer.name for buffer in func.allocs]
         self.around = {name: sch.loops(name) for name in self.blocks}
-        self.uses = [
-            (item.block.name, item.buffer.name, item.is_write)
-            for item in accesses(func)
-            if item.block is not None
-        ]
+        self.conditional = {
+            part.var.name if isinstance(part, For) else part.name
+            for branch in statements_in(func.body)
+            if isinstance(branch, IfThenElse)
+            for part in statements_in(branch)
+            if isinstance(part, For | Block)
+        }
+        self.items = [item for item in accesses(func) if item.block is not None]
+        self.uses = [(i.block.name, i.buffer.name, i.is_write) for i in self.items if i.block]
 
     # Choices
 
@@ -137,6 +141,15 @@ class Site:
     def writers(self, buffer: str) -> list[str]:
         return list(dict.fromkeys(n for n, b, write in self.uses if b == buffer and write))
 
+    def slides(self, buffer: str) -> bool:
+        """Whether a buffer is read at the sum of two loops' variables."""
+        return any(
+            len(variables(index)) > 1
+            for item in self.items
+            if item.buffer.name == buffer and not item.is_write
+            for index in item.indices
+        )
+
     def is_reduction(self, block: str) -> bool:
         return any(it.kind == "R" for it in self.blocks[block].iters)
 
@@ -148,6 +161,21 @@ class Site:
         """Whether a block's body is a single unconditional statement."""
         body = self.blocks[block].body
         return not isinstance(body, IfThenElse) and not blocks_in(body)
+
+    def movable(self, block: str) -> bool:
+        """Whether a block writes the elements that its spatial iters name, in serial loops and
+        under no condition.
+        """
+        item = self.blocks[block]
+        spatial = {it.var for it in item.iters if it.kind == "S"}
+        stores = [part for part in statements_in(item) if isinstance(part, Store)]
+        return (
+            all(len(set(s.indices)) == len(s.indices) for s in stores)
+            and all(set(s.indices) == spatial for s in stores)
+            and all(self.loops[name].kind == "serial" for name in self.around[block])
+            and block not in self.conditional
+            and not (set(self.reads(block)) & set(self.writes(block)) and item.init is None)
+        )
 
     def consumers(self, block: str) -> list[str]:
         """The blocks besides it that read what it writes."""

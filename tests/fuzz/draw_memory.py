@@ -1,0 +1,131 @@
+"""How arguments are drawn for the primitives on memory and layout."""
+
+from collections.abc import Callable, Sequence
+
+from tests.fuzz.site import Arguments, Nothing, Site
+
+Rule = Callable[[Site], Arguments]
+
+
+def _using(site: Site, uses: Callable[[str], Sequence[str]]) -> list[str]:
+    """A block and one of the buffers that it uses so."""
+    block = site.block(name for name in site.blocks if uses(name))
+    return [block, site.buffer(uses(block))]
+
+
+def _scope(site: Site) -> dict[str, str]:
+    return {"scope": site.rng.choice(["local", "shared"])} if site.chance(0.5) else {}
+
+
+def _cache_read(site: Site) -> Arguments:
+    block = site.block(name for name in site.blocks if site.reads(name))
+    apart = [buffer for buffer in site.reads(block) if buffer not in site.writes(block)]
+    return [block, site.buffer(apart)], _scope(site)
+
+
+def _cache_write(site: Site) -> Arguments:
+    return _using(site, site.writes), _scope(site)
+
+
+def _cache_inplace(site: Site) -> Arguments:
+    return _using(site, site.writes), _scope(site)
+
+
+def _reindex(site: Site) -> Arguments:
+    return _using(site, lambda name: [*site.reads(name), *site.writes(name)]), {}
+
+
+def _written(site: Site) -> list[str]:
+    """A block and a buffer of the function's own that it writes."""
+    return _using(site, lambda name: [b for b in site.writes(name) if b in site.own])
+
+
+def _set_scope(site: Site) -> Arguments:
+    return [*_written(site), site.rng.choice(["local", "shared", "global"])], {}
+
+
+def _storage_align(site: Site) -> Arguments:
+    block, buffer = _written(site)
+    dims = site.buffers[buffer].ndim
+    if dims < 2 and not site.wild:
+        raise Nothing
+    factor = site.rng.choice([2, 4, 8])
+    options = {"offset": site.rng.randrange(factor)} if site.chance(0.5) else {}
+    return [block, buffer, site.rng.randrange(max(1, dims - 1)), factor], options
+
+
+def _transform_layout(site: Site) -> Arguments:
+    block, buffer = _written(site)
+    return [block, buffer, _index_map(site, site.buffers[buffer].shape)], {}
+
+
+def _transform_block_layout(site: Site) -> Arguments:
+    alone = [name for name in site.blocks if _is_alone(site, name)]
+    block = site.block(alone)
+    return [block, _index_map(site, [it.extent for it in site.blocks[block].iters])], {}
+
+
+def _is_alone(site: Site, block: str) -> bool:
+    """Whether a block is its nest's only one, in serial loops, one for each iter."""
+    around = site.around[block]
+    return (
+        0 < len(around) == len(site.blocks[block].iters)
+        and all(site.loops[name].kind == "serial" for name in around)
+        and sum(around[0] in loops for loops in site.around.values()) == 1
+        and site.blocks[block].predicate is None
+    )
+
+
+def _index_map(site: Site, sizes: Sequence[int]) -> str:
+    """A map that is one-to-one, as text; on a wild site it may be none."""
+    names = [f"i{n}" for n in range(len(sizes))]
+    outputs = list(names)
+    for number, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        divisors = [d for d in (2, 3, 4) if size % d == 0 or site.chance(0.15)]
+        match site.rng.randrange(4):
+            case 0 if divisors:
+                by = site.rng.choice(divisors)
+                outputs[number] = f"{name} // {by}, {name} % {by}"
+            case 1 if site.chance(0.4):
+                outputs[number] = f"{size - 1} - {name}"
+    parts = ", ".join(outputs).split(", ")
+    site.rng.shuffle(parts)
+    if len(names) > 1 and site.chance(0.2):
+        parts = [f"{names[0]} * {sizes[1]} + {names[1]}", *names[2:]]
+    if site.wild and site.chance(0.5):
+        parts = [site.rng.choice([f"{names[0]} // 2", f"{names[-1]} * 2", *parts])] if names else []
+    return f"{', '.join(names)} -> {', '.join(parts)}"
+
+
+def _reorder_block_iter_var(site: Site) -> Arguments:
+    block = site.block(name for name, b in site.blocks.items() if b.iters)
+    count = len(site.blocks[block].iters)
+    order = site.rng.sample(range(count), count)
+    return [block, order[1:] if site.wild and site.chance(0.3) else order], {}
+
+
+def _rolling_buffer(site: Site) -> Arguments:
+    fitting = [name for name in site.spatial() if site.intermediate(name) and site.movable(name)]
+    fitting = [name for name in fitting if _moved(site, name)]
+    block = site.block(fitting)
+    return [block, site.buffer(site.writes(block))], {}
+
+
+def _moved(site: Site, block: str) -> bool:
+    """Whether a block is in a loop of all that read it."""
+    shared = site.shared_loops([block, *site.consumers(block)])
+    return bool(shared) and site.slides(site.writes(block)[0])
+
+
+MEMORY: dict[str, Rule] = {
+    "cache_read": _cache_read,
+    "cache_write": _cache_write,
+    "cache_inplace": _cache_inplace,
+    "reindex": _reindex,
+    "set_scope": _set_scope,
+    "storage_align": _storage_align,
+    "transform_layout": _transform_layout,
+    "transform_block_layout": _transform_block_layout,
+    "reorder_block_iter_var": _reorder_block_iter_var,
+    "rolling_buffer": _rolling_buffer,
+}
