@@ -19,6 +19,7 @@ from minimlc.dtypes import dtype_record, integer_range
 from minimlc.errors import CompileError, Span, identifier, source_line
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
+from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     INDEX,
     Block,
@@ -202,16 +203,27 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
         error.span = error.span or span
         called = _BUILTIN.search(span.text) if span is not None else None
         if error.code == "E112" and called is not None:
-            error.hint = f"T.{called[1]}(a, b) is the {called[1]} of traced values\n{error.hint}"
+            error.hint = f"T.{called[1]}(a, b)  # the {called[1]} of traced values"
         raise
     except TypeError as error:
         hint = next((hint for words, hint in _OF_NUMBERS.items() if words in str(error)), "")
         if not hint:
             raise
         why = "a function of Python or numpy was applied to a traced value"
+        if hint is _OWN and span is not None:
+            hint = _same_call(span.text) or hint
         raise CompileError(why, code="E130", span=span, hint=hint) from error
 
 
+def _same_call(text: str) -> str:
+    """The first call of numpy or math in a line of source, as one of the loop language."""
+    found = _FOREIGN.search(text)
+    if found is None or found[2] not in INTRINSICS:
+        return ""
+    return f"T.{found[2]}({found[3]})  # in place of {found[1]}.{found[2]}"
+
+
+_FOREIGN = re.compile(r"\b(np|numpy|math)\.(\w+)\(([^()]*)\)")
 _BUILTIN = re.compile(r"(?<![.\w])(max|min)\(")
 _OWN = "use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ..."
 _OF_NUMBERS = {
