@@ -104,13 +104,14 @@ def own_buffer(func: PrimFunc, block: str, buffer: str, verb: str) -> Buffer:
     """An allocation of `func` that the block writes."""
     place = find_block(func, block)
     found = find_buffer(func, buffer)
+    writers = [i.block for i in accesses(func) if i.is_write and i.buffer is found]
     if found in func.params:
+        copy = "cache_write" if place.stmt in writers else "cache_read"
         refuse(
             "E147",
             f"{verb}: {buffer} is a parameter: its storage belongs to the caller",
-            hint=f'sch.cache_read(block, "{buffer}") or cache_write makes a copy that is ours',
+            hint=f'sch.{copy}("{block}", "{buffer}") first: the copy is ours',
         )
-    writers = [i.block for i in accesses(func) if i.is_write and i.buffer is found]
     if place.stmt not in writers:
         names = dict.fromkeys(f'"{b.name}"' for b in writers if b is not None)
         refuse(

@@ -73,7 +73,7 @@ def rolling_buffer(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
         refuse(
             "E148",
             f'{VERB}: block "{block}" is in no loop of its readers',
-            hint=f'sch.compute_at("{block}", loop) first',
+            hint=_first_move(made),
         )
     loop = shared[-1]
     _check_loop(made, loop)
@@ -86,6 +86,14 @@ def rolling_buffer(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     allocs = tuple(small if b is made.buffer else b for b in func.allocs)
     body = _Wrap(made.buffer, small, window).visit(changed.body)
     return finish(replace(func, allocs=allocs, body=body))
+
+
+def _first_move(made: Producer) -> str:
+    """The step that puts a block into a loop of its readers."""
+    read = [i for i in made.others() if not i.is_write and i.buffer is made.buffer and i.loops]
+    if not read:
+        return ""
+    return f'sch.compute_at("{made.block.name}", "{read[0].loops[0].var.name}") first'
 
 
 def _check_loop(made: Producer, loop: For) -> None:
