@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minimlc.codegen.c_interval import Interval, Intervals
 from minimlc.dtypes import DTYPES, INDEX, integer_range, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
 from minimlc.tir.intrinsics import INTRINSICS
@@ -70,7 +71,6 @@ _LEVELS = {
 _WRAPPING = {"+": "add", "-": "sub", "*": "mul"}
 _NAMED = {"//": "floordiv", "%": "floormod", "<<": "shl", ">>": "shr"}
 _LIBRARY = {"abs": "fabs", "round": "rint"}
-Interval = tuple[int, int]
 
 
 class C(NamedTuple):
@@ -85,7 +85,7 @@ class C(NamedTuple):
 
 
 @dataclass
-class Expressions:
+class Expressions(Intervals):
     """Writes expressions: `names` of symbols, and the `ranges` of the loops' variables."""
 
     names: dict[Var | Buffer, str] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Expressions:
     def _unary(self, item: Unary) -> C:
         a = self.expr(item.a)
         small = item.dtype in ("int16", "int8", "uint8")
-        if item.op == "-" and is_integer(item.dtype) and not small and self._wraps(item):
+        if item.op == "-" and is_integer(item.dtype) and not small and self.wraps(item):
             return call(f"neg_{SHORT[item.dtype]}", a)
         operand = a.inside(UNARY)
         sign = {"-": "-", "~": "~", "not": "!"}[item.op]
@@ -185,7 +185,7 @@ class Expressions:
         """`+ - * // %` on integers: C's operator where it means the same."""
         small = item.dtype in ("int16", "int8", "uint8")
         if item.op in _WRAPPING:
-            if small or not self._wraps(item):
+            if small or not self.wraps(item):
                 return self._narrow(self._plain(item.op, item), item)
             return call(
                 f"{_WRAPPING[item.op]}_{SHORT[item.dtype]}", self.expr(item.a), self.expr(item.b)
@@ -207,58 +207,11 @@ class Expressions:
         """Back to a small integer type where C computed an `int` that may not fit."""
         if item.dtype in ("int64", "int32"):
             return made
-        exact = self._exact_interval(item)
+        exact = self.exact_interval(item)
         low, high = integer_range(item.dtype)
         if exact is not None and low <= exact[0] and exact[1] <= high:
             return made
         return C(f"({VALUE[item.dtype]}){made.inside(UNARY)}", UNARY)
-
-    def _wraps(self, item: Expr) -> bool:
-        """Whether C's operator on 32 or 64 bits might overflow."""
-        exact = self._exact_interval(item)
-        least, most = integer_range(item.dtype if self._is_wide(item) else "int32")
-        return exact is None or exact[0] < least or exact[1] > most
-
-    def _is_wide(self, item: Expr) -> bool:
-        """Whether the C text of an int64 certainly has 64 bits: small numbers are of type int."""
-        match item:
-            case Const():
-                return False
-            case Unary():
-                return self._is_wide(item.a)
-            case Binary() | Select():
-                return self._is_wide(item.a) or self._is_wide(item.b)
-            case _:
-                return item.dtype == INDEX
-
-    def interval(self, item: Expr) -> Interval:
-        """Bounds of an integer's value: its dtype's range where the arithmetic may wrap."""
-        low, high = (0, 1) if item.dtype == "bool" else integer_range(item.dtype)
-        exact = self._exact_interval(item)
-        if exact is None or exact[0] < low or exact[1] > high:
-            return low, high
-        return exact
-
-    def _exact_interval(self, item: Expr) -> Interval | None:
-        """Bounds of the value before it wraps, from those of its operands; None if not known."""
-        match item:
-            case Var():
-                return self.ranges.get(item)
-            case Const():
-                return int(item.value), int(item.value)
-            case Cast(_, a) if not is_float(a.dtype) and item.dtype != "bool":
-                return self.interval(a)
-            case Unary("-", a) if is_integer(a.dtype):
-                low, high = self.interval(a)
-                return -high, -low
-            case Select(_, a, b):
-                return _hull(*self.interval(a), *self.interval(b))
-            case Binary(op, a, b) if is_integer(a.dtype):
-                return _binary_interval(op, self.interval(a), self.interval(b))
-            case Load() if item.dtype != "bool":
-                return integer_range(item.dtype)
-            case _:
-                return None
 
     def _exact(self, item: Expr) -> C:
         """A 16-bit float before its last rounding, where that is simply left out."""
@@ -317,28 +270,6 @@ class Expressions:
 def call(name: str, *arguments: C) -> C:
     """A call of a helper or of a function of the C library."""
     return C(f"{name}({', '.join(a.text for a in arguments)})")
-
-
-def _hull(*ends: int) -> Interval:
-    return min(ends), max(ends)
-
-
-def _binary_interval(op: str, a: Interval, b: Interval) -> Interval | None:
-    if op == "+":
-        return a[0] + b[0], a[1] + b[1]
-    if op == "-":
-        return a[0] - b[1], a[1] - b[0]
-    if op == "*":
-        return _hull(*(x * y for x in a for y in b))
-    if op == "min":
-        return min(a[0], b[0]), min(a[1], b[1])
-    if op == "max":
-        return max(a[0], b[0]), max(a[1], b[1])
-    if op == "//" and b[0] > 0:
-        return _hull(*(x // y for x in a for y in b))
-    if op == "%" and b[0] > 0:
-        return 0, b[1] - 1
-    return None
 
 
 def constant(item: Const) -> C:

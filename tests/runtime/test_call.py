@@ -22,7 +22,9 @@ def scale(dtype: str = "float32") -> PrimFunc:
     return PrimFunc((x, y, z), (), seq((body, store(z, (0,), x[0, 0]))))
 
 
-@pytest.fixture(scope="module", params=["llvm", "python"])
+@pytest.fixture(
+    scope="module", params=["llvm", "python", pytest.param("c", marks=pytest.mark.requires("cc"))]
+)
 def lib(request) -> Library:
     return build(scale(), request.param)
 

@@ -1,0 +1,81 @@
+"""Bounds of integers in the loops they are in: where C's own operators cannot overflow."""
+
+from minimlc.dtypes import INDEX, integer_range, is_float, is_integer
+from minimlc.tir.nodes import Binary, Cast, Const, Expr, Load, Select, Unary, Var
+
+Interval = tuple[int, int]
+
+
+class Intervals:
+    """Bounds of expressions, from the `ranges` of the loops' variables."""
+
+    ranges: dict[Var, Interval]
+
+    def wraps(self, item: Expr) -> bool:
+        """Whether C's operator on 32 or 64 bits might overflow."""
+        exact = self.exact_interval(item)
+        least, most = integer_range(item.dtype if self._is_wide(item) else "int32")
+        return exact is None or exact[0] < least or exact[1] > most
+
+    def _is_wide(self, item: Expr) -> bool:
+        """Whether the C text of an int64 certainly has 64 bits: small numbers are of type int."""
+        match item:
+            case Const():
+                return False
+            case Unary():
+                return self._is_wide(item.a)
+            case Binary() | Select():
+                return self._is_wide(item.a) or self._is_wide(item.b)
+            case _:
+                return item.dtype == INDEX
+
+    def interval(self, item: Expr) -> Interval:
+        """Bounds of an integer's value: its dtype's range where the arithmetic may wrap."""
+        low, high = (0, 1) if item.dtype == "bool" else integer_range(item.dtype)
+        exact = self.exact_interval(item)
+        if exact is None or exact[0] < low or exact[1] > high:
+            return low, high
+        return exact
+
+    def exact_interval(self, item: Expr) -> Interval | None:
+        """Bounds of the value before it wraps, from those of its operands; None if not known."""
+        match item:
+            case Var():
+                return self.ranges.get(item)
+            case Const():
+                return int(item.value), int(item.value)
+            case Cast(_, a) if not is_float(a.dtype) and item.dtype != "bool":
+                return self.interval(a)
+            case Unary("-", a) if is_integer(a.dtype):
+                low, high = self.interval(a)
+                return -high, -low
+            case Select(_, a, b):
+                return _hull(*self.interval(a), *self.interval(b))
+            case Binary(op, a, b) if is_integer(a.dtype):
+                return _binary_interval(op, self.interval(a), self.interval(b))
+            case Load() if item.dtype != "bool":
+                return integer_range(item.dtype)
+            case _:
+                return None
+
+
+def _hull(*ends: int) -> Interval:
+    return min(ends), max(ends)
+
+
+def _binary_interval(op: str, a: Interval, b: Interval) -> Interval | None:
+    if op == "+":
+        return a[0] + b[0], a[1] + b[1]
+    if op == "-":
+        return a[0] - b[1], a[1] - b[0]
+    if op == "*":
+        return _hull(*(x * y for x in a for y in b))
+    if op == "min":
+        return min(a[0], b[0]), min(a[1], b[1])
+    if op == "max":
+        return max(a[0], b[0]), max(a[1], b[1])
+    if op == "//" and b[0] > 0:
+        return _hull(*(x // y for x in a for y in b))
+    if op == "%" and b[0] > 0:
+        return 0, b[1] - 1
+    return None

@@ -1,0 +1,15 @@
+"""Random small programs in C: loops of mixed kinds, guards, local buffers, odd sizes."""
+
+import pytest
+
+from minimlc.dtypes import is_float
+from tests.codegen.c_programs import agree
+from tests.codegen.test_llvm_fuzz import Program
+
+pytestmark = pytest.mark.requires("cc")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8", "float64", "int64"])
+def test_random_programs(dtype):
+    functions = [Program(seed, dtype).func() for seed in range(20)]
+    agree(functions, exact=not is_float(dtype))
