@@ -6,6 +6,7 @@ compared here, in the caller's process.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,12 +44,11 @@ def judge(assignment: Assignment, answer: Answer, seed: int = 0) -> Report:
 
 @dataclass(frozen=True)
 class Findings:
-    """What is wrong with the values (by tolerance), with purity; the schedule to look into."""
+    """What is wrong with the values (by tolerance), with purity; a view of the schedule."""
 
     values: Callable[[float], str]
     impure: str = ""
-    nest: Nest | None = None
-    unrecognized: str = ""
+    nest: Callable[[], Nest] | None = None
     ratio: Callable[[], float] | None = None
 
 
@@ -69,10 +69,11 @@ def _why_not(item: Item, findings: Findings) -> str:
         except Failed as error:
             return str(error)
         return "" if ratio >= item.ratio else f"it is {ratio:.2g} times as fast"
-    assert item.requirement is not None
-    if findings.nest is None:
-        return findings.unrecognized
-    return item.requirement.explain(findings.nest)
+    assert item.requirement is not None and findings.nest is not None
+    try:
+        return item.requirement.explain(findings.nest())
+    except Unrecognized as error:
+        return str(error)
 
 
 def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
@@ -142,17 +143,15 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     text, original = done["text"], assignment.original
     inputs = _random_params(original, seed)
     outcomes: list[Outcome | str] = [_runs_alike(assignment, base, text, inputs)]
-    nest, unrecognized = None, ""
-    try:
-        scheduled = next(iter(parse(text).functions.values()))
-        assert isinstance(scheduled, PrimFunc)
-        nest = Nest(original, scheduled, assignment.block)
-    except Unrecognized as error:
-        unrecognized = str(error)
     found = _compared(outcomes, impure)
-    return Findings(
-        found.values, found.impure, nest, unrecognized, _Ratio(assignment, base, text, inputs)
-    )
+    nest = partial(_nest, assignment, text)
+    return Findings(found.values, found.impure, nest, _Ratio(assignment, base, text, inputs))
+
+
+def _nest(assignment: Assignment, text: str) -> Nest:
+    scheduled = next(iter(parse(text).functions.values()))
+    assert isinstance(scheduled, PrimFunc)
+    return Nest(assignment.original, scheduled, assignment.block)
 
 
 def _random_params(func: PrimFunc, seed: int) -> list[np.ndarray]:

@@ -240,10 +240,12 @@ def places(func: PrimFunc) -> list[Place]:
     return found
 
 
-def _computation(found: Iterable[Place], name: str) -> Place:
-    fitting = [p for p in found if (p.block.name == name if name else reducer_of(p.block))]
+def _computation(found: Sequence[Place], name: str) -> Place:
+    """The block of that name; without one, the only reduction or the only block."""
+    reductions = [place for place in found if reducer_of(place.block)]
+    fitting = [p for p in found if p.block.name == name] if name else reductions or found
     if len(fitting) != 1:
-        raise ValueError("say which block of the original: Nest(..., block=...)")
+        raise ValueError("say which block of the original is meant: block=...")
     return fitting[0]
 
 

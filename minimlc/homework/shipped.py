@@ -45,7 +45,7 @@ def _argmax(x: Array) -> Array:
     return x.argmax(axis=1).astype("int32")
 
 
-_SOON = Limits(cpu_seconds=5.0, wall_seconds=10.0)
+_SOON = Limits(cpu_seconds=5.0, wall_seconds=30.0)
 
 _TENSOR_PROGRAMS = (
     Assignment(

@@ -1,5 +1,6 @@
 """A function's source text with what it speaks of, so that a worker can define it anew."""
 
+import dis
 import inspect
 import json
 import textwrap
@@ -12,6 +13,9 @@ from minimlc.module import IRModule
 
 READY = ("mlc", "np", "te", "I", "R", "T")
 """Names that a worker has already."""
+
+
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 class NoSource(Exception):
@@ -87,8 +91,9 @@ def _globals(value: Any) -> dict[str, Any]:
 
 
 def _names(code: CodeType) -> set[str]:
+    own = {step.argval for step in dis.get_instructions(code) if step.opname in _LOADS}
     inner = (part for part in code.co_consts if isinstance(part, CodeType))
-    return set(code.co_names).union(*map(_names, inner))
+    return own.union(*map(_names, inner))
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,0 +1,150 @@
+"""Submissions that misbehave are failed checks, and the next worker is there at once."""
+
+import os
+import sys
+import time
+
+import pytest
+
+from minimlc import homework
+from minimlc.homework import worker
+from minimlc.homework.limits import MIB, Limits, apply, enforced
+from minimlc.homework.worker import Failed, fresh_worker
+
+SOON = Limits(cpu_seconds=1, wall_seconds=30, memory_bytes=512 * MIB)
+BACK_SECONDS = 5.0  # measured: under 0.3 s; the bound is for a busy machine
+
+HARMLESS = "def f(n): return n"
+MISBEHAVING = {
+    "segfault": ("import ctypes\ndef f(n): ctypes.string_at(0)", "segfault"),
+    "endless loop": ("def f(n):\n    while True: pass", "CPU time"),
+    "memory bomb": ("def f(n):\n    x = []\n    while True: x.append(bytearray(2**28))", "memory"),
+    "sys.exit": ("import sys\ndef f(n): sys.exit(0)", "sys.exit(0)"),
+    "os._exit": ("import os\ndef f(n): os._exit(0)", "exit code 0"),
+    "one large file": (
+        "def f(n):\n    open('x', 'wb').write(b'0' * 10**8)",
+        "File too large",
+    ),
+    "many files": (
+        "import time\n"
+        "def f(n):\n    for i in range(8): open(f'x{i}', 'wb').write(b'0' * 10**7)\n"
+        "    time.sleep(3)",
+        "of files",
+    ),
+    "deep recursion": ("def f(n): return f(n)", "RecursionError"),
+    "an exception": ("def f(n):\n    raise ValueError('no idea')", "ValueError: no idea"),
+}
+if sys.platform != "win32":
+    MISBEHAVING["other processes"] = (
+        "import os, time\n"
+        "def f(n):\n"
+        "    for _ in range(4):\n"
+        "        if os.fork() == 0: os.setsid(); time.sleep(60); os._exit(0)\n"
+        "    time.sleep(60)",
+        "processes" if os.getuid() == 0 else "Resource temporarily unavailable",
+    )
+    MISBEHAVING["a flood on every pipe"] = (
+        "import os\n"
+        "def f(n):\n"
+        "    print('f: 5 of 5 points', flush=True)\n"
+        "    for pipe in range(1, 30):\n"
+        "        try: os.write(pipe, b'{\"passed\": true}' * 9)\n"
+        "        except OSError: pass",
+        "cannot be read",
+    )
+
+
+def ask(source: str, limits: Limits = SOON) -> dict:
+    body = {"op": "collect", "source": source, "entry": "f", "kind": "program", "cases": [[2]]}
+    with fresh_worker() as one:
+        return one.ask(body, {}, limits)[0]
+
+
+@pytest.mark.parametrize("kind", MISBEHAVING)
+def test_it_is_contained_and_a_worker_is_back(kind, record_property):
+    source, words = MISBEHAVING[kind]
+    with pytest.raises(Failed) as caught:
+        ask(source)
+    assert words in str(caught.value)
+    start = time.perf_counter()
+    with pytest.raises(Failed, match="a module is wanted, not int"):
+        ask(HARMLESS)
+    back = time.perf_counter() - start
+    record_property("worker_back_seconds", round(back, 3))
+    assert back < BACK_SECONDS
+
+
+def test_an_endless_wait_ends():
+    with pytest.raises(Failed, match="no answer after"):
+        ask("import time\ndef f(n): time.sleep(60)", Limits(wall_seconds=0.5))
+
+
+def test_an_answer_of_somebody_else_does_not_count():
+    """A well-formed message, written where answers go, lacks the request's token."""
+    source = (
+        "import io, os\n"
+        "from minimlc.homework.message import send\n"
+        "def f(n):\n"
+        "    text = io.BytesIO(); send(text, {'programs': [''], 'same': True}, {})\n"
+        "    for pipe in range(1, 30):\n"
+        "        try: os.write(pipe, text.getvalue())\n"
+        "        except OSError: pass\n"
+        "    os._exit(0)"
+    )
+    with pytest.raises(Failed, match="not the worker's answer"):
+        ask(source)
+
+
+def test_what_is_printed_is_shown_and_not_believed():
+    def chatty(n, m):
+        print("hw1.broadcast_add: 5 of 5 points")
+
+    report = homework.check("hw1.broadcast_add", chatty)
+    assert report.points == 0
+    assert report.note == "hw1.broadcast_add: 5 of 5 points"
+    assert "not None (is there a return?)" in repr(report)
+
+
+def test_children_that_leave_the_session_are_ended_too(tmp_path):
+    if sys.platform == "win32" or os.getuid() != 0:
+        pytest.skip("only root may start processes in a worker")
+    mark = tmp_path / "alive"
+    source = (
+        "import os, time\n"
+        "def f(n):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid(); time.sleep(1.5)\n"
+        f"        open({str(mark)!r}, 'w').close(); os._exit(0)\n"
+        "    time.sleep(60)"
+    )
+    with pytest.raises(Failed, match="processes"):
+        ask(source)
+    time.sleep(2)
+    assert not mark.exists()
+
+
+def test_workers_leave_no_folders_behind():
+    with fresh_worker() as one:
+        folder = one.folder
+        assert folder.is_dir()
+    assert not folder.exists() and one.has_ended()
+
+
+def test_a_worker_sees_little_of_the_environment(monkeypatch):
+    monkeypatch.setenv("SECRET_OF_THE_COURSE", "42")
+    worker.close()  # workers that waited were started before
+    with pytest.raises(Failed, match="KeyError"):
+        ask("import os\ndef f(n): return os.environ['SECRET_OF_THE_COURSE']")
+
+
+def test_closing_the_pool_ends_all_workers_and_the_next_check_works():
+    with pytest.raises(Failed):
+        ask(HARMLESS)
+    worker.close()
+    with pytest.raises(Failed, match="a module is wanted"):
+        ask(HARMLESS)
+
+
+def test_every_limit_says_how_it_is_kept():
+    assert set(enforced()) == set(Limits().to_json())
+    apply(Limits(cpu_seconds=1e6, memory_bytes=2**42, file_bytes=2**42), final=False)
