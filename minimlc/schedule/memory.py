@@ -106,10 +106,10 @@ def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local")
         no_copy("cache_inplace", use, f'{buffer} is used elsewhere in block "{block}"')
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
-    ends = End(use.buffer), End(cache)
+    outside, own = End(use.buffer), End(cache)
     box, shape, loops = _box(use, anchor), cache.shape, anchor.loops
-    copy_in = copy_nest(*ends, shape, names, f"{cache.name}_in", box, loops)
-    copy_out = copy_nest(*reversed(ends), shape, names, f"{cache.name}_out", box, loops)
+    copy_in = copy_nest(outside, own, shape, names, f"{cache.name}_in", box, loops)
+    copy_out = copy_nest(own, outside, shape, names, f"{cache.name}_out", box, loops)
     swap = {use.buffer: cache}
     new = Rename(swap, swap).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy_in], [copy_out], cache))

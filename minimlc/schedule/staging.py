@@ -65,7 +65,7 @@ class End(NamedTuple):
     """A buffer that a copy reads or writes, and its index for the values of the copy's iters."""
 
     buffer: Buffer
-    index: Callable[[Sequence[Expr]], Sequence[Expr]] = tuple
+    at: Callable[[Sequence[Expr]], Sequence[Expr]] = tuple
 
 
 def copy_nest(
@@ -95,8 +95,8 @@ def copy_nest(
         iters.append(BlockIter(names.var(f"v{dim}"), size, "S", value))
         clips += _clips(value, size, ranges)
     values = [it.var for it in iters]
-    load = Load(source.buffer, tuple(source.index(values)))
-    store = Store(target.buffer, tuple(target.index(values)), load)
+    load = Load(source.buffer, tuple(source.at(values)))
+    store = Store(target.buffer, tuple(target.at(values)), load)
     block = Block(names.block(name), tuple(iters), conjunction(clips), None, store)
     return nest(own, block)
 

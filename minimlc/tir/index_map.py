@@ -22,7 +22,7 @@ from minimlc.node import Node, walk
 from minimlc.tir.affine import Digit, Digits, Sum
 from minimlc.tir.arith import Ranges, constant_value, simplify, variables
 from minimlc.tir.dependence import EXHAUSTIVE
-from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, as_expr, index, substitute
+from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute
 from minimlc.tir.points import evaluate
 
 LARGEST = 2**31
@@ -248,7 +248,7 @@ def _checked(inputs: tuple[Var, ...], parts: Iterable[Any]) -> IndexMap:
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, Expr | int | np.integer):
             _wrong(f"an output of an index map is {part!r}, which is no index", hint=EXAMPLE)
-        out = as_expr(part)
+        out = part if isinstance(part, Expr) else index(int(part))
         if not variables(out) <= set(inputs):
             _wrong(f"{out.script()} speaks of something else than the map's inputs")
         outputs.append(out)
@@ -319,7 +319,7 @@ class _Parser:
                 return index(value)
             case ast.UnaryOp(ast.USub(), operand):
                 inner = self.expr(operand)
-                return index(-inner.value) if isinstance(inner, Const) else Unary("-", inner)
+                return index(-int(inner.value)) if isinstance(inner, Const) else Unary("-", inner)
             case ast.BinOp(left, operator, right) if type(operator) in OPERATORS:
                 return self._binary(item, OPERATORS[type(operator)], left, right)
             case _:

@@ -207,7 +207,8 @@ def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
     if not all(loop in item.loops for item in mine):
         return False
     writes = [item for item in mine if item.is_write]
-    changing = {item.buffer for item in items if item.is_write and loop in item.loops}
+    conditional = any(has_loads(part) for item in mine for part in (*item.guards, *item.runs_where))
+    changing = {i.buffer for i in items if conditional and i.is_write and loop in i.loops}
     return all(
         _is_written_before(item, loop, writes, changing) for item in mine if not item.is_write
     )

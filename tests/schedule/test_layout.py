@@ -51,7 +51,7 @@ def test_set_scope_says_where_a_buffer_lives():
 
 def test_set_scope_refuses_what_is_not_ours():
     error = refuses("E147", lambda: mlc.Schedule(MatmulRelu).set_scope("C", "C", "local"))
-    assert "cache_read" in error.hint
+    assert "cache_write" in error.hint
     refuses("E117", lambda: mlc.Schedule(MatmulRelu).set_scope("C", "Y", "local"), '"Y" writes it')
     refuses("E117", lambda: mlc.Schedule(MatmulRelu).set_scope("Y", "Y", "fast"), "scope")
 
