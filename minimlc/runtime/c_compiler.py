@@ -52,12 +52,19 @@ def compiler() -> Compiler | None:
 
 @functools.lru_cache(maxsize=8)
 def _find(chosen: str, path: str) -> Compiler | None:
-    for words in [shlex.split(chosen)] if chosen.strip() else [[name] for name in NAMES]:
-        if words and shutil.which(words[0], path=path):
+    for words in [_words(chosen)] if chosen.strip() else [[name] for name in NAMES]:
+        if shutil.which(words[0], path=path):
             command = tuple(words)
             answer = _run([*command, "--version"])
             return Compiler(command, answer.stdout.strip() or answer.stderr.strip())
     return None
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text) or [text]
+    except ValueError:  # an open quotation mark
+        return [text]
 
 
 def missing_compiler() -> BuildError:
@@ -176,7 +183,7 @@ class SharedObject:
         self.library = _load(code)
         if threaded and not _KEPT:
             _KEPT.append(self)  # its OpenMP runtime has threads by now, so it must stay
-        elif hasattr(_PROCESS, "dlclose"):
+        elif _PROCESS is not None:
             handle = ctypes.c_void_p(self.library._handle)
             weakref.finalize(self, _PROCESS.dlclose, handle).atexit = False
 

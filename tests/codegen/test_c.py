@@ -1,8 +1,11 @@
 """Generated C as text; its loops, storage and threads; compilers that are missing or fail."""
 
+import gc
+import multiprocessing
 import os
 import re
 import stat
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ import pytest
 import minimlc as mlc
 from minimlc.codegen.c import emit_c
 from minimlc.module import IRModule
-from minimlc.runtime import c_compiler
+from minimlc.runtime import build_c, c_compiler
 from minimlc.runtime.build import build
 from minimlc.runtime.parallel import num_threads, set_num_threads
 from minimlc.runtime.target import Target
@@ -257,6 +260,26 @@ def test_the_number_of_threads(monkeypatch):
         set_num_threads(before)
 
 
+def test_other_users_of_openmp_keep_their_number_of_threads():
+    said: list[object] = []
+    openmp = SimpleNamespace(omp_get_max_threads=lambda: 7, omp_set_num_threads=said.append)
+    loaded = SimpleNamespace(library=openmp)
+    build_c._threaded(lambda *addresses: said.append(addresses), loaded)(1, 2)
+    assert said == [num_threads(), (1, 2), 7]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@needs_compiler
+def test_a_child_of_a_fork_goes_on():
+    lib = build(scheduled(), "c", cache=False)
+    a, b, c = np.ones((30, 64), "f"), np.ones((64, 50), "f"), np.zeros((30, 50), "f")
+    lib["mm"](a, b, c)
+    child = multiprocessing.get_context("fork").Process(target=lib["mm"], args=(a, b, c))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+
+
 @needs_compiler
 def test_graph_functions():
     mod = mlc.parse(GRAPH)
@@ -291,8 +314,9 @@ def test_without_a_compiler_there_is_the_text(no_compiler, monkeypatch):
     assert lib.source("c") == MATMUL
     a, b, c = np.ones((30, 64), "f"), np.ones((64, 50), "f"), np.zeros((30, 50), "f")
     refuses("E506", lambda: lib["mm"](a, b, c), "needs a C compiler", "apt-get install gcc")
-    monkeypatch.setenv("CC", "nocc -m64")
-    refuses("E506", lambda: build(Mod, "c")["mm"](a, b, c), "$CC names nocc -m64")
+    for chosen in ("nocc -m64", "no'cc"):
+        monkeypatch.setenv("CC", chosen)
+        refuses("E506", lambda: build(Mod, "c")["mm"](a, b, c), f"$CC names {chosen}")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="writes a shell script")
@@ -347,6 +371,7 @@ def test_code_that_cannot_be_loaded_is_compiled_again(tmp_path, monkeypatch):
 @needs_compiler
 def test_loaded_code_is_unloaded(tmp_path):
     def mapped() -> int:
+        gc.collect()
         with open("/proc/self/maps") as maps:
             return len(re.findall("minimlc-.*deleted", maps.read()))
 
