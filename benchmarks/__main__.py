@@ -12,6 +12,7 @@ NAMES = {
     "slice": "1024³ matmul against naive loops and numpy; the digits MLP against onnxruntime",
     "compile": "import time; cold and warm builds, in fresh processes",
     "scale": "graph functions of 200 and 2 000 operators through every stage",
+    "schedule": "what a schedule's steps cost, on programs of a hundred statements",
     "dispatch": "what one call costs on tiny arrays",
 }
 RESULTS = Path(__file__).parent / "results"
