@@ -47,7 +47,9 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
             report.claims.append(claim)
         _add_matmul(report, repeat or 20)
         _add_many(report)
-    report.notes.append("Seconds of processor time, with check=False. Refusals count as steps: they cost as much.")
+    report.notes.append(
+        "Seconds of processor time, with check=False. Refusals count as steps: they cost as much."
+    )
     return report
 
 

@@ -1,8 +1,8 @@
 """Finding, replacing and naming inside a primitive function: what all primitives share."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.names import UniqueNames
@@ -236,11 +236,30 @@ class _SimplifyFunc(Mutator):
 
     def __init__(self, ranges: Ranges):
         self.ranges = ranges
+        self.surroundings = ranges.key()
+        self.known: dict[Expr, Expr] = {}
 
     def visit(self, value: Any) -> Any:
         if isinstance(value, Expr):
-            return Simplifier(self.ranges).visit(value)
+            return self.simple(value)
+        if isinstance(value, Block):
+            return self.simplified_block(value)
         return super().visit(value)
+
+    def simple(self, expr: Expr) -> Expr:
+        """The expression simplified: once, however many blocks have it as an iter's value."""
+        if expr not in self.known:
+            self.known[expr] = Simplifier(self.ranges).visit(expr)
+        return self.known[expr]
+
+    def simplified_block(self, item: Block) -> Stmt:
+        """The block, looked at only once for the same surroundings if it is simple already."""
+        if _SIMPLE_IN.get(item) == self.surroundings:
+            return item
+        new = self.visit_Block(item)
+        if new is item:
+            _SIMPLE_IN[item] = self.surroundings
+        return new
 
     def visit_For(self, item: For) -> Stmt:
         inner = _SimplifyFunc(loop_ranges((item,), self.ranges))
@@ -248,8 +267,8 @@ class _SimplifyFunc(Mutator):
 
     def visit_Block(self, item: Block) -> Stmt:
         predicate = _simplified_guard(item.predicate, self.ranges)
-        held = self.ranges.assume(predicate)
-        iters = tuple(replace(it, value=simplify(it.value, held)) for it in item.iters)
+        held = self if predicate is None else _SimplifyFunc(self.ranges.assume(predicate))
+        iters = tuple(replace(it, value=held.simple(it.value)) for it in item.iters)
         same = all(a is b for a, b in zip(iters, item.iters, strict=True))
         lasts = self.ranges.assume(lasting(predicate, item))
         inside = _SimplifyFunc(lasts.extended({it.var: it.extent for it in item.iters}))
@@ -284,6 +303,9 @@ def finish(func: PrimFunc) -> PrimFunc:
 
 _SIMPLE: WeakSet[Stmt] = WeakSet()
 """Statements of functions that are in their simplest form."""
+
+_SIMPLE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
+"""What was last known around a block that was found to be in its simplest form."""
 
 
 def _simplified(stmt: Stmt) -> Stmt:

@@ -199,6 +199,13 @@ def touched(stmt: Stmt) -> frozenset[Buffer]:
     return frozenset(item.buffer for item in part_accesses(stmt))
 
 
+@lru_cache(maxsize=4096)
+def _in_block(block: Block) -> tuple[Access, ...]:
+    collector = _Collector()
+    collector.block(block, _Context())
+    return tuple(collector.found)
+
+
 def _collected(stmt: Stmt) -> list[Access]:
     collector = _Collector()
     collector.stmt(stmt, _Context())
@@ -224,6 +231,8 @@ class _Collector:
                 self.stmt(then_case, self.guarded(at, condition))
                 if else_case is not None:
                     self.stmt(else_case, self.guarded(at, Unary("not", condition)))
+            case Block() if at.block is None:
+                self.placed(item, at)
             case Block():
                 self.block(item, at)
             case Store(buffer, indices, value):
@@ -239,6 +248,20 @@ class _Collector:
                 self.add(item, buffer, indices, True, at._replace(role=role))
             case _:
                 raise TypeError(f"no statement: {type(item).__name__}")
+
+    def placed(self, block: Block, at: _Context) -> None:
+        """The accesses of an outer block, which are the same wherever it stands but for what is
+        around.
+        """
+        for item in _in_block(block):
+            self.found.append(
+                item._replace(
+                    loops=at.loops + item.loops,
+                    guards=at.guards + item.guards,
+                    order=len(self.found),
+                    runs_where=at.guards + item.runs_where if item.block else (),
+                )
+            )
 
     def block(self, block: Block, at: _Context) -> None:
         for it in block.iters:

@@ -4,7 +4,7 @@ Everything works over `Ranges`: for each variable in sight its least and greates
 guards have established about expressions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
@@ -110,6 +110,10 @@ class Ranges:
         result = Ranges({**self.variables, **Ranges(extents).variables})
         result.facts = dict(self.facts)
         return result
+
+    def key(self) -> Hashable:
+        """Equal for ranges that know the same."""
+        return frozenset(self.variables.items()), frozenset(self.facts.items())
 
     def assume(self, condition: Expr | None) -> "Ranges":
         """These ranges where `condition` holds too: its conjuncts that compare indices."""

@@ -9,6 +9,7 @@ searches for a concrete pair and, where it can look at every iteration, settles 
 """
 
 from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
 from itertools import product
 from math import gcd
 from typing import NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 
 from minimlc.tir.access import Access, loop_extents
 from minimlc.tir.affine import Digit, Digits, Sum
+from minimlc.tir.arith import key
 from minimlc.tir.nodes import For, Var
 from minimlc.tir.points import evaluate
 
@@ -133,27 +135,71 @@ def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
     return changed
 
 
+class _System:
+    """The indices of two accesses over common digits, and what was found out about them."""
+
+    def __init__(self, first: Access, second: Access):
+        self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
+        self.digits = Digits(self.extents)
+        sums = self.digits.sums((*first.indices, *second.indices))
+        half = len(first.indices)
+        self.pairs = [
+            (a, b)
+            for a, b in zip(sums[:half], sums[half:], strict=True)
+            if a is not None and b is not None
+        ]
+        self.answers: dict[tuple[Direction, ...], bool] = {}
+
+
+_SYSTEMS: dict[Hashable, _System] = {}
+MOST_SYSTEMS = 4096
+
+
+def _system(first: Access, second: Access, common: int) -> _System:
+    """The system of two accesses; one for all pairs with the same loops and indices, in whatever
+    program: a step leaves most of them as they were.
+    """
+    name = (nest_key(first.loops), nest_key(second.loops), common, *map(index_key, (first, second)))
+    found = _SYSTEMS.get(name)
+    if found is None:
+        if len(_SYSTEMS) >= MOST_SYSTEMS:
+            _SYSTEMS.clear()
+        found = _SYSTEMS[name] = _System(first, second)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def nest_key(loops: tuple[For, ...]) -> Hashable:
+    """Equal for nests with the same variables and extents."""
+    return tuple((loop.var, key(loop.extent)) for loop in loops)
+
+
+def index_key(item: Access) -> Hashable:
+    """Equal for accesses with the same indices."""
+    return tuple(map(key, item.indices))
+
+
 class Conflict:
     """The question whether instances of two accesses to one buffer touch the same element."""
 
     def __init__(self, first: Access, second: Access):
         self.first, self.second = first, second
         self.common = _common_loops(first, second)
-        self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
-        digits = Digits(self.extents)
-        sums = digits.sums((*first.indices, *second.indices))
-        half = len(first.indices)
-        self.digits = digits
-        self.pairs = [
-            (a, b)
-            for a, b in zip(sums[:half], sums[half:], strict=True)
-            if a is not None and b is not None
-        ]
+        self.system = _system(first, second, len(self.common))
+        self.extents, self.digits = self.system.extents, self.system.digits
+        self.pairs = self.system.pairs
 
     def possible(self, directions: Mapping[Var, Direction]) -> bool:
         """Whether a pair (p of the first, q of the second) may touch one element where q less p
         has the given direction for each shared loop ("*" where none is given).
         """
+        signs = tuple([directions.get(loop.var, "*") for loop in self.common])
+        answer = self.system.answers.get(signs)
+        if answer is None:
+            answer = self.system.answers[signs] = self._solvable(directions)
+        return answer
+
+    def _solvable(self, directions: Mapping[Var, Direction]) -> bool:
         unknowns: Bounds = {}
         equations = [self._equation(a, b, directions, unknowns) for a, b in self.pairs]
         for loop in self.common:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from minimlc.node import walk
-from minimlc.tir.access import Access, accesses, top_statements, touched
+from minimlc.tir.access import Access, accesses, part_accesses, top_statements, touched
 from minimlc.tir.dependence import Conflict, Witness, find_conflict
 from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Stmt, Var
 from minimlc.tir.regions import is_private
@@ -51,19 +51,33 @@ def carried_dependence(
     Buffers in `private` may be copied per iteration; those for which that is right do not count.
     """
     inside = [item for item in items if loop in item.loops]
-    used = {item.buffer for item in inside}
-    owned = {b for b in private if b in used and is_private(b, loop, items)}
-    if loop.kind != "vectorized":
-        owned |= {n.buffer for n in walk(loop.body) if isinstance(n, Alloc)}
+    owned: dict[Buffer, bool] = {}
     unsettled = None
     for first, second in conflicting_pairs(inside):
-        if first.buffer in owned:
+        question = _question(loop, first, second)
+        if question is None:
             continue
-        found = _between(loop, first, second)
+        buffer = first.buffer
+        if buffer not in owned:
+            owned[buffer] = _is_owned(buffer, loop, items, private)
+        if owned[buffer]:
+            continue
+        found = _search(loop, question)
         if found is not None and found.witness is not None:
             return found
         unsettled = unsettled or found
     return unsettled
+
+
+def _is_owned(
+    buffer: Buffer, loop: For, items: Sequence[Access], private: Iterable[Buffer]
+) -> bool:
+    """Whether each iteration of `loop` has a copy of the buffer, or may get one."""
+    if buffer in private and is_private(buffer, loop, items):
+        return True
+    if loop.kind == "vectorized":
+        return False
+    return any(isinstance(n, Alloc) and n.buffer is buffer for n in walk(loop.body))
 
 
 _PROVEN: WeakKeyDictionary[Stmt, frozenset[frozenset[Buffer]]] = WeakKeyDictionary()
@@ -93,11 +107,8 @@ def concurrent_dependence(func: PrimFunc) -> Carried | None:
 
 
 def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
-    concurrent = [
-        loop
-        for loop in walk(part)
-        if isinstance(loop, For) and loop.kind not in ("serial", "unrolled")
-    ]
+    loops = dict.fromkeys(loop for item in part_accesses(part) for loop in item.loops)
+    concurrent = [loop for loop in loops if loop.kind not in ("serial", "unrolled")]
     items = accesses(func) if concurrent else []
     for loop in concurrent:
         private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
@@ -132,16 +143,20 @@ def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]
             yield from ((first, second) for second in reads.get(first.buffer, ()))
 
 
-def _between(loop: For, first: Access, second: Access) -> Carried | None:
+def _question(loop: For, first: Access, second: Access) -> Conflict | None:
+    """Whether two iterations touch one element, where it is not plain that they do not."""
     if any(a is b is loop.var for a, b in zip(first.indices, second.indices, strict=True)):
         return None  # one element, one iteration
     question = Conflict(first, second)
-    outer = enclosing(loop, first)
-    same = dict.fromkeys(outer, "0")
+    same = dict.fromkeys(enclosing(loop, first), "0")
     signs = "+" if first is second else "+-"
-    if not any(question.possible({**same, loop.var: sign}) for sign in signs):
-        return None
-    search = find_conflict(first, second, outer, loop.var)
+    possible = any(question.possible({**same, loop.var: sign}) for sign in signs)
+    return question if possible else None
+
+
+def _search(loop: For, question: Conflict) -> Carried | None:
+    first, second = question.first, question.second
+    search = find_conflict(first, second, enclosing(loop, first), loop.var)
     if search.witness is None and search.complete:
         return None
     return Carried(loop, first, second, search.witness)

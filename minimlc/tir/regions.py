@@ -17,7 +17,7 @@ from minimlc.tir.access import (
     starts_its_target,
 )
 from minimlc.tir.affine import Digit, Digits, Sum, contiguous, to_expr
-from minimlc.tir.arith import Ranges, conjuncts, constant_value, key, variables
+from minimlc.tir.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.dependence import Conflict
 from minimlc.tir.nodes import (
     Binary,
@@ -207,8 +207,10 @@ def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
     if not all(loop in item.loops for item in mine):
         return False
     writes = [item for item in mine if item.is_write]
-    conditional = any(has_loads(part) for item in mine for part in (*item.guards, *item.runs_where))
-    changing = {i.buffer for i in items if conditional and i.is_write and loop in i.loops}
+    conditions = {part for item in mine for part in (*item.guards, *item.runs_where)}
+    changing: set[Buffer] = set()
+    if any(map(has_loads, conditions)):
+        changing = {item.buffer for item in items if item.is_write and loop in item.loops}
     return all(
         _is_written_before(item, loop, writes, changing) for item in mine if not item.is_write
     )
