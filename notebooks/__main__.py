@@ -28,6 +28,7 @@ def main() -> int:
     paths = sorted(options.source.glob("[0-9][0-9]_*.ipynb"))
     if not paths:
         parser.error(f"no chapter NN_name.ipynb in {options.source}")
+    homework = sorted((options.source / "homework").glob("*.ipynb"))
     chosen = paths
     if options.chapters:
         chosen = [path for path in paths if path.name.startswith(tuple(options.chapters))]
@@ -39,7 +40,7 @@ def main() -> int:
     try:
         if options.command == "refresh":
             return refresh(chosen, options.timeout)
-        return run(chosen, options.build, options.timeout, book=paths)
+        return run(chosen, options.build, options.timeout, paths, homework)
     except KeyboardInterrupt:
         print("\ninterrupted; finished chapters are kept", flush=True)
         return 130

@@ -225,14 +225,13 @@ def places(func: PrimFunc) -> list[Place]:
     """Every block, in program order."""
     found: list[Place] = []
 
-    def visit(stmt: Stmt, loops: tuple[For, ...], known: Mapping[Node, Node]) -> None:
+    def visit(stmt: Stmt, loops: tuple[For, ...], known: dict[Node, Node]) -> None:
         if isinstance(stmt, For):
             loops = (*loops, stmt)
         if isinstance(stmt, Block):
             values = tuple(substitute(it.value, known) for it in stmt.iters)
             found.append(Place(stmt, loops, values))
-            own = dict(zip((it.var for it in stmt.iters), values, strict=True))
-            known = {**known, **own}
+            known = {**known, **{it.var: v for it, v in zip(stmt.iters, values, strict=True)}}
         for part in inner_stmts(stmt):
             visit(part, loops, known)
 

@@ -236,4 +236,4 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import psutil
@@ -75,9 +75,9 @@ class Worker:
         }
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
+        answers = cast(BinaryIO, self._process.stdout)
         try:
-            while (message := receive(self._process.stdout)) is not None:
+            while (message := receive(answers)) is not None:
                 self._answers.put(message)
         except (Malformed, MemoryError) as error:
             self._answers.put(Malformed(str(error)))
@@ -114,10 +114,9 @@ class Worker:
         if not self._ready:
             self._ready = True
             self._wait(Limits(wall_seconds=START_SECONDS), watched=False)
-        assert self._process.stdin is not None
         request = {**body, "token": self.token, "limits": limits.to_json()}
         with suppress(BrokenPipeError):
-            send(self._process.stdin, request, arrays)
+            send(cast(BinaryIO, self._process.stdin), request, arrays)
         answer, found = self._wait(limits, watched=True)
         if answer.pop("token", None) != self.token:
             raise Failed("what came back is not the worker's answer: something else wrote to it")

@@ -85,8 +85,14 @@ def chapter(notebook: nbformat.NotebookNode, name: str, entries: Sequence["Entry
     )
 
 
-def index(entries: Sequence["Entry"], pages: Collection[str]) -> str:
-    """The table of contents; chapters whose page is in `pages` are links."""
+def index(
+    entries: Sequence["Entry"],
+    pages: Collection[str],
+    homework: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The table of contents; chapters whose page is in `pages` are links. `homework` are the
+    address and title of each assignment.
+    """
     rows = []
     for entry in entries:
         title = html.escape(entry.title)
@@ -103,6 +109,12 @@ def index(entries: Sequence["Entry"], pages: Collection[str]) -> str:
         "run.</p><table class=chapters><thead><tr><th scope=col>No.<th scope=col>Chapter"
         "<th scope=col>Verdict<th scope=col>Time<tbody>" + "\n".join(rows) + "</table>"
     )
+    if homework:
+        links = "".join(
+            f'<li><a href="{html.escape(address)}" download>{html.escape(title)}</a>'
+            for address, title in homework
+        )
+        body += f"<h2>Homework</h2><p>Notebooks to download and fill in:</p><ul>{links}</ul>"
     return PAGE.format(
         title=BOOK, css=_css(), navigation="", contents="", body=body, state="", script=""
     )

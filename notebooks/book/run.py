@@ -13,6 +13,7 @@ import nbformat
 
 from notebooks.book import page
 from notebooks.book.execute import Failure, execute
+from notebooks.book.homework import release
 from notebooks.book.stored import normalized
 
 SHOWN_SOURCE_LINES = 20
@@ -30,11 +31,20 @@ class Entry:
     error: str = ""
 
 
-def run(paths: Sequence[Path], build: Path, timeout: int, book: Sequence[Path] = ()) -> int:
+def run(
+    paths: Sequence[Path],
+    build: Path,
+    timeout: int,
+    book: Sequence[Path] = (),
+    homework: Sequence[Path] = (),
+) -> int:
     """Execute `paths`; write notebooks, pages, index and status under `build`; 0 if all passed.
 
     `book` are all chapters there are (for the table of contents); default: those executed.
+    `homework` are assignments, which the book offers without their solutions.
     """
+    for path in homework:
+        write_atomically(_homework(build) / path.name, nbformat.writes(release(path)) + "\n")
     entries = _known_entries(book or paths, paths, build)
     _write_overview(entries, build)
     failed = 0
@@ -118,7 +128,13 @@ def _write_overview(entries: dict[str, Entry], build: Path) -> None:
     listed = list(entries.values())
     write_atomically(_status(build), json.dumps([asdict(entry) for entry in listed], indent=1))
     pages = {path.stem for path in (build / "html").glob("*.html")}
-    write_atomically(build / "html" / "index.html", page.index(listed, pages))
+    homework = sorted(_homework(build).glob("*.ipynb"))
+    assignments = [(f"homework/{path.name}", page.title_in(path)) for path in homework]
+    write_atomically(build / "html" / "index.html", page.index(listed, pages, assignments))
+
+
+def _homework(build: Path) -> Path:
+    return build / "html" / "homework"
 
 
 def _status(build: Path) -> Path:
