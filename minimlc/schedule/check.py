@@ -22,7 +22,8 @@ KEEPS_ORDER = frozenset(
         *("split", "fuse", "loop_partition", "merge", "add_unit_loop", "parallel", "vectorize"),
         *("unroll", "bind", "compute_at", "reverse_compute_at", "compute_inline", "annotate"),
         *("reverse_compute_inline", "decompose_reduction", "cache_read", "cache_write"),
-        *("cache_inplace", "set_scope", "storage_align", "unannotate", "blockize"),
+        *("cache_inplace", "set_scope", "storage_align", "unannotate", "blockize", "reindex"),
+        *("transform_layout", "rolling_buffer"),
     )
 )
 """The primitives after which every reduction takes its values in the same order as before: floats
