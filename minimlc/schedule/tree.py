@@ -141,8 +141,11 @@ class _Replace(Mutator):
     def visit_Store(self, item: Store) -> Stmt:
         return item
 
-    def visit_Block(self, item: Block) -> Stmt:
-        return replace(item, init=self.visit(item.init), body=self.visit(item.body))
+    def visit_Block(self, item: Block) -> Stmt | None:
+        init, body = self.visit(item.init), self.visit(item.body)
+        if init is None and body is None:
+            return None
+        return replace(item, init=init, body=Seq(()) if body is None else body)
 
     def visit_Seq(self, item: Seq) -> Stmt | None:
         new = [self.visit(part) for part in item.stmts]
