@@ -51,15 +51,18 @@ def cost(func: PrimFunc) -> int:
     return total
 
 
-def difference(old: PrimFunc, new: PrimFunc, exact: bool) -> str | None:
+def difference(
+    old: PrimFunc, new: PrimFunc, exact: bool, kinds: Sequence[str] = ()
+) -> str | None:
     """The first difference between two functions that are quick to run; '' if there is none.
 
     None where nothing could be compared, because `old` fails by itself (it divides by zero, say).
-    With `exact`, floats must agree to the bit; else the order of sums may differ.
+    With `exact`, floats must agree to the bit; else the order of sums may differ. All `kinds` of
+    inputs are tried where they are given, else as many as are quick.
     """
     count = max(1, BUDGET // max(1, cost(new)))
     answer = None
-    for kind in KINDS[:count]:
+    for kind in kinds or KINDS[:count]:
         trial = _trial(old, kind)
         if trial is None:
             continue
@@ -120,7 +123,7 @@ def _first_difference(
     params: Sequence[Buffer], expected: Arrays, got: Arrays, tolerance: dict[str, float] | None
 ) -> str:
     for param, a, b in zip(params, expected, got, strict=True):
-        limit = tolerance and tolerance.get(a.dtype.name)
+        limit = None if tolerance is None else tolerance.get(a.dtype.name)
         wrong = _differ(a, b) if limit is None else _differ_much(a, b, limit)
         if wrong.any():
             place = tuple(int(n) for n in np.argwhere(wrong)[0])

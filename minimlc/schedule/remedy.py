@@ -4,10 +4,11 @@ Looked for only when the error is shown, so that a search that meets many refusa
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice, permutations
 from typing import Any
 
-from minimlc.schedule.trace import PRIMITIVES, call_text, run
+from minimlc.schedule.trace import call_text, run
 from minimlc.schedule.tree import find_block, find_loop, names_of
 from minimlc.tir.access import accesses
 from minimlc.tir.nodes import PrimFunc
@@ -17,16 +18,22 @@ Call = tuple[str, dict[str, Any]]
 
 
 def remedy(func: PrimFunc, name: str, arguments: dict[str, Any]) -> str:
-    """A call that works where `name(arguments)` was refused; '' if none was found."""
-    for other, changed in islice(_candidates(func, name, arguments), TRIES):
-        if (other, changed) == (name, arguments) or other not in PRIMITIVES:
-            continue
-        try:
-            run(func, other, changed)
-        except Exception:
-            continue  # what fails is no remedy, whatever the reason
-        return f"sch.{call_text(other, changed)}"
+    """A call that works where `name(arguments)` was refused; '' if none was found.
+
+    What fails is no remedy, whatever the reason: an error is about to be shown.
+    """
+    with suppress(Exception):
+        for other, changed in islice(_candidates(func, name, arguments), TRIES):
+            if (other, changed) != (name, arguments) and _works(func, other, changed):
+                return f"sch.{call_text(other, changed)}"
     return ""
+
+
+def _works(func: PrimFunc, name: str, arguments: dict[str, Any]) -> bool:
+    with suppress(Exception):
+        run(func, name, arguments)
+        return True
+    return False
 
 
 def _candidates(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Call]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from minimlc.errors import CompileError, ScheduleError, near_misses
 from minimlc.module import Step
-from minimlc.schedule.trace import call_text, run
+from minimlc.schedule.trace import PRIMITIVES, call_text, literal, run
 from minimlc.schedule.tree import NoSuchName, names_of
 from minimlc.tir.nodes import PrimFunc
 
@@ -13,7 +13,7 @@ from minimlc.tir.nodes import PrimFunc
 def explained(
     error: NoSuchName, steps: Sequence[Step], func: str, name: str, arguments: dict[str, Any]
 ) -> ScheduleError:
-    """The error for a step `name(arguments)` that speaks of a name which is not there.
+    """The error for a step (or a question) `name(arguments)` that speaks of what is not there.
 
     `steps` is the schedule's history. The hint is the same step with a name that there is, tried
     out; so all this is worked out only when there is an error to explain.
@@ -58,7 +58,12 @@ def _fates(kind: str, name: str, versions: Sequence[Any], steps: Sequence[Step])
 def _meant(
     func: PrimFunc, name: str, arguments: dict[str, Any], wrong: str, candidates: Sequence[str]
 ) -> str:
-    """The first call with one of `candidates` instead of a wrong name that works."""
+    """The first call with one of `candidates` instead of a wrong name that works.
+
+    A question, such as `loops(block)`, works with each of them.
+    """
+    if name not in PRIMITIVES:
+        return f"sch.{name}({literal(candidates[0])})" if candidates else ""
     for candidate in candidates:
         fixed = {k: _exchanged(v, wrong, candidate) for k, v in arguments.items()}
         try:

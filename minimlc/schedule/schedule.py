@@ -22,7 +22,7 @@ from minimlc.schedule.trace import (
     run,
     split_arguments,
 )
-from minimlc.schedule.tree import NoSuchName, find_block
+from minimlc.schedule.tree import NoSuchName, Place, find_block
 from minimlc.tir.access import accesses
 from minimlc.tir.nodes import Block, PrimFunc
 from minimlc.tir.wellformed import blocks_in, check_prim_func
@@ -134,8 +134,8 @@ class Schedule:
             after, arguments = run(self.func, name, arguments)
             trace = Trace((*self.trace, (name, arguments)))
             if not plain(tuple(arguments.values())):
-                values = call_text(name, arguments)
-                raise ScheduleError(f"{values}: a trace holds plain, finite values", code="E118")
+                text = call_text(name, arguments)
+                raise ScheduleError(f"{text}: a trace holds plain, finite values", code="E118")
         except NoSuchName as error:
             raise explained(error, self._steps, self.func_name, name, arguments) from None
         except CompileError as error:
@@ -184,7 +184,14 @@ class Schedule:
 
     def loops(self, block: str) -> list[str]:
         """The names of the loops around a block, outer to inner."""
-        return [loop.var.name for loop in find_block(self.func, block).loops]
+        return [loop.var.name for loop in self._block("loops", block).loops]
+
+    def _block(self, question: str, name: str) -> Place:
+        try:
+            return find_block(self.func, name)
+        except NoSuchName as error:
+            given = {"block": name}
+            raise explained(error, self._steps, self.func_name, question, given) from None
 
     def producers(self, block: str) -> list[str]:
         """The blocks that write what `block` reads."""
@@ -195,7 +202,7 @@ class Schedule:
         return self._neighbours(block, reads=False)
 
     def _neighbours(self, name: str, reads: bool) -> list[str]:
-        block = find_block(self.func, name).stmt
+        block = self._block("producers" if reads else "consumers", name).stmt
         items = accesses(self.func)
         mine = {i.buffer for i in items if i.block is block and i.is_write is not reads}
         found = dict.fromkeys(
@@ -248,12 +255,13 @@ def _choose(mod: IRModule, name: str | None) -> str:
         mod[name]
         if name not in names:
             raise ScheduleError(
-                f'"{name}" is no primitive function', hint=did_you_mean(name, names)
+                f'"{name}" is no primitive function', code="E105", hint=did_you_mean(name, names)
             )
         return name
     if len(names) != 1:
         listed = ", ".join(names) or "none"
-        raise ScheduleError(f"say which primitive function to schedule: func=...; found: {listed}")
+        why = f"say which primitive function to schedule: func=...; found: {listed}"
+        raise ScheduleError(why, code="E105")
     return names[0]
 
 
@@ -264,8 +272,10 @@ def _later(name: str) -> str:
 
 def _primitive(name: str) -> Primitive:
     if name not in PRIMITIVES:
-        hint = _later(name) or did_you_mean(str(name), PRIMITIVES)
-        raise ScheduleError(f'no primitive "{name}"', code="E105", hint=hint)
+        close = near_misses(str(name), PRIMITIVES)
+        why = f'no primitive "{name}"' + (f'; did you mean "{close[0]}"?' if close else "")
+        hint = _later(name) or (f"sch.{close[0]}" if close else "help(sch)")
+        raise ScheduleError(why, code="E105", hint=hint)
     return PRIMITIVES[name]
 
 

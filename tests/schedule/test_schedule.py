@@ -1,6 +1,7 @@
 """The Schedule as a value: immutability, trace, history, navigation, the safety net."""
 
 import inspect
+import pickle
 
 import pytest
 
@@ -67,3 +68,37 @@ def test_primitives_as_functions_say_what_they_take():
     for name in mlc.schedule.PRIMITIVES:
         names = list(inspect.signature(getattr(mlc.schedule, name)).parameters)
         assert (names[0], names[-1]) == ("mod", "func")
+
+
+def test_questions_say_what_became_of_a_name():
+    sch = mlc.Schedule(MatmulRelu).decompose_reduction("Y", at="k")
+    for ask in (sch.loops, sch.producers, sch.consumers):
+        error = refuses("E105", lambda ask=ask: ask("Y"), "Y became Y_init, Y_update in step 1")
+        assert eval(error.hint, {"sch": sch}) is not None
+    refuses("E105", lambda: sch.loops("c"), 'did you mean "C"', 'sch.loops("C")')
+
+
+def test_names_that_were_replaced_again_are_followed():
+    sch = mlc.Schedule(MatmulRelu).split("i", [None, 4]).fuse("i_0", "i_1", name="both")
+    error = refuses("E105", lambda: sch.parallel("i"), "i became i_0, i_1 in step 1 (split)")
+    assert "loop i_0 became both in step 2 (fuse)" in error.example
+    assert error.hint == 'sch.parallel("both")'
+
+
+def test_refusals_survive_pickling_with_their_advice():
+    with pytest.raises(mlc.ScheduleError) as caught:
+        mlc.Schedule(MatmulRelu).fuse("j", "i")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and 'sch.fuse("i", "j")' in str(again)
+    with pytest.raises(mlc.ScheduleError) as caught:
+        mlc.Schedule(MatmulRelu).parallel("x")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_advice_is_looked_for_when_an_error_is_shown_only(monkeypatch):
+    asked = []
+    monkeypatch.setattr("minimlc.schedule.schedule.remedy", lambda *args: asked.append(args) or "")
+    with pytest.raises(mlc.ScheduleError) as caught:
+        mlc.Schedule(MatmulRelu).fuse("j", "i")
+    assert asked == []
+    assert str(caught.value) == str(caught.value) and len(asked) == 1
