@@ -30,7 +30,8 @@ test: lint types
 
 # Everything but the notebooks and the browser: the seconds-long loop while developing.
 quick: $(READY)
-	$(PY) -m pytest --ignore=tests/notebooks --ignore=tests/browser $(PYTEST_ARGS)
+	$(PY) -m pytest --ignore=tests/notebooks --ignore=tests/browser \
+		--ignore=tests/homework/test_notebooks.py --ignore=tests/homework/test_nbgrader.py $(PYTEST_ARGS)
 
 lab: $(READY)
 	$(PY) -m jupyterlab notebooks

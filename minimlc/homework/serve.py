@@ -25,6 +25,7 @@ from minimlc.module import IRModule
 from minimlc.node import structural_equal
 from minimlc.run import interpret
 from minimlc.runtime import build as builder
+from minimlc.runtime.c_compiler import compiler
 from minimlc.runtime.library import Library
 from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace
@@ -181,14 +182,15 @@ def program(text: str) -> IRModule:
     return mod
 
 
-def build(mod: IRModule, **options: Any) -> Library:
-    """Native code; Python where llvmlite is missing."""
+def build(mod: IRModule, bounds: str | None = None) -> Library:
+    """Native code, by LLVM or else by a C compiler; Python code where there is neither."""
     try:
-        return builder.build(mod, cache=False, **options)
+        return builder.build(mod, bounds=bounds, cache=False)
     except BuildError as error:
         if error.code != "E502":
             raise
-        return builder.build(mod, "python", **options)
+    target = "python" if compiler() is None else "c"
+    return builder.build(mod, target, bounds=bounds, cache=False)
 
 
 def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Answer:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -44,7 +45,8 @@ class Worker:
     """One process. `ask` sends a request; after a failure the worker is dead."""
 
     def __init__(self) -> None:
-        self.token = secrets.token_hex(16)
+        self.token = secrets.token_hex(16)  # told with the request, so that the answer has it
+        self.mark = secrets.token_hex(8)  # in the environment of all that it starts
         self.folder = Path(tempfile.mkdtemp(prefix="minimlc-homework-"))
         self._log = open(self.folder / "printed", "wb")  # noqa: SIM115 (closed in `close`)
         self._process = subprocess.Popen(
@@ -65,7 +67,7 @@ class Worker:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         return {
             **kept,
-            _MARK: self.token,
+            _MARK: self.mark,
             "HOME": str(self.folder),
             "TMPDIR": str(self.folder),
             "PYTHONPATH": str(_ROOT),
@@ -184,7 +186,7 @@ class Worker:
         if not self.alive:
             return
         self.alive = False
-        _end(self._process, self.token)
+        _end(self._process, self.mark)
         for stream in (self._process.stdin, self._process.stdout, self._log):
             with suppress(OSError):
                 assert stream is not None
@@ -213,7 +215,7 @@ def _folder_size(folder: Path) -> int:
     return total
 
 
-def _end(process: subprocess.Popen, token: str) -> None:
+def _end(process: subprocess.Popen, mark: str) -> None:
     """Kill a worker, its session, and whatever left the session but carries its mark."""
     clean = process.poll() is not None or not _children(process.pid)
     if sys.platform != "win32":
@@ -225,7 +227,7 @@ def _end(process: subprocess.Popen, token: str) -> None:
         return  # it was alive until now, and alone
     for other in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            if other.environ().get(_MARK) == token:
+            if other.environ().get(_MARK) == mark:
                 other.kill()
 
 
@@ -278,7 +280,10 @@ def fresh_worker() -> Iterator[Worker]:
 def evaluate(
     body: Mapping[str, Any], arrays: Mapping[str, np.ndarray], limits: Limits
 ) -> tuple[dict[str, Any], Arrays]:
-    """Ask the worker that never runs a submission's Python; it is replaced when it dies."""
+    """Ask the worker that never runs a submission's Python; it is replaced when it dies. It may
+    start a C compiler.
+    """
+    limits = replace(limits, processes=8)
     if _pool.owner != os.getpid() or _pool.evaluator is None or not _pool.evaluator.alive:
         _pool.evaluator = _pool.take()
     return _pool.evaluator.ask(body, arrays, limits)

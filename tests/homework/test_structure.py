@@ -113,6 +113,14 @@ def test_packed_means_in_the_order_of_use():
     assert "A_local" in st.packed("A").explain(Nest(PLAIN.func, rows.func))
 
 
+def test_another_layout_packs_as_well():
+    copied = STEPS["registers"].cache_read("Y_update", "B")
+    tiles = copied.transform_layout("B_local", "B_local", lambda k, j: (j // 16, k, j % 16))
+    assert st.packed("B").explain(Nest(PLAIN.func, tiles.func)) == ""
+    wider = copied.transform_layout("B_local", "B_local", lambda k, j: (j // 32, k, j % 32))
+    assert "steps by 32 elements" in st.packed("B").explain(Nest(PLAIN.func, wider.func))
+
+
 def test_guards_of_a_tail_are_found():
     odd = PLAIN.split("j", [None, 15]).reorder("i", "j_0", "k", "j_1")
     odd = odd.decompose_reduction("Y", at="k")

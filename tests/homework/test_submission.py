@@ -9,6 +9,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import homework
+from minimlc.homework import serve
 from minimlc.homework.limits import Limits
 from minimlc.homework.message import Malformed, from_npz, to_npz
 from minimlc.script import I, T
@@ -141,6 +142,28 @@ def test_a_schedule_is_replayed_and_timed():
     assert homework.check("steps", steps).points == 3
     assert homework.check("steps", mlc.Schedule(STEPS.reference).vectorize("j")).points == 3
     assert "its steps count" in homework.check("steps", STEPS.reference).results[0].why
+
+
+@pytest.mark.parametrize("compiled_by", ["c", "python"])
+def test_programs_are_timed_and_run_without_llvm(monkeypatch, compiled_by):
+    def build(mod, target="llvm", **options):
+        if target == "llvm":
+            raise mlc.BuildError("no llvmlite", code="E502")
+        used.append(target)
+        return whole(mod, target, **options)
+
+    used, whole = [], serve.builder.build
+    monkeypatch.setattr(serve.builder, "build", build)
+    monkeypatch.setattr(serve, "compiler", lambda: compiled_by == "c" or None)
+    a, text = np.full((2, 3), 2, "float32"), scaled(2, 3, 4.0).script()
+    given = {"0": a, "1": np.zeros_like(a)}
+    if compiled_by == "python":
+        _, after = serve.run(given, text, compiled=True)
+        assert after["1"].tolist() == [[8.0] * 3] * 2
+        assert serve.ratio(given, text, text, rounds=3)[0]["ratio"] > 0
+    else:
+        serve.build(serve.program(text))
+    assert set(used) == {compiled_by}
 
 
 def test_what_cannot_be_sent_is_said():
