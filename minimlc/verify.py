@@ -25,5 +25,6 @@ def verify(mod: Any) -> Any:
             case Function():
                 check_function(mod, name, func)
             case _:
-                raise VerifyError(f"{name}: a module holds functions, not {type(func).__name__}")
+                why = f"{name}: a module holds functions, not {type(func).__name__}"
+                raise VerifyError(why, code="E132")
     return mod

@@ -39,7 +39,8 @@ class TensorType:
         shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
         for size in shape:
             if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
-                raise CompileError(f"a tensor's sizes are integers >= 0, got {shape}")
+                why = f"a tensor's sizes are integers >= 0, got {shape}"
+                raise CompileError(why, code="E205")
         object.__setattr__(self, "shape", tuple(int(size) for size in shape))
 
     @property
@@ -89,7 +90,8 @@ class Expr(Node):
 
 def _tensor_type(value: Expr) -> TensorType:
     if not isinstance(value.type, TensorType):
-        raise CompileError(f"expected a tensor, got a tuple of type {value.type}")
+        why = f"expected a tensor, got a tuple of type {value.type}"
+        raise CompileError(why, code="E202")
     return value.type
 
 

@@ -66,7 +66,8 @@ def _as_module(mod: IRModule | PrimFunc | Function) -> IRModule:
     if isinstance(mod, PrimFunc | Function):
         name = dict(mod.attrs).get("global_symbol", "main")
         return IRModule.of({str(name): mod})
-    raise BuildError(f"build takes a module or a function, got {type(mod).__name__}")
+    why = f"build takes a module or a function, got {type(mod).__name__}"
+    raise BuildError(why, code="E132", hint="mlc.parse(text) and @I.ir_module make modules")
 
 
 def _has_operators(module: IRModule) -> bool:
