@@ -120,7 +120,9 @@ COPIES = (
     ("a guarded reader", PAIR, GATHER, [("cache_read", "C", "A")], ""),
     ("an init reads another buffer", SUM, FROM_INIT, [("cache_read", "C", "B")], ""),
     ("an init starts the copy", SUM, FROM_INIT, [("cache_write", "C", "C")], ""),
-    ("a copy of what the loop changes is stale", PAIR, LATER, [("cache_read", "C", "A")], "E117"),
+    ("a copy of what the loop changes is made in it", PAIR, LATER, [("cache_read", "C", "A")], ""),
+    ("a copy of what the block changes is stale", PAIR, LATER, [("cache_read", "A", "A")], "E117"),
+    ("a copy in and out of what the loop changes", PAIR, LATER, [("cache_inplace", "A", "A")], ""),
 )
 
 LAST_OF_PAIRS = """
