@@ -139,18 +139,24 @@ class Ranges:
     def _at_most(self, form: Linear, limit: int) -> None:
         """Learn that `form <= limit`."""
         bound = limit - form.constant
-        if len(form.terms) == 1:
-            ((coefficient, atom),) = form.terms.values()
+        for known, (coefficient, atom) in form.terms.items():
             if isinstance(atom, Var):
-                low, high = self.variables.get(atom, EVERYTHING)
-                if coefficient > 0:
-                    high = min(high, bound // coefficient)
-                else:
-                    low = max(low, -(bound // -coefficient))
-                self.variables[atom] = (low, high)
-                return
-        known = _terms_key(form)
-        self.facts[known] = min(bound, self.facts.get(known, inf))
+                others = Linear({k: t for k, t in form.terms.items() if k is not known}, 0)
+                self._narrow(atom, coefficient, bound - self.linear_bounds(others)[0])
+        if len(form.terms) > 1 or not all(isinstance(atom, Var) for _, atom in form.terms.values()):
+            name = _terms_key(form)
+            self.facts[name] = min(bound, self.facts.get(name, inf))
+
+    def _narrow(self, var: Var, coefficient: int, bound: float) -> None:
+        """Learn that `coefficient * var <= bound`."""
+        if bound == inf:
+            return
+        low, high = self.variables.get(var, EVERYTHING)
+        if coefficient > 0:
+            high = min(high, bound // coefficient)
+        else:
+            low = max(low, -(bound // -coefficient))
+        self.variables[var] = (low, high)
 
     def bounds(self, expr: Expr) -> Interval:
         """The least and greatest value that `expr` can take (an enclosure)."""

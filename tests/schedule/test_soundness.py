@@ -211,3 +211,18 @@ def test_arguments_of_another_kind_are_refused():
     refuses("E118", lambda: sch.apply("split", "i", 4), "a list")
     refuses("E118", lambda: sch.apply("vectorize", ["i"]), "must be a name")
     refuses("E118", lambda: sch.apply("cache_read", "C", ["A"]), "must be a name")
+
+
+def test_a_split_loop_of_one_iteration_stays_in_range_under_a_condition_on_data():
+    text = """@T.prim_func
+def main(A: T.Buffer((6, 2), "int32"), C: T.Buffer((6, 2), "int32")):
+    if A[0, 0] > 0:
+        for i, j in T.grid(6, 2):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] + 2
+"""
+    before = mlc.parse(text)
+    sch = mlc.Schedule(before, check=False).split("i", [1, 6]).split("i_0", [None, 2])
+    mlc.verify(sch.mod)
+    assert_same(before, sch.mod)
