@@ -3,15 +3,18 @@
 Looked for only when the error is shown, so that a search that meets many refusals does not pay.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice, permutations
 from typing import Any
 
-from minimlc.schedule.trace import call_text, run
+from minimlc.schedule.intrin import find_intrin, intrins
+from minimlc.schedule.trace import call_text, literal, run
 from minimlc.schedule.tree import find_block, find_loop, names_of
 from minimlc.tir.access import accesses
+from minimlc.tir.arith import constant_value
 from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.wellformed import loops_in
 
 TRIES = 16
 Call = tuple[str, dict[str, Any]]
@@ -23,17 +26,37 @@ def remedy(func: PrimFunc, name: str, arguments: dict[str, Any]) -> str:
     What fails is no remedy, whatever the reason: an error is about to be shown.
     """
     with suppress(Exception):
-        for other, changed in islice(_candidates(func, name, arguments), TRIES):
-            if (other, changed) != (name, arguments) and _works(func, other, changed):
-                return f"sch.{call_text(other, changed)}"
+        for calls in islice(_chains(func, name, arguments), TRIES):
+            if calls != ((name, arguments),) and _work(func, calls):
+                return "sch." + ".".join(call_text(*call) for call in calls)
+        if name == "tensorize" and arguments["intrin"] in intrins():
+            return f"mlc.schedule.find_intrin({literal(arguments['intrin'])}).description"
     return ""
 
 
-def _works(func: PrimFunc, name: str, arguments: dict[str, Any]) -> bool:
+def _work(func: PrimFunc, calls: Iterable[Call]) -> bool:
     with suppress(Exception):
-        run(func, name, arguments)
+        for name, arguments in calls:
+            func, _ = run(func, name, arguments)
         return True
     return False
+
+
+def _chains(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
+    for call in _candidates(func, name, given):
+        yield (call,)
+    if name == "tensorize":
+        yield from _tilings(given)
+
+
+def _tilings(given: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
+    """The loop cut to the length that the intrinsic has, or another intrinsic."""
+    target = given["target"]
+    for loop in loops_in(find_intrin(given["intrin"]).description.body):
+        cut = ("split", {"loop": target, "factors": (None, constant_value(loop.extent))})
+        yield cut, ("tensorize", {**given, "target": f"{target}_1"})
+    for other in intrins():
+        yield (("tensorize", {**given, "intrin": other}),)
 
 
 def _candidates(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Call]:

@@ -95,6 +95,19 @@ def main(A: T.Buffer((10,), "float32"), C: T.Buffer((10,), "float32")):
 """
 
 
+DOT = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32"),
+         C: T.Buffer((4, 4), "float32")):
+    for i, j, k in T.grid(4, 4, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
+"""
+
+
 class Mistake(NamedTuple):
     """A call that is refused, and what the line it is told to try may speak of."""
 
@@ -152,6 +165,14 @@ CATALOGUE = {
     "an unknown scope": mistake("E117", MATMUL, lambda s: s.cache_read("Y", "A", "registers")),
     "fusing in another order": mistake("E116", MATMUL, lambda s: s.fuse("j", "i")),
     "the wrong type of argument": mistake("E118", MATMUL, lambda s: s.split("i", 4)),
+    "another shape than the intrinsic's": mistake(
+        "E156", schedule(DOT), lambda s: s.tensorize("k", "dot4")
+    ),
+    "another computation than the intrinsic's": mistake(
+        "E156",
+        schedule(DOT.replace("A[vi, vk] * B[vj, vk]", "(A[vi, vk] + B[vj, vk])")).split("k", [None, 4]),
+        lambda s: s.tensorize("k_1", "dot4"),
+    ),
     "a typo in a loop": mistake(
         "E105", MATMUL.split("i", [None, 4], names=["outer", "inner"]), lambda s: s.unroll("iner")
     ),

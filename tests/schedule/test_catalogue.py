@@ -36,7 +36,7 @@ def test_a_mistake_prints_its_snapshot(name):
 def test_the_line_to_try_works_on_a_schedule(name):
     hint, names = hint_of(message(name)), CATALOGUE[name].names
     assert is_runnable(hint)
-    result = eval(hint, dict(names))
+    result = eval(hint, {**names, "mlc": mlc})
     if isinstance(result, mlc.Schedule):
         assert result.checked == "compared" and result.trace != names["sch"].trace
 
