@@ -6,6 +6,7 @@ In `nbgrader_config.py`:
     configure(get_config())
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,13 @@ EXPORTED = {"hw1": ["hw1.zip"], "hw2": ["hw2.zip"]}
 
 
 class GradeData(Execute):
-    """Runs the locked cells of a notebook, and no cell that a student wrote."""
+    """Runs the locked cells of a notebook, and no cell that a student wrote. Nor is a file that
+    was handed in imported: the folder is not on the kernel's path.
+    """
+
+    def setup_kernel(self, **options: Any) -> Any:
+        self.extra_arguments = [*self.extra_arguments, "--IPKernelApp.ignore_cwd=True"]
+        return super().setup_kernel(**options, env={**os.environ, "PYTHONSAFEPATH": "1"})
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         if not is_locked(cell):

@@ -5,7 +5,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Callable
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from minimlc.constructs import Namespace
@@ -55,7 +55,7 @@ def _add(name: str, value: Any, parts: dict[str, str]) -> None:
             parts[name] = f"{name} = {value!r}"
         case FunctionType() | type() if value.__module__ == "__main__":
             _add_definition(name, value, parts)
-        case FunctionType() | type() if hasattr(value, "__module__"):
+        case FunctionType() | BuiltinFunctionType() | type() if value.__module__:
             parts[name] = f"from {value.__module__} import {value.__name__} as {name}"
         case _:
             raise NoSource(

@@ -71,6 +71,7 @@ HOSTILE = {
     "    os.write(1, b'5.0')\n"
     "    return 5.0",
 }
+IMPORTED = ("minimlc", "numpy", "json", "pathlib", "ipykernel_launcher", "sitecustomize")
 POISON = """
 import os, types
 homework.grade = lambda *a, **k: types.SimpleNamespace(points=30.0)
@@ -126,6 +127,9 @@ def hand_in(course: Path, name: str, student: str) -> None:
                 cell.source = "30.0"
         if name == "hw2":
             write_hostile_file(folder / "hw2.zip")
+            for module in IMPORTED:
+                text = f"open({str(course / 'was_run')!r}, 'w').close()"
+                (folder / f"{module}.py").write_text(text)
     nbformat.write(notebook, folder / f"{NOTEBOOKS[name]}.ipynb")
 
 
@@ -192,6 +196,13 @@ def test_the_release_has_neither_solutions_nor_hidden_tests(course, name):
     assert "YOUR CODE HERE" in released
     for word in ("BEGIN SOLUTION", "HIDDEN", "seed="):
         assert word not in released
+
+
+@pytest.mark.requires("homework")
+def test_no_python_that_was_handed_in_is_run(course):
+    folder, gradebook = course
+    assert (folder / "autograded/hostile/hw2/numpy.py").exists()
+    assert not (folder / "was_run").exists()
 
 
 @pytest.mark.requires("homework")
