@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 import minimlc as mlc
 from minimlc.schedule import PRIMITIVES
+from minimlc.schedule.intrin import find_intrin, intrins
+from minimlc.tir.arith import constant_value
+from minimlc.tir.wellformed import blocks_in, loops_in
 from tests.fuzz.draw_memory import MEMORY
 from tests.fuzz.site import Arguments, Nothing, Site
 
@@ -143,6 +146,38 @@ def _decompose_reduction(site: Site) -> Arguments:
     return [block], {"at": site.loop(around[: first + 1])}
 
 
+# Blocks of blocks
+
+
+def _nests(site: Site) -> list[str]:
+    """Loops around a single block, all serial from there on."""
+    able = set(site.serial(least=1))
+    found = []
+    for name, loop in site.loops.items():
+        inner = [name, *(other.var.name for other in loops_in(loop.body))]
+        if set(inner) <= able and len(blocks_in(loop.body)) == 1 and name not in site.conditional:
+            found.append(name)
+    return found
+
+
+def _blockize(site: Site) -> Arguments:
+    return [site.loop(_nests(site))], {}
+
+
+def _tensorize(site: Site) -> Arguments:
+    intrin = site.rng.choice(intrins())
+    sizes = [loop.extent for loop in loops_in(find_intrin(intrin).description.body)]
+    wanted = sorted(constant_value(size) or 0 for size in sizes)
+    fitting = []
+    for name in _nests(site):
+        inner = [name, *(loop.var.name for loop in loops_in(site.loops[name].body))]
+        (block,) = blocks_in(site.loops[name].body)
+        alike = sorted(map(site.extent, inner)) == wanted
+        if alike and site.is_reduction(block.name) and site.reads_factors(block.name):
+            fitting.append(name)
+    return [site.loop(fitting), intrin], {}
+
+
 RULES: dict[str, Rule] = {
     "split": _split,
     "fuse": _fuse,
@@ -151,6 +186,8 @@ RULES: dict[str, Rule] = {
     "vectorize": _vectorize,
     "unroll": _unroll,
     "annotate": _annotate,
+    "blockize": _blockize,
+    "tensorize": _tensorize,
     "compute_at": _compute_at,
     "reverse_compute_at": _reverse_compute_at,
     "compute_inline": _compute_inline,

@@ -174,10 +174,32 @@ class Ordered:
                 D[vi] = A[vi, vk]
 
 
+@I.ir_module
+class Window:
+    @T.prim_func
+    def main(
+        A: T.Buffer((9, 4), "float32"), W: T.Buffer((3,), "float32"), C: T.Buffer((7, 4), "float32")
+    ):
+        P = T.alloc_buffer((9, 4), "float32")
+        for i in range(7):
+            for w, j in T.grid(3, 4):
+                with T.block("P"):
+                    vi = T.axis.spatial(9, i + w)
+                    vj = T.axis.spatial(4, j)
+                    P[vi, vj] = A[vi, vj] * A[vi, vj]
+            for j, r in T.grid(4, 3):
+                with T.block("C"):
+                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + P[vi + vr, vj] * W[vr]
+
+
 PROGRAMS: dict[str, IRModule] = {
     "elementwise": Elementwise,
     "matmul_relu": MatmulRelu,
     "conv": Conv,
+    "window": Window,
     "softmax": Softmax,
     "scan": Scan,
     "transpose": Transpose,

@@ -1,4 +1,4 @@
-"""Programs of the schedule fuzz with blocks inside of blocks."""
+"""Programs of the schedule fuzz with blocks inside of blocks, and for blocks to be made of."""
 
 from minimlc.module import IRModule
 from minimlc.script import I, T
@@ -46,4 +46,43 @@ class TiledMatmul:
                         )
 
 
-NESTED: dict[str, IRModule] = {"tiles": Tiles, "tiled_matmul": TiledMatmul}
+@I.ir_module
+class Dots:
+    @T.prim_func
+    def main(
+        A: T.Buffer((3, 8), "float32"),
+        B: T.Buffer((8, 4), "float32"),
+        C: T.Buffer((3, 4), "float32"),
+    ):
+        for i, j in T.grid(3, 4):
+            with T.block("Z"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.float32(0)
+        for i, j, ko, ki in T.grid(3, 4, 2, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.reduce(8, ko * 4 + ki)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@I.ir_module
+class ByteDots:
+    @T.prim_func
+    def main(
+        A: T.Buffer((2, 8), "uint8"), B: T.Buffer((2, 16, 8), "int8"), C: T.Buffer((2, 16), "int32")
+    ):
+        for i, ko, j, ki in T.grid(2, 2, 16, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.reduce(8, ko * 4 + ki)
+                with T.init():
+                    C[vi, vj] = 0
+                C[vi, vj] = C[vi, vj] + T.cast(A[vi, vk], "int32") * T.cast(B[vi, vj, vk], "int32")
+
+
+NESTED: dict[str, IRModule] = {
+    "tiles": Tiles,
+    "tiled_matmul": TiledMatmul,
+    "dots": Dots,
+    "byte_dots": ByteDots,
+}

@@ -153,6 +153,10 @@ class Site:
     def is_reduction(self, block: str) -> bool:
         return any(it.kind == "R" for it in self.blocks[block].iters)
 
+    def reads_factors(self, block: str) -> bool:
+        """Whether a block reads two buffers besides the one it writes."""
+        return len({*self.reads(block)} - {*self.writes(block)}) == 2
+
     def spatial(self) -> list[str]:
         """Blocks with spatial iters only."""
         return [n for n, b in self.blocks.items() if all(it.kind == "S" for it in b.iters)]
