@@ -29,7 +29,7 @@ from minimlc.homework.message import Arrays, Malformed, receive, send
 
 POLL_SECONDS = 0.02
 START_SECONDS = 60.0
-SPARES = 3
+SPARES = 4
 """Workers that are kept ready."""
 
 _MARK = "MINIMLC_WORKER"
