@@ -15,7 +15,7 @@ from minimlc.runtime.cache import cache_dir
 from minimlc.runtime.parallel import num_threads, set_num_threads
 from minimlc.runtime.target import Target
 from minimlc.runtime.timing import Timing, time
-from minimlc.schedule import Schedule, Trace
+from minimlc.schedule import Schedule, TensorIntrin, Trace, register_intrin
 from minimlc.tir import te
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Mutator",
     "Schedule",
     "Target",
+    "TensorIntrin",
     "Timing",
     "Trace",
     "build",
@@ -32,6 +33,7 @@ __all__ = [
     "op",
     "passes",
     "recipes",
+    "register_intrin",
     "schedule",
     "set_num_threads",
     "te",

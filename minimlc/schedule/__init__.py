@@ -1,11 +1,14 @@
 """Schedule primitives: as methods of an immutable `Schedule`, and as functions of a module."""
 
+from minimlc.schedule.intrin import TensorIntrin, find_intrin, intrins, register_intrin
 from minimlc.schedule.schedule import Schedule, on_module
 from minimlc.schedule.trace import PRIMITIVES, Trace
 
 split = on_module("split")
 fuse = on_module("fuse")
 reorder = on_module("reorder")
+loop_partition = on_module("loop_partition")
+merge = on_module("merge")
 parallel = on_module("parallel")
 vectorize = on_module("vectorize")
 unroll = on_module("unroll")
@@ -24,21 +27,30 @@ transform_layout = on_module("transform_layout")
 transform_block_layout = on_module("transform_block_layout")
 reorder_block_iter_var = on_module("reorder_block_iter_var")
 rolling_buffer = on_module("rolling_buffer")
+blockize = on_module("blockize")
+tensorize = on_module("tensorize")
 annotate = on_module("annotate")
 
 __all__ = [
     "PRIMITIVES",
     "Schedule",
+    "TensorIntrin",
     "Trace",
     "annotate",
+    "blockize",
     "cache_inplace",
     "cache_read",
     "cache_write",
     "compute_at",
     "compute_inline",
     "decompose_reduction",
+    "find_intrin",
     "fuse",
+    "intrins",
+    "loop_partition",
+    "merge",
     "parallel",
+    "register_intrin",
     "reindex",
     "reorder",
     "reorder_block_iter_var",
@@ -48,6 +60,7 @@ __all__ = [
     "set_scope",
     "split",
     "storage_align",
+    "tensorize",
     "transform_block_layout",
     "transform_layout",
     "unroll",

@@ -51,9 +51,7 @@ def cost(func: PrimFunc) -> int:
     return total
 
 
-def difference(
-    old: PrimFunc, new: PrimFunc, exact: bool, kinds: Sequence[str] = ()
-) -> str | None:
+def difference(old: PrimFunc, new: PrimFunc, exact: bool, kinds: Sequence[str] = ()) -> str | None:
     """The first difference between two functions that are quick to run; '' if there is none.
 
     None where nothing could be compared, because `old` fails by itself (it divides by zero, say).

@@ -51,7 +51,7 @@ class Immutable(ScheduleError, AttributeError):
 
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict")
-NOT_YET = ("bind", "rfactor", "blockize", "tensorize", "pad_einsum", "loop_partition", "merge")
+NOT_YET = ("bind", "rfactor", "pad_einsum")
 """Primitives of TVM that minimlc will have, but has not yet."""
 
 
@@ -158,6 +158,8 @@ class Schedule:
     split = _method("split")
     fuse = _method("fuse")
     reorder = _method("reorder")
+    loop_partition = _method("loop_partition")
+    merge = _method("merge")
     parallel = _method("parallel")
     vectorize = _method("vectorize")
     unroll = _method("unroll")
@@ -176,6 +178,8 @@ class Schedule:
     transform_block_layout = _method("transform_block_layout")
     reorder_block_iter_var = _method("reorder_block_iter_var")
     rolling_buffer = _method("rolling_buffer")
+    blockize = _method("blockize")
+    tensorize = _method("tensorize")
     annotate = _method("annotate")
 
     def blocks(self) -> list[str]:

@@ -19,9 +19,11 @@ from minimlc.schedule import (
     layout,
     loops,
     memory,
+    nesting,
     reduction,
     rolling,
     space,
+    tensors,
 )
 from minimlc.tir.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
@@ -52,6 +54,8 @@ PRIMITIVES: dict[str, Primitive] = {
         space.transform_block_layout,
         space.reorder_block_iter_var,
         rolling.rolling_buffer,
+        nesting.blockize,
+        tensors.tensorize,
         loops.annotate,
     )
 }

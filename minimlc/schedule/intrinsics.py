@@ -1,0 +1,115 @@
+"""The tensor intrinsics that are built in: each a description and an implementation."""
+
+# mypy: disable-error-code="valid-type"
+
+from collections.abc import Callable
+from typing import Any
+
+from minimlc.script import T
+
+Pair = tuple[Any, Any]
+
+
+def dot4() -> Pair:
+    """c += the product of two vectors of 4 floats."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32"), c: T.Buffer((1,), "float32")
+    ):
+        for k in range(4):
+            with T.block("dot4"):
+                vk = T.axis.reduce(4, k)
+                c[0] = c[0] + a[vk] * b[vk]
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32"), c: T.Buffer((1,), "float32")
+    ):
+        for k in T.unroll(4):
+            with T.block("dot4"):
+                vk = T.axis.reduce(4, k)
+                c[0] = c[0] + a[vk] * b[vk]
+
+    return description, implementation
+
+
+def dot_u8i8i32() -> Pair:
+    """16 sums of 4 products of an unsigned and a signed byte, as AVX-512 VNNI adds them up."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((4,), "uint8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
+    ):
+        for lane, k in T.grid(16, 4):
+            with T.block("dot"):
+                vl, vk = T.axis.remap("SR", [lane, k])
+                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((4,), "uint8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
+    ):
+        for k in T.unroll(4):
+            for lane in T.vectorized(16):
+                with T.block("dot"):
+                    vl, vk = T.axis.remap("SR", [lane, k])
+                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    return description, implementation
+
+
+def mma_16x16x16() -> Pair:
+    """c += a @ b of 16 by 16 floats, a row of c at a time."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((16, 16), "float32"),
+        b: T.Buffer((16, 16), "float32"),
+        c: T.Buffer((16, 16), "float32"),
+    ):
+        for i, j, k in T.grid(16, 16, 16):
+            with T.block("mma"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((16, 16), "float32"),
+        b: T.Buffer((16, 16), "float32"),
+        c: T.Buffer((16, 16), "float32"),
+    ):
+        for i, k in T.grid(16, 16):
+            for j in T.vectorized(16):
+                with T.block("mma"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
+
+    return description, implementation
+
+
+def zero_16x16() -> Pair:
+    """16 by 16 zeros."""
+
+    @T.prim_func
+    def description(c: T.Buffer((16, 16), "float32")):
+        for i, j in T.grid(16, 16):
+            with T.block("zero"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                c[vi, vj] = T.float32(0)
+
+    @T.prim_func
+    def implementation(c: T.Buffer((16, 16), "float32")):
+        for i in range(16):
+            for j in T.vectorized(16):
+                with T.block("zero"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    c[vi, vj] = T.float32(0)
+
+    return description, implementation
+
+
+BUILT_IN: dict[str, Callable[[], Pair]] = {
+    part.__name__: part for part in (dot4, dot_u8i8i32, mma_16x16x16, zero_16x16)
+}
+"""Each built-in intrinsic's makers by name; a test registers and so verifies all of them."""
