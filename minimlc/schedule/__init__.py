@@ -17,6 +17,7 @@ reverse_compute_at = on_module("reverse_compute_at")
 compute_inline = on_module("compute_inline")
 reverse_compute_inline = on_module("reverse_compute_inline")
 decompose_reduction = on_module("decompose_reduction")
+rfactor = on_module("rfactor")
 cache_read = on_module("cache_read")
 cache_write = on_module("cache_write")
 cache_inplace = on_module("cache_inplace")
@@ -56,6 +57,7 @@ __all__ = [
     "reorder_block_iter_var",
     "reverse_compute_at",
     "reverse_compute_inline",
+    "rfactor",
     "rolling_buffer",
     "set_scope",
     "split",

@@ -196,7 +196,8 @@ def _conditions(block: Block, reducing: Sequence[For]) -> tuple[list[Expr], list
 
     The former hold for whole elements. The latter leave out values, not partial results.
     """
-    spatial, reduce = [], []
+    spatial: list[Expr] = []
+    reduce: list[Expr] = []
     own = {lp.var for lp in reducing}
     for part in conjuncts(block.predicate):
         spoken = variables(part)
