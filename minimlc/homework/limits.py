@@ -1,5 +1,6 @@
 """What a worker may use. It keeps accidents away from the notebook; it is no security sandbox."""
 
+import signal
 import sys
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -70,3 +71,14 @@ def _limit(kind: int, value: int, final: bool, reserve: int = 0) -> None:
         resource.setrlimit(kind, (highest, highest + reserve if final else hard))
     except (ValueError, OSError):  # a system without this limit: the parent watches
         return
+
+
+def how_it_ended(code: int) -> str:
+    """In words, what a process's exit code says that gave no answer."""
+    if sys.platform != "win32" and code == -signal.SIGXCPU:
+        return "it used more CPU time than it may: is there an endless loop?"
+    if code < 0:
+        name = signal.Signals(-code).name
+        words = {"SIGSEGV": "a segfault", "SIGABRT": "an abort", "SIGKILL": "killed"}
+        return f"the process crashed: {words.get(name, name)} ({name})"
+    return f"the process ended by itself (exit code {code}) without an answer"

@@ -125,10 +125,30 @@ def test_children_that_leave_the_session_are_ended_too(tmp_path):
 
 
 def test_workers_leave_no_folders_behind():
+    source = "def f(n):\n    open('left', 'w').close()\n    return n"
     with fresh_worker() as one:
-        folder = one.folder
-        assert folder.is_dir()
-    assert not folder.exists() and one.has_ended()
+        with pytest.raises(Failed, match="not int"):
+            one.ask(
+                {
+                    "op": "collect",
+                    "source": source,
+                    "entry": "f",
+                    "kind": "program",
+                    "cases": [[2]],
+                },
+                {},
+                SMALL,
+            )
+        assert not list(one.folder.rglob("left")) or sys.platform != "linux"
+    worker.close()
+    assert not one.folder.exists() and one.has_ended()
+
+
+def test_a_submission_leaves_nothing_for_the_next():
+    with pytest.raises(Failed, match="not str"):
+        ask("import numpy as np\ndef f(n):\n    np.mark = 'here'\n    return np.mark")
+    with pytest.raises(Failed, match="AttributeError"):
+        ask("import numpy as np\ndef f(n): return np.mark")
 
 
 def test_a_worker_sees_little_of_the_environment(monkeypatch):
