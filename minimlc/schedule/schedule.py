@@ -51,7 +51,7 @@ class Immutable(ScheduleError, AttributeError):
 
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict")
-NOT_YET = ("bind", "rfactor", "pad_einsum")
+NOT_YET = ("bind", "pad_einsum")
 """Primitives of TVM that minimlc will have, but has not yet."""
 
 
@@ -168,6 +168,7 @@ class Schedule:
     compute_inline = _method("compute_inline")
     reverse_compute_inline = _method("reverse_compute_inline")
     decompose_reduction = _method("decompose_reduction")
+    rfactor = _method("rfactor")
     cache_read = _method("cache_read")
     cache_write = _method("cache_write")
     cache_inplace = _method("cache_inplace")
