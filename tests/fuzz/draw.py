@@ -63,6 +63,28 @@ def _reorder(site: Site) -> Arguments:
     return site.rng.sample(chosen, len(chosen)), {}
 
 
+def _loop_partition(site: Site) -> Arguments:
+    """At random points, or where the guards inside are said to change."""
+    fitting = site.serial()
+    guarded = [name for name in fitting if site.guards(name)]
+    if guarded and site.chance(0.5):
+        return [site.loop(guarded)], {}
+    loop = site.loop(fitting)
+    inside = range(1, max(2, site.extent(loop)))
+    points = site.rng.sample(inside, min(len(inside), site.rng.choice([1, 1, 2])))
+    return [loop], {"points": sorted(points)}
+
+
+def _merge(site: Site) -> Arguments:
+    """Neighbours of one extent."""
+    pairs = [(a, b) for a, b in site.neighbours() if site.extent(a) == site.extent(b)]
+    if site.wild:
+        return site.several([]), {}
+    if not pairs:
+        raise Nothing
+    return list(site.rng.choice(pairs)), {}
+
+
 def _independent(site: Site) -> list[str]:
     """Serial loops that feed spatial iters and nothing else."""
     return [name for name in site.serial(least=1) if site.kinds(name) <= {"S"}]
@@ -146,6 +168,39 @@ def _decompose_reduction(site: Site) -> Arguments:
     return [block], {"at": site.loop(around[: first + 1])}
 
 
+def _rfactor(site: Site) -> Arguments:
+    loop = site.loop(name for name in site.serial() if _is_factor(site, name))
+    inside = [name for name in site.blocks if loop in site.around[name]]
+    written = [b for name in inside for b in site.writes(name)]
+    most = max([site.buffers[buffer].ndim for buffer in written], default=0)
+    return [loop], {"axis": site.rng.randint(0, most)} if site.chance(0.3) else {}
+
+
+def _is_factor(site: Site, loop: str) -> bool:
+    """Whether a loop reduces, around one block only, which is alone in its loops."""
+    inside = [name for name in site.blocks if loop in site.around[name]]
+    if len(inside) != 1 or site.kinds(loop) != {"R"}:
+        return False
+    outermost = site.around[inside[0]][0]
+    return sum(outermost in around for around in site.around.values()) == 1
+
+
+# Marks
+
+
+def _bind(site: Site) -> Arguments:
+    threads = [f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz"]
+    return [site.loop(_independent(site)), site.rng.choice(threads)], {}
+
+
+def _unannotate(site: Site) -> Arguments:
+    items = [*site.loops.items(), *site.blocks.items()]
+    noted = [(name, key) for name, item in items for key, _ in item.annotations]
+    if not noted:
+        raise Nothing
+    return list(site.rng.choice(noted)), {}
+
+
 # Blocks of blocks
 
 
@@ -182,10 +237,15 @@ RULES: dict[str, Rule] = {
     "split": _split,
     "fuse": _fuse,
     "reorder": _reorder,
+    "loop_partition": _loop_partition,
+    "merge": _merge,
     "parallel": _parallel,
     "vectorize": _vectorize,
     "unroll": _unroll,
     "annotate": _annotate,
+    "unannotate": _unannotate,
+    "bind": _bind,
+    "rfactor": _rfactor,
     "blockize": _blockize,
     "tensorize": _tensorize,
     "compute_at": _compute_at,

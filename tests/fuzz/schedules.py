@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from minimlc.schedule import PRIMITIVES
 from tests.fuzz.batch import native_failures
+from tests.fuzz.draw import RULES
 from tests.fuzz.generate import random_program
 from tests.fuzz.one import STEPS, Attempt, Failure, run
 from tests.fuzz.programs import PROGRAMS
@@ -207,6 +208,10 @@ def _options() -> argparse.Namespace:
 
 def main() -> int:
     options = _options()
+    missing = set(PRIMITIVES) - set(RULES)
+    if missing:
+        print(f"no rule in tests/fuzz/draw.py says how to draw: {', '.join(sorted(missing))}")
+        return 1
     targets = () if options.no_native else native_targets()
     numbers = range(options.seed, options.seed + options.count)
     shown = sys.stderr.isatty()

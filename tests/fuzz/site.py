@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import minimlc as mlc
 from minimlc.tir.access import accesses
 from minimlc.tir.arith import constant_value, variables
-from minimlc.tir.nodes import Block, Buffer, For, IfThenElse, Store
+from minimlc.tir.nodes import Block, Buffer, For, IfThenElse, Seq, Store
 from minimlc.tir.wellformed import blocks_in, loops_in, statements_in
 
 
@@ -92,6 +93,23 @@ class Site:
                 var = self.loops[loop].var
                 own = {it.kind for it in block.iters if var in variables(it.value)}
                 found |= own or {""}
+        return found
+
+    def guards(self, loop: str) -> bool:
+        """Whether a block in the loop has a predicate that speaks of it."""
+        var = self.loops[loop].var
+        inside = blocks_in(self.loops[loop].body)
+        return any(b.predicate is not None and var in variables(b.predicate) for b in inside)
+
+    def neighbours(self) -> list[tuple[str, str]]:
+        """Pairs of serial loops of which the second stands directly behind the first."""
+        able = set(self.serial(least=1))
+        found = []
+        for stmt in statements_in(self.func.body):
+            parts = stmt.stmts if isinstance(stmt, Seq) else ()
+            for a, b in pairwise(parts):
+                if isinstance(a, For) and isinstance(b, For) and {a.var.name, b.var.name} <= able:
+                    found.append((a.var.name, b.var.name))
         return found
 
     def innermost(self) -> list[str]:

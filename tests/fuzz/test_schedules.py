@@ -20,7 +20,7 @@ from tests.fuzz.subject import difference, native_targets, subject
 
 
 def test_every_primitive_has_a_rule():
-    assert sorted(draw.RULES) == sorted(PRIMITIVES)
+    assert set(PRIMITIVES) - set(draw.RULES) == set()
 
 
 def test_there_are_many_programs_and_all_are_right():
