@@ -8,7 +8,14 @@ from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
 from minimlc.tir.access import accesses, lasting, loop_ranges, top_statements
-from minimlc.tir.arith import Ranges, Simplifier, conjuncts, has_loads, simplify
+from minimlc.tir.arith import (
+    Ranges,
+    Simplifier,
+    conjuncts,
+    constant_value,
+    has_loads,
+    simplify,
+)
 from minimlc.tir.legality import (
     carried_dependence,
     concurrent_dependence,
@@ -178,6 +185,32 @@ def without_unused_allocs(func: PrimFunc) -> PrimFunc:
     """`func` less the allocations that nothing touches."""
     used = {item.buffer for item in accesses(func)}
     return replace(func, allocs=tuple(b for b in func.allocs if b in used))
+
+
+def serial_loop(func: PrimFunc, name: str, verb: str) -> For:
+    """The loop called `name`, which must not be parallel, vectorized, unrolled or bound yet."""
+    loop = find_loop(func, name).stmt
+    assert isinstance(loop, For)
+    if loop.kind != "serial":
+        refuse(
+            "E119",
+            f'{verb}: loop "{name}" is {loop.kind} already',
+            at=loop,
+            hint=f"do this step before the one that made {name} {loop.kind}",
+        )
+    return loop
+
+
+def constant_extent(loop: For, verb: str) -> int:
+    """A loop's number of iterations, which must be constant."""
+    extent = constant_value(loop.extent)
+    if extent is None:
+        refuse(
+            "E102",
+            f'{verb}: the extent of "{loop.var.name}" is not constant: {loop.extent.script()}',
+            at=loop,
+        )
+    return extent
 
 
 class Names:

@@ -335,8 +335,13 @@ def _volume(sizes: Mapping[Var, int]) -> int:
     return count
 
 
-def find_conflict(first: Access, second: Access, equal: Iterable[Var], differ: Var) -> Search:
-    """Look for instances that touch one element, agree in `equal` and not in `differ`."""
+def find_conflict(
+    first: Access, second: Access, equal: Iterable[Var], differ: Var, *, earlier: bool = False
+) -> Search:
+    """Look for instances that touch one element, agree in `equal` and not in `differ`.
+
+    With `earlier`, only for those in which the second access has the smaller `differ`.
+    """
     a, b = points(first), points(second)
     if a is None or b is None:
         return Search(None, False)
@@ -348,7 +353,7 @@ def find_conflict(first: Access, second: Access, equal: Iterable[Var], differ: V
     _, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     number = number.ravel()
     left, right = number[: len(keys[0])], number[len(keys[0]) :]
-    found = _differing(left, a.values[differ], right, b.values[differ])
+    found = _differing(left, a.values[differ], right, b.values[differ], earlier)
     if found is None:
         return Search(None, complete)
     i, j = found
@@ -361,9 +366,13 @@ def _at(side: _Points, row: int) -> dict[Var, int]:
 
 
 def _differing(
-    left: np.ndarray, left_values: np.ndarray, right: np.ndarray, right_values: np.ndarray
+    left: np.ndarray,
+    left_values: np.ndarray,
+    right: np.ndarray,
+    right_values: np.ndarray,
+    earlier: bool,
 ) -> tuple[int, int] | None:
-    """The first rows of both sides with one key and two values."""
+    """The first rows of both sides with one key and two values (the right one smaller)."""
     order = np.lexsort((right_values, right))
     keys = right[order]
     start = np.searchsorted(keys, left, "left")
@@ -371,12 +380,15 @@ def _differing(
     present = stop > start
     low = order[np.minimum(start, len(order) - 1)]
     high = order[np.maximum(stop - 1, 0)]
-    differs = (right_values[low] != left_values) | (right_values[high] != left_values)
+    differs = right_values[low] < left_values
+    if not earlier:
+        differs |= right_values[high] != left_values
     rows = np.flatnonzero(present & differs)
     if len(rows) == 0:
         return None
     i = int(rows[0])
-    others = np.flatnonzero((right == left[i]) & (right_values != left_values[i]))
+    apart = right_values < left_values[i] if earlier else right_values != left_values[i]
+    others = np.flatnonzero((right == left[i]) & apart)
     nearest = np.argmin(np.abs(right_values[others] - left_values[i]))
     return i, int(others[nearest])
 
