@@ -27,7 +27,8 @@ class GradeData(Execute):
     """
 
     def setup_kernel(self, **options: Any) -> Any:
-        self.extra_arguments = [*self.extra_arguments, "--IPKernelApp.ignore_cwd=True"]
+        given = self.extra_arguments  # type: ignore[has-type]
+        self.extra_arguments = [*given, "--IPKernelApp.ignore_cwd=True"]
         return super().setup_kernel(**options, env={**os.environ, "PYTHONSAFEPATH": "1"})
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:

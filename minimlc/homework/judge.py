@@ -22,7 +22,7 @@ from minimlc.module import IRModule
 from minimlc.script import parse
 from minimlc.tir.nodes import PrimFunc
 
-ROUNDS = 5
+ROUNDS = 9
 """How often the original and a submission are timed in turns."""
 
 

@@ -267,10 +267,10 @@ def ratio(arrays: Arrays, text: str, base: str, rounds: int, threads: int = 1) -
 
 
 def _seconds(function: Callable[..., None], given: list[np.ndarray]) -> float:
-    """Seconds per call, over at least a millisecond of calls."""
+    """Seconds per call, over at least five milliseconds of calls."""
     calls, took = 0, 0.0
     start = time.perf_counter()
-    while took < 1e-3:
+    while took < 5e-3:
         function(*given)
         calls += 1
         took = time.perf_counter() - start

@@ -136,8 +136,8 @@ _SCHEDULES = Assignment(
         structured(vectorized("j"), 2),
         structured(no_guard(), 1),
         structured(parallel("i", "j"), 1),
-        speed(1, 3),
-        speed(1, 10),
+        speed(1, 2),
+        speed(1, 4),
     ],
 )
 

@@ -16,6 +16,7 @@ import nbformat
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc.homework.message import to_npz
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +24,7 @@ NOTEBOOKS = {"hw1": "hw1_tensor_programs", "hw2": "hw2_schedules"}
 STUDENTS = ("right", "half", "hostile")
 EXPECTED = {
     # Half: three of six programs. In hw2 only the first two steps: 3 points each, values, purity,
-    # and a tiled product is more than 10 times as fast as the plain loops.
+    # and the speed: a tiled product is about 20 times as fast as the plain loops.
     "hw1": {"right": 30.0, "half": 15.0, "hostile": 0.0},
     "hw2": {"right": 20.0, "half": 10.0, "hostile": 0.0},
 }
@@ -134,8 +135,10 @@ def hand_in(course: Path, name: str, student: str) -> None:
 
 
 def write_hostile_file(path: Path) -> None:
-    """A trace that would write out a hundred million statements, and praise of itself."""
-    trace = json.dumps([["unroll", {"loop": "__import__('os')._exit(0)"}]])
+    """A trace with code for a name, and praise of itself."""
+    body = json.loads(mlc.Trace().to_json())
+    body["steps"] = [["unroll", {"loop": "__import__('os')._exit(0)"}]]
+    trace = json.dumps(body)
     answer = {"trace": trace, "text": "", "same": True, "points": 20.0, "passed": True}
     with zipfile.ZipFile(path, "w") as packed:
         packed.writestr(

@@ -282,13 +282,17 @@ def test_hostile_programs_are_failed_checks(handed_in, kind):
     assert homework.grade(handed_in, "steps").points == 3
 
 
+def steps_text(*steps) -> str:
+    return json.dumps({**json.loads(mlc.Trace().to_json()), "steps": steps})
+
+
 TRACES = {
     "no json": "[[",
     "no steps": '{"a": 1}',
-    "no primitive": '[["__class__", {}]]',
-    "no such argument": '[["split", {"loop": "i", "exec": "1"}]]',
-    "illegal": '[["vectorize", {"loop": "k"}]]',
-    "many": json.dumps([["annotate", {"name": "C", "key": "a", "value": 1}]] * 501),
+    "no primitive": steps_text(["__class__", {}]),
+    "no such argument": steps_text(["split", {"loop": "i", "exec": "1"}]),
+    "illegal": steps_text(["vectorize", {"loop": "k"}]),
+    "many": steps_text(*[["annotate", {"name": "C", "key": "a", "value": 1}]] * 501),
     "a number": 3,
     "nested": "[" * 100_000,
 }
