@@ -68,27 +68,7 @@ class Mathematics(Functions):
             return self.convert("fpext", value, "double", dtype)
         if value.dtype != "float64":
             return self.rounded(Value(value.text, dtype, value.lanes))
-        if dtype == "float16":
-            return self.rounded(self._round_to_odd(value))
         return self.rounded(self.convert("fptrunc", value, "float", dtype))
-
-    def _round_to_odd(self, value: Value) -> Value:
-        """A float64 as a float32 whose last bit remembers what was cut off.
-
-        Rounding that to float16 gives what rounding once would (Boldo and Melquiond, 2005).
-        """
-        near = self.convert("fptrunc", value, "float", "float32")
-        back = self.convert("fpext", near, "double", "float64")
-        bits = self.convert("bitcast", near, "i32", "int32")
-        inexact = self.apply("fcmp one", "bool", back, value)
-        even = self.apply("and", "int32", bits, constant(1, "int32"))
-        even = self.apply("icmp eq", "bool", even, constant(0, "int32"))
-        fix = self.apply("and", "bool", inexact, even)
-        size, cut = self.lanewise("llvm.fabs", value), self.lanewise("llvm.fabs", back)
-        grow = self.apply("fcmp olt", "bool", cut, size)
-        step = self.select(grow, constant(1, "int32"), constant(-1, "int32"))
-        odd = self.apply("add", "int32", bits, step)
-        return self.convert("bitcast", self.select(fix, odd, bits), "float", "float16")
 
     def intrinsic(self, name: str, arguments: list[Value]) -> Value:
         """A mathematical function; 16-bit floats are computed in float32 and rounded once."""
