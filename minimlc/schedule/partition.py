@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
+from typing import Any
 
 from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.tree import (
@@ -55,11 +56,8 @@ def loop_partition(func: PrimFunc, loop: str, points: Sequence[int] | None = Non
     parts = list(pairwise(cuts))
     longest = max(parts, key=lambda part: part[1] - part[0])
     endings = iter(["head" if part < longest else "tail" for part in parts if part != longest])
-    fresh = Names(func)
-    made = []
-    for part in parts:
-        whole = target if part is longest else _renamed(target, fresh, next(endings))
-        made.append(_piece(whole, *part))
+    names = Names(func)
+    made = [_piece(target, part, names, "" if part == longest else next(endings)) for part in parts]
     return finish(replaced(func, {target: seq(made)}))
 
 
@@ -79,51 +77,46 @@ def _checked_points(loop: For, extent: int, points: Sequence[int]) -> list[int]:
     return list(points)
 
 
-def _piece(loop: For, start: int, stop: int) -> For:
-    """The iterations of a loop from `start` to `stop`, counted from 0 again."""
-    if start == 0:
-        return replace(loop, extent=index(stop))
-    value = loop.var + start if stop - start > 1 else index(start)
-    body = substitute(loop.body, {loop.var: value})
-    body = _WithoutInit(loop_ranges((replace(loop, extent=index(stop - start)),))).visit(body)
-    return replace(loop, extent=index(stop - start), body=body)
+def _piece(loop: For, part: tuple[int, int], names: Names, ending: str) -> For:
+    """The iterations of a part, counted from 0; with an ending, all it binds is its own."""
+    start, stop = part
+    var = loop.var
+    fresh: dict[Node, Node] = {}
+    blocks: dict[str, str] = {}
+    if ending:
+        var = names.var(f"{var.name}_{ending}")
+        for inner in loops_in(loop.body):
+            fresh[inner.var] = names.var(f"{inner.var.name}_{ending}")
+        for block in blocks_in(loop.body):
+            blocks[block.name] = names.block(f"{block.name}_{ending}")
+            fresh.update({it.var: names.var(it.var.name) for it in block.iters})
+    value = index(start) if stop - start == 1 else var + start if start else var
+    body = substitute(loop.body, {**fresh, loop.var: value})
+    piece = replace(loop, var=var, extent=index(stop - start), body=body)
+    return _Piece(blocks, Ranges()).visit(piece)
 
 
-class _WithoutInit(Mutator):
-    """Takes the init from reductions that surely do not start here."""
+class _Piece(Mutator):
+    """Names the blocks, and takes the init from reductions that surely do not start here."""
 
-    def __init__(self, ranges: Ranges):
-        self.ranges = ranges
+    def __init__(self, names: dict[str, str], ranges: Ranges):
+        self.names, self.ranges = names, ranges
+
+    def visit(self, value: Any) -> Any:
+        return value if isinstance(value, Expr) else super().visit(value)
 
     def visit_For(self, item: For) -> Stmt:
-        inner = _WithoutInit(loop_ranges((item,), self.ranges))
+        inner = _Piece(self.names, loop_ranges((item,), self.ranges))
         return replace(item, body=inner.visit(item.body))
 
     def visit_Block(self, item: Block) -> Stmt:
         goes_on = any(it.kind == "R" and self.ranges.bounds(it.value)[0] > 0 for it in item.iters)
-        return replace(item, init=None) if goes_on else item
-
-
-def _renamed(loop: For, names: Names, ending: str) -> For:
-    """A copy of a loop with loops, iters and blocks of its own."""
-    fresh: dict[Node, Node] = {}
-    for inner in loops_in(loop):
-        fresh[inner.var] = names.var(f"{inner.var.name}_{ending}")
-    blocks = {}
-    for block in blocks_in(loop):
-        blocks[block.name] = names.block(f"{block.name}_{ending}")
-        fresh.update({it.var: names.var(it.var.name) for it in block.iters})
-    return _NamedBlocks(blocks).visit(substitute(loop, fresh))
-
-
-class _NamedBlocks(Mutator):
-    """Gives blocks other names."""
-
-    def __init__(self, names: dict[str, str]):
-        self.names = names
-
-    def visit_Block(self, item: Block) -> Stmt:
-        return replace(self.visit_children(item), name=self.names[item.name])
+        return replace(
+            item,
+            name=self.names.get(item.name, item.name),
+            init=None if goes_on else self.visit(item.init),
+            body=self.visit(item.body),
+        )
 
 
 def _guard_points(func: PrimFunc, loop: For, extent: int) -> list[int]:
