@@ -121,7 +121,8 @@ class _Piece(Mutator):
 
 def _guard_points(func: PrimFunc, loop: For, extent: int) -> list[int]:
     """Where the range of iterations begins and ends in which all conditions inside surely hold."""
-    first, last = 0, extent
+    first: float = 0
+    last: float = extent
     for item in accesses(func):
         if loop in item.loops and item.role != "init":
             others = loop_ranges(tuple(lp for lp in item.loops if lp is not loop))
