@@ -100,15 +100,15 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     feed = _plain_store(source, "reverse_compute_inline")
     check_intermediate(func, source, "reverse_compute_inline")
     check_only_writer(source, "reverse_compute_inline")
-    matching = _matching(made, source)
+    same = matching(made, source, "reverse_compute_inline")
     for side in (made, source):
         check_plain_path(side.place.around, "reverse_compute_inline")
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, "reverse_compute_inline")
-    _check_between(made, source)
+    check_between(made, source, "reverse_compute_inline")
     top, _, _ = exclusive(func, made.place)
-    indices = tuple(substitute(i, matching) for i in store.indices)
-    value = _Feed(source, feed.value).visit(substitute(store.value, matching))
+    indices = tuple(substitute(i, same) for i in store.indices)
+    value = _Feed(source, feed.value).visit(substitute(store.value, same))
     new = replace(source.block, name=made.block.name, body=Store(store.buffer, indices, value))
     changed = replaced(func, {source.block: new, top: None})
     return finish(without_unused_allocs(changed))
@@ -137,32 +137,31 @@ def _source(func: PrimFunc, made: Producer) -> Producer:
     return source
 
 
-def _matching(made: Producer, source: Producer) -> dict[Node, Node]:
+def matching(made: Producer, source: Producer, verb: str) -> dict[Node, Node]:
     """Each iter of the reader as the iter of the producer that stands for the same index."""
     loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is source.buffer]
     first = loads[0]
     own = {it.var: it for it in made.block.iters}
     direct = [i for i in first.indices if isinstance(i, Var) and i in own]
     same = all(load.indices == first.indices for load in loads)
-    if len(direct) != len(first.indices) or set(direct) != set(own) or not same:
+    if len(set(direct)) != len(first.indices) or set(direct) != set(own) or not same:
         refuse(
             "E115",
-            f'reverse_compute_inline: "{made.block.name}" does not read {source.buffer.name} '
-            "element for element",
+            f'{verb}: "{made.block.name}" does not read {source.buffer.name} element for element',
             at=made.block,
         )
     for var, it in zip(direct, source.dims, strict=True):
         if own[var].extent != it.extent:
             refuse(
                 "E115",
-                f'reverse_compute_inline: "{made.block.name}" runs through {own[var].extent} '
+                f'{verb}: "{made.block.name}" runs through {own[var].extent} '
                 f"values of {var.name}, its producer through {it.extent}",
                 at=made.block,
             )
     return dict(zip(direct, (it.var for it in source.dims), strict=True))
 
 
-def _check_between(made: Producer, source: Producer) -> None:
+def check_between(made: Producer, source: Producer, verb: str) -> None:
     """Nothing that the reader uses may change, nor its output be used, from the producer on."""
     start = min(item.order for item in source.own())
     stop = max(item.order for item in made.own())
@@ -175,7 +174,7 @@ def _check_between(made: Producer, source: Producer) -> None:
         if item.buffer is made.buffer or (item.is_write and item.buffer in inputs):
             refuse(
                 "E115",
-                f"reverse_compute_inline: {item.buffer.name} is used between producer and reader",
+                f"{verb}: {item.buffer.name} is used between producer and reader",
                 at=item.node,
             )
 

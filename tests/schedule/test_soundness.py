@@ -226,3 +226,21 @@ def main(A: T.Buffer((6, 2), "int32"), C: T.Buffer((6, 2), "int32")):
     sch = mlc.Schedule(before, check=False).split("i", [1, 6]).split("i_0", [None, 2])
     mlc.verify(sch.mod)
     assert_same(before, sch.mod)
+
+
+def test_reverse_compute_inline_refuses_to_take_a_diagonal_for_the_whole():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+    Y = T.alloc_buffer((8, 8), "int32")
+    for i, j in T.grid(8, 8):
+        with T.block("Y"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Y[vi, vj] = A[vi, vj] + 1
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = Y[vi, vi]
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    refuses("E115", lambda: sch.reverse_compute_inline("C"), "element for element")
