@@ -18,6 +18,9 @@ compute_inline = on_module("compute_inline")
 reverse_compute_inline = on_module("reverse_compute_inline")
 decompose_reduction = on_module("decompose_reduction")
 rfactor = on_module("rfactor")
+fuse_reduction_epilogue = on_module("fuse_reduction_epilogue")
+decompose_padding = on_module("decompose_padding")
+pad_einsum = on_module("pad_einsum")
 cache_read = on_module("cache_read")
 cache_write = on_module("cache_write")
 cache_inplace = on_module("cache_inplace")
@@ -44,12 +47,15 @@ __all__ = [
     "cache_write",
     "compute_at",
     "compute_inline",
+    "decompose_padding",
     "decompose_reduction",
     "find_intrin",
     "fuse",
+    "fuse_reduction_epilogue",
     "intrins",
     "loop_partition",
     "merge",
+    "pad_einsum",
     "parallel",
     "register_intrin",
     "reindex",

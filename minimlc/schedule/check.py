@@ -23,7 +23,7 @@ KEEPS_ORDER = frozenset(
         *("unroll", "bind", "compute_at", "reverse_compute_at", "compute_inline", "annotate"),
         *("reverse_compute_inline", "decompose_reduction", "cache_read", "cache_write"),
         *("cache_inplace", "set_scope", "storage_align", "unannotate", "blockize", "reindex"),
-        *("transform_layout", "rolling_buffer"),
+        *("transform_layout", "rolling_buffer", "decompose_padding", "pad_einsum"),
     )
 )
 """The primitives after which every reduction takes its values in the same order as before: floats

@@ -78,6 +78,13 @@ def _candidates(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Ca
         case "reverse_compute_at" | "reverse_compute_inline":
             yield from _moves(func, given["block"], "reverse_compute_at", reads=True)
             yield from _moves(func, given["block"], "compute_at", reads=False)
+        case "fuse_reduction_epilogue":
+            yield from _moves(func, given["epilogue_block"], "reverse_compute_at", reads=True)
+        case "decompose_padding":
+            for loop in find_block(func, given["block"]).loops:
+                yield name, {**given, "loop": loop.var.name}
+        case "pad_einsum":
+            yield from _less_padding(given)
         case "decompose_reduction":
             for loop in find_block(func, given["block"]).loops:
                 yield name, {**given, "at": loop.var.name}
@@ -85,6 +92,21 @@ def _candidates(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Ca
             yield from _other_buffers(func, given)
         case _ if "loop" in given:
             yield from _other_loops(func, name, given)
+
+
+def _less_padding(given: dict[str, Any]) -> Iterator[Call]:
+    """One iter less padded, then one alone."""
+    padding = given["padding"]
+    for number, by in enumerate(padding):
+        if by > 1:
+            fewer = (*padding[:number], 1, *padding[number + 1 :])
+            if any(size > 1 for size in fewer):
+                yield "pad_einsum", {**given, "padding": fewer}
+    for number, by in enumerate(padding):
+        alone = [1] * len(padding)
+        alone[number] = by
+        if by > 1 and tuple(alone) != tuple(padding):
+            yield "pad_einsum", {**given, "padding": tuple(alone)}
 
 
 def _other_loops(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Call]:

@@ -51,7 +51,7 @@ class Immutable(ScheduleError, AttributeError):
 
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict")
-NOT_YET = ("bind", "pad_einsum")
+NOT_YET = ("bind",)
 """Primitives of TVM that minimlc will have, but has not yet."""
 
 
@@ -169,6 +169,9 @@ class Schedule:
     reverse_compute_inline = _method("reverse_compute_inline")
     decompose_reduction = _method("decompose_reduction")
     rfactor = _method("rfactor")
+    fuse_reduction_epilogue = _method("fuse_reduction_epilogue")
+    decompose_padding = _method("decompose_padding")
+    pad_einsum = _method("pad_einsum")
     cache_read = _method("cache_read")
     cache_write = _method("cache_write")
     cache_inplace = _method("cache_inplace")

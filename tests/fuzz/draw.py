@@ -7,6 +7,7 @@ import minimlc as mlc
 from minimlc.schedule import PRIMITIVES
 from minimlc.schedule.intrin import find_intrin, intrins
 from minimlc.tir.arith import constant_value
+from minimlc.tir.nodes import Select, Store
 from minimlc.tir.wellformed import blocks_in, loops_in
 from tests.fuzz.draw_memory import MEMORY
 from tests.fuzz.site import Arguments, Nothing, Site
@@ -185,6 +186,49 @@ def _is_factor(site: Site, loop: str) -> bool:
     return sum(outermost in around for around in site.around.values()) == 1
 
 
+def _fuse_reduction_epilogue(site: Site) -> Arguments:
+    """A reduction and the only block that reads what it writes."""
+    pairs = [
+        (made, name)
+        for name in site.spatial()
+        for made in site.producers(name)
+        if site.is_reduction(made) and site.intermediate(made) and site.consumers(made) == [name]
+    ]
+    if site.wild:
+        return [site.block([]), site.block([])], {}
+    if not pairs:
+        raise Nothing
+    return list(site.rng.choice(pairs)), {}
+
+
+# Padding
+
+
+def _decompose_padding(site: Site) -> Arguments:
+    """A block that stores a value or a constant, and one of its loops."""
+    fitting = []
+    for name in site.spatial():
+        store = site.blocks[name].body
+        if isinstance(store, Store) and isinstance(store.value, Select) and site.around[name]:
+            fitting.append(name)
+    block = site.block(fitting)
+    return [block, site.loop(site.around[block])], {}
+
+
+def _pad_einsum(site: Site) -> Arguments:
+    """A reduction in loops that are its iters."""
+    fitting = []
+    for name, block in site.blocks.items():
+        loops = {site.loops[loop].var for loop in site.around[name]}
+        alone = site.is_reduction(name) and block.init is not None and block.predicate is None
+        if alone and loops == {it.value for it in block.iters} and site.movable(name):
+            fitting.append(name)
+    block = site.block(fitting)
+    count = len(site.blocks[block].iters)
+    padding = [site.rng.choice([1, 1, 2, 4, 5]) for _ in range(count)]
+    return [block, padding[1:] if site.wild and site.chance(0.2) else padding], {}
+
+
 # Marks
 
 
@@ -246,6 +290,9 @@ RULES: dict[str, Rule] = {
     "unannotate": _unannotate,
     "bind": _bind,
     "rfactor": _rfactor,
+    "fuse_reduction_epilogue": _fuse_reduction_epilogue,
+    "decompose_padding": _decompose_padding,
+    "pad_einsum": _pad_einsum,
     "blockize": _blockize,
     "tensorize": _tensorize,
     "compute_at": _compute_at,

@@ -1,0 +1,303 @@
+"""The primitive pad_einsum: a sum of products over rounder extents."""
+
+from collections.abc import Sequence
+from math import copysign, isfinite, prod
+from typing import Any, NamedTuple, NoReturn
+
+from minimlc.dtypes import is_float, is_integer
+from minimlc.node import Mutator, replace, walk
+from minimlc.schedule.layout import MOST_PADDING, SMALL
+from minimlc.schedule.shape import exclusive
+from minimlc.schedule.staging import End, Rename, copy_nest
+from minimlc.schedule.tree import (
+    Names,
+    Place,
+    find_block,
+    finish,
+    nest,
+    refuse,
+    replaced,
+    with_alloc,
+)
+from minimlc.tir.access import reduction_parts, starts_its_target
+from minimlc.tir.arith import constant_value, variables
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    BlockIter,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    conjunction,
+    const,
+    index,
+    seq,
+)
+
+VERB = "pad_einsum"
+Sizes = dict[Var, int]
+"""The extents that padded iters are to have."""
+
+
+class Einsum(NamedTuple):
+    """A sum of products: `store` adds `value` to its target, which begins with `start`."""
+
+    store: Store
+    value: Expr
+    start: Const
+
+
+def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
+    """Pad a sum of products until each iter's extent is a multiple of its number in `padding`.
+
+        for i, k in grid(8, 30):                for i, k in grid(8, 32):
+            C[i] += A[i, k]                         A_pad[i, k] = select(k < 30, A[i, k], 0)
+                                         -->    for i, k in grid(8, 32):
+                                                    C[i] += A_pad[i, k]
+
+    Here for [1, 8]. Inputs get copies `A_pad` that are 0 beyond the old extents; where a spatial
+    iter is padded, the sums go to `C_pad`, and block `C_pad` copies those that count to `C`.
+    Legal when the block is alone in loops that are its iters, adds up from a constant, padded
+    iters are plain indices, and all that padding adds to a sum is 0. In floats 0 * inf is NaN:
+    there a padded reduction must index every factor.
+    """
+    place = find_block(func, block)
+    target = place.stmt
+    assert isinstance(target, Block)
+    sizes = _sizes(target, padding)
+    top, own = _own_nest(func, target, place)
+    einsum = _einsum(target, place)
+    if not sizes:
+        return func
+    names = Names(func)
+    inputs = _Inputs(target, einsum.store.buffer, sizes, names)
+    body = inputs.visit(einsum.store)
+    _check_zeros(target, einsum, sizes)
+    init: Stmt = replace(einsum.store, value=einsum.start)
+    before = [_pad_nest(*made, cache, names) for made, cache in inputs.copies.items()]
+    after: list[Stmt] = []
+    buffers = list(inputs.copies.values())
+    if any(var in sizes for var in einsum.store.indices):
+        sums, last = _padded_output(target, einsum.store, sizes, names)
+        rename = Rename({einsum.store.buffer: sums}, {einsum.store.buffer: sums})
+        body, init = rename.visit(body), rename.visit(init)
+        after.append(last)
+        buffers.append(sums)
+    iters = tuple(replace(it, extent=sizes.get(it.var, it.extent)) for it in target.iters)
+    extents = {it.value: index(it.extent) for it in iters}
+    loops = [replace(lp, extent=extents[lp.var]) for lp in own]
+    new = nest(loops, replace(target, iters=iters, init=init, body=body))
+    func = replaced(func, {top: seq((*before, new, *after))})
+    for buffer in buffers:
+        func = with_alloc(func, buffer)
+    return finish(func)
+
+
+def _cannot(block: Block, why: str, *, example: str = "", hint: str = "") -> NoReturn:
+    refuse("E154", f'{VERB}: block "{block.name}" {why}', at=block, example=example, hint=hint)
+
+
+def _sizes(block: Block, padding: Sequence[int]) -> Sizes:
+    count = len(block.iters)
+    if len(padding) != count or any(not 1 <= number < 2**31 for number in padding):
+        refuse(
+            "E118",
+            f'{VERB}: the padding of block "{block.name}" is a number >= 1 for each of its '
+            f"{count} iter(s), got {list(padding)}",
+            hint=f"its iters: {', '.join(it.var.name for it in block.iters)}",
+        )
+    pairs = zip(block.iters, padding, strict=True)
+    return {it.var: -(-it.extent // by) * by for it, by in pairs if it.extent % by}
+
+
+def _own_nest(func: PrimFunc, block: Block, place: Place) -> tuple[Stmt, Sequence[For]]:
+    """The block's nest: one serial loop for each iter, and nothing else."""
+    top, own, _ = exclusive(func, place)
+    if any(isinstance(stmt, Block | IfThenElse) for stmt in place.around):
+        _cannot(block, "is inside a condition or another block")
+    if block.predicate is not None:
+        _cannot(block, f"runs only where {block.predicate.script()}")
+    for loop in own:
+        if loop.kind != "serial":
+            refuse(
+                "E119",
+                f'{VERB}: loop "{loop.var.name}" of block "{block.name}" is {loop.kind} already',
+                hint=f"do this step before the one that made {loop.var.name} {loop.kind}",
+            )
+    extents = {loop.var: constant_value(loop.extent) for loop in own}
+    bound = {it.value: it.extent for it in block.iters}
+    if len(bound) != len(block.iters) or bound != extents or min(bound.values(), default=1) < 1:
+        _cannot(
+            block,
+            "is not alone in loops that are its iters, one for each",
+            hint="pad before the loops are split or fused",
+        )
+    return top, own
+
+
+def _einsum(block: Block, place: Place) -> Einsum:
+    parts = reduction_parts(block)
+    if parts is None or parts[0] != "+" or not isinstance(block.body, Store):
+        _cannot(block, "is not of the form: C[...] = C[...] + product of elements")
+    if not starts_its_target(block) or not isinstance(block.init, Store):
+        _cannot(block, "has no init of its own", hint="pad before decompose_reduction")
+    if not isinstance(block.init.value, Const):
+        _cannot(block, f"starts from {block.init.value.script()}, which is no constant")
+    if any(it.kind == "O" for it in block.iters):
+        _cannot(block, "must take its iterations in order")
+    spatial = {it.var for it in block.iters if it.kind == "S"}
+    store = block.body
+    if set(store.indices) != spatial or len(store.indices) != len(spatial):
+        _cannot(block, f"does not index {store.buffer.name} by each spatial iter once")
+    if {n for n in walk(block.body) if isinstance(n, Var)} & {lp.var for lp in place.loops}:
+        _cannot(block, "speaks of loops directly, not through its iters")
+    _check_products(block, parts[2])
+    return Einsum(store, parts[2], block.init.value)
+
+
+def _check_products(block: Block, value: Expr) -> None:
+    """A value is made of elements and constants by +, - and *."""
+    match value:
+        case Load() | Const():
+            pass
+        case Cast(_, a) | Unary("-", a):
+            _check_products(block, a)
+        case Binary("+" | "-" | "*", a, b):
+            _check_products(block, a)
+            _check_products(block, b)
+        case _:
+            _cannot(block, f"adds up {value.script()}, which is no sum of products")
+
+
+def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:
+    """Whatever padding adds to a sum that counts is 0, and changes nothing."""
+    for it in block.iters:
+        if it.kind != "R" or it.var not in sizes:
+            continue
+        start = einsum.start.value
+        if is_float(einsum.start.dtype) and start == 0 and copysign(1, start) < 0:
+            _cannot(block, "starts from -0.0, which adding 0.0 would change")
+        if not _is_zero(einsum.value, it.var):
+            name, end = it.var.name, it.extent
+            one = is_float(einsum.value.dtype)
+            _cannot(
+                block,
+                f"may add something else than 0 beyond {name} = {end - 1}",
+                example=f"at {name} = {end}: {einsum.value.script()}"
+                + (", where 0 * inf or 0 * NaN is NaN" if one else ""),
+                hint=f"pad no reduction iter that does not index {'all' if one else 'some'} "
+                "of the factors",
+            )
+
+
+def _is_zero(value: Expr, beyond: Var) -> bool:
+    """Whether a value is 0 (of either sign) where the padded iter `beyond` is beyond its extent."""
+    match value:
+        case Load(_, indices):
+            return beyond in indices
+        case Const(number):
+            return number == 0
+        case Cast(_, a) | Unary("-", a):
+            return _is_zero(a, beyond)
+        case Binary("+" | "-", a, b):
+            return _is_zero(a, beyond) and _is_zero(b, beyond)
+        case Binary("*", a, b):
+            one, other = _is_zero(a, beyond), _is_zero(b, beyond)
+            if is_float(value.dtype):
+                return (one and _is_finite(b, beyond)) or (other and _is_finite(a, beyond))
+            return one or other
+    return False
+
+
+def _is_finite(value: Expr, beyond: Var) -> bool:
+    match value:
+        case Const(number):
+            return isfinite(number)
+        case Cast("float32" | "float64" | "bfloat16", a) if is_integer(a.dtype):
+            return True
+    return _is_zero(value, beyond)
+
+
+Limit = tuple[int, int] | None
+"""For a padded dimension: how many indices are real, and how many there are."""
+
+
+class _Inputs(Mutator):
+    """Replaces loads at padded iters by loads of padded copies, and remembers these."""
+
+    def __init__(self, block: Block, output: Buffer, sizes: Sizes, names: Names):
+        self.block, self.output, self.sizes, self.names = block, output, sizes, names
+        self.extents = {it.var: it.extent for it in block.iters}
+        self.copies: dict[tuple[Buffer, tuple[Limit, ...]], Buffer] = {}
+
+    def visit_Load(self, item: Load) -> Any:
+        item = self.visit_children(item)
+        if item.buffer is self.output:
+            return item
+        limits = tuple(self.limit(item, part) for part in item.indices)
+        if not any(limits):
+            return item
+        made = (item.buffer, limits)
+        if made not in self.copies:
+            self.copies[made] = self.copy(item.buffer, limits)
+        return replace(item, buffer=self.copies[made])
+
+    def limit(self, item: Load, part: Expr) -> Limit:
+        if isinstance(part, Var) and part in self.sizes:
+            return self.extents[part], self.sizes[part]
+        spoken = sorted(var.name for var in variables(part) if var in self.sizes)
+        if spoken:
+            _cannot(
+                self.block,
+                f"reads {item.script()}: the padded iter {spoken[0]} is no index by itself",
+                hint=f"leave {spoken[0]} as it is: 1 in the padding",
+            )
+        return None
+
+    def copy(self, buffer: Buffer, limits: Sequence[Limit]) -> Buffer:
+        pairs = zip(limits, buffer.shape, strict=True)
+        shape = tuple(limit[1] if limit else size for limit, size in pairs)
+        _check_growth(self.block, buffer, shape)
+        return Buffer(self.names.buffer(f"{buffer.name}_pad"), shape, buffer.dtype)
+
+
+def _check_growth(block: Block, buffer: Buffer, shape: Sequence[int]) -> None:
+    if prod(shape) > max(SMALL, MOST_PADDING * prod(buffer.shape)):
+        _cannot(block, f"would have a padded copy of {buffer.name} of shape {tuple(shape)}")
+
+
+def _pad_nest(made: Buffer, limits: Sequence[Limit], cache: Buffer, names: Names) -> Stmt:
+    """A block that copies a buffer, and is 0 beyond what is real."""
+    loops = [names.var(f"ax{dim}") for dim in range(cache.ndim)]
+    iters = tuple(
+        BlockIter(names.var(f"v{dim}"), size, "S", var)
+        for dim, (size, var) in enumerate(zip(cache.shape, loops, strict=True))
+    )
+    at = tuple(it.var for it in iters)
+    inside = conjunction([v < limit[0] for v, limit in zip(at, limits, strict=True) if limit])
+    assert inside is not None
+    value = Select(inside, Load(made, at), const(0, cache.dtype))
+    block = Block(names.block(cache.name), iters, None, None, Store(cache, at, value))
+    parts = zip(loops, cache.shape, strict=True)
+    return nest([For(var, index(size), "serial", seq(())) for var, size in parts], block)
+
+
+def _padded_output(block: Block, store: Store, sizes: Sizes, names: Names) -> tuple[Buffer, Stmt]:
+    """The buffer of the padded sums, and the nest that copies those that count."""
+    own = {it.var: it.extent for it in block.iters}
+    dims = [part for part in store.indices if isinstance(part, Var)]
+    shape = tuple(sizes.get(var, own[var]) for var in dims)
+    _check_growth(block, store.buffer, shape)
+    sums = Buffer(names.buffer(f"{store.buffer.name}_pad"), shape, store.buffer.dtype)
+    real = [own[var] for var in dims]
+    return sums, copy_nest(End(sums), End(store.buffer), real, names, sums.name)
