@@ -45,8 +45,6 @@ def set_new():
         ("E132", lambda: mlc.Schedule(None), "mlc.parse"),
         ("E133", set_mod, "never changes"),
         ("E133", set_new, "never changes"),
-        ("E105", lambda: SCH.rfactor("k"), "not built yet"),
-        ("E105", lambda: SCH.apply("bind", "k"), "not built yet"),
         ("E105", lambda: SCH.split("i", factor=[None, 4]), 'no "factor"'),
         ("E118", lambda: SCH.split("i", [None, 4], tail="pad"), "not built yet"),
         ("E103", loops_for_axes, "write vi where it says i"),

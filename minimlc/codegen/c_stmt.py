@@ -8,7 +8,7 @@ from minimlc.codegen.c_helpers import HELPERS
 from minimlc.codegen.c_names import LOCAL, comment, unique_names
 from minimlc.dtypes import DTYPES, INDEX
 from minimlc.errors import BuildError
-from minimlc.node import span_of, structural_equal, walk
+from minimlc.node import structural_equal, walk
 from minimlc.tir.access import Access, accesses
 from minimlc.tir.arith import has_loads
 from minimlc.tir.legality import carried_dependence
@@ -156,15 +156,6 @@ class Function(Expressions):
         self.line("}")
 
     def _for(self, item: For) -> None:
-        if item.kind == "thread_binding":
-            raise BuildError(
-                f"loop {item.var.name} is bound to the GPU axis {item.thread}, a CPU has no such "
-                "axis, and GPU targets are not built yet",
-                code="E504",
-                span=span_of(item),
-                hint=f"make {item.var.name} a parallel loop: T.parallel in the script, "
-                f'sch.parallel("{item.var.name}") in a schedule',
-            )
         extent, name = self._extent(item), self.scope.take(item.var.name)
         saved = self.copies, set(self.together)
         self._pragma(item)

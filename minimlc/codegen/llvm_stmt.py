@@ -8,7 +8,7 @@ from minimlc.codegen.llvm_memory import Lanes
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
-from minimlc.node import span_of, walk
+from minimlc.node import walk
 from minimlc.tir.access import accesses
 from minimlc.tir.legality import carried_dependence
 from minimlc.tir.nodes import Alloc, For, IfThenElse, Load, PrimFunc, Seq, Stmt, Store
@@ -57,15 +57,6 @@ class Statements(Expressions):
         extent = self.expr(item.extent)
         if extent.lanes:
             self._each_lane(item)
-        elif item.kind == "thread_binding":
-            raise BuildError(
-                f"loop {item.var.name} is bound to the GPU axis {item.thread}, a CPU has no such "
-                "axis, and GPU targets are not built yet",
-                code="E504",
-                span=span_of(item),
-                hint=f"make {item.var.name} a parallel loop: T.parallel in the script, "
-                f'sch.parallel("{item.var.name}") in a schedule',
-            )
         elif item.kind == "unrolled" and self._unrollable(extent):
             self._unrolled(item, int(extent.const or 0))
         elif item.kind == "vectorized" and self._side_by_side(item):

@@ -115,10 +115,17 @@ class _Shrink(Mutator):
 
 
 class _Flatten(Mutator):
-    """Iters become their values, predicates and inits become conditions."""
+    """Iters become their values, predicates and inits become conditions.
+
+    The threads of a GPU become iterations one after the other: no target has such threads yet.
+    """
 
     def __init__(self, named: bool):
         self.named = named
+
+    def visit_For(self, item: For) -> Stmt:
+        item = self.visit_children(item)
+        return replace(item, kind="serial", thread="") if item.kind == "thread_binding" else item
 
     def visit_Block(self, block: Block) -> Stmt:
         values: dict[Node, Node] = {it.var: it.value for it in block.iters}

@@ -9,9 +9,11 @@ fuse = on_module("fuse")
 reorder = on_module("reorder")
 loop_partition = on_module("loop_partition")
 merge = on_module("merge")
+add_unit_loop = on_module("add_unit_loop")
 parallel = on_module("parallel")
 vectorize = on_module("vectorize")
 unroll = on_module("unroll")
+bind = on_module("bind")
 compute_at = on_module("compute_at")
 reverse_compute_at = on_module("reverse_compute_at")
 compute_inline = on_module("compute_inline")
@@ -34,13 +36,16 @@ rolling_buffer = on_module("rolling_buffer")
 blockize = on_module("blockize")
 tensorize = on_module("tensorize")
 annotate = on_module("annotate")
+unannotate = on_module("unannotate")
 
 __all__ = [
     "PRIMITIVES",
     "Schedule",
     "TensorIntrin",
     "Trace",
+    "add_unit_loop",
     "annotate",
+    "bind",
     "blockize",
     "cache_inplace",
     "cache_read",
@@ -71,6 +76,7 @@ __all__ = [
     "tensorize",
     "transform_block_layout",
     "transform_layout",
+    "unannotate",
     "unroll",
     "vectorize",
 ]

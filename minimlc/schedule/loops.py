@@ -1,4 +1,4 @@
-"""Primitives on loops: split, fuse, reorder, parallel, vectorize, unroll, annotate."""
+"""Primitives that make and order loops: split, fuse, reorder, add_unit_loop."""
 
 from collections.abc import Sequence
 from math import prod
@@ -7,30 +7,28 @@ from typing import cast
 from minimlc.node import Node, replace
 from minimlc.schedule.tree import (
     Names,
-    check_independent,
+    constant_extent,
     find_block,
     find_loop,
     finish,
     guarded,
     refuse,
     replaced,
+    serial_loop,
 )
 from minimlc.tir.access import Access, accesses
-from minimlc.tir.arith import constant_value, variables
+from minimlc.tir.arith import variables
 from minimlc.tir.dependence import Conflict, direction_vectors, find_conflict
 from minimlc.tir.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.nodes import (
-    Block,
     Expr,
     For,
-    LoopKind,
     PrimFunc,
-    Stmt,
     index,
     substitute,
 )
 from minimlc.tir.regions import is_commutative_reduction, is_private, repeats
-from minimlc.tir.wellformed import blocks_in, loops_in
+from minimlc.tir.wellformed import blocks_in
 
 
 def split(
@@ -50,8 +48,8 @@ def split(
     rest. Legal when their product covers the extent; where it exceeds it, `tail="guard"` skips
     the iterations beyond and `tail="error"` refuses.
     """
-    target = _serial(func, loop, "split")
-    extent = _constant_extent(target, "split")
+    target = serial_loop(func, loop, "split")
+    extent = constant_extent(target, "split")
     sizes = _resolve_factors(target, extent, factors, tail)
     fresh = Names(func)
     if names is not None and len(names) != len(sizes):
@@ -122,7 +120,7 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     if [loop.var.name for loop in chain] != list(loops):
         order = ", ".join(loop.var.name for loop in chain)
         refuse("E116", f"fuse: the loops stand in the order {order}", hint="reorder first")
-    sizes = [_constant_extent(loop, "fuse") for loop in chain]
+    sizes = [constant_extent(loop, "fuse") for loop in chain]
     label = name or "_".join(loop.var.name for loop in chain) + "_fused"
     names = Names(func)
     if name is not None and name in names.symbols:
@@ -219,98 +217,18 @@ def _refuse_unless_absent(
     )
 
 
-def parallel(func: PrimFunc, loop: str) -> PrimFunc:
-    """Run a loop's iterations on several threads.
+def add_unit_loop(func: PrimFunc, target: str) -> PrimFunc:
+    """Put a loop of one iteration around the loop or the block called `target`.
 
-        for i in range(n):            for i in T.parallel(n):
-            S(i)               -->        S(i)
+        S(i)               -->        for unit in range(1):
+                                          S(i)
 
-    Legal when no iteration touches an element that another one writes; buffers that every
-    iteration writes before it reads become private to it.
+    Legal always.
     """
-    return _with_kind(func, loop, "parallel")
-
-
-def vectorize(func: PrimFunc, loop: str) -> PrimFunc:
-    """Run a loop's iterations as the lanes of vector instructions.
-
-        for j in range(16):           for j in T.vectorized(16):
-            S(j)               -->        S(j)
-
-    Legal when the extent is constant and no iteration touches an element that another one writes.
-    """
-    _constant_extent(cast(For, find_loop(func, loop).stmt), "vectorize")
-    return _with_kind(func, loop, "vectorized")
-
-
-def unroll(func: PrimFunc, loop: str) -> PrimFunc:
-    """Write a loop's iterations out one after the other.
-
-        for j in range(4):            for j in T.unroll(4):
-            S(j)               -->        S(j)
-
-    Legal when the extent is constant.
-    """
-    _constant_extent(cast(For, find_loop(func, loop).stmt), "unroll")
-    return _with_kind(func, loop, "unrolled")
-
-
-def _with_kind(func: PrimFunc, name: str, kind: LoopKind) -> PrimFunc:
-    loop = _serial(func, name, kind)
-    if kind != "unrolled":
-        check_independent(func, loop, kind)
-    return replaced(func, {loop: replace(loop, kind=kind)})
-
-
-def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
-    """Note `key: value` on the loop or the block called `name`, for a later pass to read.
-
-    Always legal: an annotation has no meaning of its own. `value` is a number, a string, a truth
-    value or a tuple of those.
-    """
-    loops = {loop.var.name: loop for loop in loops_in(func.body)}
-    blocks = {block.name: block for block in blocks_in(func.body)}
-    if not _is_plain(value):
-        refuse("E118", f"annotate: a value is a number, a string or a tuple, got {value!r}")
-    if name in loops and name in blocks:
-        refuse("E105", f'"{name}" is the name of a loop and of a block')
-    if name in blocks:
-        item: Stmt = find_block(func, name).stmt
-    else:
-        item = find_loop(func, name).stmt
-    assert isinstance(item, For | Block)
-    kept = tuple(pair for pair in item.annotations if pair[0] != key)
-    return replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
-
-
-def _is_plain(value: object) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return isinstance(value, int | float | str | bool)
-
-
-def _serial(func: PrimFunc, name: str, verb: str) -> For:
-    loop = find_loop(func, name).stmt
-    assert isinstance(loop, For)
-    if loop.kind != "serial":
-        refuse(
-            "E119",
-            f'{verb}: loop "{name}" is {loop.kind} already',
-            at=loop,
-            hint=f"do this step before the one that made {name} {loop.kind}",
-        )
-    return loop
-
-
-def _constant_extent(loop: For, verb: str) -> int:
-    extent = constant_value(loop.extent)
-    if extent is None:
-        refuse(
-            "E102",
-            f'{verb}: the extent of "{loop.var.name}" is not constant: {loop.extent.script()}',
-            at=loop,
-        )
-    return extent
+    names = [block.name for block in blocks_in(func.body)]
+    place = find_block(func, target) if target in names else find_loop(func, target)
+    unit = Names(func).var("unit")
+    return finish(replaced(func, {place.stmt: For(unit, index(1), "serial", place.stmt)}))
 
 
 def _chain(func: PrimFunc, names: Sequence[str], verb: str) -> list[For]:

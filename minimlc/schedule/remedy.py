@@ -45,6 +45,8 @@ def _work(func: PrimFunc, calls: Iterable[Call]) -> bool:
 def _chains(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
     for call in _candidates(func, name, given):
         yield (call,)
+    if name in ("parallel", "vectorize", "bind"):
+        yield ("rfactor", {"loop": given["loop"]}), (name, given)
     if name == "tensorize":
         yield from _tilings(given)
 

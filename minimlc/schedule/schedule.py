@@ -22,7 +22,7 @@ from minimlc.schedule.trace import (
     run,
     split_arguments,
 )
-from minimlc.schedule.tree import NoSuchName, Place, find_block
+from minimlc.schedule.tree import NoSuchName, Place, find_block, find_loop, inner_stmts
 from minimlc.tir.access import accesses
 from minimlc.tir.nodes import Block, PrimFunc
 from minimlc.tir.wellformed import blocks_in, check_prim_func
@@ -51,8 +51,6 @@ class Immutable(ScheduleError, AttributeError):
 
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict")
-NOT_YET = ("bind",)
-"""Primitives of TVM that minimlc will have, but has not yet."""
 
 
 class Schedule:
@@ -121,7 +119,7 @@ class Schedule:
             raise AttributeError(name)
         close = near_misses(name, [*PRIMITIVES, "blocks", "loops", "producers", "consumers"])
         why = f'a schedule has no "{name}"' + (f'; did you mean "{close[0]}"?' if close else "")
-        hint = _later(name) or (f"sch.{close[0]}" if close else "help(sch)")
+        hint = f"sch.{close[0]}" if close else "help(sch)"
         raise NoSuchPrimitive(why, code="E105", hint=hint)
 
     def apply(self, name: str, /, *args: Any, **options: Any) -> "Schedule":
@@ -160,9 +158,11 @@ class Schedule:
     reorder = _method("reorder")
     loop_partition = _method("loop_partition")
     merge = _method("merge")
+    add_unit_loop = _method("add_unit_loop")
     parallel = _method("parallel")
     vectorize = _method("vectorize")
     unroll = _method("unroll")
+    bind = _method("bind")
     compute_at = _method("compute_at")
     reverse_compute_at = _method("reverse_compute_at")
     compute_inline = _method("compute_inline")
@@ -185,6 +185,7 @@ class Schedule:
     blockize = _method("blockize")
     tensorize = _method("tensorize")
     annotate = _method("annotate")
+    unannotate = _method("unannotate")
 
     def blocks(self) -> list[str]:
         """The names of the blocks, outer before inner, in program order."""
@@ -208,6 +209,21 @@ class Schedule:
     def consumers(self, block: str) -> list[str]:
         """The blocks that read what `block` writes."""
         return self._neighbours(block, reads=False)
+
+    def output_blocks(self) -> list[str]:
+        """The blocks that write a parameter of the function."""
+        outside = set(self.func.params)
+        written = (i.block for i in accesses(self.func) if i.is_write and i.buffer in outside)
+        return list(dict.fromkeys(block.name for block in written if block is not None))
+
+    def child_blocks(self, name: str) -> list[str]:
+        """The blocks directly inside a loop or a block: not those inside another block there."""
+        blocks = [block.name for block in blocks_in(self.func.body)]
+        find = find_block if name in blocks else find_loop
+        stmt = find(self.func, name).stmt
+        inside = [block for part in inner_stmts(stmt) for block in blocks_in(part)]
+        deeper = {inner.name for block in inside for inner in blocks_in(block)[1:]}
+        return [block.name for block in inside if block.name not in deeper]
 
     def _neighbours(self, name: str, reads: bool) -> list[str]:
         block = self._block("producers" if reads else "consumers", name).stmt
@@ -273,16 +289,11 @@ def _choose(mod: IRModule, name: str | None) -> str:
     return names[0]
 
 
-def _later(name: str) -> str:
-    built = ", ".join(PRIMITIVES)
-    return f'"{name}" is not built yet; there are {built}' if name in NOT_YET else ""
-
-
 def _primitive(name: str) -> Primitive:
     if name not in PRIMITIVES:
         close = near_misses(str(name), PRIMITIVES)
         why = f'no primitive "{name}"' + (f'; did you mean "{close[0]}"?' if close else "")
-        hint = _later(name) or (f"sch.{close[0]}" if close else "help(sch)")
+        hint = f"sch.{close[0]}" if close else "help(sch)"
         raise ScheduleError(why, code="E105", hint=hint)
     return PRIMITIVES[name]
 

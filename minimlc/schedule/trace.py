@@ -18,6 +18,7 @@ from minimlc.schedule import (
     epilogue,
     indexing,
     inline,
+    kinds,
     layout,
     loops,
     memory,
@@ -43,9 +44,11 @@ PRIMITIVES: dict[str, Primitive] = {
         loops.reorder,
         partition.loop_partition,
         partition.merge,
-        loops.parallel,
-        loops.vectorize,
-        loops.unroll,
+        loops.add_unit_loop,
+        kinds.parallel,
+        kinds.vectorize,
+        kinds.unroll,
+        kinds.bind,
         blocks.compute_at,
         blocks.reverse_compute_at,
         inline.compute_inline,
@@ -67,7 +70,8 @@ PRIMITIVES: dict[str, Primitive] = {
         rolling.rolling_buffer,
         nesting.blockize,
         tensors.tensorize,
-        loops.annotate,
+        kinds.annotate,
+        kinds.unannotate,
     )
 }
 """Each primitive's rule: PrimFunc -> PrimFunc, by name."""

@@ -17,6 +17,7 @@ from minimlc.tir.arith import (
     simplify,
 )
 from minimlc.tir.legality import (
+    axis_conflict,
     carried_dependence,
     concurrent_dependence,
     private_candidates,
@@ -201,8 +202,9 @@ def serial_loop(func: PrimFunc, name: str, verb: str) -> For:
     return loop
 
 
-def constant_extent(loop: For, verb: str) -> int:
+def constant_extent(loop: Stmt, verb: str) -> int:
     """A loop's number of iterations, which must be constant."""
+    assert isinstance(loop, For)
     extent = constant_value(loop.extent)
     if extent is None:
         refuse(
@@ -357,9 +359,18 @@ def check_concurrent_loops(func: PrimFunc) -> None:
     """Refuse a function in which a parallel or vectorized loop carries a dependence."""
     if all(loop.kind in ("serial", "unrolled") for loop in loops_in(func.body)):
         return
+    check_thread_axes(func)
     found = concurrent_dependence(func)
     if found is not None:
         check_independent(func, found.loop, found.loop.kind)
+
+
+def check_thread_axes(func: PrimFunc) -> None:
+    """Refuse a function in which a GPU axis is nested in itself, or has two sizes in one nest."""
+    found = axis_conflict(func)
+    if found is not None:
+        loop, why = found
+        refuse("E141", why, at=loop, hint="bind the loop to another axis, or leave it serial")
 
 
 def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:
@@ -378,7 +389,8 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
     if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
         why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
         code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'
-    refuse(code, f'"{name}" cannot be {kind}: {why}', at=loop, example=found.explain(), hint=hint)
+    verb = "bound to threads" if kind == "thread_binding" else kind
+    refuse(code, f'"{name}" cannot be {verb}: {why}', at=loop, example=found.explain(), hint=hint)
 
 
 def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
@@ -387,9 +399,13 @@ def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
     """
     around = next(item.loops for item in items if loop in item.loops)
     others = [other for other in around if other is not loop and other.kind == "serial"]
-    for other in others if kind == "parallel" else reversed(others):
+    for other in reversed(others) if kind == "vectorized" else others:
         private = () if kind == "vectorized" else private_candidates(func, other, items)
         if carried_dependence(other, items, private) is None:
-            verb = {"vectorized": "vectorize"}.get(kind, kind)
-            return f'sch.{verb}("{other.var.name}")  # its iterations touch different elements'
+            name = other.var.name
+            call = {
+                "vectorized": f'vectorize("{name}")',
+                "thread_binding": f'bind("{name}", "{loop.thread or "threadIdx.x"}")',
+            }.get(kind, f'parallel("{name}")')
+            return f"sch.{call}  # its iterations touch different elements"
     return f"leave {loop.var.name} serial"

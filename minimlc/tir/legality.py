@@ -6,8 +6,9 @@ from weakref import WeakKeyDictionary
 
 from minimlc.node import walk
 from minimlc.tir.access import Access, accesses, part_accesses, top_statements, touched
+from minimlc.tir.arith import key
 from minimlc.tir.dependence import Conflict, Witness, find_conflict
-from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Stmt, Var
+from minimlc.tir.nodes import Alloc, Buffer, Expr, For, PrimFunc, Stmt, Var
 from minimlc.tir.regions import is_private
 
 
@@ -115,6 +116,29 @@ def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
         found = carried_dependence(loop, items, private)
         if found is not None:
             return found
+    return None
+
+
+def axis_conflict(func: PrimFunc) -> tuple[For, str] | None:
+    """A loop bound to a GPU axis that a loop around it is bound to as well, or that has another
+    size elsewhere in the same nest, and what is wrong with it; None where there is none.
+    """
+    for part in top_statements(func):
+        sizes: dict[str, Expr] = {}
+        for loop in dict.fromkeys(lp for item in part_accesses(part) for lp in item.loops):
+            if loop.kind != "thread_binding":
+                continue
+            axis = loop.thread
+            inner = [n for n in walk(loop.body) if isinstance(n, For) and n.thread == axis]
+            if inner:
+                name = inner[0].var.name
+                return inner[0], f"{name} and {loop.var.name} around it are both {axis}"
+            size = sizes.setdefault(axis, loop.extent)
+            if key(size) != key(loop.extent):
+                return loop, (
+                    f"{axis} has {size.script()} threads in this nest, "
+                    f"{loop.var.name} has {loop.extent.script()} iterations"
+                )
     return None
 
 

@@ -333,12 +333,6 @@ def test_checked_accesses_are_refused():
     refuses("E508", lambda: build(Mod, "c", bounds="check"), "llvm")
 
 
-def test_a_gpu_loop_is_refused():
-    a = Buffer("a", (2,), "float32")
-    body = For(i, index(2), "thread_binding", store(a, (i,), 3.0), "threadIdx.x")
-    refuses("E504", lambda: emit_c({"f": PrimFunc((a,), (), body)}), "threadIdx.x")
-
-
 @needs_compiler
 def test_the_second_build_compiles_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path / "cache"))

@@ -25,7 +25,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from tests.codegen.machines import MACHINES, WIDE, X86
-from tests.helpers import assert_close, copies, random_args, refuses
+from tests.helpers import assert_close, copies, random_args
 
 LENGTHS = [1, 3, 7, 16, 17, 33, 150]
 
@@ -226,11 +226,3 @@ def test_empty_and_zero_dimensional_buffers():
             (a, b), (), seq([store(b, (), 2.0), loop(i, 0, "serial", store(a, (i, 0), b[()]))])
         )
     )
-
-
-def test_a_gpu_loop_is_refused():
-    a = Buffer("a", (2,), "float32")
-    body = For(i, index(2), "thread_binding", store(a, (i,), 3.0), "threadIdx.x")
-    func = PrimFunc((a,), (), body)
-    error = refuses("E504", lambda: build(func, cache=False), "threadIdx.x", "not built yet")
-    assert "parallel" in error.hint and "gpusim" not in str(error)

@@ -1,0 +1,129 @@
+"""Primitives that say how a loop runs, and notes for later passes."""
+
+from minimlc.errors import did_you_mean
+from minimlc.node import replace
+from minimlc.schedule.tree import (
+    check_independent,
+    check_thread_axes,
+    constant_extent,
+    find_loop,
+    refuse,
+    replaced,
+    serial_loop,
+)
+from minimlc.tir.nodes import Block, For, LoopKind, PrimFunc
+from minimlc.tir.wellformed import blocks_in, loops_in
+
+THREADS = tuple(f"{axis}.{dim}" for axis in ("blockIdx", "threadIdx", "vthread") for dim in "xyz")
+"""The axes of a GPU's grid that a loop can be bound to."""
+
+
+def parallel(func: PrimFunc, loop: str) -> PrimFunc:
+    """Run a loop's iterations on several threads.
+
+        for i in range(n):            for i in T.parallel(n):
+            S(i)               -->        S(i)
+
+    Legal when no iteration touches an element that another one writes; buffers that every
+    iteration writes before it reads become private to it.
+    """
+    return _with_kind(func, loop, "parallel")
+
+
+def vectorize(func: PrimFunc, loop: str) -> PrimFunc:
+    """Run a loop's iterations as the lanes of vector instructions.
+
+        for j in range(16):           for j in T.vectorized(16):
+            S(j)               -->        S(j)
+
+    Legal when the extent is constant and no iteration touches an element that another one writes.
+    """
+    constant_extent(find_loop(func, loop).stmt, "vectorize")
+    return _with_kind(func, loop, "vectorized")
+
+
+def unroll(func: PrimFunc, loop: str) -> PrimFunc:
+    """Write a loop's iterations out one after the other.
+
+        for j in range(4):            for j in T.unroll(4):
+            S(j)               -->        S(j)
+
+    Legal when the extent is constant.
+    """
+    constant_extent(find_loop(func, loop).stmt, "unroll")
+    return _with_kind(func, loop, "unrolled")
+
+
+def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
+    """Run a loop's iterations on the threads of a GPU.
+
+        for i in range(n):            for i in T.thread_binding(n, thread="threadIdx.x"):
+            S(i)               -->        S(i)
+
+    `thread` is blockIdx, threadIdx or vthread with .x, .y or .z. Legal where `parallel` is, when
+    the extent is constant, no loop around or inside is bound to the same axis, and all loops of the
+    nest that are have one extent. Targets without such threads run the loop as a serial one.
+    """
+    if thread not in THREADS:
+        refuse("E141", f'bind: there is no thread axis "{thread}"', hint=_near_axis(thread))
+    constant_extent(find_loop(func, loop).stmt, "bind")
+    return _with_kind(func, loop, "thread_binding", thread)
+
+
+def _near_axis(thread: object) -> str:
+    near = did_you_mean(str(thread), THREADS)
+    return near or f"one of {', '.join(THREADS)}"
+
+
+def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
+    loop = serial_loop(func, name, kind)
+    if kind != "unrolled":
+        check_independent(func, loop, kind)
+    func = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})
+    check_thread_axes(func)
+    return func
+
+
+def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
+    """Note `key: value` on the loop or the block called `name`, for a later pass to read.
+
+    Always legal: an annotation has no meaning of its own. `value` is a number, a string, a truth
+    value or a tuple of those.
+    """
+    if not _is_plain(value):
+        refuse("E118", f"annotate: a value is a number, a string or a tuple, got {value!r}")
+    item = _annotated(func, name)
+    kept = tuple(pair for pair in item.annotations if pair[0] != key)
+    return replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
+
+
+def unannotate(func: PrimFunc, name: str, key: str) -> PrimFunc:
+    """Take the note `key` from the loop or the block called `name`.
+
+    Legal where there is such a note.
+    """
+    item = _annotated(func, name)
+    kept = tuple(pair for pair in item.annotations if pair[0] != key)
+    if len(kept) == len(item.annotations):
+        hint = did_you_mean(key, [known for known, _ in item.annotations])
+        refuse("E105", f'unannotate: "{name}" has no note "{key}"', at=item, hint=hint)
+    return replaced(func, {item: replace(item, annotations=kept)})
+
+
+def _annotated(func: PrimFunc, name: str) -> For | Block:
+    """The loop or the block of that name."""
+    loops = [loop for loop in loops_in(func.body) if loop.var.name == name]
+    blocks = [block for block in blocks_in(func.body) if block.name == name]
+    if loops and blocks:
+        refuse("E105", f'"{name}" is the name of a loop and of a block')
+    if blocks:
+        return blocks[0]
+    item = find_loop(func, name).stmt
+    assert isinstance(item, For)
+    return item
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, int | float | str | bool)
