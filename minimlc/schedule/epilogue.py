@@ -46,7 +46,8 @@ def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block
 
     The block is called as the reader was. Legal when the reader alone reads what the reduction
     writes, element for element and all of it, and combines it by the reduction's own operator
-    with values that do not change in between. Sums of floats are rounded in another order.
+    with values that do not change in between. Floats are combined in another order: sums are
+    rounded otherwise, and of two zeros `max` and `min` may take the other one.
     """
     # NB: in TVM, the 0 is left out for floats as well: -0.0 for e and for all f then gives -0.0.
     made = producer(func, epilogue_block, VERB)

@@ -102,10 +102,10 @@ def _padded_copy(block: Block, place: Place) -> Padded:
     plain = {part for part in store.indices if isinstance(part, Var)}
     if any(it.kind != "S" or (it.var not in plain and it.extent > 1) for it in block.iters):
         _no_padding(block, "does not store one element for each value of its iters")
-    spoken = [store, *(it.value for it in block.iters), *conjuncts(block.predicate)]
     if {n for n in walk(store) if isinstance(n, Var)} & {lp.var for lp in place.loops}:
         _no_padding(block, "speaks of loops directly, not through its iters")
-    if any(map(has_loads, (inside, *store.indices, *spoken[1:]))):
+    told = (inside, block.predicate, *store.indices, *(it.value for it in block.iters))
+    if any(map(has_loads, told)):
         _no_padding(block, "has a condition or an index that reads a buffer")
     return Padded(store, inside, value, constant)
 

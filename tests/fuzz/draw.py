@@ -4,12 +4,14 @@ import random
 from collections.abc import Callable
 
 import minimlc as mlc
+from minimlc.node import walk
 from minimlc.schedule import PRIMITIVES
 from minimlc.schedule.intrin import find_intrin, intrins
-from minimlc.tir.arith import constant_value
-from minimlc.tir.nodes import Select, Store
+from minimlc.tir.access import reducer_of
+from minimlc.tir.arith import constant_value, variables
+from minimlc.tir.nodes import Binary, Block, Const, Load, Select, Store, Var
 from minimlc.tir.wellformed import blocks_in, loops_in
-from tests.fuzz.draw_memory import MEMORY
+from tests.fuzz.draw_memory import MEMORY, is_alone
 from tests.fuzz.site import Arguments, Nothing, Site
 
 WILD = 0.12
@@ -187,18 +189,36 @@ def _is_factor(site: Site, loop: str) -> bool:
 
 
 def _fuse_reduction_epilogue(site: Site) -> Arguments:
-    """A reduction and the only block that reads what it writes."""
+    """A reduction and the only block that reads what it writes, and combines it the same way."""
     pairs = [
         (made, name)
         for name in site.spatial()
         for made in site.producers(name)
-        if site.is_reduction(made) and site.intermediate(made) and site.consumers(made) == [name]
+        if site.intermediate(made)
+        and site.consumers(made) == [name]
+        and _operator(site, name) == reducer_of(site.blocks[made])
+        and site.blocks[made].init is not None
+        and _at_elements(site, name, made)
     ]
     if site.wild:
         return [site.block([]), site.block([])], {}
     if not pairs:
         raise Nothing
     return list(site.rng.choice(pairs)), {}
+
+
+def _at_elements(site: Site, block: str, made: str) -> bool:
+    """Whether a block reads what another made at its own iters, each by itself."""
+    (buffer,) = site.writes(made)
+    own = {it.var for it in site.blocks[block].iters}
+    loads = [n for n in walk(site.blocks[block].body) if isinstance(n, Load)]
+    return all(set(n.indices) == own for n in loads if n.buffer.name == buffer)
+
+
+def _operator(site: Site, block: str) -> str:
+    """The operator of what a block stores."""
+    store = site.blocks[block].body
+    return store.value.op if isinstance(store, Store) and isinstance(store.value, Binary) else ""
 
 
 # Padding
@@ -216,17 +236,24 @@ def _decompose_padding(site: Site) -> Arguments:
 
 
 def _pad_einsum(site: Site) -> Arguments:
-    """A reduction in loops that are its iters."""
+    """A sum from a constant in loops that are its iters, padded where an iter is an index."""
     fitting = []
     for name, block in site.blocks.items():
-        loops = {site.loops[loop].var for loop in site.around[name]}
-        alone = site.is_reduction(name) and block.init is not None and block.predicate is None
-        if alone and loops == {it.value for it in block.iters} and site.movable(name):
+        constant = isinstance(block.init, Store) and isinstance(block.init.value, Const)
+        if constant and reducer_of(block) == "+" and is_alone(site, name) and site.movable(name):
             fitting.append(name)
-    block = site.block(fitting)
-    count = len(site.blocks[block].iters)
-    padding = [site.rng.choice([1, 1, 2, 4, 5]) for _ in range(count)]
-    return [block, padding[1:] if site.wild and site.chance(0.2) else padding], {}
+    block = site.blocks[site.block(fitting)]
+    padding = [
+        site.rng.choice([1, 2, 4, 5]) if site.wild or _is_index(block, it.var) else 1
+        for it in block.iters
+    ]
+    return [block.name, padding[1:] if site.wild and site.chance(0.2) else padding], {}
+
+
+def _is_index(block: Block, var: Var) -> bool:
+    """Whether an iter is never part of an index, but all of it."""
+    parts = [part for load in walk(block.body) if isinstance(load, Load) for part in load.indices]
+    return all(part is var or var not in variables(part) for part in parts)
 
 
 # Marks

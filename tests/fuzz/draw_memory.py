@@ -60,12 +60,12 @@ def _transform_layout(site: Site) -> Arguments:
 
 
 def _transform_block_layout(site: Site) -> Arguments:
-    alone = [name for name in site.blocks if _is_alone(site, name)]
+    alone = [name for name in site.blocks if is_alone(site, name)]
     block = site.block(alone)
     return [block, _index_map(site, [it.extent for it in site.blocks[block].iters])], {}
 
 
-def _is_alone(site: Site, block: str) -> bool:
+def is_alone(site: Site, block: str) -> bool:
     """Whether a block is its nest's only one, in serial loops, one for each iter."""
     around = site.around[block]
     return (

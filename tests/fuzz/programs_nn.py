@@ -211,6 +211,55 @@ class AveragePool:
                 C[vi, vj] = Y[vi, vj] / T.float64(4)
 
 
+@I.ir_module
+class ConvBias:
+    @T.prim_func
+    def main(
+        A: T.Buffer((2, 6), "float32"),
+        W: T.Buffer((3, 2, 3), "float32"),
+        b: T.Buffer((3,), "float32"),
+        C: T.Buffer((3, 6), "float32"),
+    ):
+        P = T.alloc_buffer((2, 8), "float32")
+        Y = T.alloc_buffer((3, 6), "float32")
+        for c, x in T.grid(2, 8):
+            with T.block("P"):
+                vc, vx = T.axis.remap("SS", [c, x])
+                P[vc, vx] = T.if_then_else(vx < 1 or vx >= 7, T.float32(0), A[vc, vx - 1])
+        for o, x, c, r in T.grid(3, 6, 2, 3):
+            with T.block("Y"):
+                vo, vx, vc, vr = T.axis.remap("SSRR", [o, x, c, r])
+                with T.init():
+                    Y[vo, vx] = T.float32(0)
+                Y[vo, vx] = Y[vo, vx] + P[vc, vx + vr] * W[vo, vc, vr]
+        for o, x in T.grid(3, 6):
+            with T.block("C"):
+                vo, vx = T.axis.remap("SS", [o, x])
+                C[vo, vx] = Y[vo, vx] + b[vo]
+
+
+@I.ir_module
+class MatmulBias:
+    @T.prim_func
+    def main(
+        A: T.Buffer((5, 6), "int32"),
+        B: T.Buffer((6, 7), "int32"),
+        b: T.Buffer((7,), "int32"),
+        C: T.Buffer((7, 5), "int32"),
+    ):
+        Y = T.alloc_buffer((5, 7), "int32")
+        for i, j, k in T.grid(5, 7, 6):
+            with T.block("Y"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    Y[vi, vj] = 0
+                Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
+        for j, i in T.grid(7, 5):
+            with T.block("C"):
+                vj, vi = T.axis.remap("SS", [j, i])
+                C[vj, vi] = b[vj] + Y[vi, vj]
+
+
 NETWORKS: dict[str, IRModule] = {
     "conv2d": Conv2d,
     "depthwise": Depthwise,
@@ -221,4 +270,6 @@ NETWORKS: dict[str, IRModule] = {
     "int8_matmul": Int8Matmul,
     "prime_matmul": PrimeMatmul,
     "attention": Attention,
+    "conv_bias": ConvBias,
+    "matmul_bias": MatmulBias,
 }
