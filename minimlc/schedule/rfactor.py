@@ -1,9 +1,10 @@
 """rfactor: partial results of a reduction, and their combination."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from minimlc.node import Node, replace
-from minimlc.schedule.shape import exclusive, loops_feeding
+from minimlc.node import Mutator, Node, replace, walk
+from minimlc.schedule.shape import check_plain_path, exclusive, loops_feeding
 from minimlc.schedule.tree import (
     Names,
     Place,
@@ -15,10 +16,9 @@ from minimlc.schedule.tree import (
     replaced,
     with_alloc,
 )
-from minimlc.tir.access import reducer_of, reduction_parts, starts_its_target
-from minimlc.tir.arith import conjuncts, constant_value, has_loads, variables
+from minimlc.tir.access import loop_ranges, reads_any
+from minimlc.tir.arith import Ranges, conjuncts, constant_value, has_loads, key, simplify, variables
 from minimlc.tir.nodes import (
-    Binary,
     Block,
     BlockIter,
     Buffer,
@@ -32,16 +32,15 @@ from minimlc.tir.nodes import (
     Store,
     Var,
     conjunction,
+    index,
     seq,
     substitute,
 )
-from minimlc.tir.regions import is_commutative_reduction, repeats
+from minimlc.tir.reducers import Reducer, reducer, tuple_reducer
+from minimlc.tir.regions import init_comes_first, repeats
 from minimlc.tir.wellformed import blocks_in
 
 CODE = "E150"
-IDEMPOTENT = ("min", "max", "and", "or", "&", "|")
-"""Operators for which a start value counts once, however often it is combined."""
-IDENTITY = {"+": 0, "*": 1, "^": 0, "|": 0}
 
 
 def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
@@ -53,76 +52,164 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
                                                      C[i] += C_rf[k_1, i]
 
     Here `k_1` was factored; it is spatial in block `C_rf`, at position `axis` of buffer `C_rf`.
-    Legal when the block is alone in its loops and combines by one commutative operator from a
-    constant start that may be combined several times (the operator's identity; any constant for
-    min, max, and, or), no loop serves spatial and reduce iters, and no condition mixes them.
-    Sums of floats are rounded in another order.
+    Each partial result starts from the reducer's identity; the block's own init, if it has one,
+    counts once, where the partial results are combined. A block that reduces several elements at
+    once, as an argmax, has a buffer of partial results for each. Legal when the block is alone in
+    its loops, its reducer is associative, commutative and has an identity, its init surely runs
+    first, and no loop serves spatial and reduce iters. Sums of floats are rounded in another order.
     """
     place, factor = _block_in(func, loop)
     block = place.stmt
     assert isinstance(block, Block)
-    start = _start(block, place)
     top, own, shared = exclusive(func, place)
     reduce_loops = _reduce_loops(block, own, shared, factor)
-    spatial, reduce = _conditions(block, reduce_loops)
-    parts, store = reduction_parts(block), block.body
-    assert parts is not None and isinstance(store, Store)
-    op, _, value = parts
-    if not isinstance(axis, int) or not 0 <= axis <= len(store.indices):
-        refuse("E118", f"rfactor: axis is a number from 0 to {len(store.indices)}, got {axis!r}")
-    names = Names(func)
-    size = int(constant_value(factor.extent) or 0)
-    shape = (*store.buffer.shape[:axis], size, *store.buffer.shape[axis:])
-    cache = Buffer(names.buffer(f"{store.buffer.name}_rf"), shape, store.buffer.dtype)
+    check_plain_path(place.around, "rfactor")
+    how = _reducer(block, place)
+    _check_axis(axis, how)
+    return _Factoring(func, block, how, axis, own, reduce_loops, factor).run(top)
 
-    # the partial results: one reduce iter for each reduction loop that is left
-    fresh: dict[Node, Node] = {lp.var: names.var(f"v{lp.var.name}") for lp in reduce_loops}
-    kept = [_renamed(it, names) for it in block.iters if it.kind != "R"]
-    moved: dict[Node, Node] = {
-        it.var: substitute(it.value, fresh) for it in block.iters if it.kind == "R"
-    }
-    moved.update({it.var: new.var for it, new in zip(_spatial(block), kept, strict=True)})
-    at = [substitute(part, moved) for part in store.indices]
-    where = (*at[:axis], _var(fresh[factor.var]), *at[axis:])
-    update: Stmt = Store(cache, where, Binary(op, Load(cache, where), substitute(value, moved)))
-    if reduce:
-        inside = conjunction([substitute(part, fresh) for part in reduce])
-        assert inside is not None
-        update = IfThenElse(inside, update)
-    iters = [
-        BlockIter(_var(fresh[lp.var]), int(constant_value(lp.extent) or 0), kind, lp.var)
-        for lp in reduce_loops
-        for kind in ("S" if lp is factor else "R",)
-    ]
-    partial = Block(
-        names.block(f"{block.name}_rf"),
-        (*kept, *iters),
-        conjunction(spatial),
-        Store(cache, where, start),
-        update,
-    )
 
-    # their combination, over the spatial loops and the factored one
-    loops = [lp for lp in own if lp not in reduce_loops or lp is factor]
-    loops = [*(lp for lp in loops if lp is not factor), factor]
-    again: dict[Node, Node] = {lp.var: names.var(lp.var.name) for lp in loops}
-    step = names.var(f"v{factor.var.name}")
-    last = (*store.indices[:axis], step, *store.indices[axis:])
-    combined = replace(
-        block,
-        iters=(
-            *(replace(it, value=substitute(it.value, again)) for it in _spatial(block)),
-            BlockIter(step, size, "R", _var(again[factor.var])),
-        ),
-        predicate=conjunction([substitute(part, again) for part in spatial]),
-        body=replace(store, value=Binary(op, Load(store.buffer, store.indices), Load(cache, last))),
-    )
-    around = [
-        replace(lp, var=_var(again[lp.var]), kind="serial", thread="", annotations=())
-        for lp in loops
-    ]
-    new = seq((nest(own, partial), nest(around, combined)))
-    return finish(with_alloc(replaced(func, {top: new}), cache))
+class _Factoring:
+    """The two nests. `partial` has one iter for each reduction loop; `final` one for all."""
+
+    def __init__(
+        self,
+        func: PrimFunc,
+        block: Block,
+        how: Reducer,
+        axis: int,
+        own: Sequence[For],
+        reduce_loops: Sequence[For],
+        factor: For,
+    ):
+        self.func, self.block, self.how, self.axis = func, block, how, axis
+        self.own, self.reduce_loops, self.factor = own, reduce_loops, factor
+        self.names = Names(func)
+        self.size = int(constant_value(factor.extent) or 0)
+        self.always, self.sometimes = _conditions(block, how, own, reduce_loops)
+        self.caches = tuple(self.cache(store.buffer) for store in how.stores)
+
+    def cache(self, kept: Buffer) -> Buffer:
+        shape = self.with_factor(kept.shape, self.size)
+        return Buffer(self.names.buffer(f"{kept.name}_rf"), shape, kept.dtype)
+
+    def with_factor(self, parts: tuple, factor: Any) -> tuple:
+        return (*parts[: self.axis], factor, *parts[self.axis :])
+
+    def run(self, top: Stmt) -> PrimFunc:
+        new = seq((self.partial(), self.final()))
+        result = replaced(self.func, {top: new})
+        for cache in self.caches:
+            result = with_alloc(result, cache)
+        return finish(result)
+
+    def partial(self) -> Stmt:
+        """Each partial result starts anew, whatever is left out of it."""
+        block, names = self.block, self.names
+        loops = {lp: names.var(f"v{lp.var.name}") for lp in self.reduce_loops}
+        over_loops: dict[Node, Node] = {lp.var: var for lp, var in loops.items()}
+        kept = {it: replace(it, var=names.var(it.var.name)) for it in _spatial(block)}
+        moved: dict[Node, Node] = {it.var: new.var for it, new in kept.items()}
+        for it in block.iters:
+            if it.kind == "R":
+                moved[it.var] = substitute(it.value, over_loops)
+        moved.update(over_loops)
+        step = loops[self.factor]
+        places = {
+            cache: tuple(substitute(part, moved) for part in self.with_factor(store.indices, step))
+            for cache, store in zip(self.caches, self.how.stores, strict=True)
+        }
+        caches = {s.buffer: c for s, c in zip(self.how.stores, self.caches, strict=True)}
+        starts = [
+            Store(cache, places[cache], start)
+            for cache, start in zip(self.caches, self.starts(), strict=True)
+        ]
+        body = _Redirect(caches, places).visit(substitute(block.body, moved))
+        held = {lp.var: it.var for it in kept.values() for lp in self.own if it.value is lp.var}
+        inside = [substitute(part, {**over_loops, **held}) for part in self.sometimes]
+        condition = conjunction(inside)
+        if condition is not None:
+            body = IfThenElse(condition, body)
+        iters = [
+            BlockIter(var, int(constant_value(lp.extent) or 0), _kind(lp is self.factor), lp.var)
+            for lp, var in loops.items()
+        ]
+        name = names.block(f"{block.name}_rf")
+        return nest(
+            self.own,
+            Block(name, (*kept.values(), *iters), conjunction(self.always), seq(starts), body),
+        )
+
+    def starts(self) -> Sequence[Const]:
+        """The identity; a plain 0.0 will do for a float sum that starts from 0.0 anyway."""
+        match self.block.init, self.how.start:
+            case Store(_, _, Const() as own), (Const() as start,) if own.value == start.value:
+                return (own,)
+        return self.how.start
+
+    def final(self) -> Stmt:
+        """The block combines partial results where it combined values."""
+        block = self.block
+        loops = [lp for lp in self.own if lp not in self.reduce_loops] + [self.factor]
+        again: dict[Node, Node] = {lp.var: self.names.var(lp.var.name) for lp in loops}
+        step = self.names.var(f"v{self.factor.var.name}")
+        at_zero: dict[Node, Node] = {it.var: index(0) for it in block.iters if it.kind == "R"}
+        changes = {
+            key(value): Load(cache, self.with_factor(store.indices, step))
+            for value, cache, store in zip(
+                self.how.values, self.caches, self.how.stores, strict=True
+            )
+        }
+        stores = [
+            replace(store, value=_Exchange(changes).visit(store.value)) for store in self.how.stores
+        ]
+        last = BlockIter(step, self.size, "R", _var(again[self.factor.var]))
+        spatial = [replace(it, value=substitute(it.value, again)) for it in _spatial(block)]
+        init = None if block.init is None else substitute(block.init, at_zero)
+        combined = replace(
+            block,
+            iters=(*spatial, last),
+            predicate=conjunction([substitute(part, again) for part in self.always]),
+            init=None if init is None else substitute(init, again),
+            body=substitute(seq(stores), again),
+        )
+        around = [
+            replace(lp, var=_var(again[lp.var]), kind="serial", thread="", annotations=())
+            for lp in loops
+        ]
+        return nest(around, combined)
+
+
+class _Redirect(Mutator):
+    """What is kept in some buffers is kept at given places of others instead."""
+
+    def __init__(self, buffers: Mapping[Buffer, Buffer], places: Mapping[Buffer, tuple[Expr, ...]]):
+        self.buffers, self.places = buffers, places
+
+    def visit_Load(self, item: Load) -> Expr:
+        if item.buffer not in self.buffers:
+            return self.visit_children(item)
+        cache = self.buffers[item.buffer]
+        return replace(item, buffer=cache, indices=self.places[cache])
+
+    def visit_Store(self, item: Store) -> Stmt:
+        cache = self.buffers[item.buffer]
+        return Store(cache, self.places[cache], self.visit(item.value))
+
+
+class _Exchange(Mutator):
+    """Other expressions in the place of some, which are given by their keys."""
+
+    def __init__(self, changes: Mapping[Any, Expr]):
+        self.changes = changes
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Expr) and key(value) in self.changes:
+            return self.changes[key(value)]
+        return super().visit(value)
+
+    def visit_Load(self, item: Load) -> Expr:
+        return item  # an index that looks like a value is none
 
 
 def _block_in(func: PrimFunc, loop: str) -> tuple[Place, For]:
@@ -137,34 +224,52 @@ def _block_in(func: PrimFunc, loop: str) -> tuple[Place, For]:
     return place, factor
 
 
-def _start(block: Block, place: Place) -> Expr:
-    """What each partial result starts from."""
-    op = reducer_of(block)
-    plain = isinstance(block.body, Store) and not any(map(has_loads, block.body.indices))
-    if op is None or not plain or not starts_its_target(block):
-        refuse(
-            CODE,
-            f'rfactor: block "{block.name}" is not of the form: init X[...] = constant, '
-            "X[...] = X[...] op value, with a commutative op",
-            at=block,
-        )
+def _reducer(block: Block, place: Place) -> Reducer:
+    """How the block combines, where its values may be grouped in any way."""
+    how = reducer(block)
+    if how is None:
+        _refuse_reducer(block)
+    assert how is not None
+    if any(has_loads(part) for store in how.stores for part in store.indices):
+        refuse(CODE, f'rfactor: where block "{block.name}" writes is read from a buffer', at=block)
+    if any(it.kind == "O" for it in block.iters):
+        refuse(CODE, f'rfactor: the instances of block "{block.name}" must be taken in order')
     again = repeats(block, place.loops)
     if again:
         name = again[0].var.name
         refuse(CODE, f'rfactor: block "{block.name}" runs anew in each iteration of "{name}"')
-    if not is_commutative_reduction(block, place.loops):
+    guards = tuple(conjuncts(block.predicate))
+    if block.init is not None and not init_comes_first(block, place.loops, guards):
         refuse(CODE, f'rfactor: the init of block "{block.name}" does not surely run first')
-    assert isinstance(block.init, Store)
-    start = block.init.value
-    if not isinstance(start, Const) or (op not in IDEMPOTENT and IDENTITY.get(op) != start.value):
-        refuse(
-            CODE,
-            f'rfactor: block "{block.name}" starts from {start.script()}, which is not the '
-            f"identity of {op}",
-            at=block,
-            example=f"each partial result would combine {start.script()} once more",
-        )
-    return start
+    return how
+
+
+def _refuse_reducer(block: Block) -> None:
+    several = tuple_reducer(block)
+    if several is None:
+        why = "is not of the form X[...] = X[...] op value, with a commutative op"
+        refuse(CODE, f'rfactor: block "{block.name}" {why}', at=block)
+    assert several is not None
+    names = ", ".join(store.buffer.name for store in several.stores)
+    if several.associative and several.commutative:
+        refuse(CODE, f"rfactor: there is no ({names}) that leaves all others as they are", at=block)
+    hint = "decide ties by the index too: x > V or (x == V and k < I)"
+    if not several.associative:
+        hint = "say which of NaN and a number is kept: x != x holds for NaN alone"
+    verb = "exchanged" if several.associative else "grouped otherwise"
+    refuse(
+        CODE,
+        f'rfactor: what block "{block.name}" combines may not be {verb}',
+        at=block,
+        example=f"({names}): {several.example}",
+        hint=hint,
+    )
+
+
+def _check_axis(axis: int, how: Reducer) -> None:
+    most = min(len(store.indices) for store in how.stores)
+    if not isinstance(axis, int) or not 0 <= axis <= most:
+        refuse("E118", f"rfactor: axis is a number from 0 to {most}, got {axis!r}")
 
 
 def _reduce_loops(
@@ -174,11 +279,8 @@ def _reduce_loops(
     every = loops_feeding(reducing, [*shared, *own])
     both = loops_feeding(_spatial(block), every)
     if factor not in every or factor in both:
-        refuse(
-            CODE,
-            f'rfactor: "{factor.var.name}" is no reduction loop of block "{block.name}"',
-            at=factor,
-        )
+        why = f'rfactor: "{factor.var.name}" is no reduction loop of block "{block.name}"'
+        refuse(CODE, why, at=factor)
     if both:
         refuse(CODE, f'rfactor: "{both[0].var.name}" serves spatial and reduce iters', at=both[0])
     for lp in every:
@@ -188,36 +290,71 @@ def _reduce_loops(
         extent = constant_value(lp.extent)
         if extent is None or extent < 1:
             refuse(CODE, f'rfactor: the extent of "{lp.var.name}" is not a constant >= 1', at=lp)
+    speaking = {n for part in (block.init,) if part is not None for n in walk(part)}
+    for lp in every:
+        if lp.var in speaking:
+            refuse(CODE, f'rfactor: the init of "{block.name}" speaks of "{lp.var.name}"', at=block)
     return every
 
 
-def _conditions(block: Block, reducing: Sequence[For]) -> tuple[list[Expr], list[Expr]]:
-    """The block's conditions over spatial loops, and those over reduction loops.
+def _conditions(
+    block: Block, how: Reducer, own: Sequence[For], reducing: Sequence[For]
+) -> tuple[list[Expr], list[Expr]]:
+    """The conditions under which an element is reduced at all, and those that leave out values.
 
-    The former hold for whole elements. The latter leave out values, not partial results.
+    Where an init runs first, an element is reduced where its first instance runs: that is what a
+    condition says where the reduction loops are at 0.
     """
-    spatial: list[Expr] = []
-    reduce: list[Expr] = []
-    own = {lp.var for lp in reducing}
+    kept = {store.buffer for store in how.stores}
+    always: list[Expr] = []
+    sometimes: list[Expr] = []
+    own_vars = {lp.var for lp in reducing}
+    zero: dict[Node, Node] = {lp.var: index(0) for lp in reducing}
+    exact = {it.value for it in _spatial(block)}
+    spatial_loops = {lp.var for lp in own} - own_vars
     for part in conjuncts(block.predicate):
+        if reads_any(part, kept):
+            refuse(CODE, f'rfactor: block "{block.name}" runs only where {part.script()}', at=block)
         spoken = variables(part)
-        if has_loads(part) or (spoken & own and spoken - own):
-            refuse(
-                CODE,
-                f'rfactor: the condition {part.script()} of block "{block.name}" speaks of more '
-                "than the reduction loops",
-                at=block,
-            )
-        (reduce if spoken & own else spatial).append(part)
-    return spatial, reduce
+        if not spoken & own_vars:
+            always.append(part)
+            continue
+        sometimes.append(part)
+        if spoken & spatial_loops - exact:
+            why = f'the condition {part.script()} of block "{block.name}"'
+            refuse(CODE, f"rfactor: {why} speaks of more than its iters", at=block)
+        if block.init is not None:
+            always.append(simplify(substitute(part, zero)))
+    if block.init is None and any(variables(part) - own_vars for part in sometimes):
+        _check_inside(block, how, own, always)
+    return always, sometimes
+
+
+def _check_inside(block: Block, how: Reducer, own: Sequence[For], always: Sequence[Expr]) -> None:
+    """Without the other conditions, no iter and no index leaves its range."""
+    ranges = loop_ranges(tuple(own)).assume(conjunction(always))
+    inner = ranges.extended({it.var: it.extent for it in block.iters})
+    places = [(it.value, it.extent) for it in _spatial(block)]
+    fine = all(_within(ranges, *place) for place in places) and all(
+        _within(inner, part, size)
+        for store in how.stores
+        for part, size in zip(store.indices, store.buffer.shape, strict=True)
+    )
+    if not fine:
+        refuse(CODE, f'rfactor: the conditions of block "{block.name}" keep it in range', at=block)
+
+
+def _within(ranges: Ranges, value: Expr, size: int) -> bool:
+    low, high = ranges.bounds(value)
+    return low >= 0 and high < size
+
+
+def _kind(is_factor: bool) -> Any:
+    return "S" if is_factor else "R"
 
 
 def _spatial(block: Block) -> list[BlockIter]:
     return [it for it in block.iters if it.kind != "R"]
-
-
-def _renamed(it: BlockIter, names: Names) -> BlockIter:
-    return replace(it, var=names.var(it.var.name))
 
 
 def _var(node: Node) -> Var:

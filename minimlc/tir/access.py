@@ -125,12 +125,32 @@ def reduction_parts(block: Block) -> tuple[str, Load, Expr] | None:
 
 
 def starts_its_target(block: Block) -> bool:
-    """Whether a reduction's init is one store, to the element that the body updates."""
-    update = update_of(block)
-    match update, block.init:
-        case Store(buffer, indices), Store(first, start):
-            return buffer is first and list(map(key, indices)) == list(map(key, start))
-    return False
+    """Whether a reduction's init is one store for each element that the body updates."""
+    updates, starts = updates_of(block.body), _stores(block.init)
+    if updates is None or starts is None or len(updates) != len(starts):
+        return False
+    places = {store.buffer: list(map(key, store.indices)) for store in updates}
+    started = {store.buffer: list(map(key, store.indices)) for store in starts}
+    alone = len(starts) == 1 or not any(reads_any(store.value, places) for store in starts)
+    return alone and len(places) == len(updates) and places == started
+
+
+def updates_of(body: Stmt) -> list[Store] | None:
+    """The stores of a block's body, also behind conditions that read none of their targets."""
+    conditions = []
+    while isinstance(body, IfThenElse) and body.else_case is None:
+        conditions.append(body.condition)
+        body = body.then_case
+    found = _stores(body)
+    targets = {store.buffer for store in found or ()}
+    return None if any(reads_any(part, targets) for part in conditions) else found
+
+
+def _stores(stmt: Stmt | None) -> list[Store] | None:
+    """The stores that a statement consists of; None for another statement."""
+    stmts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+    found = [part for part in stmts if isinstance(part, Store)]
+    return found if found and len(found) == len(stmts) else None
 
 
 def _is_update(store: Store, target: Load, other: Expr) -> bool:

@@ -43,6 +43,7 @@ from minimlc.tir.nodes import (
     Var,
     index,
 )
+from minimlc.tir.reducers import tuple_reducer
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -369,23 +370,34 @@ def _bypassed(block: Block) -> str:
 
 
 def _check_reduce(block: Block, it: BlockIter, items: list[Access]) -> None:
-    why = ""
+    why = example = ""
     if any(it.var in variables(i) for item in items if item.is_write for i in item.indices):
         why = f"is declared a reduction, but {block.name} writes another element for each value"
         hint = f"declare {it.var.name} spatial"
     elif reducer_of(block) is None and not blocks_inside(block):
-        why = (
-            "is declared a reduction, but the block is not of the form X[...] = X[...] op value "
-            "with a commutative op"
-        )
+        why, example = _no_reducer(block)
         hint = f"T.axis.opaque keeps the iterations of {it.var.name} in order"
     if why:
         raise VerifyError(
             f'block "{block.name}": {it.var.name} {why}',
             code="E103",
             span=span_of(it) or span_of(block),
+            example=example,
             hint=hint,
         )
+
+
+def _no_reducer(block: Block) -> tuple[str, str]:
+    """Why a block's reduction is none, with an example; nothing where it is one."""
+    several = tuple_reducer(block)
+    if several is None:
+        why = "the block is not of the form X[...] = X[...] op value with a commutative op"
+        return f"is declared a reduction, but {why}", ""
+    if several.associative:
+        return "", ""
+    names = ", ".join(store.buffer.name for store in several.stores)
+    why = f"how the block combines ({names}) depends on how the values are grouped"
+    return f"is declared a reduction, but {why}", f"the values {several.example}"
 
 
 def blocks_inside(block: Block) -> list[Block]:

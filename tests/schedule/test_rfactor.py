@@ -43,23 +43,132 @@ def test_rfactor_of_one_of_two_blocks_keeps_the_other():
     assert_same(MatmulRelu, sch.rfactor("k_0").mod)
 
 
-def test_rfactor_refuses_spatial_loops_and_other_starts():
-    @I.ir_module
-    class FromOne:
-        @T.prim_func
-        def main(A: T.Buffer((3, 4), "int32"), C: T.Buffer((3,), "int32")):
-            for i, k in T.grid(3, 4):
-                with T.block("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.int32(1)
-                    C[vi] = C[vi] + A[vi, vk]
-
+def test_rfactor_refuses_spatial_loops():
     sch = mlc.Schedule(RowSum)
     refuses("E150", lambda: sch.rfactor("i"), "no reduction loop")
     refuses("E118", lambda: sch.rfactor("k", axis=2), "0 to 1")
     refuses("E150", lambda: sch.fuse("i", "k").rfactor("i_k_fused"), "i_k_fused")
-    refuses("E150", lambda: mlc.Schedule(FromOne).rfactor("k"), "not the identity")
+
+
+def test_the_own_start_counts_once():
+    @I.ir_module
+    class FromSeven:
+        @T.prim_func
+        def main(
+            A: T.Buffer((3, 7), "int32"), B: T.Buffer((3,), "int32"), C: T.Buffer((3,), "int32")
+        ):
+            for i, k in T.grid(3, 7):
+                with T.block("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    T.where(i + k < 6)
+                    with T.init():
+                        C[vi] = B[vi] + T.int32(7)
+                    if A[vi, vk] > 0:
+                        C[vi] = C[vi] + A[vi, vk] * T.int32(1000000)
+
+    sch = mlc.Schedule(FromSeven)
+    assert_same(FromSeven, sch.rfactor("k").mod)
+    assert_same(FromSeven, sch.split("k", [None, 3]).rfactor("k_1").parallel("k_1").mod)
+
+
+def test_without_a_start_the_target_goes_on():
+    @I.ir_module
+    class More:
+        @T.prim_func
+        def main(A: T.Buffer((3, 7), "float32"), C: T.Buffer((3,), "float32")):
+            for i, k in T.grid(3, 7):
+                with T.block("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    T.where(A[i, k] > T.float32(0))
+                    C[vi] = C[vi] + A[vi, vk]
+
+    sch = mlc.Schedule(More).rfactor("k")
+    assert "-0.0" in sch.mod.script()
+    assert_same(More, sch.mod)
+
+
+@I.ir_module
+class ArgMax:
+    @T.prim_func
+    def main(A: T.Buffer((3, 10), "int32"), V: T.Buffer((3,), "int32"), P: T.Buffer((3,), "int64")):
+        for i, k in T.grid(3, 10):
+            with T.block("V"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    V[vi] = T.int32(0)
+                    P[vi] = T.int64(3)
+                P[vi] = T.Select(
+                    A[vi, vk] > V[vi] or (A[vi, vk] == V[vi] and vk < P[vi]), vk, P[vi]
+                )
+                V[vi] = T.max(V[vi], A[vi, vk])
+
+
+def test_an_argmax_has_partial_results_in_two_buffers():
+    sch = mlc.Schedule(ArgMax).split("k", [None, 4])
+    inner = sch.rfactor("k_1")
+    assert inner.blocks() == ["V_rf", "V"]
+    assert 'P_rf = T.alloc_buffer((4, 3), "int64")' in inner.mod.script()
+    assert "T.int32(-2147483648)" in inner.mod.script()
+    assert_same(ArgMax, inner.vectorize("k_1").mod)
+    assert_same(ArgMax, sch.rfactor("k_0", axis=1).parallel("k_0").mod)
+    assert_same(ArgMax, mlc.Schedule(ArgMax).rfactor("k").mod)
+
+
+def test_an_argmax_decomposes_and_keeps_its_order():
+    sch = mlc.Schedule(ArgMax)
+    made = sch.decompose_reduction("V", at="k")
+    assert made.blocks() == ["V_init", "V_update"]
+    assert_same(ArgMax, made.mod)
+    assert_same(ArgMax, sch.decompose_reduction("V", at="i").mod)
+    refuses("E104", lambda: sch.parallel("k"))
+    refuses("E109", lambda: sch.split("k", [2, None]).reorder("k_1", "k_0"))
+
+
+def test_the_first_of_ties_is_no_matter_of_any_order():
+    @I.ir_module
+    class First:
+        @T.prim_func
+        def main(
+            A: T.Buffer((3, 6), "int32"), V: T.Buffer((3,), "int32"), P: T.Buffer((3,), "int64")
+        ):
+            for i, k in T.grid(3, 6):
+                with T.block("V"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    P[vi] = T.Select(A[vi, vk] > V[vi], vk, P[vi])
+                    V[vi] = T.max(V[vi], A[vi, vk])
+
+    refuses("E150", lambda: mlc.Schedule(First).rfactor("k"), "exchanged", "(0, 0) and (1, 0)")
+
+
+def argmax_of_floats(axes: str, better: str) -> str:
+    return f"""
+@T.prim_func
+def main(
+    A: T.Buffer((3, 7), "float32"), V: T.Buffer((3,), "float32"), P: T.Buffer((3,), "int64")
+):
+    for i, k in T.grid(3, 7):
+        with T.block("V"):
+            vi, vk = T.axis.remap("{axes}", [i, k])
+            P[vi] = T.Select({better}, vk, P[vi])
+            V[vi] = T.max(V[vi], A[vi, vk])
+"""
+
+
+GREATER = "A[vi, vk] > V[vi] or (A[vi, vk] == V[vi] and vk < P[vi])"
+NAN_IS_GREATEST = (
+    "A[vi, vk] > V[vi] or (A[vi, vk] != A[vi, vk] and V[vi] == V[vi]) or "
+    "((A[vi, vk] == V[vi] or (A[vi, vk] != A[vi, vk] and V[vi] != V[vi])) and vk < P[vi])"
+)
+
+
+def test_nan_has_a_place_in_the_order_or_there_is_no_order():
+    wrong = mlc.parse(argmax_of_floats("SR", GREATER))
+    refuses("E103", lambda: mlc.Schedule(wrong).split("k", [1, None]), "nan", "grouped")
+    ordered = mlc.Schedule(mlc.parse(argmax_of_floats("SO", GREATER)))
+    refuses("E150", lambda: ordered.rfactor("k"))
+    whole = mlc.parse(argmax_of_floats("SR", NAN_IS_GREATEST))
+    sch = mlc.Schedule(whole).split("k", [None, 3]).rfactor("k_1")
+    assert_same(whole, sch.mod)
 
 
 def test_a_start_of_max_counts_once_however_often():
