@@ -94,6 +94,7 @@ def _reducer(source: Producer) -> str:
     if op not in REDUCERS or not starts_its_target(block):
         listed = ", ".join(REDUCERS)
         _cannot(source, f"is no reduction with an init, by one of {listed}")
+    assert block.init is not None
     if reads(block.init, source.buffer):
         _cannot(source, f"reads {source.buffer.name} in its init")
     if not init_comes_first(block, source.place.loops, tuple(conjuncts(block.predicate))):
