@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
-from minimlc.node import Node, replace
+from minimlc.errors import VerifyError
+from minimlc.node import Node, replace, walk
+from minimlc.schedule.tails import padded, with_buffers
 from minimlc.schedule.tree import (
     Names,
     constant_extent,
@@ -16,19 +18,27 @@ from minimlc.schedule.tree import (
     replaced,
     serial_loop,
 )
-from minimlc.tir.access import Access, accesses
-from minimlc.tir.arith import variables
+from minimlc.tir.access import Access, accesses, reads_any
+from minimlc.tir.arith import constant_value, variables
 from minimlc.tir.dependence import Conflict, direction_vectors, find_conflict
 from minimlc.tir.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.nodes import (
     Expr,
     For,
     PrimFunc,
+    Store,
+    Var,
     index,
     substitute,
 )
 from minimlc.tir.regions import is_commutative_reduction, is_private, repeats
-from minimlc.tir.wellformed import blocks_in
+from minimlc.tir.wellformed import blocks_in, check_prim_func
+
+LONGEST = 24
+"""The length up to which a fused loop is called after all the loops that it was made of."""
+
+TAILS = ("guard", "pad", "error")
+"""What a split may do with iterations beyond the old extent."""
 
 
 def split(
@@ -45,46 +55,97 @@ def split(
             S(i)               -->        S(i_0 * 4 + i_1)
 
     `factors` are the new loops' extents, outer to inner; at most one is None and follows from the
-    rest. Legal when their product covers the extent; where it exceeds it, `tail="guard"` skips
-    the iterations beyond and `tail="error"` refuses.
+    rest. Legal when their product covers the extent. Where it exceeds it, `tail="guard"` skips the
+    iterations beyond, `tail="error"` refuses, and `tail="pad"` lets those blocks run in them that
+    then write nothing but new elements of the function's own buffers, which grow; the others get a
+    guard. An extent that is not constant wants None first, and must not change while the loop runs.
     """
     target = serial_loop(func, loop, "split")
-    extent = constant_extent(target, "split")
-    sizes = _resolve_factors(target, extent, factors, tail)
-    fresh = Names(func)
-    if names is not None and len(names) != len(sizes):
-        refuse("E118", f"split makes {len(sizes)} loops, got {len(names)} name(s)")
-    if names is not None:
-        for name in names:
-            if name in fresh.symbols:
-                refuse("E118", f'the name "{name}" is taken', hint="another name")
-    chosen = names or [f"{target.var.name}_{n}" for n in range(len(sizes))]
-    parts = [fresh.var(name) for name in chosen]
+    _check_factors(target, factors, tail)
+    extent = constant_value(target.extent)
+    if extent is None:
+        sizes = _resolve_dynamic(target, factors, tail)
+        body, grown = guarded(target.body, target.var < target.extent), {}
+    else:
+        counts = _resolve_factors(target, extent, factors, tail)
+        sizes, body, grown = [*map(index, counts)], target.body, {}
+        if prod(counts) > extent and tail == "pad":
+            body, grown = padded(func, target, extent, prod(counts))
+        elif prod(counts) > extent:
+            body = guarded(body, target.var < extent)
+    parts = _parts(func, target, len(sizes), names)
     value: Expr = index(0)
     for var, size in zip(parts, sizes, strict=True):
         value = value * size + var
-    body = substitute(target.body, {target.var: value})
-    if prod(sizes) > extent:
-        body = guarded(body, value < extent)
+    body = substitute(body, {target.var: value})
     for var, size in reversed(list(zip(parts, sizes, strict=True))):
         annotations = target.annotations if var is parts[0] else ()
-        body = For(var, index(size), "serial", body, annotations=annotations)
-    return finish(replaced(func, {target: body}))
+        body = For(var, size, "serial", body, annotations=annotations)
+    result = finish(with_buffers(replaced(func, {target: body}), grown))
+    if extent is None:
+        _check_bounds(target, result)
+    return result
 
 
-def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail: str) -> list[int]:
+def _parts(func: PrimFunc, loop: For, count: int, names: Sequence[str] | None) -> list[Var]:
+    """The new loops' variables."""
+    fresh = Names(func)
+    if names is not None and len(names) != count:
+        refuse("E118", f"split makes {count} loops, got {len(names)} name(s)")
+    for name in names or ():
+        if name in fresh.symbols:
+            refuse("E118", f'the name "{name}" is taken', hint="another name")
+    return [fresh.var(name) for name in names or [f"{loop.var.name}_{n}" for n in range(count)]]
+
+
+def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> list[Expr]:
+    """The new loops' extents where the old one is known only when the loop starts."""
+    name, extent = loop.var.name, loop.extent
+    if tail != "guard" or factors[0] is not None:
+        refuse(
+            "E102",
+            f'split: the extent of "{name}" is not constant: {extent.script()}',
+            at=loop,
+            hint=f'sch.split("{name}", factors=[None, {factors[-1] or 4}])  # with a guard',
+        )
+    written = {n.buffer for n in walk(loop.body) if isinstance(n, Store)}
+    if reads_any(extent, written):
+        refuse(
+            "E140",
+            f'split("{name}"): the loop changes what its extent reads: {extent.script()}',
+            at=loop,
+            hint=f"leave {name} as it is",
+        )
+    inner = [int(factor or 1) for factor in factors[1:]]
+    below = prod(inner)
+    return [(extent + (below - 1)) // below, *map(index, inner)]
+
+
+def _check_bounds(loop: For, func: PrimFunc) -> None:
+    """The guard against an extent that is not constant must keep all iters in their extents."""
+    try:
+        check_prim_func("split", func)
+    except VerifyError as error:
+        refuse("E102", f'split("{loop.var.name}"): {error.why}', at=loop, example=error.example)
+
+
+def _check_factors(loop: For, factors: Sequence[int | None], tail: str) -> None:
     name = loop.var.name
     if not isinstance(factors, Sequence) or isinstance(factors, str):
         refuse("E118", f'split("{name}"): factors are a list, got {factors!r}', hint="[None, 4]")
     given = list(factors)
-    if tail not in ("guard", "error"):
-        later = ' ("pad" is not built yet)' if tail == "pad" else ""
-        refuse("E118", f'tail must be "guard" or "error", got "{tail}"{later}')
+    if tail not in TAILS:
+        listed = ", ".join(f'"{known}"' for known in TAILS)
+        refuse("E118", f'split: tail is one of {listed}, got "{tail}"')
     if not given or given.count(None) > 1:
         refuse("E118", f'split("{name}"): factors need one or more numbers, at most one None')
     for factor in given:
         if factor is not None and (not isinstance(factor, int) or factor < 1):
             refuse("E118", f'split("{name}"): a factor is an integer >= 1, got {factor!r}')
+
+
+def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail: str) -> list[int]:
+    name, given = loop.var.name, list(factors)
     known = prod(f for f in given if f is not None)
     sizes = [-(-extent // known) if f is None else f for f in given]
     if prod(sizes) < extent:
@@ -121,7 +182,7 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
         order = ", ".join(loop.var.name for loop in chain)
         refuse("E116", f"fuse: the loops stand in the order {order}", hint="reorder first")
     sizes = [constant_extent(loop, "fuse") for loop in chain]
-    label = name or "_".join(loop.var.name for loop in chain) + "_fused"
+    label = name or _fused_name([loop.var.name for loop in chain])
     names = Names(func)
     if name is not None and name in names.symbols:
         refuse("E118", f'the name "{name}" is taken', hint="another name")
@@ -135,6 +196,14 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     body = substitute(chain[-1].body, values)
     new = For(fused, index(prod(sizes)), "serial", body)
     return finish(replaced(func, {chain[0]: new}))
+
+
+def _fused_name(names: Sequence[str]) -> str:
+    """`i_j_fused`; of names that splitting and fusing has made long, only the beginnings."""
+    label = "_".join(names)
+    if len(label) > LONGEST:
+        label = "_".join(dict.fromkeys(name.split("_")[0] for name in names))[:LONGEST]
+    return f"{label}_fused"
 
 
 def reorder(func: PrimFunc, *loops: str) -> PrimFunc:

@@ -1,6 +1,6 @@
 """Finding, replacing and naming inside a primitive function: what all primitives share."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -254,15 +254,17 @@ def nest(loops: Iterable[For], body: Stmt) -> Stmt:
     return body
 
 
-def guarded(stmt: Stmt, condition: Expr) -> Stmt:
+def guarded(stmt: Stmt, condition: Expr, free: Container[Stmt] = ()) -> Stmt:
     """`stmt` run only where `condition` (over the loops outside of it) holds; where it does not,
-    nothing is read for it either.
+    nothing is read for it either. The blocks in `free` run all the same.
     """
     match stmt:
+        case Block() if stmt in free:
+            return stmt
         case For() if not has_loads(stmt.extent):
-            return replace(stmt, body=guarded(stmt.body, condition))
+            return replace(stmt, body=guarded(stmt.body, condition, free))
         case Seq(stmts):
-            return Seq(tuple(guarded(part, condition) for part in stmts))
+            return Seq(tuple(guarded(part, condition, free) for part in stmts))
         case Block() if not any(has_loads(it.value) for it in stmt.iters):
             held = conjunction((condition, *conjuncts(stmt.predicate)))
             return replace(stmt, predicate=held)

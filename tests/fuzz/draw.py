@@ -48,12 +48,17 @@ def random_step(sch: mlc.Schedule, rng: random.Random) -> Step:
 
 
 def _split(site: Site) -> Arguments:
+    varying = site.varying()
+    if varying and site.chance(0.3):
+        return [site.loop(varying)], {"factors": [None, site.rng.choice([1, 2, 3, 4])]}
     loop = site.loop(site.serial())
     size = site.rng.choice([1, 2, 2, 3, 4, 4, 8])
     factors = site.rng.choice([[None, size], [size, None], [None, 2, size], [size]])
     if len(factors) == 1:
         factors = [size, -(-site.extent(loop) // size)]
     options = {"tail": "error"} if site.chance(0.1) and not site.extent(loop) % size else {}
+    if site.extent(loop) % size and site.chance(0.5) and site.touches_own_only(loop):
+        options = {"tail": "pad"}
     return [loop], {"factors": factors, **options}
 
 
@@ -76,6 +81,11 @@ def _loop_partition(site: Site) -> Arguments:
     inside = range(1, max(2, site.extent(loop)))
     points = site.rng.sample(inside, min(len(inside), site.rng.choice([1, 1, 2])))
     return [loop], {"points": sorted(points)}
+
+
+def _add_unit_loop(site: Site) -> Arguments:
+    names = [*site.loops, *site.blocks]
+    return [site.among(names, names)], {}
 
 
 def _merge(site: Site) -> Arguments:
@@ -310,6 +320,7 @@ RULES: dict[str, Rule] = {
     "reorder": _reorder,
     "loop_partition": _loop_partition,
     "merge": _merge,
+    "add_unit_loop": _add_unit_loop,
     "parallel": _parallel,
     "vectorize": _vectorize,
     "unroll": _unroll,

@@ -81,6 +81,16 @@ class Site:
             if loop.kind == "serial" and (constant_value(loop.extent) or 0) >= least
         ]
 
+    def varying(self) -> list[str]:
+        """Serial loops whose extent is not constant."""
+        loops = self.loops.items()
+        return [n for n, lp in loops if lp.kind == "serial" and constant_value(lp.extent) is None]
+
+    def touches_own_only(self, loop: str) -> bool:
+        """Whether the blocks in a loop write no parameter."""
+        inside = [name for name, around in self.around.items() if loop in around]
+        return bool(inside) and all(b in self.own for name in inside for b in self.writes(name))
+
     def extent(self, loop: str) -> int:
         """A loop's extent, 4 where it is not constant."""
         return constant_value(self.loops[loop].extent) or 4

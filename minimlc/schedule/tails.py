@@ -1,0 +1,170 @@
+"""What an uneven split does with the iterations beyond the end: guard them, or let them run."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from minimlc.node import Mutator, replace, walk
+from minimlc.schedule.tree import guarded, refuse
+from minimlc.tir.access import accesses
+from minimlc.tir.arith import has_loads, variables
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    BlockIter,
+    Buffer,
+    For,
+    Load,
+    PrimFunc,
+    Select,
+    Stmt,
+    Store,
+    substitute,
+)
+from minimlc.tir.wellformed import blocks_in, loops_in
+
+
+class Padded(NamedTuple):
+    """A loop's body for more iterations than the loop has, and the buffers that grew for them."""
+
+    body: Stmt
+    buffers: dict[Buffer, Buffer]
+
+
+def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
+    """The body of a loop for `more` iterations, of which those from `extent` on have no meaning.
+
+    A block runs in them without a guard where that changes nothing anybody sees: what it writes is
+    beyond the old end of own buffers, which grow, and what it reads there is used for nothing else.
+    All other blocks get a guard. Refused where no block can go without.
+    """
+    _check_inner_loops(loop)
+    wanted: dict[Buffer, dict[int, int]] = {}
+    fits = {}
+    reasons = []
+    for block in blocks_in(loop.body):
+        found = _Fit(func, loop, extent, more).sizes(block)
+        if isinstance(found, str):
+            reasons.append((block, found))
+            continue
+        fits[block] = replace(block, iters=_longer(block, loop, more))
+        for buffer, dim in found:
+            wanted.setdefault(buffer, {})[dim] = more
+    if not fits:
+        block, why = reasons[0] if reasons else (loop, "there is no block in it")
+        name = loop.var.name
+        refuse(
+            "E140",
+            f'split("{name}", tail="pad"): the extra iterations of {name} would be seen: {why}',
+            at=block,
+            hint='tail="guard", or cache_read and cache_write what it uses first',
+        )
+    body = guarded(_Exchange(fits).visit(loop.body), loop.var < extent, frozenset(fits.values()))
+    larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in wanted.items()}
+    return Padded(body, larger)
+
+
+def _check_inner_loops(loop: For) -> None:
+    for inner in loops_in(loop.body):
+        if loop.var in variables(inner.extent) or has_loads(inner.extent):
+            name = loop.var.name
+            refuse(
+                "E140",
+                f'split("{name}", tail="pad"): the extent of {inner.var.name} depends on {name}',
+                at=inner,
+                hint='tail="guard"',
+            )
+
+
+def _grown(shape: Sequence[int], dims: dict[int, int]) -> tuple[int, ...]:
+    return tuple(max(size, dims.get(dim, 0)) for dim, size in enumerate(shape))
+
+
+def _longer(block: Block, loop: For, more: int) -> tuple[BlockIter, ...]:
+    return tuple(replace(it, extent=more) if it.value is loop.var else it for it in block.iters)
+
+
+class _Exchange(Mutator):
+    """Exchanges blocks."""
+
+    def __init__(self, blocks: dict[Block, Block]):
+        self.blocks = blocks
+
+    def visit_Block(self, item: Block) -> Stmt:
+        return self.blocks.get(item) or self.visit_children(item)
+
+
+class _Fit:
+    """Whether a block may run in the extra iterations of a loop, and which buffers must grow."""
+
+    def __init__(self, func: PrimFunc, loop: For, extent: int, more: int):
+        self.func, self.loop, self.extent, self.more = func, loop, extent, more
+
+    def sizes(self, block: Block) -> list[tuple[Buffer, int]] | str:
+        """The (buffer, dimension) pairs that must grow, or why the block needs a guard."""
+        stores = [block.body] if block.init is None else [block.init, block.body]
+        if not all(isinstance(stmt, Store) for stmt in stores):
+            return f"{block.name} is more than a single store"
+        its = [it for it in block.iters if self.loop.var in variables(it.value)]
+        if len(its) != 1 or its[0].value is not self.loop.var or its[0].kind != "S":
+            return f"{self.loop.var.name} is not one spatial axis of {block.name}"
+        if block.predicate is not None or self.loop.var in self._free(block):
+            return f"{block.name} asks where it is"
+        if any(map(_depends_on_data, stores)):
+            return f"what {block.name} touches depends on data"
+        grow = []
+        for buffer, indices, written in _touched(stores):
+            dims = [dim for dim, i in enumerate(indices) if its[0].var in variables(i)]
+            if not dims and not written:
+                continue
+            if len(dims) != 1 or indices[dims[0]] is not its[0].var:
+                return f"{block.name} does not step through {buffer.name} along one dimension"
+            if not written and buffer.shape[dims[0]] >= self.more:
+                continue
+            if buffer not in self.func.allocs:
+                verb = "writes" if written else "reads"
+                return f"{block.name} {verb} the parameter {buffer.name}"
+            if buffer.shape[dims[0]] != self.extent or self._is_gathered(buffer):
+                return f"{buffer.name} holds more than what this loop makes"
+            grow.append((buffer, dims[0]))
+        return grow
+
+    def _free(self, block: Block) -> set:
+        """The variables that the block's statements use beside its iters."""
+        inside = (block.body,) if block.init is None else (block.init, block.body)
+        return {n for stmt in inside for n in walk(stmt)}
+
+    def _is_gathered(self, buffer: Buffer) -> bool:
+        """Whether somebody's index of the buffer depends on data."""
+        mine = (item for item in accesses(self.func) if item.buffer is buffer)
+        return any(has_loads(i) for item in mine for i in item.indices)
+
+
+def _touched(stores: Sequence[Stmt]) -> Iterator[tuple[Buffer, tuple, bool]]:
+    for store in stores:
+        assert isinstance(store, Store)
+        yield store.buffer, store.indices, True
+        for part in walk(store.value):
+            if isinstance(part, Load):
+                yield part.buffer, part.indices, False
+
+
+def _depends_on_data(store: Stmt) -> bool:
+    """Whether a loaded value decides where something is, which side is taken, or a division."""
+    assert isinstance(store, Store)
+    for part in walk(store):
+        match part:
+            case Load(_, indices) | Store(_, indices, _) if any(map(has_loads, indices)):
+                return True
+            case Select(condition, _, _) if has_loads(condition):
+                return True
+            case Binary("//" | "%" | "and" | "or", _, b) if has_loads(b):
+                return True
+    return False
+
+
+def with_buffers(func: PrimFunc, buffers: dict[Buffer, Buffer]) -> PrimFunc:
+    """The function with some of its own buffers exchanged."""
+    if not buffers:
+        return func
+    allocs = tuple(buffers.get(buffer, buffer) for buffer in func.allocs)
+    return replace(func, allocs=allocs, body=substitute(func.body, dict(buffers)))
