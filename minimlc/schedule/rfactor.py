@@ -1,7 +1,7 @@
 """rfactor: partial results of a reduction, and their combination."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.shape import check_plain_path, exclusive, loops_feeding
@@ -65,12 +65,14 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
     reduce_loops = _reduce_loops(block, own, shared, factor)
     check_plain_path(place.around, "rfactor")
     how = _reducer(block, place)
-    _check_axis(axis, how)
+    most = min(len(store.indices) for store in how.stores)
+    if not 0 <= axis <= most:
+        refuse("E118", f"rfactor: axis is a number from 0 to {most}, got {axis!r}")
     return _Factoring(func, block, how, axis, own, reduce_loops, factor).run(top)
 
 
 class _Factoring:
-    """The two nests. `partial` has one iter for each reduction loop; `final` one for all."""
+    """The two nests: `partial` has one iter for each reduction loop, `final` one for all."""
 
     def __init__(
         self,
@@ -125,14 +127,17 @@ class _Factoring:
             for cache, start in zip(self.caches, self.starts(), strict=True)
         ]
         body = _Redirect(caches, places).visit(substitute(block.body, moved))
-        held = {lp.var: it.var for it in kept.values() for lp in self.own if it.value is lp.var}
+        held: dict[Node, Node] = {
+            lp.var: it.var for it in kept.values() for lp in self.own if it.value is lp.var
+        }
         inside = [substitute(part, {**over_loops, **held}) for part in self.sometimes]
         condition = conjunction(inside)
         if condition is not None:
             body = IfThenElse(condition, body)
         iters = [
-            BlockIter(var, int(constant_value(lp.extent) or 0), _kind(lp is self.factor), lp.var)
+            BlockIter(var, int(constant_value(lp.extent) or 0), kind, lp.var)
             for lp, var in loops.items()
+            for kind in ("S" if lp is self.factor else "R",)
         ]
         name = names.block(f"{block.name}_rf")
         return nest(
@@ -229,27 +234,25 @@ def _reducer(block: Block, place: Place) -> Reducer:
     how = reducer(block)
     if how is None:
         _refuse_reducer(block)
-    assert how is not None
     if any(has_loads(part) for store in how.stores for part in store.indices):
         refuse(CODE, f'rfactor: where block "{block.name}" writes is read from a buffer', at=block)
     if any(it.kind == "O" for it in block.iters):
         refuse(CODE, f'rfactor: the instances of block "{block.name}" must be taken in order')
     again = repeats(block, place.loops)
     if again:
-        name = again[0].var.name
-        refuse(CODE, f'rfactor: block "{block.name}" runs anew in each iteration of "{name}"')
+        where = f'in each iteration of "{again[0].var.name}"'
+        refuse(CODE, f'rfactor: block "{block.name}" runs anew {where}')
     guards = tuple(conjuncts(block.predicate))
     if block.init is not None and not init_comes_first(block, place.loops, guards):
         refuse(CODE, f'rfactor: the init of block "{block.name}" does not surely run first')
     return how
 
 
-def _refuse_reducer(block: Block) -> None:
+def _refuse_reducer(block: Block) -> NoReturn:
     several = tuple_reducer(block)
     if several is None:
         why = "is not of the form X[...] = X[...] op value, with a commutative op"
         refuse(CODE, f'rfactor: block "{block.name}" {why}', at=block)
-    assert several is not None
     names = ", ".join(store.buffer.name for store in several.stores)
     if several.associative and several.commutative:
         refuse(CODE, f"rfactor: there is no ({names}) that leaves all others as they are", at=block)
@@ -266,12 +269,6 @@ def _refuse_reducer(block: Block) -> None:
     )
 
 
-def _check_axis(axis: int, how: Reducer) -> None:
-    most = min(len(store.indices) for store in how.stores)
-    if not isinstance(axis, int) or not 0 <= axis <= most:
-        refuse("E118", f"rfactor: axis is a number from 0 to {most}, got {axis!r}")
-
-
 def _reduce_loops(
     block: Block, own: Sequence[For], shared: Sequence[For], factor: For
 ) -> list[For]:
@@ -283,17 +280,15 @@ def _reduce_loops(
         refuse(CODE, why, at=factor)
     if both:
         refuse(CODE, f'rfactor: "{both[0].var.name}" serves spatial and reduce iters', at=both[0])
-    for lp in every:
-        if lp not in own:
-            refuse(CODE, f'rfactor: the reduction loop "{lp.var.name}" holds other statements')
+    if not set(every) <= set(own):
+        refuse(CODE, f'rfactor: a reduction loop of "{block.name}" holds other statements too')
     for lp in own:
         extent = constant_value(lp.extent)
         if extent is None or extent < 1:
             refuse(CODE, f'rfactor: the extent of "{lp.var.name}" is not a constant >= 1', at=lp)
     speaking = {n for part in (block.init,) if part is not None for n in walk(part)}
-    for lp in every:
-        if lp.var in speaking:
-            refuse(CODE, f'rfactor: the init of "{block.name}" speaks of "{lp.var.name}"', at=block)
+    if speaking & {lp.var for lp in every}:
+        refuse(CODE, f'rfactor: the init of "{block.name}" speaks of reduction loops', at=block)
     return every
 
 
@@ -321,8 +316,8 @@ def _conditions(
             continue
         sometimes.append(part)
         if spoken & spatial_loops - exact:
-            why = f'the condition {part.script()} of block "{block.name}"'
-            refuse(CODE, f"rfactor: {why} speaks of more than its iters", at=block)
+            why = f"rfactor: the condition {part.script()} speaks of more than iters"
+            refuse(CODE, why, at=block)
         if block.init is not None:
             always.append(simplify(substitute(part, zero)))
     if block.init is None and any(variables(part) - own_vars for part in sometimes):
@@ -347,10 +342,6 @@ def _check_inside(block: Block, how: Reducer, own: Sequence[For], always: Sequen
 def _within(ranges: Ranges, value: Expr, size: int) -> bool:
     low, high = ranges.bounds(value)
     return low >= 0 and high < size
-
-
-def _kind(is_factor: bool) -> Any:
-    return "S" if is_factor else "R"
 
 
 def _spatial(block: Block) -> list[BlockIter]:

@@ -298,6 +298,22 @@ class InplaceFloat:
                 A[vi, vj] = A[vi + 3, vj] + S[vi]
 
 
+@I.ir_module
+class ArgMax:
+    @T.prim_func
+    def main(A: T.Buffer((3, 7), "int32"), V: T.Buffer((3,), "int32"), P: T.Buffer((3,), "int64")):
+        for i, k in T.grid(3, 7):
+            with T.block("V"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    V[vi] = T.int32(-2)
+                    P[vi] = T.int64(0)
+                P[vi] = T.Select(
+                    A[vi, vk] > V[vi] or (A[vi, vk] == V[vi] and vk < P[vi]), vk, P[vi]
+                )
+                V[vi] = T.max(V[vi], A[vi, vk])
+
+
 ODD: dict[str, IRModule] = {
     "stencil": Stencil,
     "skewed": Skewed,
@@ -313,4 +329,5 @@ ODD: dict[str, IRModule] = {
     "again": Again,
     "reshape": Reshape,
     "inplace_float": InplaceFloat,
+    "argmax": ArgMax,
 }
