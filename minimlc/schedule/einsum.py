@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from math import copysign, isfinite, prod
 from typing import Any, NamedTuple, NoReturn
 
-from minimlc.dtypes import is_float, is_integer
+import numpy as np
+
+from minimlc.dtypes import is_float, is_integer, to_numpy
 from minimlc.node import Mutator, replace, walk
 from minimlc.schedule.layout import MOST_PADDING, SMALL
 from minimlc.schedule.shape import exclusive
@@ -184,7 +186,7 @@ def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:
     for it in block.iters:
         if it.kind != "R" or it.var not in sizes:
             continue
-        start = einsum.start.value
+        start = _number(einsum.start)
         if is_float(einsum.start.dtype) and start == 0 and copysign(1, start) < 0:
             _cannot(block, "starts from -0.0, which adding 0.0 would change")
         if not _is_zero(einsum.value, it.var):
@@ -205,8 +207,8 @@ def _is_zero(value: Expr, beyond: Var) -> bool:
     match value:
         case Load(_, indices):
             return beyond in indices
-        case Const(number):
-            return number == 0
+        case Const():
+            return _number(value) == 0
         case Cast(_, a) | Unary("-", a):
             return _is_zero(a, beyond)
         case Binary("+" | "-", a, b):
@@ -219,10 +221,16 @@ def _is_zero(value: Expr, beyond: Var) -> bool:
     return False
 
 
+def _number(value: Const) -> float:
+    """A constant as its dtype has it: 1e39 is no finite float32."""
+    with np.errstate(over="ignore"):
+        return float(np.asarray(value.value).astype(to_numpy(value.dtype)))
+
+
 def _is_finite(value: Expr, beyond: Var) -> bool:
     match value:
-        case Const(number):
-            return isfinite(number)
+        case Const():
+            return isfinite(_number(value))
         case Cast("float32" | "float64" | "bfloat16", a) if is_integer(a.dtype):
             return True
     return _is_zero(value, beyond)

@@ -150,3 +150,27 @@ def test_one_buffer_read_in_two_ways_has_a_copy_for_each():
     sch = mlc.Schedule(two).pad_einsum("C", [4, 1, 4])
     assert sch.blocks() == ["A_pad", "A_pad1", "C", "C_pad"]
     assert_same(two, sch.mod)
+
+
+def test_constants_count_as_their_dtype_has_them():
+    sch = mlc.Schedule(einsum("A[vi, vk] * T.float16(70000)", "float16"))
+    refuses("E154", lambda: sch.pad_einsum("C", [1, 1, 4]), "inf")
+    sch = mlc.Schedule(einsum(start="T.float32(-1e-60)"))
+    refuses("E154", lambda: sch.pad_einsum("C", [1, 1, 4]), "-0.0")
+    twice = einsum("A[vi, vk] * T.float32(2)")
+    assert_same(twice, mlc.Schedule(twice).pad_einsum("C", [1, 1, 4]).mod, exact=True)
+
+
+@pytest.mark.parametrize(
+    ("wide", "value"),
+    [
+        ("int32", 'T.cast(A[vi, vk], "int32") * T.cast(B[vk, vj], "int32")'),
+        ("float32", 'T.cast(A[vi, vk], "float32") * T.cast(B[0, vj], "float32")'),
+    ],
+)
+def test_factors_may_be_cast(wide, value):
+    text = SUM.format(t="int8", start=f"T.{wide}(0)", value=value)
+    before = mlc.parse(
+        text.replace('C: T.Buffer((6, 7), "int8")', f'C: T.Buffer((6, 7), "{wide}")')
+    )
+    assert_same(before, mlc.Schedule(before).pad_einsum("C", [4, 4, 4]).mod, exact=True)
