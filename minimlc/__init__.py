@@ -111,6 +111,7 @@ __all__ = [
     "call_function",
     "constant",
     "datasets",
+    "explain",
     "homework",
     "interpret",
     "num_threads",
