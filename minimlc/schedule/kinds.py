@@ -18,6 +18,15 @@ THREADS = tuple(f"{axis}.{dim}" for axis in ("blockIdx", "threadIdx", "vthread")
 """The axes of a GPU's grid that a loop can be bound to."""
 
 
+VERBS = {
+    "parallel": "parallel",
+    "vectorized": "vectorize",
+    "unrolled": "unroll",
+    "thread_binding": "bind",
+}
+"""The primitive that makes each kind of loop."""
+
+
 def parallel(func: PrimFunc, loop: str) -> PrimFunc:
     """Run a loop's iterations on several threads.
 
@@ -76,7 +85,7 @@ def _near_axis(thread: object) -> str:
 
 
 def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
-    loop = serial_loop(func, name, kind)
+    loop = serial_loop(func, name, VERBS[kind])
     if kind != "unrolled":
         check_independent(func, loop, kind)
     func = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})

@@ -23,9 +23,11 @@ from minimlc.tir.arith import constant_value, variables
 from minimlc.tir.dependence import Conflict, direction_vectors, find_conflict
 from minimlc.tir.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.nodes import (
+    Buffer,
     Expr,
     For,
     PrimFunc,
+    Stmt,
     Store,
     Var,
     index,
@@ -62,17 +64,7 @@ def split(
     """
     target = serial_loop(func, loop, "split")
     _check_factors(target, factors, tail)
-    extent = constant_value(target.extent)
-    if extent is None:
-        sizes = _resolve_dynamic(target, factors, tail)
-        body, grown = guarded(target.body, target.var < target.extent), {}
-    else:
-        counts = _resolve_factors(target, extent, factors, tail)
-        sizes, body, grown = [*map(index, counts)], target.body, {}
-        if prod(counts) > extent and tail == "pad":
-            body, grown = padded(func, target, extent, prod(counts))
-        elif prod(counts) > extent:
-            body = guarded(body, target.var < extent)
+    sizes, body, grown = _cut(func, target, factors, tail)
     parts = _parts(func, target, len(sizes), names)
     value: Expr = index(0)
     for var, size in zip(parts, sizes, strict=True):
@@ -82,9 +74,26 @@ def split(
         annotations = target.annotations if var is parts[0] else ()
         body = For(var, size, "serial", body, annotations=annotations)
     result = finish(with_buffers(replaced(func, {target: body}), grown))
-    if extent is None:
+    if constant_value(target.extent) is None:
         _check_bounds(target, result)
     return result
+
+
+def _cut(
+    func: PrimFunc, loop: For, factors: Sequence[int | None], tail: str
+) -> tuple[list[Expr], Stmt, dict[Buffer, Buffer]]:
+    """The new loops' extents, the body with its guards, and the own buffers that grow."""
+    extent = constant_value(loop.extent)
+    if extent is None:
+        sizes = _resolve_dynamic(loop, factors, tail)
+        return sizes, guarded(loop.body, loop.var < loop.extent), {}
+    counts = _resolve_factors(loop, extent, factors, tail)
+    sizes = [*map(index, counts)]
+    if prod(counts) == extent:
+        return sizes, loop.body, {}
+    if tail == "pad":
+        return sizes, *padded(func, loop, extent, prod(counts))
+    return sizes, guarded(loop.body, loop.var < extent), {}
 
 
 def _parts(func: PrimFunc, loop: For, count: int, names: Sequence[str] | None) -> list[Var]:

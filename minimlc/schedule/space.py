@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from minimlc.errors import VerifyError
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.shape import check_full_domain, check_plain_path, exclusive
 from minimlc.schedule.tree import Names, Place, find_block, finish, refuse, replaced
@@ -22,6 +23,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.regions import is_commutative_reduction, repeats
+from minimlc.tir.wellformed import check_kinds
 
 VERB = "transform_block_layout"
 
@@ -52,7 +54,24 @@ def transform_block_layout(
     names = Names(replaced(func, {top: None}))
     names.symbols.reserve(it.var.name for it in target.iters)
     new = _rebuilt(target, back, shape, kinds, names)
-    return finish(replaced(func, {top: new}))
+    result = finish(replaced(func, {top: new}))
+    _check_kinds_known(result, block)
+    return result
+
+
+def _check_kinds_known(func: PrimFunc, name: str) -> None:
+    """Refuse iters that are spatial because the map is one-to-one, where that does not show."""
+    place = find_block(func, name)
+    assert isinstance(place.stmt, Block)
+    try:
+        check_kinds(place.stmt, place.loops)
+    except VerifyError as error:
+        refuse(
+            "E149",
+            f"{VERB}: {error.why}, as far as is known",
+            example=error.example,
+            hint="a map made of sums, quotients and remainders that divide the extents",
+        )
 
 
 def _check_alone(func: PrimFunc, block: Block, place: Place) -> Stmt:

@@ -1,9 +1,9 @@
 """What an uneven split does with the iterations beyond the end: guard them, or let them run."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from minimlc.node import Mutator, replace, walk
+from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.tree import guarded, refuse
 from minimlc.tir.access import accesses
 from minimlc.tir.arith import has_loads, variables
@@ -40,7 +40,7 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
     _check_inner_loops(loop)
     wanted: dict[Buffer, dict[int, int]] = {}
     fits = {}
-    reasons = []
+    reasons: list[tuple[Stmt, str]] = []
     for block in blocks_in(loop.body):
         found = _Fit(func, loop, extent, more).sizes(block)
         if isinstance(found, str):
@@ -50,12 +50,12 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
         for buffer, dim in found:
             wanted.setdefault(buffer, {})[dim] = more
     if not fits:
-        block, why = reasons[0] if reasons else (loop, "there is no block in it")
+        at, why = reasons[0] if reasons else (loop, "there is no block in it")
         name = loop.var.name
         refuse(
             "E140",
             f'split("{name}", tail="pad"): the extra iterations of {name} would be seen: {why}',
-            at=block,
+            at=at,
             hint='tail="guard", or cache_read and cache_write what it uses first',
         )
     body = guarded(_Exchange(fits).visit(loop.body), loop.var < extent, frozenset(fits.values()))
@@ -167,4 +167,4 @@ def with_buffers(func: PrimFunc, buffers: dict[Buffer, Buffer]) -> PrimFunc:
     if not buffers:
         return func
     allocs = tuple(buffers.get(buffer, buffer) for buffer in func.allocs)
-    return replace(func, allocs=allocs, body=substitute(func.body, dict(buffers)))
+    return replace(func, allocs=allocs, body=substitute(func.body, cast(dict[Node, Node], buffers)))

@@ -188,6 +188,11 @@ def without_unused_allocs(func: PrimFunc) -> PrimFunc:
     return replace(func, allocs=tuple(b for b in func.allocs if b in used))
 
 
+def spoken(kind: str) -> str:
+    """A kind of loop in a sentence."""
+    return "bound to threads" if kind == "thread_binding" else kind
+
+
 def serial_loop(func: PrimFunc, name: str, verb: str) -> For:
     """The loop called `name`, which must not be parallel, vectorized, unrolled or bound yet."""
     loop = find_loop(func, name).stmt
@@ -195,9 +200,9 @@ def serial_loop(func: PrimFunc, name: str, verb: str) -> For:
     if loop.kind != "serial":
         refuse(
             "E119",
-            f'{verb}: loop "{name}" is {loop.kind} already',
+            f'{verb}: loop "{name}" is {spoken(loop.kind)} already',
             at=loop,
-            hint=f"do this step before the one that made {name} {loop.kind}",
+            hint=f"do this step before the one that made {name} {spoken(loop.kind)}",
         )
     return loop
 
@@ -391,8 +396,13 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
     if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
         why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
         code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'
-    verb = "bound to threads" if kind == "thread_binding" else kind
-    refuse(code, f'"{name}" cannot be {verb}: {why}', at=loop, example=found.explain(), hint=hint)
+    refuse(
+        code,
+        f'"{name}" cannot be {spoken(kind)}: {why}',
+        at=loop,
+        example=found.explain(),
+        hint=hint,
+    )
 
 
 def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
