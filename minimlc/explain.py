@@ -28,7 +28,15 @@ class Page(NamedTuple):
         return self.text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": self.text, "text/markdown": self.text}
+        return {"text/plain": self.text, "text/markdown": _below(self.text)}
+
+
+def _below(text: str) -> str:
+    """Markdown whose headings rank below those of the notebook that shows it."""
+    parts = text.split("```")
+    outside = (re.sub(r"^#", "####", part, flags=re.M) for part in parts[::2])
+    parts[::2] = outside
+    return "```".join(parts)
 
 
 def explain(code: str | CompileError = "") -> Page:

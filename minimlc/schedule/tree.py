@@ -393,6 +393,8 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
     hint = _free_loop(func, loop, kind, items)
     if first.role in ("update", "init") and first.block is not None:
         why = f"{name} is a reduction loop of block {first.block.name}"
+        if hint.startswith("leave"):
+            hint = "partial results first, combined afterwards"
     if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
         why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
         code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'
