@@ -374,7 +374,8 @@ def check_concurrent_loops(func: PrimFunc) -> None:
 
 def check_thread_axes(func: PrimFunc) -> None:
     """Refuse a function in which a GPU axis is nested in itself, or has two sizes in one nest."""
-    found = axis_conflict(func)
+    bound = any(loop.kind == "thread_binding" for loop in loops_in(func.body))
+    found = axis_conflict(func) if bound else None
     if found is not None:
         loop, why = found
         refuse("E141", why, at=loop, hint="bind the loop to another axis, or leave it serial")

@@ -11,7 +11,7 @@ searches for a concrete pair and, where it can look at every iteration, settles 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from itertools import product
-from math import gcd
+from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,9 @@ from minimlc.tir.points import evaluate
 
 Direction = str
 """Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
+
+A_FEW = 1 << 12
+"""So many iterations are tried first: where there is a conflict, they nearly always show one."""
 
 EXHAUSTIVE = 1 << 18
 """Up to so many iterations a conflict is looked for by trying all of them."""
@@ -342,23 +345,42 @@ def find_conflict(
 
     With `earlier`, only for those in which the second access has the smaller `differ`.
     """
-    a, b = points(first), points(second)
-    if a is None or b is None:
-        return Search(None, False)
+    search = Search(None, False)
+    for limit in (A_FEW, EXHAUSTIVE):
+        a, b = points(first, limit), points(second, limit)
+        if a is None or b is None:
+            return Search(None, False)
+        search = _search_in(a, b, list(equal), differ, earlier)
+        if search.witness is not None or search.complete:
+            break
+    return search
+
+
+def _search_in(a: _Points, b: _Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
     complete = a.complete and b.complete
     if len(a.elements) == 0 or len(b.elements) == 0:
         return Search(None, complete)
-    outer = list(equal)
-    keys = [np.column_stack([*(side.values[v] for v in outer), side.elements]) for side in (a, b)]
-    _, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    number = number.ravel()
-    left, right = number[: len(keys[0])], number[len(keys[0]) :]
+    rows = [np.column_stack([*(side.values[v] for v in equal), side.elements]) for side in (a, b)]
+    number = _numbered(np.concatenate(rows))
+    left, right = number[: len(rows[0])], number[len(rows[0]) :]
     found = _differing(left, a.values[differ], right, b.values[differ], earlier)
     if found is None:
         return Search(None, complete)
     i, j = found
     element = tuple(int(x) for x in a.elements[i])
     return Search(Witness(_at(a, i), _at(b, j), element), complete)
+
+
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """A number for each row; equal rows have equal numbers."""
+    low = rows.min(axis=0, initial=0)
+    sizes = [int(size) for size in rows.max(axis=0, initial=0) - low + 1]
+    if prod(sizes) >= 2**62:
+        return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    number = np.zeros(len(rows), np.int64)
+    for column, least, size in zip(rows.T, low, sizes, strict=True):
+        number = number * size + (column - least)
+    return number
 
 
 def _at(side: _Points, row: int) -> dict[Var, int]:
