@@ -71,6 +71,7 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     check_inputs_unchanged(func, made, shared, "compute_at")
     reduce_iters = [it for it in made.block.iters if it.kind == "R"]
     reduce_loops = loops_feeding(reduce_iters, own)
+    _check_apart(made, own, reduce_loops)
     around = (*made.place.loops,)
     check_full_domain(made.block, reduce_iters, reduce_loops, around, "compute_at")
     again = set(repeats(made.block, around)) & set(own) if reduce_iters else set()
@@ -124,6 +125,21 @@ def _check_serial_or_reduce(made: Producer, own: Sequence[For]) -> None:
                 "E119",
                 f'loop "{loop.var.name}" of block "{made.block.name}" is {loop.kind} already',
                 hint=f'move "{made.block.name}" first, then make its new loops {loop.kind}',
+            )
+
+
+def _check_apart(made: Producer, own: Sequence[For], reduce_loops: Sequence[For]) -> None:
+    """The reduction's loops move along: one that is spatial too would repeat each of its values."""
+    spatial = loops_feeding([it for it in made.block.iters if it.kind == "S"], own)
+    for loop in reduce_loops:
+        if loop in spatial:
+            name = loop.var.name
+            refuse(
+                "E115",
+                f'compute_at: loop "{name}" of block "{made.block.name}" feeds both a spatial and '
+                "a reduce iter",
+                at=loop,
+                hint=f'move "{made.block.name}" before fusing loops into {name}',
             )
 
 

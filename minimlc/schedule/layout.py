@@ -151,7 +151,7 @@ def _check_writers(func: PrimFunc, buffer: Buffer, verb: str) -> None:
         if block not in writers:
             continue
         try:
-            check_kinds(block, find_block(func, block.name).loops)
+            check_kinds(block, find_block(func, block.name).axes)
         except VerifyError as error:
             refuse(
                 "E146",

@@ -64,7 +64,7 @@ def _check_kinds_known(func: PrimFunc, name: str) -> None:
     place = find_block(func, name)
     assert isinstance(place.stmt, Block)
     try:
-        check_kinds(place.stmt, place.loops)
+        check_kinds(place.stmt, place.axes)
     except VerifyError as error:
         refuse(
             "E149",

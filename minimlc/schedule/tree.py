@@ -37,7 +37,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.wellformed import blocks_in, loops_in
+from minimlc.tir.wellformed import blocks_in, iter_loop, loops_in
 
 
 class Place(NamedTuple):
@@ -50,6 +50,17 @@ class Place(NamedTuple):
     def loops(self) -> tuple[For, ...]:
         """The loops around it, outermost first."""
         return tuple(s for s in self.around if isinstance(s, For))
+
+    @property
+    def axes(self) -> tuple[For, ...]:
+        """The loops around it, and the iters of blocks around it as loops over all their values."""
+        found: list[For] = []
+        for stmt in self.around:
+            if isinstance(stmt, For):
+                found.append(stmt)
+            elif isinstance(stmt, Block):
+                found += map(iter_loop, stmt.iters)
+        return tuple(found)
 
 
 def refuse(

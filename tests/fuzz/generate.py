@@ -1,12 +1,13 @@
 """Random programs: blocks with conditions, reductions, in-place updates and odd indices."""
 
 import random
+from collections.abc import Callable
 from unittest.mock import patch
 
 import numpy as np
 
 import minimlc as mlc
-from minimlc.dtypes import to_numpy
+from minimlc.dtypes import integer_range, is_float, to_numpy
 from minimlc.run import interpret
 from tests.fuzz.subject import Subject, alike, subject
 from tests.helpers import copies
@@ -29,13 +30,30 @@ def random_program(seed: int) -> Subject:
 
 
 def reads_undefined(known: Subject) -> bool:
-    """Whether results depend on what an allocated buffer holds before it is written."""
-
+    """Whether results depend on what an allocated buffer holds before it is written: tried with
+    small numbers, and with large ones of either sign, which no minimum or maximum hides.
+    """
     rng = np.random.default_rng(0)
 
-    def other(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    def small(shape: tuple[int, ...], dtype: str) -> np.ndarray:
         return rng.integers(0, 2 if dtype == "bool" else 127, shape).astype(to_numpy(dtype))
 
+    def high(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        return np.full(shape, _extremes(dtype)[1]).astype(to_numpy(dtype))
+
+    def low(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        return np.full(shape, _extremes(dtype)[0]).astype(to_numpy(dtype))
+
+    return any(_changes(known, other) for other in (small, high, low))
+
+
+def _extremes(dtype: str) -> tuple[float, float]:
+    if is_float(dtype):
+        return -3e4, 3e4
+    return (0, 1) if dtype == "bool" else integer_range(dtype)
+
+
+def _changes(known: Subject, other: Callable[[tuple[int, ...], str], np.ndarray]) -> bool:
     for arrays, expected in zip(known.inputs, known.expected, strict=True):
         got = copies(arrays)
         with patch("minimlc.tir.execute.poison", other):

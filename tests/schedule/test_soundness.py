@@ -244,3 +244,66 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
 """
     sch = mlc.Schedule(mlc.parse(text), check=False)
     refuses("E115", lambda: sch.reverse_compute_inline("C"), "element for element")
+
+
+FUSED_PARTS = """@T.prim_func
+def main(A: T.Buffer((2, 8), "int32"), C: T.Buffer((2, 2), "int32")):
+    X = T.alloc_buffer((2, 2), "int32")
+    for i, ko, f in T.grid(2, 2, 8):
+        with T.block("X"):
+            vi = T.axis.spatial(2, i)
+            vj = T.axis.spatial(2, f // 4)
+            vk = T.axis.reduce(8, ko * 4 + f % 4)
+            with T.init():
+                X[vi, vj] = 0
+            X[vi, vj] = X[vi, vj] + A[vi, vk]
+    for x, y in T.grid(2, 2):
+        with T.block("C"):
+            vx, vy = T.axis.remap("SS", [x, y])
+            C[vx, vy] = X[vx, vy]
+"""
+
+
+def test_compute_at_repeats_no_value_of_a_loop_that_is_spatial_and_reduce():
+    sch = mlc.Schedule(mlc.parse(FUSED_PARTS), check=False)
+    refuses("E115", lambda: sch.compute_at("X", "y"), '"f"', "both")
+
+
+def test_a_layout_of_what_an_inner_block_writes():
+    text = """@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 8), "int32")):
+    X = T.alloc_buffer((4, 8), "int32")
+    for io, jo in T.grid(2, 2):
+        with T.block("X_tile"):
+            vio, vjo = T.axis.remap("SS", [io, jo])
+            for ii, ji in T.grid(2, 4):
+                with T.block("X"):
+                    wi, wj = T.axis.remap("SS", [ii, ji])
+                    X[vio * 2 + wi, vjo * 4 + wj] = A[vio * 2 + wi, vjo * 4 + wj] * 2
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = X[vi, vj]
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    for step in (
+        lambda: sch.transform_layout("X", "X", "i, j -> j, i"),
+        lambda: sch.storage_align("X", "X", 0, 4, offset=3),
+    ):
+        assert_compiles_to_the_same(sch.mod, step().mod)
+
+
+def test_a_turned_block_proves_its_axes():
+    text = """@T.prim_func
+def main(C: T.Buffer((3, 4), "int32")):
+    for i, j in T.grid(3, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = 2
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    flat = sch.transform_block_layout("C", "i, j -> i * 4 + j")
+    try:
+        mlc.verify(flat.transform_block_layout("C", "i -> i // 3, i % 3").mod)
+    except mlc.ScheduleError as error:
+        assert error.code == "E149"
