@@ -70,10 +70,10 @@ def test_a_wheel_holds_the_pages(tmp_path):
     )
     source = tmp_path / "source"
     for name in listed.stdout.splitlines():
-        if name.startswith(("minimlc/", "widgets/", "docs/errors/")) or "/" not in name:
-            if (ROOT / name).is_file():
-                (source / name).parent.mkdir(parents=True, exist_ok=True)
-                (source / name).write_bytes((ROOT / name).read_bytes())
+        shipped = name.startswith(("minimlc/", "widgets/", "docs/errors/")) or "/" not in name
+        if shipped and (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
     subprocess.run([*build, "-w", str(tmp_path), str(source)], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "-q", "--target"]

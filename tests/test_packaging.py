@@ -100,7 +100,10 @@ def test_lock_has_hashes_all_packages_and_no_addresses():
 def test_every_package_is_shipped():
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     found = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found | {"minimlc_widgets", "minimlc.pages"}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found | {
+        "minimlc_widgets",
+        "minimlc.pages",
+    }
 
 
 def modules() -> Iterator[tuple[str, str, ast.Module]]:

@@ -7,10 +7,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc.module import IRModule
-from minimlc.node import Mutator, replace
-from minimlc.tir.nodes import For, PrimFunc, substitute
+from minimlc.tir.nodes import PrimFunc
 from tests.corpus import arithmetic, loops, memory, moves, reductions
 from tests.corpus.case import Case, options
+from tests.fuzz.subject import backwards
 from tests.helpers import assert_close, copies, random_args, refuses
 
 CASES: tuple[Case, ...] = (
@@ -71,27 +71,15 @@ def test_case(case: Case):
     assert_right(case.module(), sch.mod)
 
 
-class _Backwards(Mutator):
-    """Concurrent loops taken from their end: another of the orders they may run in."""
-
-    def visit_For(self, item: For) -> For:
-        item = self.visit_children(item)
-        if item.kind in ("serial", "unrolled"):
-            return item
-        last = substitute(item.body, {item.var: item.extent - 1 - item.var})
-        return replace(item, kind="serial", body=last)
-
-
 def assert_right(before: IRModule, after: IRModule) -> None:
     """`after` computes what `before` does, whichever back-end runs it, and in whatever order."""
     mlc.verify(after)
-    main, scheduled = before["main"], after["main"]
-    assert isinstance(main, PrimFunc) and isinstance(scheduled, PrimFunc)
+    main = before["main"]
+    assert isinstance(main, PrimFunc)
     args = random_args(main, np.random.default_rng(0))
     expected = copies(args)
     mlc.interpret(before, "main", *expected)
-    backwards = after.with_function("main", _Backwards().visit(scheduled))
-    for version in (after, backwards):
+    for version in (after, backwards(after)):
         got = copies(args)
         mlc.interpret(version, "main", *got)
         assert_close(tuple(got), tuple(expected))

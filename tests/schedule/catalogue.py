@@ -170,7 +170,9 @@ CATALOGUE = {
     ),
     "another computation than the intrinsic's": mistake(
         "E156",
-        schedule(DOT.replace("A[vi, vk] * B[vj, vk]", "(A[vi, vk] + B[vj, vk])")).split("k", [None, 4]),
+        schedule(DOT.replace("A[vi, vk] * B[vj, vk]", "(A[vi, vk] + B[vj, vk])")).split(
+            "k", [None, 4]
+        ),
         lambda s: s.tensorize("k_1", "dot4"),
     ),
     "a typo in a loop": mistake(

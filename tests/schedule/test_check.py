@@ -301,4 +301,3 @@ def test_steps_that_keep_the_order_exist():
     assert not KEEPS_ORDER - set(PRIMITIVES)
     sch = mlc.Schedule(MatmulRelu).split("k", [None, 4])
     assert find_block(sch.func, "Y") and sch.checked == "compared"
-
