@@ -9,7 +9,7 @@ from minimlc.schedule import PRIMITIVES
 from minimlc.schedule.intrin import find_intrin, intrins
 from minimlc.tir.access import reducer_of
 from minimlc.tir.arith import constant_value, variables
-from minimlc.tir.nodes import Binary, Block, Const, Load, Select, Store, Var
+from minimlc.tir.nodes import Binary, Block, Const, For, Load, Select, Store, Var
 from minimlc.tir.wellformed import blocks_in, loops_in
 from tests.fuzz.draw_memory import MEMORY, is_alone
 from tests.fuzz.site import Arguments, Nothing, Site
@@ -53,13 +53,12 @@ def _split(site: Site) -> Arguments:
         return [site.loop(varying)], {"factors": [None, site.rng.choice([1, 2, 3, 4])]}
     loop = site.loop(site.serial())
     size = site.rng.choice([1, 2, 2, 3, 4, 4, 8])
-    factors = site.rng.choice([[None, size], [size, None], [None, 2, size], [size]])
-    if len(factors) == 1:
-        factors = [size, -(-site.extent(loop) // size)]
+    whole = [size, -(-site.extent(loop) // size)]
+    factors = site.rng.choice(((None, size), (size, None), (None, 2, size), whole))
     options = {"tail": "error"} if site.chance(0.1) and not site.extent(loop) % size else {}
     if site.extent(loop) % size and site.chance(0.5) and site.touches_own_only(loop):
         options = {"tail": "pad"}
-    return [loop], {"factors": factors, **options}
+    return [loop], {"factors": list(factors), **options}
 
 
 def _fuse(site: Site) -> Arguments:
@@ -275,8 +274,8 @@ def _bind(site: Site) -> Arguments:
 
 
 def _unannotate(site: Site) -> Arguments:
-    items = [*site.loops.items(), *site.blocks.items()]
-    noted = [(name, key) for name, item in items for key, _ in item.annotations]
+    items: dict[str, For | Block] = {**site.loops, **site.blocks}
+    noted = [(name, key) for name, item in items.items() for key, _ in item.annotations]
     if not noted:
         raise Nothing
     return list(site.rng.choice(noted)), {}
