@@ -14,6 +14,7 @@ from minimlc.tir.arith import (
     conjuncts,
     constant_value,
     has_loads,
+    key,
     simplify,
 )
 from minimlc.tir.legality import (
@@ -294,6 +295,8 @@ class _SimplifyFunc(Mutator):
         self.ranges = ranges
         self.surroundings = ranges.key()
         self.known: dict[Expr, Expr] = {}
+        self.values: dict[Hashable, tuple[Expr, Expr]] = {}
+        self.guards: dict[Hashable, tuple[Expr, Expr | None, _SimplifyFunc]] = {}
 
     def visit(self, value: Any) -> Any:
         if isinstance(value, Expr):
@@ -307,6 +310,28 @@ class _SimplifyFunc(Mutator):
         if expr not in self.known:
             self.known[expr] = Simplifier(self.ranges).visit(expr)
         return self.known[expr]
+
+    def value(self, expr: Expr) -> Expr:
+        """An iter's value simplified: once for all blocks that have an equal one."""
+        if expr not in self.known:
+            name = key(expr)
+            if name not in self.values:
+                self.values[name] = (expr, Simplifier(self.ranges).visit(expr))
+            first, new = self.values[name]
+            self.known[expr] = expr if new is first else new
+        return self.known[expr]
+
+    def guard(self, predicate: Expr | None) -> "tuple[Expr | None, _SimplifyFunc]":
+        """A predicate simplified, and what is known where it holds."""
+        if predicate is None:
+            return None, self
+        name = key(predicate)
+        if name not in self.guards:
+            new = _simplified_guard(predicate, self.ranges)
+            held = self if new is None else _SimplifyFunc(self.ranges.assume(new))
+            self.guards[name] = (predicate, new, held)
+        first, new, held = self.guards[name]
+        return (predicate if new is first else new), held
 
     def simplified_block(self, item: Block) -> Stmt:
         """The block, looked at only once for the same surroundings if it is simple already."""
@@ -322,9 +347,8 @@ class _SimplifyFunc(Mutator):
         return replace(item, extent=self.visit(item.extent), body=inner.visit(item.body))
 
     def visit_Block(self, item: Block) -> Stmt:
-        predicate = _simplified_guard(item.predicate, self.ranges)
-        held = self if predicate is None else _SimplifyFunc(self.ranges.assume(predicate))
-        iters = tuple(replace(it, value=held.simple(it.value)) for it in item.iters)
+        predicate, held = self.guard(item.predicate)
+        iters = tuple(replace(it, value=held.value(it.value)) for it in item.iters)
         same = all(a is b for a, b in zip(iters, item.iters, strict=True))
         lasts = self.ranges.assume(lasting(predicate, item))
         inside = _SimplifyFunc(lasts.extended({it.var: it.extent for it in item.iters}))

@@ -33,7 +33,7 @@ def key(expr: Expr) -> Any:
         case Var():
             return expr
         case Const(value, dtype):
-            return (value, dtype)
+            return (repr(value) if isinstance(value, float) else value, dtype)  # 0.0 is not -0.0
         case Load(buffer, indices):
             return ("load", buffer, *map(key, indices))
     parts = (getattr(expr, name) for name in expr._fields)
