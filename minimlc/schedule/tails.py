@@ -18,6 +18,7 @@ from minimlc.tir.nodes import (
     Select,
     Stmt,
     Store,
+    Var,
     substitute,
 )
 from minimlc.tir.wellformed import blocks_in, loops_in
@@ -109,8 +110,10 @@ class _Fit:
             return f"{self.loop.var.name} is not one spatial axis of {block.name}"
         if block.predicate is not None or self.loop.var in self._free(block):
             return f"{block.name} asks where it is"
-        if any(map(_depends_on_data, stores)):
+        if any(_depends_on_data(store) for store in stores):
             return f"what {block.name} touches depends on data"
+        if any(_depends_on_place(store, its[0].var) for store in stores):
+            return f"which values {block.name} computes or divides by depends on {its[0].var.name}"
         grow = []
         for buffer, indices, written in _touched(stores):
             dims = [dim for dim, i in enumerate(indices) if its[0].var in variables(i)]
@@ -158,6 +161,22 @@ def _depends_on_data(store: Stmt) -> bool:
             case Select(condition, _, _) if has_loads(condition):
                 return True
             case Binary("//" | "%" | "and" | "or", _, b) if has_loads(b):
+                return True
+    return False
+
+
+def _depends_on_place(store: Stmt, place: Var) -> bool:
+    """Whether `place` decides which side is taken, or what is divided by.
+
+    Beyond its old end a divisor may be 0, and a side may be taken that never was.
+    """
+    for part in walk(store):
+        match part:
+            case Select(condition, _, _) if place in variables(condition):
+                return True
+            case Binary("//" | "%", _, b) if place in variables(b):
+                return True
+            case Binary("and" | "or", a, _) if place in variables(a):
                 return True
     return False
 

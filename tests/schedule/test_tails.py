@@ -100,6 +100,10 @@ def test_padding_does_not_write_over_what_is_there():
         "T.if_then_else(X[vi] > 0, A[0], A[1])",
         "X[9 - vi]",
         "X[vi] + A[vi]",
+        'X[vi] // T.cast(10 - vi, "int32")',
+        'X[vi] % T.cast(10 - vi, "int32")',
+        'X[vi] + T.cast(12 // (10 - vi), "int32")',
+        "T.if_then_else(vi < 10, X[vi], A[0] // A[1])",
     ],
 )
 def test_padding_keeps_garbage_to_itself(value):
