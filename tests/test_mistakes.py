@@ -46,7 +46,6 @@ def set_new():
         ("E133", set_mod, "never changes"),
         ("E133", set_new, "never changes"),
         ("E105", lambda: SCH.split("i", factor=[None, 4]), 'no "factor"'),
-        ("E118", lambda: SCH.split("i", [None, 4], tail="pad"), "not built yet"),
         ("E103", loops_for_axes, "write vi where it says i"),
         ("E205", lambda: mlc.Var("x", (2, 3)), "R.Tensor"),
         ("E201", lambda: np.exp(X), "mlc.op.exp"),
