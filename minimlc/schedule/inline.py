@@ -1,5 +1,6 @@
 """Primitives that dissolve a block into another: compute_inline and reverse_compute_inline."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from minimlc.node import Mutator, Node, replace, walk
@@ -20,8 +21,9 @@ from minimlc.schedule.tree import (
     replaced,
     without_unused_allocs,
 )
-from minimlc.tir.access import update_of
+from minimlc.tir.access import Access, update_of
 from minimlc.tir.nodes import Expr, Load, PrimFunc, Store, Var, substitute
+from minimlc.tir.regions import covers
 
 
 def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
@@ -33,7 +35,8 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
             S(Y[i])
 
     Legal when the block is one store without reduction or condition, alone writes its buffer,
-    which is no output, and what it reads does not change before its readers run.
+    which is no output, and all that is read of it, and what it reads does not change before its
+    readers run.
     """
     made = producer(func, block, "compute_inline")
     store = _plain_store(made, "compute_inline")
@@ -45,11 +48,30 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         refuse("E115", f"compute_inline: nothing reads {made.buffer.name}", at=made.block)
     if min(item.order for item in readers) < max(item.order for item in made.own()):
         refuse("E115", f"compute_inline: {made.buffer.name} is read before it is written")
+    _check_made(made, readers)
     top, _, shared = exclusive(func, made.place)
     check_inputs_unchanged(func, made, shared, "compute_inline")
     without = replaced(func, {top: None})
     inlined = _Inline(made, store).visit(without)
     return finish(without_unused_allocs(inlined))
+
+
+def _check_made(made: Producer, readers: Sequence[Access]) -> None:
+    """Refuse where a reader may ask for elements that the block never made, as padded loops do:
+    the block's expression need not have a value there.
+    """
+    if all(it.extent == size for it, size in zip(made.dims, made.buffer.shape, strict=True)):
+        return
+    write = next(item for item in made.own() if item.is_write)
+    for item in readers:
+        if not covers(write, item, ()):
+            refuse(
+                "E115",
+                f"compute_inline: elements of {made.buffer.name} may be read here that "
+                f'"{made.block.name}" does not write',
+                at=item.node,
+                hint='compute_inline before split(..., tail="pad")',
+            )
 
 
 class _Inline(Mutator):

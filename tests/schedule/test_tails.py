@@ -123,6 +123,16 @@ def main(A: T.Buffer((10,), "int32"), P: T.Buffer((10,), "int64"), C: T.Buffer((
     refuses("E140", lambda: schedule(text).split("i1", [None, 4], tail="pad"))
 
 
+def test_what_padding_reads_beyond_the_end_is_not_inlined():
+    sch = schedule(CHAIN)
+    padded = sch.split("i1", [None, 4], tail="pad")
+    refuses("E115", lambda: padded.compute_inline("X"), "may be read", '"X" does not write')
+    inlined = sch.compute_inline("X").split("i1", [None, 4])
+    assert_right(sch.mod, inlined.mod)
+    assert_right(sch.mod, padded.compute_inline("Y").mod)
+    assert_right(sch.mod, padded.compute_at("X", "i1_0").mod)
+
+
 RAGGED = """@T.prim_func
 def main(N: T.Buffer((6,), "int64"), A: T.Buffer((6, 9), "int32"), C: T.Buffer((6, 9), "int32")):
     for i in range(6):
