@@ -104,16 +104,18 @@ class Ranges:
             for var, extent in extents.items()
         }
         self.facts: dict[Any, float] = {}
+        self.contradicted = False
 
     def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
         """These ranges and more variables."""
         result = Ranges({**self.variables, **Ranges(extents).variables})
         result.facts = dict(self.facts)
+        result.contradicted = self.contradicted
         return result
 
     def key(self) -> Hashable:
         """Equal for ranges that know the same."""
-        return frozenset(self.variables.items()), frozenset(self.facts.items())
+        return frozenset(self.variables.items()), frozenset(self.facts.items()), self.contradicted
 
     def assume(self, condition: Expr | None) -> "Ranges":
         """These ranges where `condition` holds too: its conjuncts that compare indices."""
@@ -122,8 +124,14 @@ class Ranges:
             result._learn(part)
         return result
 
+    def is_empty(self) -> bool:
+        """Whether no values of the variables fit what is known: nothing here ever runs."""
+        return self.contradicted or any(low > high for low, high in self.variables.values())
+
     def _learn(self, part: Expr) -> None:
         match part:
+            case Const(value):
+                self.contradicted = self.contradicted or not value
             case Binary("<", a, b) if a.dtype == INDEX:
                 self._at_most(linear(a - b), -1)
             case Binary("<=", a, b) if a.dtype == INDEX:

@@ -250,7 +250,7 @@ def _check_iter(
     for guard in guards:
         ranges = ranges.assume(guard)
     low, high = ranges.bounds(it.value)
-    if low >= 0 and high < it.extent:
+    if (low >= 0 and high < it.extent) or ranges.is_empty():
         return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)

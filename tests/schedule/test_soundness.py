@@ -307,3 +307,32 @@ def main(C: T.Buffer((3, 4), "int32")):
         mlc.verify(flat.transform_block_layout("C", "i -> i // 3, i % 3").mod)
     except mlc.ScheduleError as error:
         assert error.code == "E149"
+
+
+@pytest.mark.parametrize(
+    ("extents", "where", "steps"),
+    [
+        ("2, 1", "", [("split", "k", [8]), ("loop_partition", "k_0")]),
+        ("0, 0", "", [("split", "k", [4])]),
+        ("2, 1", "T.where(i >= 1)", [("split", "i", [2, 4]), ("loop_partition", "i_1")]),
+    ],
+)
+def test_iters_of_a_block_that_never_runs_may_say_anything(extents, where, steps):
+    text = f"""@T.prim_func
+def main(A: T.Buffer((2,), "int32"), C: T.Buffer((2,), "int32")):
+    if A[0] > T.int32(0):
+        for i, k in T.grid({extents}):
+            with T.block("C"):
+                vi = T.axis.spatial(2, i)
+                vk = T.axis.reduce(2, k)
+                {where}
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vk]
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    after = sch
+    for primitive, *arguments in steps:
+        after = after.apply(primitive, *arguments)
+    mlc.verify(after.mod)
+    assert_compiles_to_the_same(sch.mod, after.mod)
