@@ -115,7 +115,21 @@ def target_machine(machine: Machine) -> llvm.TargetMachine:
 
 
 def optimize(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
-    """Parse LLVM text and run the optimisation pipeline on it."""
+    """Parse LLVM text and run the optimisation pipeline on it.
+
+    NB: LLVM 22 can move a shuffle above what it uses, after vectorizing a loop by itself, and its
+    code generator ends the process on such a module. So the result is verified, made again without
+    LLVM's own vectors if it is wrong, and left as it was written if it still is.
+    """
+    for vectorize in (True, False):
+        module = _parsed(text, target)
+        _run_pipeline(module, target, vectorize)
+        if _is_valid(module):
+            return module
+    return _parsed(text, target)
+
+
+def _parsed(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -125,13 +139,24 @@ def optimize(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
         ) from None
     module.triple = target.triple
     module.data_layout = str(target.target_data)
+    return module
+
+
+def _run_pipeline(module: llvm.ModuleRef, target: llvm.TargetMachine, vectorize: bool) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
+    options.loop_vectorization = vectorize
     options.slp_vectorization = False
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
-    return module
+
+
+def _is_valid(module: llvm.ModuleRef) -> bool:
+    try:
+        module.verify()
+    except RuntimeError:
+        return False
+    return True
 
 
 def compile_object(text: str, machine: Machine) -> bytes:

@@ -81,10 +81,10 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     outer = (*target.loops, _for(target))
     box = enclosing_box(made.buffer, readers, [lp.var for lp in outer])
     parts = _reduce_parts(made, reduce_loops)
-    new = _over_box(replaced(func, {top: None}), made, box, outer, reduce_loops, parts)
-    old_target = _for(target)
-    moved = replaced(func, {old_target: replace(old_target, body=seq((new, old_target.body)))})
-    return finish(without_unused_allocs(replaced(moved, {top: None})))
+    new = _over_box(replaced(func, {top: made.block}), made, box, outer, reduce_loops, parts)
+    old = _for(target)
+    moved = replaced(func, {old: replace(old, body=seq((new, old.body))), top: None})
+    return finish(without_unused_allocs(moved))
 
 
 def _for(place: Place) -> For:
@@ -164,10 +164,9 @@ def _over_box(
 ) -> Stmt:
     """The block over the elements of a box of its buffer: new spatial loops around `kept`.
 
-    `func` is the function without the block: names that it alone used are free again.
+    `func` is the function with the bare block: the names of the loops it was in are free again.
     """
     names = Names(func)
-    names.symbols.reserve(it.var.name for it in made.block.iters)
     names.symbols.reserve(loop.var.name for loop in kept)
     ranges = loop_ranges(tuple(outer))
     values: dict[Var, Expr] = {}
@@ -231,10 +230,9 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
         for buffer in produced
     }
     sides = tuple(_side_of(it, links, boxes) for it in made.dims)
-    new = _over_box(replaced(func, {top: None}), made, sides, outer, (), ())
+    new = _over_box(replaced(func, {top: made.block}), made, sides, outer, (), ())
     old = _for(target)
-    moved = replaced(func, {old: replace(old, body=seq((old.body, new)))})
-    result = finish(replaced(moved, {top: None}))
+    result = finish(replaced(func, {old: replace(old, body=seq((old.body, new))), top: None}))
     _check_covers(result, made, target)
     _check_finished(result, made)
     return result

@@ -51,8 +51,7 @@ def transform_block_layout(
     kinds = [_kind(target, layout, out) for out in layout.outputs]
     _check_any_order(target, layout, kinds, place)
     shape = layout.shape(sizes)
-    names = Names(replaced(func, {top: None}))
-    names.symbols.reserve(it.var.name for it in target.iters)
+    names = Names(replaced(func, {top: target}))
     new = _rebuilt(target, back, shape, kinds, names)
     result = finish(replaced(func, {top: new}))
     _check_kinds_known(result, block)

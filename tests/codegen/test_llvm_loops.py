@@ -10,6 +10,7 @@ from minimlc.runtime.call import Parameter
 from minimlc.runtime.executable import Kernel
 from minimlc.runtime.native import compile_native
 from minimlc.runtime.target import Target
+from minimlc.script import parse
 from minimlc.tir.nodes import (
     Alloc,
     Buffer,
@@ -226,3 +227,26 @@ def test_empty_and_zero_dimensional_buffers():
             (a, b), (), seq([store(b, (), 2.0), loop(i, 0, "serial", store(a, (i, 0), b[()]))])
         )
     )
+
+
+def test_what_the_optimizer_breaks_is_compiled_all_the_same():
+    """LLVM 22 turns these reversed stores and loads into a use before its definition."""
+    mod = parse("""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    X = T.alloc_buffer((8,), "int32")
+    for i in range(4):
+        with T.block("L"):
+            vi = T.axis.spatial(4, i)
+            X[7 - vi] = A[vi] + T.int32(1)
+    for i1 in range(4):
+        with T.block("H"):
+            vi = T.axis.spatial(4, i1)
+            X[3 - vi] = A[vi + 4] * T.int32(2)
+    for j in range(8):
+        with T.block("C"):
+            vj = T.axis.spatial(8, j)
+            C[vj] = X[vj] + X[7 - vj]
+""")
+    func = mod["main"]
+    assert isinstance(func, PrimFunc)
+    agree(func, exact=True)

@@ -336,3 +336,32 @@ def main(A: T.Buffer((2,), "int32"), C: T.Buffer((2,), "int32")):
         after = after.apply(primitive, *arguments)
     mlc.verify(after.mod)
     assert_compiles_to_the_same(sch.mod, after.mod)
+
+
+def test_a_copy_of_a_scalar_moves_into_a_loop():
+    text = """@T.prim_func
+def main(S: T.Buffer((), "int32"), D: T.Buffer((2,), "int32")):
+    for j in range(2):
+        with T.block("D"):
+            vj = T.axis.spatial(2, j)
+            D[vj] = S[()] + T.cast(vj, "int32")
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    moved = sch.cache_read("D", "S").compute_at("S_local", "j")
+    assert len(moved.loops("S_local")) == 1
+    assert_compiles_to_the_same(sch.mod, moved.mod)
+
+
+def test_new_loops_are_named_apart_from_those_inside_their_block():
+    text = """@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32")):
+    for i, j in T.grid(4, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] * 2
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    block = sch.cache_read("C", "A").blockize("ax1")
+    after = block.transform_block_layout("A_local_o", "i -> i // 2, i % 2")
+    mlc.verify(after.mod)
+    assert_compiles_to_the_same(sch.mod, after.mod)
