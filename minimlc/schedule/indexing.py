@@ -31,7 +31,7 @@ def reindex(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     convolution's input: im2col). Read buffers are copied before, written ones after. Legal when
     the block has one index of that buffer, made of its iters alone and within bounds for all their
     values; when nothing writes the buffer between copy and block; and, where the block writes it,
-    when it starts from an init of its own and writes every element.
+    when those iters are spatial and it starts from an init of its own and writes every element.
     """
     use = use_of(func, block, buffer)
     indices = _only_index(use)
@@ -130,6 +130,9 @@ def _copied_out(
     why = unfit_to_write(use, anchor)
     if why:
         no_copy("reindex", use, why)
+    ordered = [it.var.name for it in used if it.kind != "S"]
+    if ordered:
+        no_copy("reindex", use, f"several values of {ordered[0]} may write one element, in order")
     target = _reindexed(use, indices, used)
     copy = copy_nest(End(cache), target, cache.shape, names, cache.name)
     swap = {use.buffer: cache}

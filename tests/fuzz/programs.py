@@ -2,6 +2,7 @@
 
 from minimlc.module import IRModule
 from minimlc.script import I, T
+from tests.fuzz.programs_irregular import IRREGULAR
 from tests.fuzz.programs_nested import NESTED
 from tests.fuzz.programs_nn import NETWORKS
 from tests.fuzz.programs_odd import ODD
@@ -208,4 +209,5 @@ PROGRAMS: dict[str, IRModule] = {
     **NETWORKS,
     **ODD,
     **NESTED,
+    **IRREGULAR,
 }

@@ -31,11 +31,11 @@ def test_there_are_many_programs_and_all_are_right():
 
 
 def test_fixed_schedules_keep_the_meaning():
-    counts = fuzz(range(60), native_targets())
+    counts = fuzz(range(76), native_targets())
     assert counts.failures == ()
     assert counts.mutated == 0
-    assert counts.schedules == counts.round_trips == 60
-    assert {program_of(n).split("-")[0] for n in range(60)} == set(counts.programs)
+    assert counts.schedules == counts.round_trips == 76
+    assert {program_of(n).split("-")[0] for n in range(76)} == set(counts.programs)
 
 
 def test_each_program_is_scheduled():

@@ -365,3 +365,16 @@ def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32")):
     after = block.transform_block_layout("A_local_o", "i -> i // 2, i % 2")
     mlc.verify(after.mod)
     assert_compiles_to_the_same(sch.mod, after.mod)
+
+
+def test_reindex_does_not_lose_which_write_came_last():
+    text = """@T.prim_func
+def main(I: T.Buffer((9,), "int64"), A: T.Buffer((9,), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(9):
+        with T.block("C"):
+            vi = T.axis.opaque(9, i)
+            C[I[vi] % 4] = A[vi]
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    refuses("E117", lambda: sch.reindex("C", "C"), "several values of vi", "cache_inplace")
+    assert_same(sch.mod, sch.cache_inplace("C", "C").mod)
