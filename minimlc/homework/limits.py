@@ -1,7 +1,11 @@
 """What a worker may use. It keeps accidents away from the notebook; it is no security sandbox."""
 
+import contextlib
+import ctypes
+import os
 import signal
 import sys
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +15,7 @@ if sys.platform != "win32":
     import resource
 
 MIB = 1024 * 1024
+STARTED = "it started other processes, which a submission may not"
 
 
 @dataclass(frozen=True)
@@ -82,3 +87,42 @@ def how_it_ended(code: int) -> str:
         words = {"SIGSEGV": "a segfault", "SIGABRT": "an abort", "SIGKILL": "killed"}
         return f"the process crashed: {words.get(name, name)} ({name})"
     return f"the process ended by itself (exit code {code}) without an answer"
+
+
+def adopt() -> None:
+    """Let what this process's children start come to it when they end (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+_SET_CHILD_SUBREAPER = 36
+"""See Linux's prctl(2)."""
+
+
+def end_children() -> bool:
+    """Kill and wait for all that this process's children started, until nothing is left; whether
+    there was anything. Nothing gets away from a process that has called `adopt`, whatever session
+    or group it enters.
+    """
+    found = False
+    while True:
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        found = True
+        if not ended:
+            kill_below(os.getpid())
+            time.sleep(0.001)
+
+
+def kill_below(pid: int) -> bool:
+    """Kill the processes below one; whether there were any."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return False
+    for process in below:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    return bool(below)

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from minimlc.errors import BuildError, CompileError
-from minimlc.homework.limits import Limits, apply, how_it_ended
+from minimlc.homework.limits import STARTED, Limits, adopt, apply, end_children, how_it_ended
 from minimlc.homework.message import Arrays, Malformed, receive, send
 from minimlc.module import IRModule
 from minimlc.node import structural_equal
@@ -55,6 +55,7 @@ class Unfit(Exception):
 
 def main() -> None:
     """Answer requests until there are none."""
+    adopt()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -110,8 +111,11 @@ def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) 
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    left = end_children()
     shutil.rmtree(folder, ignore_errors=True)
-    if message is None:
+    if left:
+        message = {"error": STARTED}, {}
+    elif message is None:
         message = {"error": how_it_ended(status)}, {}
     elif "error" not in message[0] and message[0].get("token") != token:
         why = "what came back is not the worker's answer: something else wrote to it"

@@ -24,11 +24,14 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import psutil
 
-from minimlc.homework.limits import Limits, how_it_ended
+from minimlc.homework.limits import STARTED, Limits, how_it_ended, kill_below
 from minimlc.homework.message import Arrays, Malformed, receive, send
 
 POLL_SECONDS = 0.02
 START_SECONDS = 60.0
+END_SECONDS = 2.0
+"""How long to go on killing what a worker's processes start anew."""
+
 SPARES = 2
 """Workers that are kept ready."""
 
@@ -157,7 +160,7 @@ class Worker:
         if times.user + times.system > 10 * limits.cpu_seconds + 60:
             raise Failed(_cpu_text(limits))
         if len(children) > limits.processes + (sys.platform == "linux"):  # the copy that runs it
-            raise Failed("it started other processes, which a submission may not")
+            raise Failed(STARTED)
         if _folder_size(self.folder) > limits.folder_bytes:
             raise Failed(f"it wrote more than {limits.folder_bytes:,} bytes of files")
 
@@ -208,26 +211,26 @@ def _folder_size(folder: Path) -> int:
 
 
 def _end(process: subprocess.Popen, mark: str) -> None:
-    """Kill a worker, its session, and whatever left the session but carries its mark."""
-    root = hasattr(os, "getuid") and os.getuid() == 0  # whom no limit on processes binds
-    clean = not root and not _children(process.pid)
+    """Kill a worker and all below it; then what left its session but carries its mark."""
+    end = time.monotonic() + END_SECONDS
+    below = False
+    while kill_below(process.pid) and time.monotonic() < end:
+        below = True
+        time.sleep(0.001)
     if sys.platform != "win32":
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()
-    if clean:
-        return
+    if below or sys.platform != "linux":
+        _end_marked(mark)
+
+
+def _end_marked(mark: str) -> None:
     for other in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if other.environ().get(_MARK) == mark:
                 other.kill()
-
-
-def _children(pid: int) -> list[psutil.Process]:
-    with suppress(psutil.Error):
-        return psutil.Process(pid).children(recursive=True)
-    return []
 
 
 class _Pool:

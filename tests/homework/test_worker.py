@@ -4,6 +4,7 @@ import os
 import sys
 import time
 
+import psutil
 import pytest
 
 from minimlc import homework
@@ -119,6 +120,27 @@ def test_children_that_leave_the_session_are_ended_too(tmp_path):
         ask(source)
     time.sleep(2)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_processes_that_outlive_their_submission_are_ended(detached):
+    if sys.platform != "linux" or os.getuid() != 0:
+        pytest.skip("only root may start processes in a worker; only Linux gives them back")
+
+    mark = f"left-{os.getpid()}-{detached}"
+    source = (
+        "import subprocess, sys\n"
+        "def f(n):\n"
+        f"    code = 'import time; time.sleep(60)  # {mark}'\n"
+        "    for _ in range(4):\n"
+        f"        subprocess.Popen([sys.executable, '-c', code], env={{}},"
+        f" start_new_session={detached})"
+    )
+    for _ in range(5):
+        with pytest.raises(Failed, match="it started other processes"):
+            ask(source)
+    lines = [" ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])]
+    assert not [line for line in lines if mark in line]
 
 
 def test_workers_leave_no_folders_behind():
