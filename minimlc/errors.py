@@ -15,6 +15,7 @@ from operator import ge
 from typing import Any, NamedTuple
 
 MAX_LINES = 15
+MAX_WIDTH = 240
 
 
 class Span(NamedTuple):
@@ -102,6 +103,7 @@ class CompileError(Exception):
             lines += [f"  | {line}" for line in self.excerpt.rstrip("\n").split("\n")[:6]]
         if self.example:
             lines += self.example.split("\n")
+        lines = [line if len(line) <= MAX_WIDTH else f"{line[:MAX_WIDTH]}…" for line in lines]
         if self.advice():
             lines += f"try: {self.hint}".split("\n")
         return "\n".join(lines[:MAX_LINES])

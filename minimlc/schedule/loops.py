@@ -40,6 +40,7 @@ LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
 
 TAILS = ("guard", "pad", "error")
+MOST_FACTORS = 32
 """What a split may do with iterations beyond the old extent."""
 
 
@@ -102,9 +103,15 @@ def _parts(func: PrimFunc, loop: For, count: int, names: Sequence[str] | None) -
     if names is not None and len(names) != count:
         refuse("E118", f"split makes {count} loops, got {len(names)} name(s)")
     for name in names or ():
-        if name in fresh.symbols:
-            refuse("E118", f'the name "{name}" is taken', hint="another name")
+        _check_name(name, fresh)
     return [fresh.var(name) for name in names or [f"{loop.var.name}_{n}" for n in range(count)]]
+
+
+def _check_name(name: str, known: Names) -> None:
+    if not name.isidentifier():
+        refuse("E118", f"a loop's name is an identifier, got {name!r}", hint="letters, digits, _")
+    if name in known.symbols:
+        refuse("E118", f'the name "{name}" is taken', hint="another name")
 
 
 def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> list[Expr]:
@@ -146,6 +153,8 @@ def _check_factors(loop: For, factors: Sequence[int | None], tail: str) -> None:
     if tail not in TAILS:
         listed = ", ".join(f'"{known}"' for known in TAILS)
         refuse("E118", f'split: tail is one of {listed}, got "{tail}"')
+    if len(given) > MOST_FACTORS:
+        refuse("E118", f'split("{name}"): at most {MOST_FACTORS} factors, got {len(given)}')
     if not given or given.count(None) > 1:
         refuse("E118", f'split("{name}"): factors need one or more numbers, at most one None')
     for factor in given:
@@ -157,6 +166,8 @@ def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail
     name, given = loop.var.name, list(factors)
     known = prod(f for f in given if f is not None)
     sizes = [-(-extent // known) if f is None else f for f in given]
+    if prod(sizes) >= 2**63:
+        refuse("E118", f'split("{name}"): factors {given} make more iterations than int64 counts')
     if prod(sizes) < extent:
         refuse(
             "E118",
@@ -193,8 +204,8 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     sizes = [constant_extent(loop, "fuse") for loop in chain]
     label = name or _fused_name([loop.var.name for loop in chain])
     names = Names(func)
-    if name is not None and name in names.symbols:
-        refuse("E118", f'the name "{name}" is taken', hint="another name")
+    if name is not None:
+        _check_name(name, names)
     fused = names.var(label)
     values: dict[Node, Node] = {}
     below = 1

@@ -18,6 +18,7 @@ from minimlc.schedule.trace import (
     Trace,
     bound_arguments,
     call_text,
+    no_replay,
     plain,
     run,
     split_arguments,
@@ -139,6 +140,9 @@ class Schedule:
         except CompileError as error:
             error.remedy = partial(remedy, self.func, name, arguments)
             raise
+        except RecursionError:
+            why = f"{name}: the program nests too deeply for this step"
+            raise ScheduleError(why, code="E118", hint="fewer loops in one another") from None
         except Exception as error:
             why = f"failed by itself: {type(error).__name__}: {error}"
             tried = Trace((*self.trace, (name, arguments)))
@@ -243,12 +247,14 @@ class Schedule:
     def replay(
         cls,
         mod: IRModule | PrimFunc,
-        trace: Iterable,
+        trace: Iterable | None = None,
         func: str | None = None,
         *,
         check: bool = True,
     ) -> "Schedule":
         """Do a trace's steps on `mod`. The trace may also be its JSON text."""
+        if not isinstance(trace, Iterable):
+            raise no_replay(trace)
         steps = Trace.from_json(trace) if isinstance(trace, str) else Trace.of(tuple(trace))
         schedule = cls(mod, func, check=check)
         for name, arguments in steps:

@@ -103,12 +103,16 @@ class Trace(tuple):
     @classmethod
     def from_json(cls, text: str) -> "Trace":
         """A trace from JSON text, every step checked; nothing in it is evaluated."""
-        if not isinstance(text, str) or len(text) > MOST_TEXT:
-            raise no_trace(f"expected text of at most {MOST_TEXT} characters")
+        if not isinstance(text, str):
+            raise no_trace(f"expected JSON text, got {type(text).__name__}")
+        if len(text) > MOST_TEXT:
+            raise no_trace(f"expected text of at most {MOST_TEXT} characters, got {len(text)}")
         try:
             data = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
-        except (ValueError, RecursionError) as error:
-            raise no_trace(str(error) or "nested too deeply") from None
+        except RecursionError:
+            raise no_trace("it nests too deeply") from None
+        except ValueError as error:
+            raise no_trace(str(error)) from None
         if not isinstance(data, dict) or set(data) != {"version", "steps"}:
             raise no_trace('expected {"version": ..., "steps": [...]}')
         if data["version"] != VERSION or type(data["version"]) is not int:
@@ -118,9 +122,14 @@ class Trace(tuple):
     @classmethod
     def of(cls, steps: Any) -> "Trace":
         """A trace from (primitive, arguments) pairs, every step checked."""
-        if not isinstance(steps, list | tuple) or len(steps) > MOST_STEPS:
-            raise no_trace(f"steps are a list of at most {MOST_STEPS}")
-        return cls(_step(number, step) for number, step in enumerate(steps, 1))
+        if not isinstance(steps, list | tuple):
+            raise no_trace(f"the steps are a list, got {type(steps).__name__}")
+        if len(steps) > MOST_STEPS:
+            raise no_trace(f"at most {MOST_STEPS} steps, got {len(steps)}")
+        try:
+            return cls(_step(number, step) for number, step in enumerate(steps, 1))
+        except RecursionError:
+            raise no_trace("an argument nests too deeply") from None
 
     def __repr__(self) -> str:
         calls = "".join(f"\n       .{call_text(name, args)}" for name, args in self)
@@ -130,6 +139,13 @@ class Trace(tuple):
 def no_trace(why: str) -> ScheduleError:
     """The error for something that is no trace."""
     return ScheduleError(f"no trace: {why}", code="E160", hint="sch.trace.to_json()")
+
+
+def no_replay(trace: Any) -> ScheduleError:
+    """The error for a replay that got something else than a module and a trace."""
+    got = "no trace" if trace is None else type(trace).__name__
+    why = f"replay takes a module and a trace, got {got}"
+    return ScheduleError(why, code="E160", hint="mlc.Schedule.replay(sch.mod, trace)")
 
 
 def _no_number(text: str) -> Any:
@@ -276,8 +292,17 @@ def _wrong_call(
         if close:
             why += f'; did you mean "{close[0]}"?'
             fixed = {close[0] if k == unknown[0] else k: v for k, v in options.items()}
-            hint = f"sch.{_typed(name, args, fixed)}"
+            if _is_call(name, args, fixed):
+                hint = f"sch.{_typed(name, args, fixed)}"
     return ScheduleError(why, code="E105", example=signature_text(name), hint=hint)
+
+
+def _is_call(name: str, args: Sequence[Any], options: dict[str, Any]) -> bool:
+    try:
+        bound_arguments(name, args, options)
+    except ScheduleError:
+        return False
+    return True
 
 
 def _typed(name: str, args: Sequence[Any], options: dict[str, Any]) -> str:

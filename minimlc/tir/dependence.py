@@ -28,6 +28,9 @@ Direction = str
 A_FEW = 1 << 12
 """So many iterations are tried first: where there is a conflict, they nearly always show one."""
 
+DEEPEST = 32
+"""The most loops around an access whose iterations are tried: numpy's arrays have so many axes."""
+
 EXHAUSTIVE = 1 << 18
 """Up to so many iterations a conflict is looked for by trying all of them."""
 
@@ -306,8 +309,10 @@ class _Points(NamedTuple):
 def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
     """The iterations of an access in order, the first few of each loop where they are too many.
 
-    None where an index or a guard depends on data.
+    None where an index or a guard depends on data, or there are too many loops.
     """
+    if len(access.loops) > DEEPEST:
+        return None
     extents = loop_extents(access.loops)
     sizes = dict(extents)
     while _volume(sizes) > limit:

@@ -183,6 +183,12 @@ def compute(shape: Sequence[int], fcompute: Callable[..., Any], name: str = "C")
     indices than `shape` has, or returns no expression.
     """
     sizes = _shape(shape)
+    if not callable(fcompute):
+        raise CompileError(
+            f"te.compute needs a function of the indices, got {fcompute!r}",
+            code="E130",
+            hint="te.compute(shape, lambda i, j: A[i, j] + 1)",
+        )
     span = _span_of_function(fcompute)
     axes = tuple(Var(_name(text)) for text in _axis_names(fcompute, sizes, span))
     value = _trace(fcompute, axes, span)
@@ -227,6 +233,7 @@ _FOREIGN = re.compile(r"\b(np|numpy|math)\.(\w+)\(([^()]*)\)")
 _BUILTIN = re.compile(r"(?<![.\w])(max|min)\(")
 _OWN = "use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ..."
 _OF_NUMBERS = {
+    "is not iterable": "te.sum(x, axis=k)  # with k = te.reduce_axis((0, n))",
     "ufunc": _OWN,
     "must be real number": _OWN,
     "must be a string or a real number": 'T.cast(x, "float32")',
@@ -306,7 +313,7 @@ def create_prim_func(tensors: Tensor | Iterable[Tensor]) -> PrimFunc:
 
     Tensors in between are allocated inside. Every call makes new variables and buffers.
     """
-    args = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    args = tuple(tensors) if isinstance(tensors, Iterable) else (tensors,)
     _check_arguments(args)
     stages = _stages(args)
     if not stages:
