@@ -13,9 +13,9 @@ from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.runtime.cache import cache_dir
 from minimlc.runtime.parallel import num_threads, set_num_threads
-from minimlc.runtime.target import Target
 from minimlc.runtime.timing import Timing, time
 from minimlc.schedule import Schedule, TensorIntrin, Trace, register_intrin
+from minimlc.target import Target
 from minimlc.tir import te
 
 __all__ = [

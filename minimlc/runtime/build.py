@@ -19,7 +19,7 @@ from minimlc.runtime.library import Library
 from minimlc.runtime.native import NativeCode, backend, compile_native, is_threaded, machine_of
 from minimlc.runtime.parallel import openmp as openmp_runtime
 from minimlc.runtime.plan import Plan, Slot, plan
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.verify import verify
 
@@ -51,7 +51,7 @@ def build(
     module = _as_module(mod)
     verify(module)
     if pipeline is not None or _has_operators(module):
-        module = run_passes(module, _passes(pipeline, recipes))
+        module = run_passes(module, _passes(pipeline, recipes, chosen))
         verify(module)
     if chosen.name == "python":
         return _build_python(module, chosen, bounds == "check")
@@ -79,10 +79,12 @@ def _has_operators(module: IRModule) -> bool:
     )
 
 
-def _passes(pipeline: Sequence[Pass] | None, scheduled: bool) -> Sequence[Pass]:
+def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) -> Sequence[Pass]:
+    """The pipeline given, or the default one with its recipes for the target, or without them."""
     if pipeline is not None:
         return pipeline
-    return [step for step in default_pipeline if scheduled or step is not apply_recipes]
+    last = [partial(apply_recipes, target=target)] if scheduled else []
+    return [*(step for step in default_pipeline if step is not apply_recipes), *last]
 
 
 def _functions(module: IRModule) -> dict[str, PrimFunc]:

@@ -8,7 +8,7 @@ from minimlc.codegen.c import CFunction, emit_c
 from minimlc.errors import BuildError
 from minimlc.runtime.c_compiler import SharedObject, compile_c, compiler, missing_compiler
 from minimlc.runtime.parallel import num_threads
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 
 Entry = Callable[..., int | None]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from minimlc.errors import BuildError
 from minimlc.runtime.cache import cache_dir, cache_key, load_entry, store_entry
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 
 NAMES = ("cc", "gcc", "clang")
 REQUIRED = ("-O2", "-shared", "-fPIC")

@@ -5,9 +5,9 @@ from typing import Any
 
 from minimlc.errors import CallError, CompileError, did_you_mean
 from minimlc.module import IRModule
-from minimlc.runtime.target import Target
 from minimlc.runtime.timing import Timing
 from minimlc.runtime.timing import time as time_call
+from minimlc.target import Target
 
 
 class Library:

@@ -15,7 +15,7 @@ from minimlc.errors import BuildError
 from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.parallel import openmp, symbols
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 from minimlc.tir.nodes import For, PrimFunc
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from minimlc.errors import CompileError
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 
 OPENMP_NAMES = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "omp_in_parallel")
 Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

@@ -10,7 +10,7 @@ import numpy as np
 
 from minimlc.errors import CompileError
 from minimlc.node import display, mimebundle
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 
 BATCH_SECONDS = 1e-3
 """A sample times as many calls as take about this long together."""

@@ -11,7 +11,7 @@ from minimlc.run import interpret, written
 from minimlc.runtime.build_c import c_entries
 from minimlc.runtime.call import Parameter
 from minimlc.runtime.executable import Kernel
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 from minimlc.tir.nodes import Buffer, Expr, For, LoopKind, PrimFunc, Var, index, store
 from tests.codegen.test_llvm_ops import LENGTH, ULP, hard_values
 from tests.helpers import assert_close, copies, random_args

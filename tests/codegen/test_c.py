@@ -16,8 +16,8 @@ from minimlc.module import IRModule
 from minimlc.runtime import build_c, c_compiler
 from minimlc.runtime.build import build
 from minimlc.runtime.parallel import num_threads, set_num_threads
-from minimlc.runtime.target import Target
 from minimlc.script import I, T
+from minimlc.target import Target
 from minimlc.tir.nodes import (
     Alloc,
     Block,

@@ -11,7 +11,7 @@ import pytest
 
 from minimlc.dtypes import DTYPES, is_float
 from minimlc.runtime import c_compiler
-from minimlc.runtime.target import Target
+from minimlc.target import Target
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     ARITHMETIC,

@@ -9,8 +9,8 @@ from minimlc.runtime.build import build
 from minimlc.runtime.call import Parameter
 from minimlc.runtime.executable import Kernel
 from minimlc.runtime.native import compile_native
-from minimlc.runtime.target import Target
 from minimlc.script import parse
+from minimlc.target import Target
 from minimlc.tir.nodes import (
     Alloc,
     Buffer,

@@ -7,8 +7,8 @@ import minimlc as mlc
 from minimlc.errors import BoundsError, BuildError, CompileError
 from minimlc.run import interpret
 from minimlc.runtime.build import build
-from minimlc.runtime.target import Target
 from minimlc.script import T
+from minimlc.target import Target
 from minimlc.tir.nodes import (
     Alloc,
     Buffer,

@@ -1,47 +1,12 @@
-"""Schedules for whole functions, written with the public primitives alone.
-
-NB: this is a first, general recipe; recipes per operator come on top of it.
-"""
+"""What is done to a function that no other recipe is for, and what all recipes share."""
 
 from typing import Any
 
 from minimlc.errors import ScheduleError
-from minimlc.module import IRModule
-from minimlc.node import replace
 from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block
-from minimlc.tir.nodes import Block, For, PrimFunc, Var
-from minimlc.tir.wellformed import loops_in
-
-SCHEDULED = "scheduled"
-
-
-def apply(mod: IRModule) -> IRModule:
-    """`mod` with `rows` applied to every primitive function that has no schedule yet.
-
-    A function counts as scheduled when one of its loops is not serial, or when this pass has been
-    at it; the attribute "scheduled" says so.
-    """
-    functions = {
-        name: _schedule(name, func)
-        if isinstance(func, PrimFunc) and not _is_scheduled(func)
-        else func
-        for name, func in mod.entries
-    }
-    unchanged = all(functions[name] is func for name, func in mod.entries)
-    return mod if unchanged else IRModule.of(functions)
-
-
-def _schedule(name: str, func: PrimFunc) -> PrimFunc:
-    # In a module of its own: each step of a schedule makes a new module.
-    made = rows(Schedule.trusting(IRModule.of({name: func}), name)).func
-    return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
-
-
-def _is_scheduled(func: PrimFunc) -> bool:
-    marked = (SCHEDULED, True) in func.attrs
-    return marked or any(loop.kind != "serial" for loop in loops_in(func.body))
+from minimlc.tir.nodes import Block, For, Var
 
 
 def rows(sch: Schedule) -> Schedule:

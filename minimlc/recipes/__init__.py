@@ -1,0 +1,44 @@
+"""Schedules for whole functions, written with the public primitives alone.
+
+A recipe takes a `Schedule` and gives one. It looks at the shapes and at the target's vectors and
+caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
+"""
+
+from minimlc.module import IRModule
+from minimlc.node import replace
+from minimlc.recipes.general import attempt, rows
+from minimlc.schedule import Schedule
+from minimlc.target import Target
+from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.wellformed import loops_in
+
+SCHEDULED = "scheduled"
+
+__all__ = ["apply", "attempt", "rows"]
+
+
+def apply(mod: IRModule, target: Target | None = None) -> IRModule:
+    """`mod` with a recipe applied to every primitive function that has no schedule yet.
+
+    A function counts as scheduled when one of its loops is not serial, or when this pass has been
+    at it; the attribute "scheduled" says so. Without a target, parameters are for this machine.
+    """
+    functions = {
+        name: _schedule(name, func, target or Target.host())
+        if isinstance(func, PrimFunc) and not _is_scheduled(func)
+        else func
+        for name, func in mod.entries
+    }
+    unchanged = all(functions[name] is func for name, func in mod.entries)
+    return mod if unchanged else IRModule.of(functions)
+
+
+def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
+    # In a module of its own: each step of a schedule makes a new module.
+    made = rows(Schedule.trusting(IRModule.of({name: func}), name)).func
+    return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
+
+
+def _is_scheduled(func: PrimFunc) -> bool:
+    marked = (SCHEDULED, True) in func.attrs
+    return marked or any(loop.kind != "serial" for loop in loops_in(func.body))
