@@ -7,6 +7,7 @@ caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.recipes.general import attempt, rows
+from minimlc.recipes.matmul import matmul
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -14,7 +15,7 @@ from minimlc.tir.wellformed import loops_in
 
 SCHEDULED = "scheduled"
 
-__all__ = ["apply", "attempt", "rows"]
+__all__ = ["apply", "attempt", "matmul", "rows"]
 
 
 def apply(mod: IRModule, target: Target | None = None) -> IRModule:

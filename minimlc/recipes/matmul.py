@@ -1,0 +1,187 @@
+"""Matrix products at the speed of the vendor's library.
+
+The plan is the classic one of K. Goto and R. van de Geijn (Anatomy of High-Performance Matrix
+Multiplication, 2008): a tile of C stays in registers while a panel of B from the first-level cache
+and a panel of A from the second level stream by, both copied beforehand so that they are read in
+order and without a guard.
+"""
+
+from math import ceil
+from typing import NamedTuple
+
+from minimlc.dtypes import DTYPES
+from minimlc.errors import ScheduleError
+from minimlc.recipes.product import Operand, Product, factors_of, find_product
+from minimlc.recipes.views import added, block_of, buffer_of, loops_below, loops_of
+from minimlc.schedule import Schedule
+from minimlc.target import Target
+from minimlc.tir.nodes import Store
+
+WORTH_THREADS = 4_000_000
+"""Multiplications from which on starting threads pays: about a fifth of a millisecond."""
+
+
+class Tiles(NamedTuple):
+    """Parameters: a tile of registers, and the block of each side that a cache keeps.
+
+    `row_block` is a multiple of `rows` and `column_block` of `columns`.
+    """
+
+    rows: int
+    columns: int
+    row_block: int
+    column_block: int
+    sum_block: int
+
+
+def tiles_for(m: int, n: int, k: int, dtype: str, target: Target) -> Tiles:
+    """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
+
+    Blocks are cut evenly, so that the last of them is about as large as the others.
+    """
+    size = DTYPES[dtype].bits // 8
+    lanes = target.vector_bits // (8 * size)
+    columns = 2 * lanes if n > lanes else lanes
+    registers = 32 if target.vector_bits != 256 else 16
+    most = (registers - 4) * lanes // columns
+    rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
+    sum_block = even(k, target.l1 // (columns * size))
+    row_block = even(m, target.l2 // 2 // (sum_block * size), rows)
+    column_block = even(n, target.l3 // 4 // (sum_block * size), columns)
+    return Tiles(rows, columns, row_block, column_block, sum_block)
+
+
+def even(size: int, most: int, multiple: int = 1) -> int:
+    """The size of a block when `size` is cut evenly into blocks of at most about `most`."""
+    count = ceil(size / max(most, multiple))
+    return ceil(ceil(size / count) / multiple) * multiple
+
+
+def matmul(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+    """A fast C[..., i, j] += A[..., i, k] * B[..., k, j], float32 or float64.
+
+    A and B may be stored transposed, in batches, and in any sizes. `block` names the product, by
+    default the first there is. Raises `ScheduleError` where there is none.
+    """
+    target = target or Target.host()
+    found = find_product(sch, block)
+    if len(set(found.dtypes)) != 1 or found.dtypes[0] not in ("float32", "float64"):
+        raise ScheduleError(
+            f'block "{found.block}" multiplies {found.dtypes[0]} by {found.dtypes[1]}, '
+            f"adding in {found.dtypes[2]}",
+            code="E170",
+        )
+    tiles = tiles_for(found.rows, found.columns, found.sums, found.dtypes[2], target)
+    sch, sums, result = divide(sch, found, tiles)
+    sch, left = copied(sch, sums, found.left)
+    sch, right = copied(sch, sums, found.right)
+    sch, row_block, sum_block = tile(sch, sums, result, tiles)
+    sch = in_panels(sch, left, row_block, found.left, "m", tiles.rows)
+    sch = in_panels(sch, right, sum_block, found.right, "n", tiles.columns)
+    if found.rows * found.columns * found.sums >= WORTH_THREADS:
+        sch = sch.parallel(row_block)
+    return sch
+
+
+def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, str]:
+    """Round the sizes up to whole blocks, and sum up apart what one block of k holds.
+
+    Gives the names of the block that sums up tiles of its own, and of the one that puts what
+    counts of them into C.
+    """
+    name = found.block
+    roles = {"m": tiles.row_block, "n": tiles.column_block}
+    if found.sums <= tiles.sum_block:
+        padded = pad(sch, name, roles)
+        ends = [block for block in added(sch, padded) if found.output == buffer_of(padded, block)]
+        if ends:
+            return padded, name, ends[0]
+        copied_out = sch.cache_write(name, found.output)
+        return copied_out, name, added(sch, copied_out)[0]
+    rounded = pad(sch, name, {"k": tiles.sum_block})
+    (sums_loop,) = loops_of(rounded, name, "R")
+    cut = rounded.split(sums_loop, [None, tiles.sum_block])
+    (outer, _) = loops_of(cut, name, "R")
+    parts = cut.rfactor(outer)
+    sums = next(block for block in added(cut, parts))
+    padded = pad(parts, sums, roles)
+    kept = factors_of(padded, sums)
+    for copy in [*added(sch, rounded), *added(parts, padded)]:
+        if buffer_of(padded, copy) not in kept:
+            padded = padded.compute_inline(copy)
+    return padded, sums, name
+
+
+def pad(sch: Schedule, block: str, multiples: dict[str, int]) -> Schedule:
+    """Copies of A and B that end in zeros, so that sizes are multiples of the given ones."""
+    item = block_of(sch, block)
+    assert isinstance(item.body, Store)
+    rows, columns = item.body.indices[-2:]
+    sums = [it.var for it in item.iters if it.kind == "R"]
+    roles = {rows: "m", columns: "n", **dict.fromkeys(sums, "k")}
+    return sch.pad_einsum(block, [multiples.get(roles.get(it.var, "b"), 1) for it in item.iters])
+
+
+def copied(sch: Schedule, sums: str, side: Operand) -> tuple[Schedule, str]:
+    """The block that copies a factor: the one that pads it, else a new one."""
+    buffer = factors_of(sch, sums)[side.place]
+    if buffer != side.buffer:
+        return sch, next(name for name in sch.producers(sums) if buffer_of(sch, name) == buffer)
+    cached = sch.cache_read(sums, buffer)
+    return cached, added(sch, cached)[0]
+
+
+def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule, str, str]:
+    """Loops over blocks, over tiles in them, and over k with one tile in registers.
+
+    Gives the names of the loops over row blocks and over blocks of k (or what is outside of the
+    row blocks where k is one block).
+    """
+    *_, i, j = loops_of(sch, result, "S")
+    sum_loops = loops_of(sch, result, "R")
+    sch = sch.split(i, [None, tiles.row_block // tiles.rows, tiles.rows])
+    *_, row_block, row_tile, row, _ = loops_of(sch, result, "S")
+    sch = sch.split(j, [None, tiles.column_block // tiles.columns, tiles.columns])
+    *_, column_block, column_tile, column = loops_of(sch, result, "S")
+    outer = [column_block, *sum_loops]
+    sch = sch.reorder(*outer, row_block, column_tile, row_tile, row, column)
+    sch = sch.compute_at(sums, row_tile)
+    inside = loops_below(sch, sums, row_tile)
+    (summed,) = [loop for loop in inside if loop in loops_of(sch, sums, "R")]
+    rest = [loop for loop in inside if loop != summed]
+    sch = sch.reorder(summed, *rest).decompose_reduction(sums, at=summed)
+    init = f"{sums}_init"
+    for lanes in (loops_below(sch, init, row_tile), rest):
+        sch = in_registers(sch, lanes)
+    sch = in_registers(sch, [row, column])
+    return sch, row_block, outer[-1]
+
+
+def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
+    """The innermost loop becomes vector lanes, the others are written out."""
+    sch = sch.vectorize(loops[-1])
+    for loop in loops[:-1]:
+        sch = sch.unroll(loop)
+    return sch
+
+
+def in_panels(
+    sch: Schedule, copy: str, loop: str, side: Operand, role: str, width: int
+) -> Schedule:
+    """Copy a block of a factor inside `loop`, as panels `width` wide that are read in order."""
+    axes = [f"{axis}{number}" for number, axis in enumerate(side.axes)]
+    (wide,) = [axis for axis in axes if axis[0] == role]
+    batch = [axis for axis in axes if axis[0] == "b"]
+    (deep,) = [axis for axis in axes if axis[0] == "k"]
+    layout = ", ".join([*batch, f"{wide} // {width}", deep, f"{wide} % {width}"])
+    buffer = buffer_of(sch, copy)
+    sch = sch.compute_at(copy, loop)
+    sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {layout}")
+    inner = loops_below(sch, copy, loop)
+    across = inner[-2:][side.axes[-2:].index(role)]
+    along = inner[-2:][side.axes[-2:].index("k")]
+    sch = sch.split(across, [None, width])
+    panel, lane = [name for name in loops_below(sch, copy, loop) if name not in inner]
+    if side.axes[-1] != role:
+        sch = sch.reorder(panel, along, lane)
+    return sch.vectorize(lane)

@@ -1,0 +1,139 @@
+"""What kind of product a block computes: which of its iters are rows, columns, sums, batches."""
+
+from typing import NamedTuple
+
+from minimlc.errors import ScheduleError
+from minimlc.schedule import Schedule
+from minimlc.schedule.tree import find_block
+from minimlc.tir.access import reduction_parts
+from minimlc.tir.nodes import Binary, Block, Cast, Expr, Load, Store, Var
+
+
+class Operand(NamedTuple):
+    """A factor: its place in the product, its buffer, and each axis's role: b, m, n or k."""
+
+    place: int
+    buffer: str
+    axes: str
+
+
+class Product(NamedTuple):
+    """C[..., m, n] += A[..., m, k] * B[..., k, n], with the axes of A and B in any order.
+
+    The columns n are the last axis of C; A is the factor without them. There may be no batch, or
+    several batch axes. `dtypes` are those of A, B and C.
+    """
+
+    block: str
+    left: Operand
+    right: Operand
+    output: str
+    rows: int
+    columns: int
+    sums: int
+    batches: tuple[int, ...]
+    dtypes: tuple[str, str, str]
+
+
+def find_product(sch: Schedule, block: str | None = None) -> Product:
+    """The product that a block computes: the named one, or the first that is one."""
+    names = [block] if block is not None else sch.blocks()
+    for name in names:
+        item = find_block(sch.func, name).stmt
+        assert isinstance(item, Block)
+        if (found := _product(item)) is not None:
+            return found
+    what = f'block "{block}" is' if block is not None else "no block is"
+    raise ScheduleError(
+        f"{what} a matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]",
+        code="E170",
+        hint="mlc.recipes.apply(mod)  # chooses a recipe for each function",
+    )
+
+
+def _product(block: Block) -> Product | None:
+    parts = reduction_parts(block)
+    if parts is None or parts[0] != "+" or not isinstance(block.body, Store):
+        return None
+    factors = _factors(parts[2])
+    roles = _roles(block, factors)
+    if factors is None or roles is None:
+        return None
+    first, second = (_operand(n, load, roles) for n, load in enumerate(factors))
+    output = _operand(2, block.body, roles)
+    left, right = (second, first) if "n" in first.axes else (first, second)
+    if left.buffer == right.buffer or not _is_matmul(left.axes, right.axes, output.axes):
+        return None
+    sizes = {role: [it.extent for it in block.iters if roles[it.var] == role] for role in "bmnk"}
+    types = [load.buffer.dtype for load in factors]
+    return Product(
+        block.name,
+        left,
+        right,
+        output.buffer,
+        sizes["m"][0],
+        sizes["n"][0],
+        sizes["k"][0],
+        tuple(sizes["b"]),
+        (types[left.place], types[right.place], block.body.buffer.dtype),
+    )
+
+
+def factors_of(sch: Schedule, block: str) -> list[str]:
+    """The buffers that the two factors of a block's sum are read from, in order."""
+    item = find_block(sch.func, block).stmt
+    assert isinstance(item, Block)
+    parts = reduction_parts(item)
+    factors = None if parts is None else _factors(parts[2])
+    assert factors is not None, "a product stays one"
+    return [load.buffer.name for load in factors]
+
+
+def _factors(value: Expr) -> tuple[Load, Load] | None:
+    """The two elements that a value is the product of, whatever they are converted to."""
+    while isinstance(value, Cast):
+        value = value.a
+    if not isinstance(value, Binary) or value.op != "*":
+        return None
+    a, b = (_uncast(side) for side in (value.a, value.b))
+    return (a, b) if isinstance(a, Load) and isinstance(b, Load) else None
+
+
+def _uncast(value: Expr) -> Expr:
+    return _uncast(value.a) if isinstance(value, Cast) else value
+
+
+def _roles(block: Block, factors: tuple[Load, Load] | None) -> dict[Var, str] | None:
+    """Each iter's role by where it occurs: in both factors, or in one, and whether it is summed."""
+    if factors is None or not isinstance(block.body, Store) or not block.body.indices:
+        return None
+    last = block.body.indices[-1]
+    wide = [load for load in factors if last in load.indices]
+    if len(wide) != 1:
+        return None
+    roles: dict[Var, str] = {}
+    for it in block.iters:
+        within = [load for load in factors if it.var in load.indices]
+        if it.kind == "R":
+            roles[it.var] = "k" if len(within) == 2 else "?"
+        elif len(within) == 2:
+            roles[it.var] = "b"
+        else:
+            roles[it.var] = "n" if within == wide else "m"
+    return roles
+
+
+def _operand(place: int, access: Load | Store, roles: dict[Var, str]) -> Operand:
+    axes = "".join(roles.get(i, "?") if isinstance(i, Var) else "?" for i in access.indices)
+    return Operand(place, access.buffer.name, axes)
+
+
+def _is_matmul(left: str, right: str, output: str) -> bool:
+    batch = "b" * output.count("b")
+    return (
+        output == f"{batch}mn"
+        and sorted(left) == sorted(f"{batch}mk")
+        and sorted(right) == sorted(f"{batch}kn")
+        and left.startswith(batch)
+        and right.startswith(batch)
+    )

@@ -1,0 +1,39 @@
+"""Questions that recipes ask of a schedule: a block's loops, what it writes, what is new."""
+
+from minimlc.node import walk
+from minimlc.schedule import Schedule
+from minimlc.schedule.shape import loops_feeding
+from minimlc.schedule.tree import find_block
+from minimlc.tir.nodes import Block, Store
+
+
+def block_of(sch: Schedule, name: str) -> Block:
+    """The block of that name."""
+    found = find_block(sch.func, name).stmt
+    assert isinstance(found, Block)
+    return found
+
+
+def added(before: Schedule, after: Schedule) -> list[str]:
+    """The blocks that are new, in program order."""
+    old = set(before.blocks())
+    return [name for name in after.blocks() if name not in old]
+
+
+def buffer_of(sch: Schedule, block: str) -> str:
+    """The buffer that a block writes (the first, if several)."""
+    stores = [part for part in walk(block_of(sch, block).body) if isinstance(part, Store)]
+    return stores[0].buffer.name
+
+
+def loops_of(sch: Schedule, block: str, kind: str) -> list[str]:
+    """The loops around a block that feed its iters of a kind ("S" or "R"), outer to inner."""
+    place = find_block(sch.func, block)
+    iters = [it for it in block_of(sch, block).iters if it.kind == kind]
+    return [loop.var.name for loop in loops_feeding(iters, place.loops)]
+
+
+def loops_below(sch: Schedule, block: str, loop: str) -> list[str]:
+    """The loops around a block that are inside of `loop`, outer to inner."""
+    loops = sch.loops(block)
+    return loops[loops.index(loop) + 1 :]
