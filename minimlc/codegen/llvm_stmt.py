@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from minimlc.codegen.llvm_expr import Expressions
 from minimlc.codegen.llvm_memory import Lanes
+from minimlc.codegen.llvm_prefetch import Prefetches
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import walk
 from minimlc.tir.access import accesses
 from minimlc.tir.legality import carried_dependence
-from minimlc.tir.nodes import Alloc, For, IfThenElse, Load, PrimFunc, Seq, Stmt, Store
+from minimlc.tir.nodes import Alloc, For, IfThenElse, Load, Seq, Stmt, Store
 
 WIDEST = 64
 """The most lanes of one vector; LLVM cuts it into registers."""
@@ -27,11 +27,10 @@ STACK_BYTES = 32 * 1024
 
 
 @dataclass
-class Statements(Expressions):
+class Statements(Prefetches):
     """Writes statements into `code`."""
 
     vector_bits: int = 128
-    program: PrimFunc = field(default_factory=lambda: PrimFunc((), (), Seq(())))
     copies: int = 1
     heap: list[str] = field(default_factory=list)
     can_fail: bool = False
@@ -69,6 +68,8 @@ class Statements(Expressions):
     def iteration(self, item: For, number: Value) -> None:
         """Write the loop's body for one value of its variable."""
         self.variables[item.var] = self.cast(number, item.var.dtype)
+        if item.annotations:
+            self.prefetch(item)
         self.stmt(item.body)
 
     def loop(self, extent: Value, body: Callable[[Value], None]) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
+from minimlc.recipes.skinny import FEW_ROWS, few_columns, few_rows
 from minimlc.recipes.views import added, block_of, buffer_of, loops_below, loops_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -65,12 +66,33 @@ def matmul(sch: Schedule, block: str | None = None, *, target: Target | None = N
     """
     target = target or Target.host()
     found = find_product(sch, block)
-    if len(set(found.dtypes)) != 1 or found.dtypes[0] not in ("float32", "float64"):
-        raise ScheduleError(
-            f'block "{found.block}" multiplies {found.dtypes[0]} by {found.dtypes[1]}, '
-            f"adding in {found.dtypes[2]}",
-            code="E170",
-        )
+    lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
+    check_kind(found, lanes)
+    in_order = found.right.axes.endswith("n")
+    if found.rows <= FEW_ROWS and in_order:
+        return few_rows(sch, found)
+    if found.columns <= 2 * lanes and in_order:
+        return few_columns(sch, found, lanes)
+    return packed(sch, found, target)
+
+
+def check_kind(found: Product, lanes: int) -> None:
+    """Refuse what these plans are not for."""
+    name, (left, right, result) = found.block, found.dtypes
+    if len({left, right, result}) != 1 or result not in ("float32", "float64"):
+        why = f"multiplies {left} by {right} and adds up in {result}"
+    elif found.columns < lanes or found.sums < 2:
+        why = f"is {found.rows}x{found.columns}x{found.sums}, too small for vectors of {lanes}"
+    elif found.rows == 1 and found.right.axes.endswith("k"):
+        why = "takes products of one vector with rows, which is a reduction along each row"
+    else:
+        return
+    hint = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
+    raise ScheduleError(f'matmul: block "{name}" {why}', code="E170", hint=hint)
+
+
+def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
+    """Blocks for the caches, copied as panels, and a tile of C in registers."""
     tiles = tiles_for(found.rows, found.columns, found.sums, found.dtypes[2], target)
     sch, sums, result = divide(sch, found, tiles)
     sch, left = copied(sch, sums, found.left)
@@ -154,6 +176,7 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
     for lanes in (loops_below(sch, init, row_tile), rest):
         sch = in_registers(sch, lanes)
     sch = in_registers(sch, [row, column])
+    sch = sch.annotate(row_tile, "prefetch", buffer_of(sch, result))
     return sch, row_block, outer[-1]
 
 

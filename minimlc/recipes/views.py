@@ -33,6 +33,14 @@ def loops_of(sch: Schedule, block: str, kind: str) -> list[str]:
     return [loop.var.name for loop in loops_feeding(iters, place.loops)]
 
 
+def loops_feeding_axis(sch: Schedule, block: str, axis: int) -> list[str]:
+    """The loops that feed the iter by which a block indexes an axis of what it writes."""
+    item = block_of(sch, block)
+    (store, *_) = [part for part in walk(item.body) if isinstance(part, Store)]
+    iters = [it for it in item.iters if it.var is store.indices[axis]]
+    return [loop.var.name for loop in loops_feeding(iters, find_block(sch.func, block).loops)]
+
+
 def loops_below(sch: Schedule, block: str, loop: str) -> list[str]:
     """The loops around a block that are inside of `loop`, outer to inner."""
     loops = sch.loops(block)
