@@ -10,6 +10,7 @@ from minimlc.module import History
 
 VIEWS: dict[str, Callable[[Any], Any]] = {}
 try:
+    from minimlc_widgets.access_heatmap import AccessHeatmap, Cache
     from minimlc_widgets.ir_diff import IRDiff
     from minimlc_widgets.ir_view import IRView
     from minimlc_widgets.pass_stepper import PassStepper
@@ -19,7 +20,15 @@ except ModuleNotFoundError as missing:  # without Jupyter's widgets, HTML and te
         raise
 else:
     VIEWS = {"steps": PassStepper, "timings": TimingBars, "script": IRView}
-    __all__ = ["IRDiff", "IRView", "PassStepper", "TimingBars", "mimebundle"]
+    __all__ = [
+        "AccessHeatmap",
+        "Cache",
+        "IRDiff",
+        "IRView",
+        "PassStepper",
+        "TimingBars",
+        "mimebundle",
+    ]
 
 
 def mimebundle(value: Any) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def execute(func: PrimFunc, args: Sequence[np.ndarray]) -> None:
     `CompileError` for an integer division by zero.
     """
     with np.errstate(all="ignore"):
-        _Translate(func).run(args)
+        Translate(func).run(args)
 
 
 def poison(shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -59,7 +59,7 @@ def poison(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return np.full(shape, low or high, to_numpy(dtype))
 
 
-class _Translate:
+class Translate:
     """Nodes to closures: `expr_X` gives a closure that gives a value, `stmt_X` one that acts."""
 
     def __init__(self, func: PrimFunc):

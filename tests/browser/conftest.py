@@ -1,5 +1,6 @@
 """A headless Chromium for the tests of this folder, and a place for the pictures they take."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,32 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+PAGE = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Views</title>
+<body style="width: 900px"><script type="application/json" id="state">%s</script><script>
+(async () => {
+  const state = JSON.parse(document.getElementById("state").textContent);
+  const listeners = {};
+  const model = {
+    get: (name) => state[name],
+    set(name, value) {
+      state[name] = value;
+      for (const listener of listeners["change:" + name] ?? []) listener();
+    },
+    on(name, listener) { (listeners[name] ??= []).push(listener); },
+    off(name, listener) { listeners[name] = listeners[name].filter((f) => f !== listener); },
+    save_changes() {},
+  };
+  window.model = model;
+  const style = document.createElement("style");
+  style.textContent = state._css;
+  document.head.append(style);
+  const blob = new Blob([state._esm], { type: "text/javascript" });
+  const view = (await import(URL.createObjectURL(blob))).default;
+  window.undo = await view.render({ model, el: document.body });
+  document.documentElement.dataset.ready = "";
+})();
+</script>"""
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +60,24 @@ def screenshots() -> Path:
     folder = ROOT / "_build" / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def open_view(chromium, tmp_path):
+    """Opens a page with nothing but the view; fails on any complaint of the page."""
+    context = chromium.new_context(offline=True, viewport={"width": 940, "height": 900})
+    complaints: list[str] = []
+
+    def open_page(view):
+        state = {name: value for name, value in view.get_state().items() if name != "layout"}
+        path = tmp_path / "view.html"
+        path.write_text(PAGE % json.dumps(state).replace("<", "\\u003c"), "utf-8")
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_page
+    context.close()
+    assert complaints == []

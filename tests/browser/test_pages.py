@@ -9,23 +9,11 @@ import pytest
 
 from notebooks.book import page
 from notebooks.book.run import Entry
+from tests.browser.looks import CONTRAST
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 SCHEDULES = "03_schedules"
-# Contrast between a text and what is behind it, as WCAG 2.1 defines it.
-CONTRAST = """(element) => {
-  const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  let behind = element;
-  while (behind && (rgba(getComputedStyle(behind).backgroundColor)[3] ?? 1) === 0)
-    behind = behind.parentElement;
-  const back = behind ? rgba(getComputedStyle(behind).backgroundColor) : [255, 255, 255];
-  const [dark, bright] = [light(rgba(getComputedStyle(element).color)), light(back)].sort();
-  return (bright + 0.05) / (dark + 0.05);
-}"""
 
 pytestmark = pytest.mark.requires("browser")
 

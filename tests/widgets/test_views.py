@@ -5,16 +5,17 @@ import shutil
 import subprocess
 
 import pytest
-from minimlc_widgets import IRDiff, IRView, PassStepper, TimingBars
+from minimlc_widgets import AccessHeatmap, IRDiff, IRView, PassStepper, TimingBars
 
 from minimlc.errors import CompileError
-from tests.widgets.values import Timing, history, module, schedule
+from tests.widgets.values import Timing, history, module, product, schedule
 
 VIEWS = {
     "IRView": lambda: IRView(module(), title="a module"),
     "IRDiff": lambda: IRDiff(module(), module(256)),
     "PassStepper": lambda: PassStepper(history()),
     "TimingBars": lambda: TimingBars({"a": (1.0, 2.0), "b": (0.5,)}),
+    "AccessHeatmap": lambda: AccessHeatmap(product(8).reorder("i", "k", "j")),
 }
 
 

@@ -37,3 +37,12 @@ class Timing:
 def schedule() -> Schedule:
     """Two steps, the second of which only annotates."""
     return Schedule(module()).split("i", factors=[None, 4]).annotate("C", "note", 1)
+
+
+def product(size: int = 8) -> Schedule:
+    """A matrix product, to be scheduled."""
+    a = te.placeholder((size, size), "float32", name="A")
+    b = te.placeholder((size, size), "float32", name="B")
+    k = te.reduce_axis((0, size), name="k")
+    c = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return Schedule(IRModule.of({"mm": te.create_prim_func([a, b, c])}))

@@ -1,0 +1,205 @@
+"""Which elements a program touches, in which order: its run, written down.
+
+A step is one execution of a store, with all that is read for it. What the machine does at once is
+one step: the lanes of a vectorized loop, and the threads of a parallel one, which take a run of
+neighbouring iterations each.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minimlc.dtypes import is_float, to_numpy
+from minimlc.tir.execute import Eval, Frame, Translate
+from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store, Var
+
+LANES = 64
+"""The most iterations of a vectorized loop in one step."""
+
+
+class Touch(NamedTuple):
+    """One access: the buffer's number in the record, the element's in memory, and which it is."""
+
+    buffer: int
+    element: int
+    write: bool
+
+
+class Step(NamedTuple):
+    """What is touched by an execution of `store` (several: lanes, threads), and the values of the
+    loops around it (of the first lane and thread)."""
+
+    store: Store
+    touches: list[Touch]
+    values: tuple[int, ...]
+
+
+class Record(NamedTuple):
+    """A run: the buffers by number, the steps in order, and whether these are all of them."""
+
+    buffers: tuple[Buffer, ...]
+    loops: dict[Store, tuple[Var, ...]]
+    steps: list[Step]
+    complete: bool
+
+
+def record(func: PrimFunc, *, limit: int = 1 << 20, threads: int = 1) -> Record:
+    """Run `func` on arbitrary data and note what it touches, up to `limit` accesses.
+
+    Floats are drawn from a fixed seed and integers are 0, which matters only to programs whose
+    conditions or indices depend on data. Raises what running the program raises.
+    """
+    recorder = _Recorder(func, limit, threads)
+    random = np.random.default_rng(0)
+    complete = True
+    with np.errstate(all="ignore"):
+        try:
+            recorder.run([_data(buffer, random) for buffer in func.params])
+        except _Full:
+            complete = False
+    return Record(tuple(recorder.numbers), recorder.around, recorder.steps, complete)
+
+
+def _data(buffer: Buffer, random: np.random.Generator) -> np.ndarray:
+    dtype = to_numpy(buffer.dtype)
+    if is_float(buffer.dtype):
+        return random.standard_normal(buffer.shape, np.float32).astype(dtype)
+    return np.zeros(buffer.shape, dtype)
+
+
+class _Full(Exception):
+    """As many accesses as wanted have been noted."""
+
+
+class _Recorder(Translate):
+    """Runs a function as the interpreter does, and keeps what it touches."""
+
+    def __init__(self, func: PrimFunc, limit: int, threads: int):
+        self.left = limit
+        self.threads = max(1, threads)
+        self.numbers: dict[Buffer, int] = {}
+        self.around: dict[Store, tuple[Var, ...]] = {}
+        self.loops: list[Var] = []
+        self.pending: list[Touch] = []
+        self.steps: list[Step] = []
+        for buffer in (*func.params, *func.allocs):
+            self.number(buffer)
+        super().__init__(func)
+
+    def number(self, buffer: Buffer) -> int:
+        return self.numbers.setdefault(buffer, len(self.numbers))
+
+    def alloc(self, item: Alloc) -> Eval:
+        self.number(item.buffer)
+        return super().alloc(item)
+
+    def noting(self, item: Load | Store) -> Eval:
+        """The element's place, noted as touched."""
+        place, number = self.indices(item.buffer, item.indices), self.number(item.buffer)
+        shape, write = item.buffer.shape, isinstance(item, Store)
+
+        def noted(frame: Frame) -> tuple[int, ...]:
+            found = place(frame)
+            flat = 0
+            for size, value in zip(shape, found, strict=True):
+                flat = flat * size + value
+            self.pending.append(Touch(number, flat, write))
+            return found
+
+        return noted
+
+    def load(self, item: Load) -> Eval:
+        slot, place = self.place(item.buffer), self.noting(item)
+        if is_float(item.dtype):
+            return lambda frame: frame[slot][place(frame)]
+        return lambda frame: frame[slot].item(place(frame))
+
+    def store(self, item: Store) -> Eval:
+        slot, value, place = self.place(item.buffer), self.expr(item.value), self.noting(item)
+        self.around[item] = tuple(self.loops)
+        loops = [self.slot(var) for var in self.loops]
+
+        def store(frame: Frame) -> None:
+            result = value(frame)
+            frame[slot][place(frame)] = result
+            self.left -= len(self.pending)
+            self.steps.append(Step(item, self.pending, tuple([frame[n] for n in loops])))
+            self.pending = []
+            if self.left <= 0:
+                raise _Full
+
+        return store
+
+    def loop(self, item: For) -> Eval:
+        extent, slot = self.expr(item.extent), self.slot(item.var)
+        self.loops.append(item.var)
+        body = self.stmt(item.body)
+        self.loops.pop()
+
+        def run(frame: Frame, numbers: range) -> None:
+            for value in numbers:
+                frame[slot] = value
+                body(frame)
+
+        if item.kind == "vectorized":
+            return lambda frame: self.lanes(frame, extent(frame), run)
+        if item.kind == "parallel" and self.threads > 1:
+            return lambda frame: self.shares(frame, extent(frame), run)
+        return lambda frame: run(frame, range(extent(frame)))
+
+    def lanes(self, frame: Frame, extent: int, run: Callable[[Frame, range], None]) -> None:
+        """Iterations side by side; one after the other where they go different ways."""
+        for start in range(0, extent, LANES):
+            runs = [
+                self.apart(frame, range(n, n + 1), run)
+                for n in range(start, min(start + LANES, extent))
+            ]
+            stores = [[step.store for step in steps] for steps in runs]
+            if all(order == stores[0] for order in stores):
+                self.steps += map(_side_by_side, zip(*runs, strict=True))
+            else:
+                self.steps += [step for steps in runs for step in steps]
+
+    def shares(self, frame: Frame, extent: int, run: Callable[[Frame, range], None]) -> None:
+        """A run of neighbouring iterations for each thread; all go at one pace."""
+        count = min(self.threads, extent)
+        left, runs = self.left, []
+        cuts = [extent * n // count for n in range(count + 1)] if count else [0]
+        for begin, end in pairwise(cuts):
+            self.left = max(1, left // count)
+            try:
+                runs.append(self.apart(frame, range(begin, end), run))
+            except _Full:
+                runs.append(self.cut)
+        self.left = left - sum(len(step.touches) for steps in runs for step in steps)
+        self.steps += _together(runs)
+        if self.left <= 0:
+            raise _Full
+
+    def apart(
+        self, frame: Frame, numbers: range, run: Callable[[Frame, range], None]
+    ) -> list[Step]:
+        """The steps of some iterations; what was noted before a full record is left in `cut`."""
+        outer, self.steps = self.steps, []
+        try:
+            run(frame, numbers)
+        finally:
+            self.cut, self.steps = self.steps, outer
+        return self.cut
+
+
+def _side_by_side(lanes: Sequence[Step]) -> Step:
+    """One step of many lanes: each access of all lanes before the next, each element once."""
+    columns = zip_longest(*(step.touches for step in lanes))
+    touches = [touch for column in columns for touch in dict.fromkeys(column) if touch is not None]
+    return Step(lanes[0].store, touches, lanes[0].values)
+
+
+def _together(runs: Sequence[list[Step]]) -> Iterator[Step]:
+    """Steps of the same time as one: the first of each run, then the second, ..."""
+    for steps in zip_longest(*runs):
+        here: list[Any] = [step for step in steps if step is not None]
+        touches = [touch for step in here for touch in step.touches]
+        yield Step(here[0].store, touches, here[0].values)
