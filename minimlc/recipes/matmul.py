@@ -12,8 +12,8 @@ from typing import NamedTuple
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
-from minimlc.recipes.skinny import FEW_ROWS, few_columns, few_rows
-from minimlc.recipes.views import added, block_of, buffer_of, loops_below, loops_of
+from minimlc.recipes.skinny import FEW_ROWS, MOST_SUMMED, few_rows
+from minimlc.recipes.views import added, block_of, buffer_of, divisor, loops_below, loops_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Store
@@ -35,20 +35,23 @@ class Tiles(NamedTuple):
     sum_block: int
 
 
-def tiles_for(m: int, n: int, k: int, dtype: str, target: Target) -> Tiles:
+def tiles_for(found: Product, target: Target) -> Tiles:
     """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
 
-    Blocks are cut evenly, so that the last of them is about as large as the others.
+    A panel of A and one of B share the first level, a block of B is in the second level, a block
+    of A in the third. Blocks are cut evenly, so that the last is about as large as the others.
     """
-    size = DTYPES[dtype].bits // 8
+    m, n, k = found.rows, found.columns, found.sums
+    size = DTYPES[found.dtypes[2]].bits // 8
     lanes = target.vector_bits // (8 * size)
     columns = 2 * lanes if n > lanes else lanes
-    registers = 32 if target.vector_bits != 256 else 16
+    registers = 16 if target.vector_bits == 256 else 32
     most = (registers - 4) * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
-    sum_block = even(k, target.l1 // (columns * size))
-    row_block = even(m, target.l2 // 2 // (sum_block * size), rows)
-    column_block = even(n, target.l3 // 4 // (sum_block * size), columns)
+    sum_block = even(k, target.l1 // 2 // (columns * size))
+    row_block = even(m, target.l3 // 4 // (sum_block * size), rows)
+    share = ceil(n / target.cores)
+    column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
     return Tiles(rows, columns, row_block, column_block, sum_block)
 
 
@@ -93,15 +96,25 @@ def check_kind(found: Product, lanes: int) -> None:
 
 def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     """Blocks for the caches, copied as panels, and a tile of C in registers."""
-    tiles = tiles_for(found.rows, found.columns, found.sums, found.dtypes[2], target)
+    tiles = tiles_for(found, target)
     sch, sums, result = divide(sch, found, tiles)
     sch, left = copied(sch, sums, found.left)
     sch, right = copied(sch, sums, found.right)
-    sch, row_block, sum_block = tile(sch, sums, result, tiles)
-    sch = in_panels(sch, left, row_block, found.left, "m", tiles.rows)
-    sch = in_panels(sch, right, sum_block, found.right, "n", tiles.columns)
+    sch, sum_block, column_block = tile(sch, sums, result, tiles)
+    sch, row_panel = in_panels(sch, left, sum_block, found.left, "m", tiles.rows)
+    sch, _ = in_panels(sch, right, column_block, found.right, "n", tiles.columns)
     if found.rows * found.columns * found.sums >= WORTH_THREADS:
-        sch = sch.parallel(row_block)
+        sch = sch.parallel(column_block).parallel(row_panel)
+    return sch
+
+
+def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
+    """Few columns of C: each element of A is read once, so nothing is copied."""
+    rows = divisor(found.rows, 12 if found.columns <= lanes else 6)
+    block = divisor(found.sums, MOST_SUMMED)
+    tiles = Tiles(rows, found.columns, found.rows, found.columns, block)
+    sch, sums, result = divide(sch, found, tiles)
+    sch, _, _ = tile(sch, sums, result, tiles)
     return sch
 
 
@@ -156,8 +169,7 @@ def copied(sch: Schedule, sums: str, side: Operand) -> tuple[Schedule, str]:
 def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule, str, str]:
     """Loops over blocks, over tiles in them, and over k with one tile in registers.
 
-    Gives the names of the loops over row blocks and over blocks of k (or what is outside of the
-    row blocks where k is one block).
+    Gives the names of the loops that a block of A, and of B, is for.
     """
     *_, i, j = loops_of(sch, result, "S")
     sum_loops = loops_of(sch, result, "R")
@@ -165,19 +177,16 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
     *_, row_block, row_tile, row, _ = loops_of(sch, result, "S")
     sch = sch.split(j, [None, tiles.column_block // tiles.columns, tiles.columns])
     *_, column_block, column_tile, column = loops_of(sch, result, "S")
-    outer = [column_block, *sum_loops]
-    sch = sch.reorder(*outer, row_block, column_tile, row_tile, row, column)
-    sch = sch.compute_at(sums, row_tile)
-    inside = loops_below(sch, sums, row_tile)
+    order = [row_block, *sum_loops, column_block, row_tile, column_tile, row, column]
+    sch = sch.reorder(*order).compute_at(sums, column_tile)
+    inside = loops_below(sch, sums, column_tile)
     (summed,) = [loop for loop in inside if loop in loops_of(sch, sums, "R")]
     rest = [loop for loop in inside if loop != summed]
     sch = sch.reorder(summed, *rest).decompose_reduction(sums, at=summed)
-    init = f"{sums}_init"
-    for lanes in (loops_below(sch, init, row_tile), rest):
+    for lanes in (loops_below(sch, f"{sums}_init", column_tile), rest, [row, column]):
         sch = in_registers(sch, lanes)
-    sch = in_registers(sch, [row, column])
-    sch = sch.annotate(row_tile, "prefetch", buffer_of(sch, result))
-    return sch, row_block, outer[-1]
+    sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
+    return sch, [row_block, *sum_loops][-1], column_block
 
 
 def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
@@ -190,8 +199,11 @@ def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
 
 def in_panels(
     sch: Schedule, copy: str, loop: str, side: Operand, role: str, width: int
-) -> Schedule:
-    """Copy a block of a factor inside `loop`, as panels `width` wide that are read in order."""
+) -> tuple[Schedule, str]:
+    """Copy a block of a factor inside `loop`, as panels `width` wide that are read in order.
+
+    Gives the name of the loop over panels, too.
+    """
     axes = [f"{axis}{number}" for number, axis in enumerate(side.axes)]
     (wide,) = [axis for axis in axes if axis[0] == role]
     batch = [axis for axis in axes if axis[0] == "b"]
@@ -207,4 +219,4 @@ def in_panels(
     panel, lane = [name for name in loops_below(sch, copy, loop) if name not in inner]
     if side.axes[-1] != role:
         sch = sch.reorder(panel, along, lane)
-    return sch.vectorize(lane)
+    return sch.vectorize(lane), panel

@@ -45,3 +45,8 @@ def loops_below(sch: Schedule, block: str, loop: str) -> list[str]:
     """The loops around a block that are inside of `loop`, outer to inner."""
     loops = sch.loops(block)
     return loops[loops.index(loop) + 1 :]
+
+
+def divisor(size: int, most: int) -> int:
+    """The largest divisor of `size` that is at most `most`."""
+    return max(d for d in range(1, min(size, most) + 1) if size % d == 0)

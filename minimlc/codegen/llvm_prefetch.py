@@ -1,0 +1,65 @@
+"""Prefetches: a loop annotated `prefetch: "C"` asks for what its iteration touches of C."""
+
+from dataclasses import dataclass, field
+from itertools import product
+
+from minimlc.codegen.llvm_expr import Expressions
+from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
+from minimlc.dtypes import INDEX
+from minimlc.tir.access import Access, accesses
+from minimlc.tir.nodes import Buffer, For, PrimFunc, Seq
+from minimlc.tir.regions import enclosing_box
+
+LINE = 64
+"""Bytes of a cache line."""
+
+MOST = 64
+"""At most so many prefetches per iteration: the machine drops what it cannot keep track of."""
+
+
+@dataclass
+class Prefetches(Expressions):
+    """Writes prefetches into `code`; `program` is the lowered function."""
+
+    program: PrimFunc = field(default_factory=lambda: PrimFunc((), (), Seq(())))
+
+    def prefetch(self, loop: For) -> None:
+        """Ask for the elements of the buffers that the loop's note names.
+
+        They are asked for when an iteration begins. A prefetch cannot fail or change a result,
+        so the box of elements may reach beyond what guards let the iteration touch.
+        """
+        names = [value for key, value in loop.annotations if key == "prefetch"]
+        if not names or self.lanes is not None or self.sites is not None:
+            return
+        touched: dict[Buffer, list[Access]] = {}
+        for item in accesses(self.program):
+            if item.buffer.name in names and loop in item.loops:
+                touched.setdefault(item.buffer, []).append(item)
+        for buffer, items in touched.items():
+            self._ask_for(buffer, items, loop)
+
+    def _ask_for(self, buffer: Buffer, items: list[Access], loop: For) -> None:
+        around = items[0].loops
+        outer = [part.var for part in around[: around.index(loop) + 1]]
+        box = enclosing_box(buffer, items, outer)
+        starts = [self.expr(side.start) for side in box]
+        size = SIZE[MEMORY[buffer.dtype]]
+        last = box[-1].extent - 1
+        along = [*range(0, last, LINE // size), last]
+        places = list(product(*(range(side.extent) for side in box[:-1]), along))
+        write = int(any(item.is_write for item in items))
+        for place in places[:MOST]:
+            flat = constant(0, INDEX)
+            for start, offset, extent in zip(starts, place, buffer.shape, strict=True):
+                flat = self.binary("*", flat, constant(extent, INDEX))
+                here = self.binary("+", start, constant(offset, INDEX))
+                flat = self.binary("+", flat, here)
+            self._ask(buffer, flat, write)
+
+    def _ask(self, buffer: Buffer, flat: Value, write: int) -> None:
+        element = MEMORY[buffer.dtype]
+        pointer = f"getelementptr {element}, ptr {self.pointers[buffer]}, i64 {flat.text}"
+        target = self.code.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+        at = self.code.value(pointer)
+        self.code.do(f"call void {target}(ptr {at}, i32 {write}, i32 3, i32 1)")
