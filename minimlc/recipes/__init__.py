@@ -4,6 +4,7 @@ A recipe takes a `Schedule` and gives one. It looks at the shapes and at the tar
 caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
 """
 
+from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.recipes.general import attempt, rows
@@ -14,6 +15,9 @@ from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.wellformed import loops_in
 
 SCHEDULED = "scheduled"
+
+RECIPES = (matmul,)
+"""What `apply` tries on each block, in this order; `rows` does what is left."""
 
 __all__ = ["apply", "attempt", "matmul", "rows"]
 
@@ -36,8 +40,21 @@ def apply(mod: IRModule, target: Target | None = None) -> IRModule:
 
 def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     # In a module of its own: each step of a schedule makes a new module.
-    made = rows(Schedule.trusting(IRModule.of({name: func}), name)).func
+    sch = Schedule.trusting(IRModule.of({name: func}), name)
+    for block in sch.blocks():
+        sch = _first(sch, block, target)
+    made = rows(sch).func
     return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
+
+
+def _first(sch: Schedule, block: str, target: Target) -> Schedule:
+    """What the first recipe makes of a block that is for it; unchanged if none is."""
+    for recipe in RECIPES:
+        try:
+            return recipe(sch, block, target=target)
+        except ScheduleError:
+            continue
+    return sch
 
 
 def _is_scheduled(func: PrimFunc) -> bool:
