@@ -16,8 +16,9 @@ from minimlc.codegen.llvm_value import (
     vector_type,
 )
 from minimlc.dtypes import INDEX
-from minimlc.node import span_of
-from minimlc.tir.nodes import Buffer, Expr, Load, Store, Var
+from minimlc.node import span_of, walk
+from minimlc.tir.arith import linear, recombined
+from minimlc.tir.nodes import Binary, Buffer, Expr, Load, Store, Var, index
 
 T = TypeVar("T")
 
@@ -129,9 +130,12 @@ class Memory(Mathematics):
         values = [self.expr(i) for i in indices]
         if self.sites is not None:
             self._check(buffer, values, item)
-        flat = constant(0, INDEX)
-        for value, size in zip(values, buffer.shape, strict=True):
-            flat = self.binary("+", self.binary("*", flat, constant(size, INDEX)), value)
+        if any(isinstance(part, Binary) and part.op == "//" for i in indices for part in walk(i)):
+            flat = self.expr(_flat_expr(buffer, indices))
+        else:
+            flat = constant(0, INDEX)
+            for value, size in zip(values, buffer.shape, strict=True):
+                flat = self.binary("+", self.binary("*", flat, constant(size, INDEX)), value)
         copies = self.private.get(buffer)
         if copies is None or self.lanes is None:
             return flat
@@ -159,3 +163,11 @@ class Memory(Mathematics):
         code.do("store i32 1, ptr %status, align 4")
         code.jump("fail")
         code.block(good)
+
+
+def _flat_expr(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    """The number of an element as one sum, in which a quotient and its remainder may meet."""
+    flat: Expr = index(0)
+    for position, size in zip(indices, buffer.shape, strict=True):
+        flat = flat * size + position
+    return recombined(linear(flat)).to_expr()

@@ -77,6 +77,20 @@ def linear(expr: Expr) -> Linear:
     return Linear({k: term for k, term in terms.items() if term[0] != 0}, constant)
 
 
+def recombined(form: Linear) -> Linear:
+    """The same sum, where `x // 4 * 4 + x % 4` has become `x`, and so on with multiples of both."""
+    for coefficient, atom in form.terms.values():
+        match atom:
+            case Binary("//", x, Const(by)) if coefficient % int(by) == 0 and by > 0:
+                rest = key(Binary("%", x, atom.b))
+                if form.terms.get(rest, (0,))[0] * int(by) == coefficient:
+                    terms = {k: t for k, t in form.terms.items() if k not in (rest, key(atom))}
+                    constant = _collect(x, coefficient // int(by), terms)
+                    terms = {k: t for k, t in terms.items() if t[0] != 0}
+                    return recombined(Linear(terms, form.constant + constant))
+    return form
+
+
 def _collect(expr: Expr, scale: int, terms: dict[Any, tuple[int, Expr]]) -> int:
     """Add `scale * expr` to `terms`; return its constant part."""
     match expr:
@@ -317,7 +331,7 @@ class Simplifier(Mutator):
         return expr if same else Select(condition, a, b)
 
     def _sum(self, expr: Expr) -> Expr:
-        new = linear(expr).to_expr()
+        new = recombined(linear(expr)).to_expr()
         return expr if key(new) == key(expr) else new
 
     def _divide(self, expr: Binary, by: int) -> Expr:
