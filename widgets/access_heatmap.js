@@ -44,7 +44,7 @@ export default {
         grids.push([buffer, grid]);
         return make("figure", { class: "mlc-figure" },
           make("figcaption", { class: "mlc-caption" },
-            make("b", {}, buffer.name), ` ${size} · ${rate}`), grid.node);
+            make("b", {}, buffer.name), ` ${size}`, make("span", { class: "mlc-rate" }, rate)), grid.node);
       });
       const total = make("div", { class: "mlc-total" },
         make("b", {}, version.rate), " missed",
@@ -78,8 +78,8 @@ export default {
       const values = grids.map(([buffer]) => value(buffer).map((v) => perElement(buffer, v)));
       const most = Math.max(1, ...values.map((mine) => Math.max(0, ...mine)));
       grids.forEach(([, grid], n) => grid.paint(values[n].map((v) =>
-        v > 0 ? [...colour, 0.15 + 0.85 * (v / most)] : null)));
-      const [from, to] = [0.15, 1].map((alpha) => `rgb(${colour.join(" ")} / ${alpha})`);
+        v > 0 ? [...colour, 0.22 + 0.78 * (v / most)] : null)));
+      const [from, to] = [0.22, 1].map((alpha) => `rgb(${colour.join(" ")} / ${alpha})`);
       key.replaceChildren("0", make("span", {
         class: "mlc-ramp", style: `background: linear-gradient(to right, ${from}, ${to})`,
       }), `${Number(most.toPrecision(3))} ${name} per element`);

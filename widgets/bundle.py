@@ -13,6 +13,7 @@ try:
     from minimlc_widgets.access_heatmap import AccessHeatmap, Cache
     from minimlc_widgets.ir_diff import IRDiff
     from minimlc_widgets.ir_view import IRView
+    from minimlc_widgets.loop_nest import LoopNest
     from minimlc_widgets.pass_stepper import PassStepper
     from minimlc_widgets.timing_bars import TimingBars
 except ModuleNotFoundError as missing:  # without Jupyter's widgets, HTML and text remain
@@ -25,6 +26,7 @@ else:
         "Cache",
         "IRDiff",
         "IRView",
+        "LoopNest",
         "PassStepper",
         "TimingBars",
         "mimebundle",

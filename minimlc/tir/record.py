@@ -13,10 +13,14 @@ import numpy as np
 
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.tir.execute import Eval, Frame, Translate
-from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store, Var
+from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store
 
 LANES = 64
 """The most iterations of a vectorized loop in one step."""
+
+
+Run = Callable[[Frame, range], None]
+"""Runs some of a loop's iterations."""
 
 
 class Touch(NamedTuple):
@@ -28,19 +32,25 @@ class Touch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is touched by an execution of `store` (several: lanes, threads), and the values of the
-    loops around it (of the first lane and thread)."""
+    """What is touched by `store` in one execution of it, or in several `lanes` or `threads` at once
+    (where threads come to different stores, `store` is the first one's). `values` are those of the
+    loops around it, in the first lane and thread.
+    """
 
     store: Store
     touches: list[Touch]
     values: tuple[int, ...]
+    lanes: int = 1
+    threads: int = 1
 
 
 class Record(NamedTuple):
-    """A run: the buffers by number, the steps in order, and whether these are all of them."""
+    """A run: the buffers by number, the loops around each store, the outermost first, the steps in
+    order, and whether these are all of them.
+    """
 
     buffers: tuple[Buffer, ...]
-    loops: dict[Store, tuple[Var, ...]]
+    loops: dict[Store, tuple[For, ...]]
     steps: list[Step]
     complete: bool
 
@@ -80,8 +90,8 @@ class _Recorder(Translate):
         self.left = limit
         self.threads = max(1, threads)
         self.numbers: dict[Buffer, int] = {}
-        self.around: dict[Store, tuple[Var, ...]] = {}
-        self.loops: list[Var] = []
+        self.around: dict[Store, tuple[For, ...]] = {}
+        self.loops: list[For] = []
         self.pending: list[Touch] = []
         self.steps: list[Step] = []
         for buffer in (*func.params, *func.allocs):
@@ -119,7 +129,7 @@ class _Recorder(Translate):
     def store(self, item: Store) -> Eval:
         slot, value, place = self.place(item.buffer), self.expr(item.value), self.noting(item)
         self.around[item] = tuple(self.loops)
-        loops = [self.slot(var) for var in self.loops]
+        loops = [self.slot(loop.var) for loop in self.loops]
 
         def store(frame: Frame) -> None:
             result = value(frame)
@@ -134,7 +144,7 @@ class _Recorder(Translate):
 
     def loop(self, item: For) -> Eval:
         extent, slot = self.expr(item.extent), self.slot(item.var)
-        self.loops.append(item.var)
+        self.loops.append(item)
         body = self.stmt(item.body)
         self.loops.pop()
 
@@ -149,57 +159,57 @@ class _Recorder(Translate):
             return lambda frame: self.shares(frame, extent(frame), run)
         return lambda frame: run(frame, range(extent(frame)))
 
-    def lanes(self, frame: Frame, extent: int, run: Callable[[Frame, range], None]) -> None:
+    def lanes(self, frame: Frame, extent: int, run: Run) -> None:
         """Iterations side by side; one after the other where they go different ways."""
         for start in range(0, extent, LANES):
-            runs = [
-                self.apart(frame, range(n, n + 1), run)
-                for n in range(start, min(start + LANES, extent))
-            ]
+            numbers = range(start, min(start + LANES, extent))
+            runs, whole = self.apart(frame, [range(n, n + 1) for n in numbers], run)
             stores = [[step.store for step in steps] for steps in runs]
             if all(order == stores[0] for order in stores):
                 self.steps += map(_side_by_side, zip(*runs, strict=True))
             else:
                 self.steps += [step for steps in runs for step in steps]
+            if not whole:
+                raise _Full
 
-    def shares(self, frame: Frame, extent: int, run: Callable[[Frame, range], None]) -> None:
+    def shares(self, frame: Frame, extent: int, run: Run) -> None:
         """A run of neighbouring iterations for each thread; all go at one pace."""
-        count = min(self.threads, extent)
-        left, runs = self.left, []
-        cuts = [extent * n // count for n in range(count + 1)] if count else [0]
-        for begin, end in pairwise(cuts):
-            self.left = max(1, left // count)
-            try:
-                runs.append(self.apart(frame, range(begin, end), run))
-            except _Full:
-                runs.append(self.cut)
-        self.left = left - sum(len(step.touches) for steps in runs for step in steps)
-        self.steps += _together(runs)
-        if self.left <= 0:
+        count = max(1, min(self.threads, extent))
+        cuts = [extent * n // count for n in range(count + 1)]
+        runs, whole = self.apart(frame, [range(a, b) for a, b in pairwise(cuts)], run)
+        self.steps += _at_one_pace(runs)
+        if not whole:
             raise _Full
 
     def apart(
-        self, frame: Frame, numbers: range, run: Callable[[Frame, range], None]
-    ) -> list[Step]:
-        """The steps of some iterations; what was noted before a full record is left in `cut`."""
-        outer, self.steps = self.steps, []
-        try:
-            run(frame, numbers)
-        finally:
-            self.cut, self.steps = self.steps, outer
-        return self.cut
+        self, frame: Frame, parts: Sequence[range], run: Run
+    ) -> tuple[list[list[Step]], bool]:
+        """The steps of each part of a loop's iterations, and whether these are all of them: each
+        part has an equal share of what is left to be noted."""
+        outer, left, runs, whole = self.steps, self.left, [], True
+        share = max(1, left // len(parts))
+        for numbers in parts:
+            self.steps, self.left = [], share
+            try:
+                run(frame, numbers)
+            except _Full:
+                whole = False
+            left -= share - self.left
+            runs.append(self.steps)
+        self.steps, self.left = outer, left
+        return runs, whole
 
 
 def _side_by_side(lanes: Sequence[Step]) -> Step:
     """One step of many lanes: each access of all lanes before the next, each element once."""
     columns = zip_longest(*(step.touches for step in lanes))
     touches = [touch for column in columns for touch in dict.fromkeys(column) if touch is not None]
-    return Step(lanes[0].store, touches, lanes[0].values)
+    return lanes[0]._replace(touches=touches, lanes=len(lanes))
 
 
-def _together(runs: Sequence[list[Step]]) -> Iterator[Step]:
+def _at_one_pace(runs: Sequence[list[Step]]) -> Iterator[Step]:
     """Steps of the same time as one: the first of each run, then the second, ..."""
     for steps in zip_longest(*runs):
         here: list[Any] = [step for step in steps if step is not None]
         touches = [touch for step in here for touch in step.touches]
-        yield Step(here[0].store, touches, here[0].values)
+        yield here[0]._replace(touches=touches, threads=len(here))

@@ -32,7 +32,7 @@ def test_each_store_is_a_step_with_what_it_reads_first():
         [Touch(0, i * 3 + j, False), Touch(1, j * 2 + i, True)] for j in range(3) for i in range(2)
     ]
     assert [step.values for step in made.steps] == [(j, i) for j in range(3) for i in range(2)]
-    assert [[v.name for v in loops] for loops in made.loops.values()] == [["j", "i"]]
+    assert [[loop.var.name for loop in loops] for loops in made.loops.values()] == [["j", "i"]]
 
 
 def test_the_lowered_program_touches_the_same():
@@ -145,3 +145,26 @@ def test_every_access_of_a_product_is_noted():
         for touch in step.touches:
             counts[touch.buffer, int(touch.write)] += 1
     assert counts.tolist() == [[24, 0], [24, 0], [24, 6 + 24]]
+
+
+def test_lanes_around_a_loop_are_cut_evenly():
+    func = parsed("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((100, 4), "float32"), B: T.Buffer((4,), "float32")):
+        for j in T.vectorized(4):
+            for i in range(100):
+                B[j] = A[i, j]
+""")
+    made = record(func, limit=40)
+    assert not made.complete
+    assert [step.lanes for step in made.steps] == [4] * 5
+    assert made.steps[2].touches[0] == Touch(0, 8, False)
+    assert [(s.lanes, s.threads) for s in record(func).steps] == [(4, 1)] * 100
+
+
+def test_threads_with_lanes_inside_are_cut_and_say_so():
+    func = scheduled(("vectorize", "i"), ("parallel", "j"))
+    assert [(s.lanes, s.threads) for s in record(func, threads=2).steps] == [(2, 2), (2, 1)]
+    assert not record(func, threads=2, limit=8).complete

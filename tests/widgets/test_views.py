@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from minimlc_widgets import AccessHeatmap, IRDiff, IRView, PassStepper, TimingBars
+from minimlc_widgets import AccessHeatmap, IRDiff, IRView, LoopNest, PassStepper, TimingBars
 
 from minimlc.errors import CompileError
 from tests.widgets.values import Timing, history, module, product, schedule
@@ -15,6 +15,7 @@ VIEWS = {
     "IRDiff": lambda: IRDiff(module(), module(256)),
     "PassStepper": lambda: PassStepper(history()),
     "TimingBars": lambda: TimingBars({"a": (1.0, 2.0), "b": (0.5,)}),
+    "LoopNest": lambda: LoopNest(product(4)),
     "AccessHeatmap": lambda: AccessHeatmap(product(8).reorder("i", "k", "j")),
 }
 
