@@ -54,7 +54,9 @@ def emit_llvm(
     module = Module()
     sites: list[Site] = []
     for name, func in functions.items():
-        module.definitions.append(_function(name, lower(func), machine, module, sites, check))
+        module.definitions.append(
+            _function(name, lower(func, tensors=True), machine, module, sites, check)
+        )
     runtime = (OPENMP if openmp else POOL) if module.tasks else ""
     attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{machine.vector_bits}"'
     if machine.vector_bits >= 512:
@@ -73,7 +75,7 @@ def emit_llvm(
 def _function(
     name: str, func: PrimFunc, machine: Machine, module: Module, sites: list[Site], check: bool
 ) -> str:
-    features = machine.features.split(",")
+    features = frozenset(machine.features.split(","))
     kernel = Kernel(
         Code(module),
         half_conversions="+f16c" in features,
@@ -81,6 +83,7 @@ def _function(
         vector_bits=machine.vector_bits,
         program=func,
         symbol=symbol(name),
+        features=features,
     )
     stored = written(func)
     parameters = []

@@ -124,6 +124,7 @@ class Kernel(Statements):
             vector_bits=self.vector_bits,
             program=self.program,
             symbol=self.symbol,
+            features=self.features,
         )
         inner.variables = dict(self.variables)
         parameters = []

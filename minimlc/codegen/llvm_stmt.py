@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from minimlc.codegen.llvm_memory import Lanes
-from minimlc.codegen.llvm_prefetch import Prefetches
+from minimlc.codegen.llvm_tensor import Tensors
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import walk
 from minimlc.tir.access import accesses
 from minimlc.tir.legality import carried_dependence
-from minimlc.tir.nodes import Alloc, For, IfThenElse, Load, Seq, Stmt, Store
+from minimlc.tir.nodes import Alloc, Block, For, IfThenElse, Load, Seq, Stmt, Store
 
 WIDEST = 64
 """The most lanes of one vector; LLVM cuts it into registers."""
@@ -27,7 +27,7 @@ STACK_BYTES = 32 * 1024
 
 
 @dataclass
-class Statements(Prefetches):
+class Statements(Tensors):
     """Writes statements into `code`."""
 
     vector_bits: int = 128
@@ -49,6 +49,8 @@ class Statements(Prefetches):
                 self._if(item)
             case Alloc():
                 self._alloc(item)
+            case Block():
+                self.tensor(item)
             case _:
                 raise BuildError(f"LLVM code has no statement {type(item).__name__}")
 
@@ -188,7 +190,10 @@ class Statements(Prefetches):
         self.stmt(item.then_case)
         code.jump(join)
         code.block(mixed)
-        self._each_lane(item)
+        if item.else_case is None and self.maskable(item) and _is_stores(item.then_case):
+            self.under(condition, lambda: self.stmt(item.then_case))
+        else:
+            self._each_lane(item)
         code.jump(join)
         code.block(join)
 
@@ -265,3 +270,8 @@ class Statements(Prefetches):
 
     def parallel(self, item: For, extent: Value) -> None:
         raise NotImplementedError
+
+
+def _is_stores(item: Stmt) -> bool:
+    parts = item.stmts if isinstance(item, Seq) else (item,)
+    return all(isinstance(part, Store) for part in parts)

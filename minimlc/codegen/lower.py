@@ -28,15 +28,20 @@ from minimlc.tir.nodes import (
 from minimlc.tir.regions import Box, enclosing_box, is_private
 
 
-def lower(func: PrimFunc, *, named: bool = False) -> PrimFunc:
+TENSOR = "tensor_intrin"
+"""The annotation of a block that a tensor intrinsic has taken over."""
+
+
+def lower(func: PrimFunc, *, named: bool = False, tensors: bool = False) -> PrimFunc:
     """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
 
     A buffer is placed in the innermost loop whose iterations can own it (each writes every
     element before it reads it), and is cut to the box of elements that one iteration touches.
-    With `named`, a block without iters stays around what was a block, to say its name.
+    With `named`, a block without iters stays around what was a block, to say its name; with
+    `tensors`, one stays around what was tensorized.
     """
     placed = _place_all(func)
-    body = _Flatten(named).visit(placed.body)
+    body = _Flatten(named, tensors).visit(placed.body)
     return replace(placed, body=_Simplify(Ranges()).visit(body))
 
 
@@ -120,8 +125,9 @@ class _Flatten(Mutator):
     The threads of a GPU become iterations one after the other: no target has such threads yet.
     """
 
-    def __init__(self, named: bool):
+    def __init__(self, named: bool, tensors: bool):
         self.named = named
+        self.tensors = tensors
 
     def visit_For(self, item: For) -> Stmt:
         item = self.visit_children(item)
@@ -130,6 +136,8 @@ class _Flatten(Mutator):
     def visit_Block(self, block: Block) -> Stmt:
         values: dict[Node, Node] = {it.var: it.value for it in block.iters}
         body = self.visit(substitute(block.body, values))
+        if self.tensors and any(key == TENSOR for key, _ in block.annotations):
+            body = Block(block.name, (), None, None, body, block.annotations)
         if block.init is not None:
             first = conjunction(
                 Binary("==", it.value, index(0)) for it in block.iters if it.kind == "R"

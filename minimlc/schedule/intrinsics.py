@@ -59,6 +59,56 @@ def dot_u8i8i32() -> Pair:
     return description, implementation
 
 
+def dot_i8i8i32() -> Pair:
+    """16 sums of 4 products of signed bytes, as the newest CPUs add them up."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
+    ):
+        for lane, k in T.grid(16, 4):
+            with T.block("dot"):
+                vl, vk = T.axis.remap("SR", [lane, k])
+                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
+    ):
+        for k in T.unroll(4):
+            for lane in T.vectorized(16):
+                with T.block("dot"):
+                    vl, vk = T.axis.remap("SR", [lane, k])
+                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    return description, implementation
+
+
+def dot_i16i16i32() -> Pair:
+    """16 sums of 2 products of 16-bit integers, which every x86 CPU has an instruction for."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((2,), "int16"), b: T.Buffer((16, 2), "int16"), c: T.Buffer((16,), "int32")
+    ):
+        for lane, k in T.grid(16, 2):
+            with T.block("dot"):
+                vl, vk = T.axis.remap("SR", [lane, k])
+                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((2,), "int16"), b: T.Buffer((16, 2), "int16"), c: T.Buffer((16,), "int32")
+    ):
+        for k in T.unroll(2):
+            for lane in T.vectorized(16):
+                with T.block("dot"):
+                    vl, vk = T.axis.remap("SR", [lane, k])
+                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    return description, implementation
+
+
 def mma_16x16x16() -> Pair:
     """c += a @ b of 16 by 16 floats, a row of c at a time."""
 
@@ -110,6 +160,7 @@ def zero_16x16() -> Pair:
 
 
 BUILT_IN: dict[str, Callable[[], Pair]] = {
-    part.__name__: part for part in (dot4, dot_u8i8i32, mma_16x16x16, zero_16x16)
+    part.__name__: part
+    for part in (dot4, dot_u8i8i32, dot_i8i8i32, dot_i16i16i32, mma_16x16x16, zero_16x16)
 }
 """Each built-in intrinsic's makers by name; a test registers and so verifies all of them."""
