@@ -9,6 +9,8 @@ from benchmarks.harness import WrongResult
 from benchmarks.report import Report, write
 
 NAMES = {
+    "matmul": "products in f32, bf16 and int8: square, skinny, batched; errors; threads",
+    "elementwise": "a chain of five operators on 16 M floats; gelu",
     "slice": "1024³ matmul against naive loops and numpy; the digits MLP against onnxruntime",
     "compile": "import time; cold and warm builds, in fresh processes",
     "scale": "graph functions of 200 and 2 000 operators through every stage",

@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import minimlc as mlc
+from benchmarks import installed
 
 ROUNDS = 30
 BATCH_SECONDS = 1e-3
@@ -30,13 +31,15 @@ class WrongResult(Exception):
 class Contender:
     """`call()` does the work once. `answer()`, else the call's value, is what it computed.
 
-    `rounds` limits how often one that takes seconds is timed.
+    `rounds` limits how often one that takes seconds is timed; `tolerance` is for one whose result
+    is less exact than the others' by its nature.
     """
 
     name: str
     call: Callable[[], Any]
     answer: Callable[[], Any] | None = None
     rounds: int | None = None
+    tolerance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def check(contender: Contender, expected: np.ndarray, tolerance: float) -> None:
         )
     error = np.abs(found.astype(np.float64) - expected)
     largest = float(np.max(error, initial=0.0))
+    tolerance = tolerance if contender.tolerance is None else contender.tolerance
     limit = tolerance * float(np.max(np.abs(expected), initial=0.0))
     if not largest <= limit:
         where = tuple(map(int, np.unravel_index(int(np.argmax(error)), error.shape)))
@@ -86,13 +90,15 @@ def check(contender: Contender, expected: np.ndarray, tolerance: float) -> None:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Pin numpy's BLAS, every OpenMP runtime and minimlc to `count` threads."""
+    """Pin numpy's BLAS, every OpenMP runtime, the peers and minimlc to `count` threads."""
     before = mlc.num_threads()
     mlc.set_num_threads(count)
+    installed.pin(count)
     try:
         with threadpool_limits(count):
             yield
     finally:
+        installed.unpin()
         mlc.set_num_threads(before)
 
 

@@ -4,6 +4,9 @@ import ctypes
 import os
 import platform
 import statistics
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
@@ -16,7 +19,7 @@ from threadpoolctl import threadpool_info
 import minimlc as mlc
 
 FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512bf16", "avx512vnni", "amx-tile", "neon")
-PACKAGES = ("numpy", "llvmlite", "onnxruntime", "scikit-learn")
+PACKAGES = ("numpy", "llvmlite", "torch", "numba", "jax", "onnxruntime", "scikit-learn")
 ACCUMULATORS = 12
 STEPS = 2_000_000
 COPY_BYTES = 256 * 1024 * 1024
@@ -37,9 +40,11 @@ def describe(peaks: bool = False) -> dict[str, Any]:
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan"),
     }
     if peaks:
+        rates = {"operations": fma_rate(), "bytes": copy_rate()}
+        made["peak_rates"] = rates
         made["peaks"] = {
-            "float32 GFLOP/s": fma_rate() / 1e9,
-            "copied GB/s (read + written)": copy_rate() / 1e9,
+            "float32 GFLOP/s": rates["operations"] / 1e9,
+            "copied GB/s (read + written)": rates["bytes"] / 1e9,
         }
     return made
 
@@ -66,8 +71,33 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def fma_rate() -> float:
+def fma_rate(repeat: int = 50) -> float:
     """float32 operations a second of one core: independent chains of fused multiply-adds."""
+    loop, operations = _fma_code()
+    return max(operations / _seconds(loop) for _ in range(repeat))
+
+
+def spare_cores(count: int, repeat: int = 10) -> float:
+    """How many cores' worth of that rate so many threads get just now: the median."""
+    loop, _ = _fma_code()
+    with ThreadPoolExecutor(count) as pool:
+        shares = []
+        for _ in range(repeat):
+            alone = _seconds(loop)
+            together = list(pool.map(lambda _: _seconds(loop), range(count)))
+            shares.append(count * alone / max(together))
+    return statistics.median(shares)
+
+
+def _seconds(loop: Callable[[int], float]) -> float:
+    start = perf_counter()
+    loop(STEPS)
+    return perf_counter() - start
+
+
+@cache
+def _fma_code() -> tuple[Callable[[int], float], int]:
+    """A function of the number of steps, and how many operations `STEPS` of them are."""
     host = mlc.Target.host()
     lanes = host.vector_bits // 32
     llvm.initialize_native_target()
@@ -78,14 +108,13 @@ def fma_rate() -> float:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_fma_loop(lanes)), machine)
     engine.finalize_object()
     address = engine.get_function_address("fma_loop")
-    loop = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(address)
+    compiled = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(address)
+
+    def loop(steps: int, _engine: Any = engine) -> float:  # the engine owns the code
+        return compiled(steps)
+
     loop(STEPS)
-    rates = []
-    for _ in range(50):
-        start = perf_counter()
-        loop(STEPS)
-        rates.append(2 * lanes * ACCUMULATORS * STEPS / (perf_counter() - start))
-    return max(rates)
+    return loop, 2 * lanes * ACCUMULATORS * STEPS
 
 
 def _fma_loop(lanes: int) -> str:

@@ -124,6 +124,17 @@ def add_onnx(size: int) -> bytes:
     return onnx_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
 
 
+def integer_matmul_onnx(size: int) -> bytes:
+    """The product of two square int8 matrices, summed in int32, as an ONNX model."""
+    onnx = import_module("onnx")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    a, b = (helper.make_tensor_value_info(name, kinds.INT8, (size, size)) for name in "ab")
+    c = helper.make_tensor_value_info("c", kinds.INT32, (size, size))
+    node = helper.make_node("MatMulInteger", ["a", "b"], ["c"])
+    graph = helper.make_graph([node], "matmul", [a, b], [c])
+    return onnx_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
 def onnx_bytes(model: Any) -> bytes:
     """An ONNX model, checked, in a format version that onnxruntime 1.20 reads."""
     onnx = import_module("onnx")

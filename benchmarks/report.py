@@ -14,13 +14,19 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Claim:
-    """A figure and the limit it is held against."""
+    """A figure and the limit it is held against.
+
+    Of a contest also the peer that was beaten or not, minimlc's rate, and its share of the peak.
+    """
 
     text: str
     value: float
     relation: Literal["<=", ">="]
     limit: float
     unit: str = ""
+    peer: str = ""
+    rate: str = ""
+    share: float | None = None
 
     @property
     def met(self) -> bool:
@@ -39,24 +45,39 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """Contenders of one comparison. `work` is the floating-point operations of one call, if any.
+    """Contenders of one comparison. `baseline` names the row that the others are compared with.
 
-    `baseline` names the row that the others are compared with.
+    `work` is the arithmetic operations of one call, or `moved` the bytes that it reads and writes
+    at least; `peak` is the most of them that the machine was measured to do in a second.
     """
 
     title: str
     rows: Sequence[Measured]
     baseline: str | None = None
     work: float = 0.0
+    moved: float = 0.0
+    peak: float = 0.0
 
     def speedup(self, row: Measured) -> float | None:
         """How many times faster than the baseline, by medians."""
         base = [other for other in self.rows if other.name == self.baseline]
         return base[0].median / row.median if base else None
 
+    @property
+    def unit(self) -> str:
+        """What the contenders' rates are counted in."""
+        return "GFLOP/s" if self.work else "GB/s" if self.moved else ""
+
+    def rate(self, seconds: float) -> tuple[str, float | None]:
+        """The rate of a call that takes so long, with its unit, and its share of the peak."""
+        found = (self.work or self.moved) / seconds
+        share = found / self.peak if self.peak else None
+        return (f"{found / 1e9:.3g} {self.unit}" if self.unit else ""), share
+
     def header(self) -> list[str]:
         """The names of the columns."""
-        extra = ["GFLOP/s"] if self.work else []
+        extra = [self.unit] if self.unit else []
+        extra += ["of peak"] if self.peak else []
         extra += [f"× {self.baseline}"] if self.baseline else []
         return ["", "median", "min", "spread", "samples", *extra]
 
@@ -65,8 +86,9 @@ class Table:
         count = f"{len(row.samples)} of {row.batch} call{'s' if row.batch > 1 else ''}"
         found = [row.name, seconds_text(row.median), seconds_text(row.min), f"{row.spread:.1%}"]
         found.append(count)
-        if self.work:
-            found.append(f"{self.work / row.median / 1e9:.3g}")
+        rate, share = self.rate(row.median)
+        found += [rate.split()[0]] if rate else []
+        found += [f"{share:.0%}"] if share is not None else []
         if (speedup := self.speedup(row)) is not None:
             found.append(f"{speedup:.3g}")
         return found
@@ -85,7 +107,8 @@ class Table:
             }
             for row in self.rows
         ]
-        return {"title": self.title, "baseline": self.baseline, "work": self.work, "rows": rows}
+        known = {"baseline": self.baseline, "work": self.work, "moved": self.moved}
+        return {"title": self.title, **known, "peak": self.peak, "rows": rows}
 
 
 @dataclass

@@ -1,0 +1,129 @@
+"""Matrix products beside themselves: naive loops, threads, errors, bits. See `matmul`."""
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+
+import minimlc as mlc
+from benchmarks import programs
+from benchmarks.contest import Contest
+from benchmarks.harness import Contender, compare
+from benchmarks.machine import spare_cores
+from benchmarks.report import Claim, Report, Table
+
+Shape = tuple[int, int, int]
+RUNS = 100
+FREE = 1.9
+"""Of two cores, so much at least must be ours for a claim about two threads."""
+
+
+def operands(shape: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A, B and room for C, by (m, n, k), batches before."""
+    *batch, m, n, k = shape
+    rng = np.random.default_rng(seed)
+    a, b = (rng.standard_normal((*batch, *s), np.float32) for s in ((m, k), (k, n)))
+    return a, b, np.empty((*batch, m, n), np.float32)
+
+
+def naive(found: Contest, size: int) -> None:
+    """The three loops through the same compiler, and their recipe; bfloat16 with both cores."""
+    a, b, c = operands((size, size, size))
+    x, y = a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16)
+    program = programs.matmul(size, size, size)
+    tiles = programs.matmul(size, size, size, "bfloat16")
+    contenders = [
+        programs.kernel(program, a, b, c, name="naive loops", scheduled=False),
+        programs.kernel(program, a, b, c),
+        on_threads(programs.kernel(tiles, x, y, c, name="bf16", tolerance=2**-7), 2),
+    ]
+    result = found.run(
+        f"f32 matmul {size}³ beside its naive loops",
+        contenders,
+        a.astype(float) @ b.astype(float),
+        operations=2.0 * size**3,
+    )
+    seconds = result.seconds
+    text = f"f32 matmul {size}³, the recipe: times the naive loops' speed"
+    report = found.report
+    report.claims.append(Claim(text, result.ratio("naive loops"), ">=", 100, peer="naive loops"))
+    fastest = seconds["naive loops"] / seconds["bf16, 2 threads"]
+    text = f"bf16 matmul {size}³ on two cores: times the naive f32 loops' speed"
+    if "+amx-bf16" in mlc.Target.host().features.split(","):
+        report.claims.append(Claim(text, fastest, ">=", 1000, peer="naive loops"))
+    else:
+        report.notes.append(f"{text}: {fastest:.3g}; 1 000 is asked where there are AMX tiles.")
+
+
+def on_threads(contender: Contender, count: int) -> Contender:
+    """The same on so many of minimlc's threads, whatever the others use."""
+
+    def call() -> object:
+        before = mlc.num_threads()
+        mlc.set_num_threads(count)
+        try:
+            return contender.call()
+        finally:
+            mlc.set_num_threads(before)
+
+    name = f"{contender.name}, {count} thread{'s' if count > 1 else ''}"
+    return Contender(name, call, contender.answer, contender.rounds, contender.tolerance)
+
+
+def scaling(found: Contest, size: int) -> None:
+    """Two threads against one, where the machine has two cores to give."""
+    a, b, c = operands((size, size, size))
+    one = programs.kernel(programs.matmul(size, size, size), a, b, c)
+    contenders = [on_threads(one, 1), on_threads(one, 2)]
+    free = spare_cores(2)
+    rows = compare(
+        contenders, a.astype(float) @ b.astype(float), tolerance=1e-5, rounds=found.rounds
+    )
+    title = f"f32 matmul {size}³ on threads"
+    found.report.tables.append(Table(title, rows, rows[0].name, 2.0 * size**3))
+    free = (free + spare_cores(2)) / 2
+    speedup = rows[0].median / rows[1].median
+    text = f"f32 matmul {size}³: 2 threads times 1 thread's speed"
+    if free >= FREE:
+        found.report.claims.append(Claim(text, speedup, ">=", 1.8, peer="itself"))
+    found.report.notes.append(
+        f"{text}: {speedup:.3g}; two threads of register arithmetic alone got {free:.3g} "
+        f"times one's rate around it (1.8 is asked of two free cores: {FREE} or more)."
+    )
+
+
+def errors(report: Report, shapes: Sequence[Shape]) -> None:
+    """Componentwise error over u·|A||B|, minimlc's and numpy's."""
+    ours, others = 0.0, 0.0
+    for shape in shapes:
+        a, b, c = operands(shape, seed=1)
+        programs.kernel(programs.matmul(*shape), a, b, c).call()
+        ours = max(ours, componentwise(c, a, b))
+        others = max(others, componentwise(a @ b, a, b))
+    most = max(k for _, _, k in shapes)
+    text = f"f32 matmul, K ≤ {most}: largest |err| / (u·|A||B|)"
+    report.claims += [
+        Claim(text, ours, "<=", 4),
+        Claim(f"{text}, times numpy's", ours / others, "<=", 2, peer="numpy"),
+    ]
+
+
+def componentwise(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
+    """The largest |C - AB| / (u |A||B|), u being half of float32's spacing at 1."""
+    exact, bound = a.astype(float) @ b.astype(float), np.abs(a).astype(float) @ np.abs(b)
+    return float(np.max(np.abs(c - exact) / bound)) / 2**-24
+
+
+def same_bits(report: Report, size: int) -> None:
+    """How many different results a hundred runs on one and two threads give."""
+    a, b, c = operands((size, size, size))
+    once = programs.kernel(programs.matmul(size, size, size), a, b, c)
+    found = set()
+    for count in (1, 2):
+        contender = on_threads(once, count)
+        for _ in range(RUNS // 2):
+            c.fill(0)
+            contender.call()
+            found.add(c.tobytes())
+    text = f"f32 matmul {size}³: different results of {RUNS} runs on 1 and 2 threads"
+    report.claims.append(Claim(text, len(found), "<=", 1))
