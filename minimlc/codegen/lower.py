@@ -27,7 +27,6 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.regions import Box, enclosing_box, is_private
 
-
 TENSOR = "tensor_intrin"
 """The annotation of a block that a tensor intrinsic has taken over."""
 
