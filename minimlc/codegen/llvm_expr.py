@@ -75,12 +75,17 @@ class Expressions(Memory):
     def _choose(
         self, item: Expr, condition: Value, a: Callable[[], Value], b: Callable[[], Value]
     ) -> Value:
-        """Evaluate one side only. Lanes that disagree are evaluated one after the other."""
+        """Evaluate one side only. Lanes that disagree are evaluated under a mask where all that
+        they read are neighbours, else one after the other.
+        """
         if not condition.lanes:
             return self._phi(condition.text, a, b)
         every, some = self.reduce("and", condition), self.reduce("or", condition)
 
         def mixed() -> Value:
+            if self.maskable(item):
+                rest = self.unary("not", condition)
+                return self.select(condition, self.under(condition, a), self.under(rest, b))
             numbers = [constant(n, INDEX) for n in range(condition.lanes)]
             return self.gather([self.in_lane(n, lambda: self.expr(item)) for n in numbers])
 

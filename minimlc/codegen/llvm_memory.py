@@ -16,7 +16,7 @@ from minimlc.codegen.llvm_value import (
     vector_type,
 )
 from minimlc.dtypes import INDEX
-from minimlc.node import span_of, walk
+from minimlc.node import Node, span_of, walk
 from minimlc.tir.arith import linear, recombined
 from minimlc.tir.nodes import Binary, Buffer, Expr, Load, Store, Var, index
 
@@ -39,7 +39,8 @@ class Memory(Mathematics):
     """Writes accesses into `code`. `variables` and `pointers` say what names stand for.
 
     In a vectorized loop, `lanes` is set and its variable stands for a ramp; `private` buffers
-    have one copy per lane. With `sites`, each access is checked, and what fails jumps to "fail".
+    have one copy per lane. Where lanes go different ways, `mask` says which of them are meant.
+    With `sites`, each access is checked, and what fails jumps to "fail".
     """
 
     code: Code
@@ -49,6 +50,7 @@ class Memory(Mathematics):
     pointers: dict[Buffer, str] = field(default_factory=dict)
     private: dict[Buffer, int] = field(default_factory=dict)
     lanes: Lanes | None = None
+    mask: Value | None = None
 
     def expr(self, item: Expr) -> Value:
         raise NotImplementedError
@@ -71,6 +73,23 @@ class Memory(Mathematics):
         self.lanes, self.variables[saved.var] = saved, ramp
         return result
 
+    def under(self, mask: Value, work: Callable[[], T]) -> T:
+        """What `work` writes for the lanes that a mask holds (and the one around it)."""
+        saved = self.mask
+        self.mask = mask if saved is None else self.binary("and", saved, mask)
+        result = work()
+        self.mask = saved
+        return result
+
+    def maskable(self, item: Node) -> bool:
+        """Whether all accesses in it are vectors of neighbours, which a mask can take part of."""
+        parts = [part for part in walk(item) if isinstance(part, Load | Store)]
+        return all(
+            not any(isinstance(inner, Load) for i in part.indices for inner in walk(i))
+            and self._flat(part.buffer, part.indices, part).stride == 1
+            for part in parts
+        )
+
     def load(self, item: Load) -> Value:
         """The value of `buffer[indices]`."""
         buffer = item.buffer
@@ -84,7 +103,10 @@ class Memory(Mathematics):
         element = MEMORY[buffer.dtype]
         pointer = self._address(buffer, base)
         kind = vector_type(element, lanes)
-        text = self.code.value(f"load {kind}, ptr {pointer}, align {SIZE[element]}")
+        if lanes and self.mask is not None:
+            text = self._masked("load", kind, f"ptr {pointer}", element, "zeroinitializer")
+        else:
+            text = self.code.value(f"load {kind}, ptr {pointer}, align {SIZE[element]}")
         if element == "i16" and buffer.dtype != "int16":
             return self.from_bits(Value(text, "int16", lanes), buffer.dtype)
         if buffer.dtype == "bool":
@@ -115,15 +137,38 @@ class Memory(Mathematics):
 
     def _store_at(self, buffer: Buffer, base: Value, value: Value) -> None:
         pointer = self._address(buffer, base)
-        align = SIZE[MEMORY[buffer.dtype]]
-        self.code.do(f"store {register_type(value)} {value.text}, ptr {pointer}, align {align}")
+        element = MEMORY[buffer.dtype]
+        if self.mask is not None:
+            self._masked("store", register_type(value), f"ptr {pointer}", element, value.text)
+            return
+        self.code.do(
+            f"store {register_type(value)} {value.text}, ptr {pointer}, align {SIZE[element]}"
+        )
+
+    def _masked(self, verb: str, kind: str, pointer: str, element: str, other: str) -> str:
+        """LLVM's masked load (`other` fills the lanes left out) or store (of `other`)."""
+        mask = self.mask
+        assert mask is not None
+        lanes = f"<{mask.lanes} x i1>"
+        bits = {"float": "f32", "double": "f64"}.get(element, element)
+        name = f"llvm.masked.{verb}.v{mask.lanes}{bits}.p0"
+        where = f"i32 {SIZE[element]}, {lanes} {self.spread(mask, mask.lanes).text}"
+        if verb == "load":
+            target = self.code.module.declare(name, kind, f"ptr, i32, {lanes}, {kind}")
+            return self.code.value(f"call {kind} {target}({pointer}, {where}, {kind} {other})")
+        target = self.code.module.declare(name, "void", f"{kind}, ptr, i32, {lanes}")
+        self.code.do(f"call void {target}({kind} {other}, {pointer}, {where})")
+        return ""
 
     def _address(self, buffer: Buffer, flat: Value) -> str:
         pointer = self.pointers[buffer]
         if flat.const == 0:
             return pointer
         element = MEMORY[buffer.dtype]
-        return self.code.value(f"getelementptr inbounds {element}, ptr {pointer}, i64 {flat.text}")
+        # A lane that is left out may be outside.
+        inside = "" if self.mask is not None else "inbounds "
+        place = f"{element}, ptr {pointer}, i64 {flat.text}"
+        return self.code.value(f"getelementptr {inside}{place}")
 
     def _flat(self, buffer: Buffer, indices: tuple[Expr, ...], item: Load | Store) -> Value:
         """The number of the element in memory, row-major."""
