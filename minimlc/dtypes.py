@@ -60,6 +60,21 @@ def is_integer(name: str) -> bool:
     return DTYPES[name].kind in ("int", "uint")
 
 
+def holds(wide: str, narrow: str) -> bool:
+    """Whether the dtype `wide` has every value of `narrow`; both are floats, or both integers."""
+    if is_integer(wide) and is_integer(narrow):
+        (low, high), (least, most) = integer_range(wide), integer_range(narrow)
+        return low <= least and most <= high
+    if not (is_float(wide) and is_float(narrow)):
+        return wide == narrow
+    first, second = (ml_dtypes.finfo(DTYPES[name].numpy) for name in (wide, narrow))
+    return (
+        first.nmant >= second.nmant
+        and first.minexp <= second.minexp
+        and (first.maxexp >= second.maxexp)
+    )
+
+
 def to_numpy(name: str) -> np.dtype:
     return dtype_record(name).numpy
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
+from minimlc.dtypes import DTYPES, dtype_record, holds
+from minimlc.node import Mutator, replace
 from minimlc.schedule.layout import check_scope
 from minimlc.schedule.staging import Anchor, End, Rename, anchors, beside, copy_nest, inside
 from minimlc.schedule.tree import Names, Place, find_block, find_buffer, finish, refuse
 from minimlc.tir.access import Access, accesses, reads_any
-from minimlc.tir.nodes import Block, Buffer, PrimFunc
+from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc
 from minimlc.tir.regions import Box, covers, enclosing_box, starts_inside
 
 
@@ -36,7 +38,9 @@ def use_of(func: PrimFunc, block: str, buffer: str) -> Use:
     return Use(place, place.stmt, found, mine, items)
 
 
-def cache_read(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
+def cache_read(
+    func: PrimFunc, block: str, buffer: str, scope: str = "local", dtype: str | None = None
+) -> PrimFunc:
     """Let a block read a copy of a buffer that is made before it.
 
         S(A[i])        -->        A_local[...] = A[...]
@@ -45,6 +49,9 @@ def cache_read(func: PrimFunc, block: str, buffer: str, scope: str = "local") ->
     The copy is a block `A_local` over the whole buffer; compute_at moves it closer. Where the
     buffer is written in loops around the block, the copy stands inside of those, over the
     elements that the block reads there. Legal when the block does not write the buffer itself.
+
+    With `dtype`, the copy holds wider elements: what the block converted at each use is converted
+    once. Legal when that dtype has every value of the buffer's.
     """
     check_scope(scope)
     use = use_of(func, block, buffer)
@@ -53,10 +60,43 @@ def cache_read(func: PrimFunc, block: str, buffer: str, scope: str = "local") ->
     anchor = reading_anchor(use, "cache_read")
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
+    if dtype is not None and dtype != cache.dtype:
+        _check_wider(use, dtype)
+        cache = replace(cache, dtype=dtype)
     box = _box(use, anchor)
     copy = copy_nest(End(use.buffer), End(cache), cache.shape, names, cache.name, box, anchor.loops)
-    new = Rename({use.buffer: cache}, {}).visit(use.block)
+    new = _Widened(use.buffer, cache).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
+
+
+def _check_wider(use: Use, dtype: str) -> None:
+    """Refuse a dtype that has not every value of a buffer's."""
+    old = use.buffer.dtype
+    if not holds(dtype_record(dtype).name, old):
+        why = f"{dtype} has not every value of {use.buffer.name}'s {old}"
+        wider = [name for name in DTYPES if name != old and holds(name, old)]
+        refuse("E117", f"cache_read: {why}", at=use.block, hint=" or ".join(wider))
+
+
+class _Widened(Mutator):
+    """Reads a copy in place of a buffer; where it is of another dtype, with one conversion."""
+
+    def __init__(self, old: Buffer, new: Buffer):
+        self.old, self.new = old, new
+
+    def visit_Load(self, item: Load) -> Expr:
+        if item.buffer is not self.old:
+            return self.visit_children(item)
+        return self._converted(item.dtype, item)
+
+    def visit_Cast(self, item: Cast) -> Expr:
+        if not isinstance(item.a, Load) or item.a.buffer is not self.old:
+            return self.visit_children(item)
+        return self._converted(item.dtype, item.a)
+
+    def _converted(self, dtype: str, item: Load) -> Expr:
+        moved = replace(self.visit_children(item), buffer=self.new)
+        return moved if self.new.dtype == dtype else Cast(dtype, moved)
 
 
 def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:

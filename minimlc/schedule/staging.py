@@ -11,6 +11,7 @@ from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
+    Cast,
     Expr,
     For,
     IfThenElse,
@@ -95,7 +96,9 @@ def copy_nest(
         iters.append(BlockIter(names.var(f"v{dim}"), size, "S", value))
         clips += _clips(value, size, ranges)
     values = [it.var for it in iters]
-    load = Load(source.buffer, tuple(source.at(values)))
+    load: Expr = Load(source.buffer, tuple(source.at(values)))
+    if source.buffer.dtype != target.buffer.dtype:
+        load = Cast(target.buffer.dtype, load)
     store = Store(target.buffer, tuple(target.at(values)), load)
     block = Block(names.block(name), tuple(iters), conjunction(clips), None, store)
     return nest(own, block)

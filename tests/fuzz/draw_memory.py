@@ -20,7 +20,10 @@ def _scope(site: Site) -> dict[str, str]:
 def _cache_read(site: Site) -> Arguments:
     block = site.block(name for name in site.blocks if site.reads(name))
     apart = [buffer for buffer in site.reads(block) if buffer not in site.writes(block)]
-    return [block, site.buffer(apart)], _scope(site)
+    options = _scope(site)
+    if site.chance(0.3):
+        options["dtype"] = site.rng.choice(["float64", "float32", "int64", "int32", "int16"])
+    return [block, site.buffer(apart)], options
 
 
 def _cache_write(site: Site) -> Arguments:

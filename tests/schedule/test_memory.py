@@ -86,6 +86,32 @@ def test_cache_read_feeds_a_block():
     refuses("E117", lambda: mlc.Schedule(MatmulRelu).cache_read("Y", "A", "registers"))
 
 
+@I.ir_module
+class Mixed:
+    @T.prim_func
+    def main(
+        A: T.Buffer((8,), "int8"), X: T.Buffer((8,), "bfloat16"), C: T.Buffer((8,), "float32")
+    ):
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = T.cast(X[vi], "float32") * T.cast(A[vi] + A[7 - vi], "float32")
+
+
+def test_cache_read_can_widen_what_it_copies():
+    sch = mlc.Schedule(Mixed).cache_read("C", "X", dtype="float32")
+    assert 'X_local[v0] = T.cast(X[v0], "float32")' in sch.mod.script()
+    assert "C[vi] = X_local[vi] * " in sch.mod.script()
+    assert_same(Mixed, sch.mod, exact=True)
+    sums = mlc.Schedule(Mixed).cache_read("C", "A", dtype="int16")
+    assert 'T.cast(A_local[vi], "int8") + T.cast(A_local[' in sums.mod.script()
+    assert_same(Mixed, sums.mod, exact=True)
+    narrow = refuses("E117", lambda: mlc.Schedule(Mixed).cache_read("C", "X", dtype="float16"))
+    assert narrow.hint == "float64 or float32"
+    refuses("E117", lambda: mlc.Schedule(Mixed).cache_read("C", "A", dtype="uint8"), "every value")
+    refuses("E108", lambda: mlc.Schedule(Mixed).cache_read("C", "A", dtype="int"))
+
+
 def test_cache_read_inside_shared_loops_copies_what_is_read_there():
     moved = mlc.Schedule(Stencil).compute_at("Y", "i1").cache_read("C", "Y")
     assert moved.loops("Y_local") == ["i1", "ax01"]
