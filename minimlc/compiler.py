@@ -13,6 +13,7 @@ from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.runtime.cache import cache_dir
 from minimlc.runtime.parallel import num_threads, set_num_threads
+from minimlc.runtime.peaks import Peaks, machine_peaks
 from minimlc.runtime.timing import Timing, time
 from minimlc.schedule import Schedule, TensorIntrin, Trace, register_intrin
 from minimlc.target import Target
@@ -21,6 +22,7 @@ from minimlc.tir import te
 __all__ = [
     "BlockBuilder",
     "Mutator",
+    "Peaks",
     "Schedule",
     "Target",
     "TensorIntrin",
@@ -29,6 +31,7 @@ __all__ = [
     "build",
     "cache_dir",
     "interpret",
+    "machine_peaks",
     "num_threads",
     "op",
     "passes",

@@ -4,6 +4,7 @@
     IRDiff(before, after)             two versions side by side
     sch.show()                        every step on the way; `PassStepper(history)`
     timing.show()                     every sample; `TimingBars({"naive": t0, "tiled": t1})`
+    Roofline({"mm": (ops, bytes, t)}) kernels under the peaks of the machine
     LoopNest(sch)                     the order in which loops go over their buffers
     AccessHeatmap(before, after)      where a cache hits and misses, element by element
 

@@ -15,6 +15,7 @@ try:
     from minimlc_widgets.ir_view import IRView
     from minimlc_widgets.loop_nest import LoopNest
     from minimlc_widgets.pass_stepper import PassStepper
+    from minimlc_widgets.roofline import Roofline
     from minimlc_widgets.timing_bars import TimingBars
 except ModuleNotFoundError as missing:  # without Jupyter's widgets, HTML and text remain
     if str(missing.name).partition(".")[0] not in ("anywidget", "ipywidgets", "traitlets"):
@@ -28,6 +29,7 @@ else:
         "IRView",
         "LoopNest",
         "PassStepper",
+        "Roofline",
         "TimingBars",
         "mimebundle",
     ]

@@ -5,9 +5,18 @@ import shutil
 import subprocess
 
 import pytest
-from minimlc_widgets import AccessHeatmap, IRDiff, IRView, LoopNest, PassStepper, TimingBars
+from minimlc_widgets import (
+    AccessHeatmap,
+    IRDiff,
+    IRView,
+    LoopNest,
+    PassStepper,
+    Roofline,
+    TimingBars,
+)
 
 from minimlc.errors import CompileError
+from minimlc.runtime.peaks import Peaks
 from tests.widgets.values import Timing, history, module, product, schedule
 
 VIEWS = {
@@ -15,6 +24,7 @@ VIEWS = {
     "IRDiff": lambda: IRDiff(module(), module(256)),
     "PassStepper": lambda: PassStepper(history()),
     "TimingBars": lambda: TimingBars({"a": (1.0, 2.0), "b": (0.5,)}),
+    "Roofline": lambda: Roofline({"a": (1e9, 1e6, 0.1), "b": (1e6, 1e6, 0.1)}, Peaks(1e11, 1e10)),
     "LoopNest": lambda: LoopNest(product(4)),
     "AccessHeatmap": lambda: AccessHeatmap(product(8).reorder("i", "k", "j")),
 }
