@@ -7,6 +7,7 @@ caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
 from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
 from minimlc.node import replace
+from minimlc.recipes.conv import conv2d
 from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
 from minimlc.schedule import Schedule
@@ -16,10 +17,10 @@ from minimlc.tir.wellformed import loops_in
 
 SCHEDULED = "scheduled"
 
-RECIPES = (matmul,)
+RECIPES = (matmul, conv2d)
 """What `apply` tries on each block, in this order; `rows` does what is left."""
 
-__all__ = ["apply", "attempt", "matmul", "rows"]
+__all__ = ["apply", "attempt", "conv2d", "matmul", "rows"]
 
 
 def apply(mod: IRModule, target: Target | None = None) -> IRModule:

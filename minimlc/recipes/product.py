@@ -52,10 +52,9 @@ def find_product(sch: Schedule, block: str | None = None) -> Product:
 
 
 def _product(block: Block) -> Product | None:
-    parts = reduction_parts(block)
-    if parts is None or parts[0] != "+" or not isinstance(block.body, Store):
+    factors = loads_of(block)
+    if not isinstance(block.body, Store):
         return None
-    factors = _factors(parts[2])
     roles = _roles(block, factors)
     if factors is None or roles is None:
         return None
@@ -83,10 +82,15 @@ def factors_of(sch: Schedule, block: str) -> list[str]:
     """The buffers that the two factors of a block's sum are read from, in order."""
     item = find_block(sch.func, block).stmt
     assert isinstance(item, Block)
-    parts = reduction_parts(item)
-    factors = None if parts is None else _factors(parts[2])
-    assert factors is not None, "a product stays one"
-    return [load.buffer.name for load in factors]
+    loads = loads_of(item)
+    assert loads is not None, "a product stays one"
+    return [load.buffer.name for load in loads]
+
+
+def loads_of(block: Block) -> tuple[Load, Load] | None:
+    """The two elements whose product a block adds up."""
+    parts = reduction_parts(block)
+    return _factors(parts[2]) if parts is not None and parts[0] == "+" else None
 
 
 def _factors(value: Expr) -> tuple[Load, Load] | None:
