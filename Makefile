@@ -1,14 +1,14 @@
 # make run      sets up .venv, runs every chapter and builds the book in _build/html
 # make test     sets up .venv and runs lint, format, types and every test
 # make lab      JupyterLab on the chapters
-# make bench    minimlc and its peers side by side
+# make bench    minimlc and its peers side by side, and the README's table of figures
 # make refresh  re-executes the chapters in place and stores their outputs
 #
 # PYTHON chooses the interpreter (3.11 or newer), VENV the folder of the environment.
 
 PYTHON ?= python3
 VENV ?= .venv
-BENCH ?= slice
+BENCH ?= all
 PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python

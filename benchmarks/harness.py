@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from benchmarks import installed
 ROUNDS = 30
 BATCH_SECONDS = 1e-3
 WARMUP = 5
+BUSY_SECONDS = 0.02
 
 
 class WrongResult(Exception):
@@ -129,6 +130,14 @@ def measure(contenders: Sequence[Contender], rounds: int = ROUNDS) -> list[Measu
         Measured(contender.name, tuple(taken), batch)
         for contender, taken, batch in zip(contenders, samples, batches, strict=True)
     ]
+
+
+def cores_used(contender: Contender) -> float:
+    """How many cores its calls keep busy."""
+    start, spent = perf_counter(), process_time()
+    while perf_counter() - start < BUSY_SECONDS:
+        contender.call()
+    return (process_time() - spent) / (perf_counter() - start)
 
 
 def _takes_part(limit: int | None, number: int, rounds: int) -> bool:

@@ -159,8 +159,8 @@ def copy_rate() -> float:
     source = np.ones(COPY_BYTES // 8)
     target = np.zeros_like(source)
     times = []
-    for _ in range(7):
+    for _ in range(15):
         start = perf_counter()
         np.copyto(target, source)
         times.append(perf_counter() - start)
-    return 2 * COPY_BYTES / statistics.median(times)
+    return 2 * COPY_BYTES / min(times)

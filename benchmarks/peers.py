@@ -34,6 +34,7 @@ def torch(
     *arrays: np.ndarray,
     name: str = "torch",
     compiled: bool = False,
+    channels_last: bool = False,
     tolerance: float | None = None,
 ) -> list[Contender]:
     """torch in eager mode, or what torch.compile makes of the function (needs a C++ compiler)."""
@@ -41,6 +42,8 @@ def torch(
         return []
     library.set_grad_enabled(False)
     tensors = [to_torch(array) for array in arrays]
+    if channels_last:
+        tensors = [t.contiguous(memory_format=library.channels_last) for t in tensors]
     if compiled:
         library._dynamo.reset()
         function = library.compile(function, dynamic=False)
@@ -80,6 +83,7 @@ def numba(
     names = {**function.__globals__, "prange": library.prange if threads > 1 else range}
     function = FunctionType(function.__code__, names)
     compiled = library.njit(function, fastmath=True, parallel=threads > 1)
+    compiled(*arrays)
     return [into(name, lambda: compiled(*arrays), arrays[-1])]
 
 
@@ -95,6 +99,7 @@ def jax(
     values = [library.numpy.asarray(array) for array in arrays]
     compiled = library.jit(function)
     call = lambda: compiled(*values).block_until_ready()  # noqa: E731
+    call()
     return [Contender(name, call, lambda: np.asarray(call()), tolerance=tolerance)]
 
 

@@ -60,6 +60,13 @@ def graph(function: Callable[..., Any], *arrays: np.ndarray) -> mlc.IRModule:
     return bb.get()
 
 
+def lowered(mod: mlc.IRModule) -> mlc.IRModule:
+    """The one primitive function that a graph becomes, as "main"; scheduled."""
+    made = mlc.run_passes(mod, mlc.passes.default_pipeline)
+    (func,) = [func for _, func in made.entries if isinstance(func, mlc.PrimFunc)]
+    return mlc.IRModule.of({"main": func})
+
+
 def kernel(
     mod: mlc.IRModule,
     *arrays: np.ndarray,

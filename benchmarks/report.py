@@ -10,6 +10,7 @@ from benchmarks.harness import Measured
 from minimlc.runtime.timing import seconds_text
 
 SCHEMA = 1
+SIGNS = {"<=": "≤", ">=": "≥"}
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Claim:
     """A figure and the limit it is held against.
 
     Of a contest also the peer that was beaten or not, minimlc's rate, and its share of the peak.
+    `unless` says why the limit is not asked of this machine.
     """
 
     text: str
@@ -27,20 +29,34 @@ class Claim:
     peer: str = ""
     rate: str = ""
     share: float | None = None
+    unless: str = ""
 
     @property
     def met(self) -> bool:
+        """Whether the limit holds, or is not asked of this machine."""
+        return bool(self.unless) or self.holds
+
+    @property
+    def holds(self) -> bool:
         """Whether the limit holds."""
         return self.value <= self.limit if self.relation == "<=" else self.value >= self.limit
 
+    def bound(self) -> str:
+        """The limit as text."""
+        return f"{SIGNS[self.relation]} {self.limit:g}{self._unit}"
+
+    def figure(self) -> str:
+        """The figure as text."""
+        return f"{self.value:.3g}{self._unit}"
+
+    @property
+    def _unit(self) -> str:
+        return f" {self.unit}" if self.unit else ""
+
     def line(self) -> str:
         """One line of text."""
-        sign = {"<=": "≤", ">=": "≥"}[self.relation]
-        verdict = "met" if self.met else "MISSED"
-        unit = f" {self.unit}" if self.unit else ""
-        return (
-            f"{self.text}: {self.value:.3g}{unit} (target {sign} {self.limit:g}{unit}): {verdict}"
-        )
+        verdict = "met" if self.holds else f"not asked: {self.unless}" if self.unless else "MISSED"
+        return f"{self.text}: {self.figure()} (target {self.bound()}): {verdict}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +149,7 @@ class Report:
         parts += ["\n".join(f"- {claim.line()}" for claim in self.claims)] if self.claims else []
         for table in self.tables:
             rows = [table.header(), *(table.cells(row) for row in table.rows)]
-            parts.append(f"## {table.title}\n\n{_aligned(rows)}")
+            parts.append(f"## {table.title}\n\n{aligned(rows)}")
         parts += ["\n".join(f"- {note}" for note in self.notes)] if self.notes else []
         return "\n\n".join(parts)
 
@@ -165,7 +181,7 @@ def _machine_text(machine: dict[str, Any], threads: int) -> str:
     return "  \n".join(lines)
 
 
-def _aligned(rows: list[list[str]]) -> str:
+def aligned(rows: list[list[str]]) -> str:
     """A Markdown table: names to the left, figures to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     widths = [max(3, width) for width in widths]
