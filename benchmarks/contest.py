@@ -33,7 +33,7 @@ class Result:
     @property
     def others(self) -> list[str]:
         """All peers that took part; a copy is a limit, not a peer."""
-        return [name for name in self.seconds if name not in (OURS, COPY)]
+        return [name for name in self.seconds if name != COPY and not name.startswith(OURS)]
 
     def best(self, names: Sequence[str]) -> str | None:
         """The fastest of the named peers that took part."""
@@ -86,7 +86,8 @@ class Contest:
         contenders = [sparing(contender) for contender in contenders]
         rows = compare(contenders, expected, tolerance=tolerance, rounds=self.rounds)
         for contender in contenders:
-            self._watch(title, contender)
+            if not contender.name.startswith(OURS):
+                self._watch(title, contender)
         peak = self.report.machine["peak_rates"]["operations" if operations else "bytes"]
         cores = min(self.threads, self.report.machine["cores"]) if operations else 1
         table = Table(title, rows, rows[0].name, operations, moved, peak * cores)
@@ -94,7 +95,7 @@ class Contest:
         return Result(table, {row.name: row.median for row in rows})
 
     def _watch(self, title: str, contender: Contender) -> None:
-        """A note on one that does not keep to the number of threads."""
+        """A note on a peer that does not keep to the number of threads."""
         used = cores_used(contender)
         if used > self.threads + 0.5:
             self.report.notes.append(f"{title}: {contender.name} kept {used:.2g} cores busy.")

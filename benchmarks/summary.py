@@ -25,9 +25,10 @@ def load(names: Iterable[str], folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def text(results: Sequence[dict[str, Any]]) -> str:
-    """The table, and below it the machines."""
+    """The table, and below it what was not asked of this machine, and the machines."""
     rows = [row for result in results for row in rows_of(result)]
-    return f"{aligned([HEADER, *rows])}\n\n" + "\n".join(machines(results))
+    below = [*excuses(results), *machines(results)]
+    return f"{aligned([HEADER, *rows])}\n\n" + "\n".join(below)
 
 
 def rows_of(result: dict[str, Any]) -> Iterator[list[str]]:
@@ -36,7 +37,7 @@ def rows_of(result: dict[str, Any]) -> Iterator[list[str]]:
     for claim in worst(claims):
         peer = claim.peer or "–"
         share = f"{claim.share:.0%}" if claim.share is not None else ""
-        asked = "not here" if claim.unless else claim.bound()
+        asked = f"({claim.bound()})" if claim.unless else claim.bound()
         yield [claim.text, peer, asked, claim.figure(), claim.rate, share]
     for table in () if claims else tables_of(result):
         found = Result(table, {row.name: row.median for row in table.rows})
@@ -65,6 +66,14 @@ def worst(claims: Sequence[Claim]) -> Iterator[Claim]:
             yield from group
         else:
             yield max(group, key=lambda c: c.value if c.relation == "<=" else -c.value)
+
+
+def excuses(results: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Why a limit in brackets does not count here."""
+    for result in results:
+        for claim in result["claims"]:
+            if reason := claim.get("unless"):
+                yield f"({claim['text']}: not asked here, {reason}.)"
 
 
 def machines(results: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -1,0 +1,227 @@
+"""Contests on tiny sizes: everybody is checked, the ratios are right, the table shows them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import (
+    attention,
+    conv2d,
+    elementwise,
+    installed,
+    layernorm,
+    matmul,
+    matmul_facts,
+    peers,
+    programs,
+    softmax,
+    summary,
+    transpose,
+)
+from benchmarks import compile as compile_benchmark
+from benchmarks.contest import Contest, Result, geometric_mean, sparing
+from benchmarks.harness import Contender, Measured, WrongResult, check, threads
+from benchmarks.report import Claim, Report, Table
+from tests.benchmarks.test_harness import MACHINE
+
+RATES = {"operations": 1e9, "bytes": 2e9}
+
+CONTESTS = {
+    "f32": lambda found: matmul.single(found, (12, 20, 9)),
+    "row": lambda found: matmul.single(found, (1, 64, 32)),
+    "batched": lambda found: matmul.single(found, (3, 8, 8, 8)),
+    "bf16": lambda found: matmul.brain(found, 16),
+    "int8": lambda found: matmul.whole(found, 16),
+    "naive": lambda found: matmul_facts.naive(found, 16),
+    "threads": lambda found: matmul_facts.scaling(found, 16),
+    "chain": lambda found: elementwise.chain(found, 64),
+    "gelu": lambda found: elementwise.gelu(found, 8),
+    "softmax": lambda found: softmax.softmax(found, (3, 16)),
+    "layer norm": lambda found: layernorm.layer_norm(found, (3, 16)),
+    "conv2d": lambda found: conv2d.conv2d(found, (6, 3, 4, 3, 1)),
+    "strided": lambda found: conv2d.conv2d(found, (7, 3, 4, 3, 2)),
+    "attention": lambda found: attention.attention(found, (1, 2, 8, 4)),
+    "transpose": lambda found: transpose.transpose(found, (6, 10), (1, 0)),
+    "channels": lambda found: transpose.transpose(found, (2, 3, 4, 4), (0, 2, 3, 1)),
+}
+
+
+@pytest.fixture
+def found():
+    with threads(1):
+        yield Contest(Report("some", 1, {**MACHINE, "peak_rates": RATES}), 1)
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    monkeypatch.setattr(installed, "_loaded", dict.fromkeys(installed.PEERS))
+
+
+@pytest.mark.parametrize("name", CONTESTS)
+def test_minimlc_is_right_and_needs_no_peer(found, alone, name):
+    CONTESTS[name](found)
+    (table,) = found.report.tables
+    names = [row.name for row in table.rows]
+    assert any(name.startswith("minimlc") for name in names)
+    assert not {"torch", "torch.compile", "numba", "jax", "onnxruntime"} & set(names)
+    for claim in found.report.claims:
+        assert claim.value > 0 and claim.peer not in ("torch", "jax")
+
+
+@pytest.mark.requires("torch", "onnx")
+@pytest.mark.parametrize("name", ["f32", "bf16", "int8"])
+def test_peers_are_right_in_every_dtype(found, monkeypatch, name):
+    monkeypatch.setattr(installed, "_loaded", {"jax": None})
+    CONTESTS[name](found)
+    (table,) = found.report.tables
+    assert "torch" in [row.name for row in table.rows]
+    assert ("onnxruntime" in [row.name for row in table.rows]) == (name == "int8")
+    assert not any("cores busy" in note for note in found.report.notes)
+
+
+@pytest.mark.requires("torch", "cc")
+@pytest.mark.slow
+def test_compiled_torch_takes_part(found, monkeypatch):
+    monkeypatch.setattr(installed, "_loaded", {"jax": None, "numba": None})
+    softmax.softmax(found, (3, 16))
+    names = [row.name for row in found.report.tables[0].rows]
+    assert names == ["minimlc", "torch", "torch.compile"]
+
+
+@pytest.mark.requires("torch")
+def test_torch_keeps_to_the_threads():
+    torch = installed.module("torch")
+    before = torch.get_num_threads()
+    with threads(1):
+        assert torch.get_num_threads() == 1
+        with threads(2):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 1
+    torch.set_num_threads(before)
+
+
+def test_a_wrong_contender_ends_the_contest(found):
+    wrong = Contender("wrong", lambda: np.zeros(3))
+    with pytest.raises(WrongResult, match="wrong: off by 1"):
+        found.run("ones", [wrong], np.ones(3))
+    assert not found.report.tables
+
+
+def test_one_that_writes_nothing_is_caught():
+    out = np.ones(3)
+    check(peers.into("right", lambda: out.fill(1), out), np.ones(3), 0.0)
+    with pytest.raises(WrongResult, match="idle: off by 1"):
+        check(peers.into("idle", lambda: None, out), np.ones(3), 0.0)
+
+
+def test_a_less_exact_contender_has_its_own_tolerance():
+    rough = Contender("rough", lambda: np.full(3, 1.01), tolerance=0.1)
+    check(rough, np.ones(3), 1e-6)
+    with pytest.raises(WrongResult):
+        check(Contender("same", rough.call), np.ones(3), 1e-6)
+
+
+def some_result():
+    seconds = {"minimlc": 0.5, "numpy": 1.0, "torch": 0.25, "a copy": 0.1}
+    rows = [Measured(name, (taken,)) for name, taken in seconds.items()]
+    return Result(Table("some work", rows, "minimlc", 1e9, 0.0, 4e9), seconds)
+
+
+def test_ratios_are_against_the_best_of_those_named():
+    result = some_result()
+    assert (result.ratio("numpy"), result.ratio("numpy", "torch"), result.ratio()) == (2, 0.5, 0.5)
+    (claim,) = result.claim(1.0, "numpy", "numba")
+    assert (claim.peer, claim.value, claim.rate, claim.share) == ("numpy", 2, "2 GFLOP/s", 0.5)
+    assert result.claim(1.0, "jax") == []
+    assert geometric_mean([1, 4]) == 2
+
+
+def test_a_limit_can_be_for_other_machines():
+    claim = Claim("bf16", 3.0, ">=", 1000, "×", unless="it takes AMX")
+    assert claim.met and not claim.holds
+    assert claim.line() == "bf16: 3 × (target ≥ 1000 ×): not asked: it takes AMX"
+    assert not Claim("bf16", 3.0, ">=", 1000, "×").met
+
+
+def test_slow_ones_are_timed_a_few_times(monkeypatch):
+    monkeypatch.setattr("benchmarks.contest.SLOW", -1.0)
+    assert sparing(Contender("slow", lambda: None)).rounds == 5
+    assert sparing(Contender("naive", lambda: None, rounds=3)).rounds == 3
+
+
+def test_the_error_is_counted_in_units_of_the_bound():
+    a, b = np.ones((1, 4), np.float32), np.ones((4, 1), np.float32)
+    exact = np.full((1, 1), 4, np.float32)
+    assert matmul_facts.componentwise(exact, a, b) == 0
+    assert matmul_facts.componentwise(exact * np.float32(1 + 2**-22), a, b) == 4
+
+
+def test_errors_and_bits_are_claimed(found):
+    matmul_facts.errors(found.report, [(16, 16, 16), (8, 8, 40)])
+    matmul_facts.same_bits(found.report, 16)
+    assert [claim.met for claim in found.report.claims] == [True, True, True]
+
+
+def test_a_recipe_is_built_for_the_compile_benchmark(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
+    compile_benchmark.child("recipe")
+    first, second = json.loads(capsys.readouterr().out)
+    assert first > 0 and second > 0
+
+
+def test_a_graph_can_be_called_as_its_one_function(alone):
+    x, out = np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((3, 2), np.float32)
+    mod = programs.graph(lambda a: programs.mlc.op.permute_dims(a, (1, 0)), x)
+    programs.kernel(programs.lowered(mod), x, out).call()
+    assert (out == x.T).all()
+
+
+def results():
+    machine = {**MACHINE, "peaks": {"float32 GFLOP/s": 104.0}}
+    claimed = Report("matmul", 1, machine)
+    claimed.claims += some_result().claim(0.95, "torch")
+    claimed.claims += [
+        Claim("bits", 1, "<=", 1),
+        Claim("tiles", 5, ">=", 9, "×", unless="for want of AMX"),
+    ]
+    claimed.claims += [Claim(f"{name}: growth", n, "<=", 14) for n, name in enumerate("abcd")]
+    unclaimed = Report("transpose", 1, MACHINE, [some_result().table])
+    return [json.loads(json.dumps(report.data())) for report in (claimed, unclaimed)]
+
+
+def test_the_table_of_figures():
+    assert summary.text(results()) == TABLE
+
+
+TABLE = """\
+| work      |  peer |    asked | measured |      rate | of measured peak |
+| --------- | ----: | -------: | -------: | --------: | ---------------: |
+| some work | torch | ≥ 0.95 × |    0.5 × | 2 GFLOP/s |              50% |
+| bits      |     – |      ≤ 1 |        1 |           |                  |
+| tiles     |     – |  (≥ 9 ×) |      5 × |           |                  |
+| d: growth |     – |     ≤ 14 |        3 |           |                  |
+| some work | torch |        – |    0.5 × | 2 GFLOP/s |              50% |
+
+(tiles: not asked here, for want of AMX.)
+some CPU, 2 cores (fma). Measured peaks of one core: float32 GFLOP/s 104."""
+
+
+def test_the_table_goes_between_its_markers(tmp_path, monkeypatch, capsys):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{summary.BEGIN}\nold\n{summary.END}\nafter\n", encoding="utf-8")
+    monkeypatch.setattr(summary, "load", lambda names: results())
+    assert summary.main(["matmul"], readme) == 0
+    again = readme.read_text(encoding="utf-8")
+    assert again == f"before\n{summary.BEGIN}\n{TABLE}\n{summary.END}\nafter\n"
+    readme.write_text("no place\n")
+    assert summary.main(["matmul"], readme) == 1
+    assert "README.md is left as it was" in capsys.readouterr().err
+    assert readme.read_text() == "no place\n"
+
+
+def test_results_are_read_in_the_names_order(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"benchmark": name}))
+    read = summary.load(["two", "missing", "one"], tmp_path)
+    assert [result["benchmark"] for result in read] == ["two", "one"]
