@@ -1,0 +1,53 @@
+"""Convolutions: the recipe against the loops' meaning."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc import recipes
+from minimlc.schedule import Schedule
+from tests.helpers import refuses
+from tests.recipes.programs import arguments, conv2d, interpreted, run, target
+
+CASES = [
+    {"n": 1, "c": 3, "h": 8, "w": 10, "o": 16},
+    {"n": 2, "c": 4, "h": 9, "w": 9, "o": 24},
+    {"n": 1, "c": 2, "h": 9, "w": 9, "o": 8, "kernel": 3, "stride": 2},
+    {"n": 3, "c": 5, "h": 6, "w": 4, "o": 32, "kernel": 1},
+    {"n": 1, "c": 1, "h": 12, "w": 6, "o": 8, "kernel": 5},
+    {"n": 1, "c": 2, "h": 9, "w": 13, "o": 16},  # 77 pixels: tiles of 7 or 11
+]
+
+
+def scheduled(mod, chosen=None):
+    return recipes.conv2d(Schedule(mod, check=False), target=chosen).mod
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_it_means_the_same(case, bits):
+    mod = conv2d(**case)
+    made = scheduled(mod, target(bits))
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
+
+
+def test_it_is_made_of_public_primitives_alone():
+    mod = conv2d(2, 4, 9, 9, 24)
+    sch = recipes.conv2d(Schedule(mod, check=False), target=target())
+    again = Schedule.replay(mod, mlc.Trace.from_json(sch.trace.to_json()))
+    assert mlc.structural_hash(again.mod) == mlc.structural_hash(sch.mod)
+
+
+def test_apply_finds_it():
+    mod = conv2d(1, 4, 10, 10, 32)
+    assert "reindex" in recipes.apply(mod).script()
+
+
+def test_refusals():
+    refuses("E170", lambda: scheduled(conv2d(1, 2, 6, 6, 5), target()), "do not fill vectors of 8")
+    refuses("E170", lambda: scheduled(conv2d(1, 2, 3, 3, 8), target()), "1 pixels")
+    whole = conv2d(1, 2, 8, 8, 8, dtype="int32")
+    refuses("E170", lambda: scheduled(whole), "no block is")

@@ -1,0 +1,135 @@
+"""Matrix products: every plan of the recipe, against float64 and element by element."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc import recipes
+from minimlc.schedule import Schedule
+from tests.helpers import refuses
+from tests.recipes.programs import TINY_CACHES, arguments, interpreted, matmul, run, target
+
+SIZES = [
+    (64, 64, 64),
+    (13, 16, 2),
+    (33, 40, 129),
+    (1, 64, 64),
+    (1, 33, 512),
+    (8, 128, 300),
+    (96, 8, 64),
+    (97, 8, 300),
+    (50, 16, 31),
+]
+TURNED = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def worst_error(mod, turned, arrays, found):
+    """The largest error over u * |A||B|, u being half the unit in the last place of 1."""
+    a, b = (x.astype(np.float64) for x in arrays[:2])
+    a = np.swapaxes(a, -1, -2) if turned[0] else a
+    b = np.swapaxes(b, -1, -2) if turned[1] else b
+    unit = np.finfo(arrays[0].dtype).eps / 2
+    return np.max(np.abs(found - a @ b) / (unit * (np.abs(a) @ np.abs(b))))
+
+
+def scheduled(mod, chosen=None):
+    return recipes.matmul(Schedule(mod, check=False), target=chosen).mod
+
+
+@pytest.mark.parametrize("turned", TURNED, ids=["ab", "abT", "aTb", "aTbT"])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_any_size_and_layout_is_right(sizes, turned):
+    mod = matmul(*sizes, turned=turned)
+    if sizes[0] == 1 and turned[1]:
+        refuses("E170", lambda: scheduled(mod), "a reduction along each row")
+        return
+    arrays = arguments(mod)
+    assert worst_error(mod, turned, arrays, run(scheduled(mod), arrays)) <= 6
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("sizes", [(20, 34, 40), (2, 64, 40), (36, 16, 20)], ids=str)
+def test_blocks_of_every_kind_give_what_the_loops_mean(sizes, bits):
+    mod = matmul(*sizes)
+    made = scheduled(mod, target(bits, **TINY_CACHES))
+    arrays = arguments(mod)
+    means = interpreted(made, arrays)
+    np.testing.assert_allclose(means, interpreted(mod, arrays), rtol=1e-4, atol=1e-4)
+    # Contraction to fused multiply-adds is all that may differ.
+    np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3)], ids=str)
+def test_batches(batch):
+    mod = matmul(31, 48, 60, turned=(False, True), batch=batch)
+    arrays = arguments(mod)
+    assert worst_error(mod, (False, True), arrays, run(scheduled(mod), arrays)) <= 6
+
+
+def test_float64():
+    mod = matmul(65, 47, 600, dtype="float64")
+    arrays = arguments(mod)
+    made = run(scheduled(mod), arrays)
+    np.testing.assert_allclose(made, arrays[0] @ arrays[1], rtol=1e-10, atol=1e-11)
+
+
+def test_infinities_and_nan_stay_in_their_row_and_column():
+    mod = matmul(13, 19, 70)
+    arrays = arguments(mod)
+    arrays[0][3, 5], arrays[1][60, 2] = np.inf, np.nan
+    found = run(scheduled(mod), arrays)
+    clean = np.ones_like(found, bool)
+    clean[3, :] = clean[:, 2] = False
+    assert np.isfinite(found[clean]).all()
+    assert not np.isfinite(found[~clean]).any()
+
+
+def test_the_bits_do_not_depend_on_threads_or_on_the_run():
+    mod = matmul(200, 180, 160)
+    made = scheduled(mod)
+    assert "parallel" in made.script()
+    arrays = arguments(mod)
+    lib = mlc.build(made, cache=False)
+    results = []
+    before = mlc.num_threads()
+    try:
+        for threads in (1, 2) * 10:
+            mlc.set_num_threads(threads)
+            out = arrays[-1].copy()
+            lib["mm"](*arrays[:-1], out)
+            results.append(out.tobytes())
+    finally:
+        mlc.set_num_threads(before)
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("sizes", [(40, 70, 100), (2, 64, 100), (60, 16, 40)], ids=str)
+def test_it_is_made_of_public_primitives_alone(sizes):
+    mod = matmul(*sizes)
+    sch = recipes.matmul(Schedule(mod, check=False))
+    again = Schedule.replay(mod, mlc.Trace.from_json(sch.trace.to_json()))
+    assert mlc.structural_hash(again.mod) == mlc.structural_hash(sch.mod)
+    mlc.verify(sch.mod)
+
+
+def test_the_target_decides_the_tile():
+    mod = matmul(256, 256, 256)
+    narrow, wide = (scheduled(mod, target(bits)) for bits in (128, 512))
+    assert "T.vectorized(8)" in narrow.script() and "T.vectorized(32)" in wide.script()
+
+
+def test_apply_finds_the_product_and_leaves_schedules_alone():
+    mod = matmul(64, 64, 64)
+    made = recipes.apply(mod)
+    assert "A_pad" in made.script()
+    assert recipes.apply(made) is made
+    sch = Schedule(mod, check=False)
+    by_hand = sch.parallel(sch.loops("C")[0]).mod
+    assert recipes.apply(by_hand) is by_hand
+
+
+def test_refusals_name_the_block():
+    mod = matmul(64, 3, 64)
+    refuses("E170", lambda: scheduled(mod), "too small for vectors")
+    integers = matmul(8, 64, 8, dtype="int64")
+    refuses("E170", lambda: scheduled(integers), "multiplies int64 by int64")
