@@ -7,7 +7,7 @@ import minimlc as mlc
 from minimlc import recipes
 from minimlc.schedule import Schedule
 from tests.helpers import refuses
-from tests.recipes.programs import TINY_CACHES, arguments, interpreted, matmul, run, target
+from tests.recipes.programs import SMALL_CACHES, arguments, interpreted, matmul, run, target
 
 SIZES = [
     (64, 64, 64),
@@ -51,7 +51,7 @@ def test_any_size_and_layout_is_right(sizes, turned):
 @pytest.mark.parametrize("sizes", [(20, 34, 40), (2, 64, 40), (36, 16, 20)], ids=str)
 def test_blocks_of_every_kind_give_what_the_loops_mean(sizes, bits):
     mod = matmul(*sizes)
-    made = scheduled(mod, target(bits, **TINY_CACHES))
+    made = scheduled(mod, target(bits, **SMALL_CACHES))
     arrays = arguments(mod)
     means = interpreted(made, arrays)
     np.testing.assert_allclose(means, interpreted(mod, arrays), rtol=1e-4, atol=1e-4)
