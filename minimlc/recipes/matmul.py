@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
+from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, MOST_SUMMED, few_rows
 from minimlc.recipes.views import added, block_of, buffer_of, divisor, loops_below, loops_of
@@ -25,7 +26,7 @@ WORTH_THREADS = 4_000_000
 class Tiles(NamedTuple):
     """Parameters: a tile of registers, and the block of each side that a cache keeps.
 
-    `row_block` is a multiple of `rows` and `column_block` of `columns`.
+    `row_block` is a multiple of `rows`, `column_block` of `columns`, and that of the unit's lanes.
     """
 
     rows: int
@@ -33,26 +34,27 @@ class Tiles(NamedTuple):
     row_block: int
     column_block: int
     sum_block: int
+    unit: Unit = FLOATS
 
 
-def tiles_for(found: Product, target: Target) -> Tiles:
+def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
 
     A panel of A and one of B share the first level, a block of B is in the second level, a block
     of A in the third. Blocks are cut evenly, so that the last is about as large as the others.
     """
     m, n, k = found.rows, found.columns, found.sums
-    size = DTYPES[found.dtypes[2]].bits // 8
-    lanes = target.vector_bits // (8 * size)
-    columns = 2 * lanes if n > lanes else lanes
+    size = DTYPES[found.dtypes[0]].bits // 8
+    lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
+    columns = max(2 * lanes if n > lanes else lanes, unit.lanes)
     registers = 16 if target.vector_bits == 256 else 32
     most = (registers - 4) * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
-    sum_block = even(k, target.l1 // 2 // (columns * size))
+    sum_block = even(k, target.l1 // 2 // (columns * size), unit.depth)
     row_block = even(m, target.l3 // 4 // (sum_block * size), rows)
     share = ceil(n / target.cores)
     column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
-    return Tiles(rows, columns, row_block, column_block, sum_block)
+    return Tiles(rows, columns, row_block, column_block, sum_block, unit)
 
 
 def even(size: int, most: int, multiple: int = 1) -> int:
@@ -62,10 +64,11 @@ def even(size: int, most: int, multiple: int = 1) -> int:
 
 
 def matmul(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
-    """A fast C[..., i, j] += A[..., i, k] * B[..., k, j], float32 or float64.
+    """A fast C[..., i, j] += A[..., i, k] * B[..., k, j] of floats, or of bytes into int32.
 
-    A and B may be stored transposed, in batches, and in any sizes. `block` names the product, by
-    default the first there is. Raises `ScheduleError` where there is none.
+    16-bit floats are added up in float32. A and B may be stored transposed, in batches, and in any
+    sizes. `block` names the product, by default the first there is. Raises `ScheduleError` where
+    there is none.
     """
     target = target or Target.host()
     found = find_product(sch, block)
@@ -82,7 +85,7 @@ def matmul(sch: Schedule, block: str | None = None, *, target: Target | None = N
 def check_kind(found: Product, lanes: int) -> None:
     """Refuse what these plans are not for."""
     name, (left, right, result) = found.block, found.dtypes
-    if len({left, right, result}) != 1 or result not in ("float32", "float64"):
+    if not are_multiplied(found.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
     elif found.columns < lanes or found.sums < 2:
         why = f"is {found.rows}x{found.columns}x{found.sums}, too small for vectors of {lanes}"
@@ -96,13 +99,20 @@ def check_kind(found: Product, lanes: int) -> None:
 
 def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     """Blocks for the caches, copied as panels, and a tile of C in registers."""
-    tiles = tiles_for(found, target)
+    unit = unit_for(found, target)
+    sch, conversions = converted(sch, found, unit)
+    found = find_product(sch, found.block)
+    tiles = tiles_for(found, target, unit)
     sch, sums, result = divide(sch, found, tiles)
     sch, left = copied(sch, sums, found.left)
     sch, right = copied(sch, sums, found.right)
     sch, sum_block, column_block = tile(sch, sums, result, tiles)
-    sch, row_panel = in_panels(sch, left, sum_block, found.left, "m", tiles.rows)
-    sch, _ = in_panels(sch, right, column_block, found.right, "n", tiles.columns)
+    sch, row_panel = in_panels(sch, left, sum_block, found.left, "m", tiles.rows, unit.depth)
+    sch, _ = in_panels(sch, right, column_block, found.right, "n", tiles.columns, unit.depth)
+    if unit.intrin:
+        sch = on_unit(sch, f"{sums}_update", unit)
+    for copy in conversions:
+        sch = sch.compute_inline(copy)
     if found.rows * found.columns * found.sums >= WORTH_THREADS:
         sch = sch.parallel(column_block).parallel(row_panel)
     return sch
@@ -125,14 +135,14 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
     counts of them into C.
     """
     name = found.block
-    roles = {"m": tiles.row_block, "n": tiles.column_block}
+    roles = {"m": tiles.row_block, "n": tiles.column_block, "k": tiles.unit.depth}
     if found.sums <= tiles.sum_block:
         padded = pad(sch, name, roles)
         ends = [block for block in added(sch, padded) if found.output == buffer_of(padded, block)]
         if ends:
             return padded, name, ends[0]
-        copied_out = sch.cache_write(name, found.output)
-        return copied_out, name, added(sch, copied_out)[0]
+        copied_out = padded.cache_write(name, found.output)
+        return copied_out, name, added(padded, copied_out)[0]
     rounded = pad(sch, name, {"k": tiles.sum_block})
     (sums_loop,) = loops_of(rounded, name, "R")
     cut = rounded.split(sums_loop, [None, tiles.sum_block])
@@ -183,8 +193,10 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
     (summed,) = [loop for loop in inside if loop in loops_of(sch, sums, "R")]
     rest = [loop for loop in inside if loop != summed]
     sch = sch.reorder(summed, *rest).decompose_reduction(sums, at=summed)
-    for lanes in (loops_below(sch, f"{sums}_init", column_tile), rest, [row, column]):
+    for lanes in (loops_below(sch, f"{sums}_init", column_tile), [row, column]):
         sch = in_registers(sch, lanes)
+    if not tiles.unit.intrin:
+        sch = in_registers(sch, rest)
     sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
     return sch, [row_block, *sum_loops][-1], column_block
 
@@ -197,8 +209,27 @@ def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
     return sch
 
 
+def on_unit(sch: Schedule, block: str, unit: Unit) -> Schedule:
+    """The tile's rows are written out, each as products that a tensor intrinsic adds up."""
+    summed = loops_of(sch, block, "R")[-1]
+    *rows, column = loops_below(sch, block, summed)
+    sch, (outer, deep) = cut(sch, block, summed, unit.depth)
+    sch, (columns, lane) = cut(sch, block, column, unit.lanes)
+    sch = sch.reorder(outer, *rows, columns, deep, lane).tensorize(deep, unit.intrin)
+    for loop in (*rows, columns):
+        sch = sch.unroll(loop)
+    return sch
+
+
+def cut(sch: Schedule, block: str, loop: str, size: int) -> tuple[Schedule, list[str]]:
+    """A loop around a block split into runs of `size`; both loops' names, too."""
+    after = sch.split(loop, [None, size])
+    old = sch.loops(block)
+    return after, [name for name in after.loops(block) if name not in old]
+
+
 def in_panels(
-    sch: Schedule, copy: str, loop: str, side: Operand, role: str, width: int
+    sch: Schedule, copy: str, loop: str, side: Operand, role: str, width: int, depth: int = 1
 ) -> tuple[Schedule, str]:
     """Copy a block of a factor inside `loop`, as panels `width` wide that are read in order.
 
@@ -208,10 +239,11 @@ def in_panels(
     (wide,) = [axis for axis in axes if axis[0] == role]
     batch = [axis for axis in axes if axis[0] == "b"]
     (deep,) = [axis for axis in axes if axis[0] == "k"]
-    layout = ", ".join([*batch, f"{wide} // {width}", deep, f"{wide} % {width}"])
+    layout = [*batch, f"{wide} // {width}", f"{deep} // {depth}", f"{wide} % {width}"]
+    layout += [f"{deep} % {depth}"] if depth > 1 else []
     buffer = buffer_of(sch, copy)
     sch = sch.compute_at(copy, loop)
-    sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {layout}")
+    sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {', '.join(layout)}")
     inner = loops_below(sch, copy, loop)
     across = inner[-2:][side.axes[-2:].index(role)]
     along = inner[-2:][side.axes[-2:].index("k")]

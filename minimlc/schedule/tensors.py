@@ -18,7 +18,7 @@ from minimlc.schedule.tree import (
     replaced,
 )
 from minimlc.tir.access import accesses, loop_ranges
-from minimlc.tir.arith import Ranges
+from minimlc.tir.arith import Ranges, Simplifier
 from minimlc.tir.nodes import (
     Block,
     Buffer,
@@ -60,6 +60,7 @@ def tensorize(func: PrimFunc, target: str, intrin: str) -> PrimFunc:
     if isinstance(given, str):
         _refuse(found, f"in the program {given}", block)
     _check_kinds(given, found)
+    given = _simplified(given, place)
     operands = match(wanted, given)
     if isinstance(operands, Mismatch):
         rows = _side_by_side(wanted, given, operands.row)
@@ -89,6 +90,12 @@ def _block(func: PrimFunc, target: str) -> tuple[PrimFunc, Place]:
     after = blockize(func, target)
     name = next(n for n in names_of(after, "block") if n not in before)
     return after, find_block(after, name)
+
+
+def _simplified(given: Statement, place: Place) -> Statement:
+    """The nest with indices in the simplest form that the ranges around and inside allow."""
+    ranges = loop_ranges(given.loops, _known(place))
+    return given._replace(store=Simplifier(ranges).visit(given.store))
 
 
 def _check_kinds(given: Statement, item: TensorIntrin) -> None:
