@@ -94,8 +94,14 @@ class Arguments:
     def _as_array(self, number: int, value: Any) -> np.ndarray:
         """A numpy view, without a copy, of anything that shares memory through DLPack."""
         if isinstance(value, np.ndarray):
+            if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+                raise CallError(
+                    f"{self._which(number)} has masked elements, which compiled code cannot see",
+                    code="E602",
+                    hint=f"{self.parameters[number].name}.filled(0)",
+                )
             return value.view(np.ndarray)
-        if not hasattr(value, "__dlpack__"):
+        if isinstance(value, type) or not hasattr(value, "__dlpack__"):
             raise CallError(
                 f"{self._which(number)} must be an array, got {type(value).__name__}",
                 code="E602",
@@ -103,16 +109,10 @@ class Arguments:
             )
         try:
             return view_of(value)
-        except (
-            ArithmeticError,
-            AttributeError,
-            BufferError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except Exception as error:  # whatever the other library raises
             raise CallError(
-                f"{self._which(number)} cannot be shared with numpy: {error}",
+                f"{self._which(number)} cannot be shared with numpy: "
+                f"{str(error) or type(error).__name__}",
                 code="E602",
                 hint="move it to the CPU and detach it first",
             ) from None
@@ -204,7 +204,10 @@ def view_of(value: Any) -> np.ndarray:
     """A numpy array on the same memory as `value`, through DLPack.
 
     numpy has no bfloat16 of its own: such a tensor comes in as 16-bit integers and is viewed back.
+    `BufferError` for a torch tensor whose memory holds its values negated: DLPack cannot say so.
     """
+    if hasattr(value, "is_neg") and value.is_neg():
+        raise BufferError("its values are stored negated; resolve_neg() gives a plain tensor")
     if "bfloat16" in str(getattr(value, "dtype", "")) and hasattr(value, "new_empty"):
         int16 = value.new_empty(0).short().dtype
         return np.from_dlpack(value.view(int16)).view(to_numpy("bfloat16"))

@@ -15,7 +15,10 @@ from minimlc.runtime.call import Arguments, Parameter, address_of
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
 
-ERROR_SLOTS = 16
+
+def error_slots(sites: Sequence[Site]) -> Any:
+    """Room for what checked code says of a failure: which of the sites, and the index there."""
+    return (ctypes.c_int64 * (1 + max((len(site.shape) for site in sites), default=0)))()
 
 
 def raise_failure(status: int, sites: Sequence[Site], slots: Any) -> None:
@@ -50,7 +53,7 @@ class Kernel:
         if self._sites is None:
             status, slots = self._entry(*addresses), None
         else:
-            slots = (ctypes.c_int64 * ERROR_SLOTS)()
+            slots = error_slots(self._sites)
             status = self._entry(*addresses, ctypes.addressof(slots))
         del shared  # it has kept the memory alive
         if status:
@@ -150,7 +153,7 @@ class NativeGraph(GraphFunction):
         if self._sites is None:
             slots, status = None, self._entry(*addresses)
         else:
-            slots = (ctypes.c_int64 * ERROR_SLOTS)()
+            slots = error_slots(self._sites)
             status = self._entry(*addresses, ctypes.addressof(slots))
         self._free.append(arena)
         if status:

@@ -11,6 +11,7 @@ import itertools
 import os
 import sys
 import threading
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,19 +28,41 @@ _inside = threading.local()
 
 
 def num_threads() -> int:
-    """How many threads a parallel loop uses; at first, the cores this process may use."""
+    """How many threads a parallel loop uses; at first, $OMP_NUM_THREADS where that is a number,
+    else the cores this process may use.
+    """
     if _threads.value == 0:
-        _threads.value = Target.host().cores
+        set_num_threads(_wished() or Target.host().cores)
     return _threads.value
 
 
+def _wished() -> int:
+    """The outermost level's number in $OMP_NUM_THREADS ("4" or "4,2"); 0 where there is none."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() else 0
+
+
 def set_num_threads(count: int) -> None:
-    """Let parallel loops use `count` threads, at least 1."""
+    """Let parallel loops use `count` threads, at least 1.
+
+    More than the cores this process may use only take turns on them: the number becomes that of
+    the cores, with a `UserWarning`.
+    """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise CompileError(
-            f"the number of threads must be an integer of at least 1, got {count!r}", code="E610"
+            f"the number of threads must be an integer of at least 1, got {count!r}",
+            code="E610",
+            hint=f"mlc.set_num_threads({Target.host().cores})",
         )
-    _threads.value = count
+    cores = Target.host().cores
+    if count > cores:
+        warnings.warn(
+            f"{count} threads were asked for, this process may use {cores} core(s): "
+            f"parallel loops use {cores}",
+            UserWarning,
+            stacklevel=2,
+        )
+    _threads.value = min(count, cores)
 
 
 def _after_fork() -> None:

@@ -1,5 +1,6 @@
 """Threads: the number asked for, nested loops, both runtimes, forks."""
 
+import ctypes
 import multiprocessing
 import os
 import threading
@@ -10,6 +11,7 @@ import pytest
 from minimlc.errors import CompileError
 from minimlc.runtime import native, parallel
 from minimlc.runtime.build import build
+from minimlc.target import Target
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
 
 
@@ -18,6 +20,11 @@ def threads():
     before = parallel.num_threads()
     yield
     parallel.set_num_threads(before)
+
+
+def use_threads(count: int) -> None:
+    """Also more threads than there are cores: the sharing out must be right for any number."""
+    parallel._threads.value = count
 
 
 @pytest.fixture(params=["openmp", "pool"])
@@ -47,7 +54,7 @@ def check(lib, rng=np.random.default_rng(0)) -> None:
 def test_nested_loops_on_any_number_of_threads(runtime):
     lib = build(nested(), cache=False)
     for count in (1, 2, 3, 8, 50):
-        parallel.set_num_threads(count)
+        use_threads(count)
         assert parallel.num_threads() == count
         check(lib)
 
@@ -75,6 +82,35 @@ def test_calls_from_several_threads(runtime):
 def test_a_wrong_number_is_refused(count):
     with pytest.raises(CompileError, match="at least 1"):
         parallel.set_num_threads(count)
+
+
+def test_more_threads_than_cores_are_as_many_as_cores():
+    cores = Target.host().cores
+    parallel.set_num_threads(cores)
+    assert parallel.num_threads() == cores
+    for count in (cores + 1, 1000, 2**31, 2**63):
+        parallel.set_num_threads(1)
+        with pytest.warns(UserWarning, match=f"{count} threads .* may use {cores} core"):
+            parallel.set_num_threads(count)
+        assert parallel.num_threads() == cores
+    check(build(nested(), cache=False))
+
+
+@pytest.mark.parametrize(
+    "said, meant",
+    [("1", 1), (" 1 ", 1), ("1,4", 1), ("", 0), ("0", 0), ("-1", 0), ("many", 0), ("²", 0)],
+)
+def test_the_environment_says_how_many_at_first(said, meant, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    monkeypatch.setattr(parallel, "_threads", ctypes.c_int32(0))
+    assert parallel.num_threads() == (meant or Target.host().cores)
+
+
+def test_the_environment_may_not_exceed_the_machine_either(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "100000")
+    monkeypatch.setattr(parallel, "_threads", ctypes.c_int32(0))
+    with pytest.warns(UserWarning, match="100000 threads"):
+        assert parallel.num_threads() == Target.host().cores
 
 
 def _in_child(lib) -> None:
