@@ -1,8 +1,10 @@
 """tensorize: a nest of loops is replaced by a tensor intrinsic that computes the same."""
 
 from collections.abc import Sequence
+from math import gcd
 from typing import NoReturn
 
+from minimlc.dtypes import INDEX
 from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.intrin import TensorIntrin, find_intrin
 from minimlc.schedule.match import Mismatch, Operand, Operands, Statement, match, statement
@@ -18,8 +20,9 @@ from minimlc.schedule.tree import (
     replaced,
 )
 from minimlc.tir.access import accesses, loop_ranges
-from minimlc.tir.arith import Ranges, Simplifier
+from minimlc.tir.arith import Linear, Ranges, Simplifier, constant_value, linear
 from minimlc.tir.nodes import (
+    Binary,
     Block,
     Buffer,
     Expr,
@@ -27,6 +30,7 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Stmt,
     Store,
+    index,
     seq,
     substitute,
 )
@@ -95,7 +99,31 @@ def _block(func: PrimFunc, target: str) -> tuple[PrimFunc, Place]:
 def _simplified(given: Statement, place: Place) -> Statement:
     """The nest with indices in the simplest form that the ranges around and inside allow."""
     ranges = loop_ranges(given.loops, _known(place))
-    return given._replace(store=Simplifier(ranges).visit(given.store))
+    return given._replace(store=_Apart(ranges).visit(given.store))
+
+
+class _Apart(Simplifier):
+    """Also divides what counts in steps: with i in 0 ... 15, `(16 * x + i) // 32` is `x // 2`."""
+
+    def visit_Binary(self, expr: Binary) -> Expr:
+        new = super().visit_Binary(expr)
+        if not (isinstance(new, Binary) and new.op in ("//", "%") and new.dtype == INDEX):
+            return new
+        by = constant_value(new.b)
+        form = linear(new.a)
+        if by is None or by <= 0 or not self.ranges.is_bounded(new.a):
+            return new
+        for coefficient, _ in form.terms.values():
+            step = gcd(coefficient, by)
+            rest = {k: t for k, t in form.terms.items() if t[0] % step}
+            inner = Linear(rest, form.constant % step)
+            low, high = self.ranges.linear_bounds(inner)
+            if 1 < step < by and rest and low >= 0 and high < step:
+                whole = {k: (c // step, a) for k, (c, a) in form.terms.items() if k not in rest}
+                count = Linear(whole, form.constant // step).to_expr()
+                part = self.visit(Binary(new.op, count, index(by // step)))
+                return part if new.op == "//" else self.visit(part * step + inner.to_expr())
+        return new
 
 
 def _check_kinds(given: Statement, item: TensorIntrin) -> None:
