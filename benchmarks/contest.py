@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.harness import ROUNDS, Contender, compare, cores_used, threads
+from benchmarks.harness import QUIET, ROUNDS, Contender, compare, cores_used, threads
 from benchmarks.installed import absent
 from benchmarks.machine import describe
 from benchmarks.report import Claim, Report, Table
@@ -20,6 +20,10 @@ SLOW, SLOW_ROUNDS = 1.0, 5
 PEAKS = (
     "Of peak: of the float32 fused multiply-adds, or of a copy's bytes, measured on one core when "
     "the run began; what stays in a cache can be faster than a copy, other dtypes than float32."
+)
+DISTURBED = (
+    f"A sample during which this process had less than {QUIET:.0%} of a core was taken again, "
+    "twice at most."
 )
 
 
@@ -69,6 +73,11 @@ class Contest:
         """Threads of every contender."""
         return self.report.threads
 
+    @property
+    def quiet(self) -> bool:
+        """Whether samples that others disturbed are taken again: it shows on one thread only."""
+        return self.threads == 1
+
     def run(
         self,
         title: str,
@@ -84,7 +93,9 @@ class Contest:
         The first contender is the one that the others are compared with.
         """
         contenders = [sparing(contender) for contender in contenders]
-        rows = compare(contenders, expected, tolerance=tolerance, rounds=self.rounds)
+        rows = compare(
+            contenders, expected, tolerance=tolerance, rounds=self.rounds, quiet=self.quiet
+        )
         for contender in contenders:
             if not contender.name.startswith(OURS):
                 self._watch(title, contender)
@@ -119,7 +130,7 @@ def contest(name: str, thread_count: int, repeat: int | None) -> Iterator[Contes
         yield Contest(report, repeat or ROUNDS)
         if missing := absent():
             report.notes.append(f"Not installed, so left out: {', '.join(missing)}.")
-        report.notes.append(PEAKS)
+        report.notes += [PEAKS, *([DISTURBED] if thread_count == 1 else [])]
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:

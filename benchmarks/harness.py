@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -22,6 +22,7 @@ ROUNDS = 30
 BATCH_SECONDS = 1e-3
 WARMUP = 5
 BUSY_SECONDS = 0.02
+QUIET = 0.95
 
 
 class WrongResult(Exception):
@@ -116,20 +117,48 @@ def collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def measure(contenders: Sequence[Contender], rounds: int = ROUNDS) -> list[Measured]:
-    """Time the contenders in turns; each round starts with another one."""
+def measure(
+    contenders: Sequence[Contender], rounds: int = ROUNDS, quiet: bool = False
+) -> list[Measured]:
+    """Time the contenders in turns; each round starts with another one.
+
+    With `quiet`, for one thread, a sample during which other programs had the core is taken again,
+    in rounds to come; when there are too many, those least disturbed are kept.
+    """
     with collector_off():
         batches = [_batch(contender) for contender in contenders]
-        samples: list[list[float]] = [[] for _ in contenders]
-        for number in range(rounds):
+        samples: list[list[Sample]] = [[] for _ in contenders]
+        for number in range(3 * rounds if quiet else rounds):
             for place in range(len(contenders)):
                 at = (place + number) % len(contenders)
-                if _takes_part(contenders[at].rounds, number, rounds):
+                limit = contenders[at].rounds
+                if number < rounds:
+                    due = _takes_part(limit, number, rounds)
+                else:
+                    due = sum(map(_undisturbed, samples[at])) < min(limit or rounds, rounds)
+                if due:
                     samples[at].append(_sample(contenders[at].call, batches[at]))
     return [
-        Measured(contender.name, tuple(taken), batch)
+        Measured(contender.name, _kept(taken, min(contender.rounds or rounds, rounds)), batch)
         for contender, taken, batch in zip(contenders, samples, batches, strict=True)
     ]
+
+
+class Sample(NamedTuple):
+    """Seconds per call, and the share of them in which a core worked for this process."""
+
+    seconds: float
+    busy: float
+
+
+def _undisturbed(sample: Sample) -> bool:
+    return sample.busy >= QUIET
+
+
+def _kept(samples: Sequence[Sample], count: int) -> tuple[float, ...]:
+    """The seconds of the first undisturbed ones, filled up with those least disturbed."""
+    ranked = sorted(samples, key=lambda sample: -min(sample.busy, QUIET))
+    return tuple(sample.seconds for sample in ranked[:count])
 
 
 def cores_used(contender: Contender) -> float:
@@ -147,11 +176,12 @@ def _takes_part(limit: int | None, number: int, rounds: int) -> bool:
     return number * limit // rounds != (number - 1) * limit // rounds
 
 
-def _sample(call: Callable[[], Any], batch: int) -> float:
-    start = perf_counter()
+def _sample(call: Callable[[], Any], batch: int) -> Sample:
+    start, spent = perf_counter(), process_time()
     for _ in range(batch):
         call()
-    return (perf_counter() - start) / batch
+    seconds = perf_counter() - start
+    return Sample(seconds / batch, (process_time() - spent) / seconds)
 
 
 def _batch(contender: Contender) -> int:
@@ -160,7 +190,7 @@ def _batch(contender: Contender) -> int:
         return 1
     batch = 1
     while True:
-        took = batch * min(_sample(contender.call, batch) for _ in range(WARMUP))
+        took = batch * min(_sample(contender.call, batch).seconds for _ in range(WARMUP))
         if took >= BATCH_SECONDS:
             return batch
         batch = max(2 * batch, int(1.1 * batch * BATCH_SECONDS / max(took, 1e-9)))
@@ -172,8 +202,9 @@ def compare(
     *,
     tolerance: float,
     rounds: int = ROUNDS,
+    quiet: bool = False,
 ) -> list[Measured]:
-    """Check every contender, then time them. Raises `WrongResult`."""
+    """Check every contender, then `measure` them. Raises `WrongResult`."""
     for contender in contenders:
         check(contender, expected, tolerance)
-    return measure(contenders, rounds)
+    return measure(contenders, rounds, quiet)

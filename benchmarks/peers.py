@@ -72,7 +72,7 @@ def torch_and_compiled(function: Callable[..., Any], *arrays: np.ndarray) -> lis
 
 
 def numba(
-    function: FunctionType, *arrays: np.ndarray, threads: int = 1, name: str = "numba"
+    function: Callable[..., Any], *arrays: np.ndarray, threads: int = 1, name: str = "numba"
 ) -> list[Contender]:
     """Loops in Python, compiled with the loosest floating point, that write the last array.
 
@@ -80,6 +80,7 @@ def numba(
     """
     if not (library := module("numba")):
         return []
+    assert isinstance(function, FunctionType)
     names = {**function.__globals__, "prange": library.prange if threads > 1 else range}
     function = FunctionType(function.__code__, names)
     compiled = library.njit(function, fastmath=True, parallel=threads > 1)

@@ -9,7 +9,16 @@ import minimlc as mlc
 from benchmarks import __main__ as command
 from benchmarks import compile as compile_benchmark
 from benchmarks import models, scale
-from benchmarks.harness import Contender, Measured, WrongResult, check, compare, measure, threads
+from benchmarks.harness import (
+    Contender,
+    Measured,
+    Sample,
+    WrongResult,
+    check,
+    compare,
+    measure,
+    threads,
+)
 from benchmarks.machine import describe
 from benchmarks.report import Claim, Report, Table, write
 
@@ -72,6 +81,22 @@ def test_contenders_take_turns():
     measure(contenders, 9)
     assert [calls.count(name) for name in "abc"] == [9, 9, 3]
     assert "".join(calls) == "abcbaababcbaababcbaab"
+
+
+def test_a_disturbed_sample_is_taken_again(monkeypatch):
+    taken = iter([Sample(9.0, 0.5), *(Sample(float(n), 1.0) for n in range(1, 9))])
+    monkeypatch.setattr("benchmarks.harness._sample", lambda call, batch: next(taken))
+    (row,) = measure([Contender("one", lambda: None, rounds=9)], 3, quiet=True)
+    assert row.samples == (1.0, 2.0, 3.0)
+
+
+def test_those_least_disturbed_are_kept(monkeypatch):
+    shares = iter([0.3, 0.9, 0.5, 0.2, 0.8, 0.1, 0.1, 0.1, 0.1])
+    monkeypatch.setattr(
+        "benchmarks.harness._sample", lambda call, batch: Sample(share := next(shares), share)
+    )
+    (row,) = measure([Contender("one", lambda: None, rounds=9)], 3, quiet=True)
+    assert row.samples == (0.9, 0.8, 0.5)
 
 
 def test_threads_are_pinned_and_released():
