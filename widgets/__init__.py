@@ -1,9 +1,10 @@
-"""Views of minimlc's values: scripts, differences, histories and timings.
+"""Views of minimlc's values: scripts, differences, histories and timings, loops and code.
 
     mod.show()                        a script that folds; `IRView(mod, title="…")`
     IRDiff(before, after)             two versions side by side
     sch.show()                        every step on the way; `PassStepper(history)`
     timing.show()                     every sample; `TimingBars({"naive": t0, "tiled": t1})`
+    AsmView(sch)                      script, LLVM and assembly, their lines linked
     Roofline({"mm": (ops, bytes, t)}) kernels under the peaks of the machine
     LoopNest(sch)                     the order in which loops go over their buffers
     AccessHeatmap(before, after)      where a cache hits and misses, element by element

@@ -1,9 +1,11 @@
 """One primitive function out of what a reader has at hand."""
 
+import textwrap
 from typing import Any
 
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.module import IRModule
+from minimlc.script import parse
 from minimlc.tir.nodes import PrimFunc
 
 
@@ -30,6 +32,16 @@ def function_of(value: Any, name: str | None = None) -> tuple[str, PrimFunc]:
         why = what if known else "there is no primitive function to show"
         raise CompileError(why, code="E105", hint=hint)
     return name, known[name]
+
+
+def read_back(name: str, func: PrimFunc) -> tuple[str, PrimFunc]:
+    """The script of a function by itself, and the function as read from it: its nodes know their
+    lines there."""
+    lines = IRModule.of({name: func}).script().split("\n")
+    script = textwrap.dedent("\n".join(lines[2:]))  # without the module's class around it
+    read = parse(script)[name]
+    assert isinstance(read, PrimFunc)
+    return script, read
 
 
 def start_of(value: Any) -> IRModule | None:

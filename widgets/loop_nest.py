@@ -5,17 +5,15 @@ from html import escape
 from typing import Any, NamedTuple
 
 from minimlc_widgets.base import View, source
-from minimlc_widgets.functions import function_of
+from minimlc_widgets.functions import function_of, read_back
 from minimlc_widgets.grids import grid_of, shape_text
 from minimlc_widgets.lexer import script_tokens
 from minimlc_widgets.static import script_html
 from traitlets import Dict, Int, List, Unicode
 
 from minimlc.errors import CompileError
-from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.schedule.shrink import STRENGTHS, smaller
-from minimlc.script import parse
 from minimlc.tir.arith import constant_value
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Store
 from minimlc.tir.record import Record, Step, Touch, record
@@ -124,10 +122,7 @@ def _is_whole(program: Program, steps: int) -> bool:
 
 
 def _program(name: str, func: PrimFunc, threads: int, steps: int) -> Program:
-    """Read back from its script, so that every node knows its line."""
-    script = IRModule.of({name: func}).script()
-    read = parse(script)[name]
-    assert isinstance(read, PrimFunc)
+    script, read = read_back(name, func)
     made = record(read, limit=TOUCHES * steps, threads=threads)
     return Program(name, read, script, made)
 

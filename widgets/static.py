@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from minimlc_widgets.diff import unified
-from minimlc_widgets.lexer import Tokens, script_tokens, tokens
+from minimlc_widgets.lexer import script_tokens, tokens
 from minimlc_widgets.sources import Samples, Shown
 
 SIGNS = {"+": "gi", "-": "gd", " ": "", "…": "c"}
@@ -70,6 +70,11 @@ def timings_html(timings: Sequence[Samples]) -> str:
     return f"<p>Timings, drawn where the widget is live:</p><ul>{items}</ul>"
 
 
+def lines_html(lines: Iterable[Sequence[str]]) -> str:
+    """Lines of class, text, class, text, ... in their colours."""
+    return _pre(map(_line, lines))
+
+
 def _details(summary: str, body: str, state: str = "") -> str:
     return f"<details{state}><summary>{summary}</summary>{body}</details>"
 
@@ -89,7 +94,7 @@ def _pre(lines: Iterable[str]) -> str:
     return f'<div class="highlight"><pre>{chr(10).join(lines)}\n</pre></div>'
 
 
-def _line(parts: Tokens) -> str:
+def _line(parts: Sequence[str]) -> str:
     return "".join(
         f'<span class="{name}">{escape(text)}</span>' if name else escape(text)
         for name, text in zip(parts[::2], parts[1::2], strict=True)

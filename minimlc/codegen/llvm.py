@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm_entry import symbol
+from minimlc.codegen.llvm_lines import LinedCode, LinedKernel, line_records
 from minimlc.codegen.llvm_parallel import OPENMP, POOL, Kernel
 from minimlc.codegen.llvm_value import Code, Module
 from minimlc.codegen.lower import lower
@@ -45,17 +46,19 @@ def emit_llvm(
     check: bool = False,
     openmp: bool = False,
     extra: str = "",
+    lines: bool = False,
 ) -> Emitted:
     """LLVM's text for primitive functions. Each returns 0, or 1 (index outside), 2 (no memory).
 
     With `check`, each takes one more pointer: to the slots that describe a wrong access. `extra`
-    is text to append: entry points that call the functions.
+    is text to append: entry points that call the functions. With `lines`, instructions note which
+    line of the script they are for (`llvm_lines`).
     """
     module = Module()
     sites: list[Site] = []
     for name, func in functions.items():
         module.definitions.append(
-            _function(name, lower(func, tensors=True), machine, module, sites, check)
+            _function(name, lower(func, tensors=True), machine, module, sites, check, lines)
         )
     runtime = (OPENMP if openmp else POOL) if module.tasks else ""
     attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{machine.vector_bits}"'
@@ -68,16 +71,23 @@ def emit_llvm(
         *module.definitions,
         extra,
         attributes + " }",
+        line_records(module.scopes) if lines else "",
     ]
     return Emitted("\n\n".join(part for part in parts if part) + "\n", tuple(sites))
 
 
 def _function(
-    name: str, func: PrimFunc, machine: Machine, module: Module, sites: list[Site], check: bool
+    name: str,
+    func: PrimFunc,
+    machine: Machine,
+    module: Module,
+    sites: list[Site],
+    check: bool,
+    lines: bool,
 ) -> str:
     features = frozenset(machine.features.split(","))
-    kernel = Kernel(
-        Code(module),
+    kernel = (LinedKernel if lines else Kernel)(
+        LinedCode(module) if lines else Code(module),
         half_conversions="+f16c" in features,
         sites=sites if check else None,
         vector_bits=machine.vector_bits,

@@ -6,7 +6,7 @@ Each thread takes one run of neighbouring iterations, so results do not depend o
 from dataclasses import dataclass
 
 from minimlc.codegen.llvm_stmt import Statements
-from minimlc.codegen.llvm_value import REGISTER, Code, Value
+from minimlc.codegen.llvm_value import REGISTER, Value
 from minimlc.dtypes import INDEX
 from minimlc.node import walk
 from minimlc.tir.nodes import Alloc, Buffer, For, Load, Store, Var
@@ -118,8 +118,8 @@ class Kernel(Statements):
 
     def _body(self, item: For, symbol: str, buffers: list[Buffer], outer: list[Var]) -> None:
         """The function that runs iterations begin ... end-1."""
-        inner = Kernel(
-            Code(self.code.module),
+        inner = type(self)(
+            self.code.fresh(),
             self.half_conversions,
             vector_bits=self.vector_bits,
             program=self.program,

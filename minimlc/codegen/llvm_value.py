@@ -88,6 +88,7 @@ class Module:
     declarations: dict[str, str] = field(default_factory=dict)
     definitions: list[str] = field(default_factory=list)
     tasks: int = 0
+    scopes: int = 0
 
     def declare(self, name: str, result: str, parameters: str, attributes: str = "") -> str:
         """Make the function `name` known; returns its name as an operand."""
@@ -105,6 +106,10 @@ class Code:
     entry: list[str] = field(default_factory=list)
     count: int = 0
     label: str = "start"
+
+    def fresh(self) -> "Code":
+        """The beginning of another function of the module."""
+        return Code(self.module)
 
     def name(self, stem: str = "v") -> str:
         self.count += 1

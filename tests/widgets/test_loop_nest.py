@@ -102,7 +102,7 @@ def test_what_cannot_be_smaller_is_shown_in_part_and_says_so(monkeypatch):
 
 def test_the_text_tells_the_first_steps():
     text = LoopNest(TRANSPOSE).text()
-    assert text.startswith("@I.ir_module")
+    assert text.startswith("@T.prim_func\ndef main(")
     assert text.splitlines()[-7:-4] == [
         "6 steps of main",
         "  0  j = 0, i = 0: reads A[0, 0]; writes B[0, 0]",

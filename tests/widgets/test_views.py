@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from minimlc_widgets import (
     AccessHeatmap,
+    AsmView,
     IRDiff,
     IRView,
     LoopNest,
@@ -25,6 +26,7 @@ VIEWS = {
     "PassStepper": lambda: PassStepper(history()),
     "TimingBars": lambda: TimingBars({"a": (1.0, 2.0), "b": (0.5,)}),
     "Roofline": lambda: Roofline({"a": (1e9, 1e6, 0.1), "b": (1e6, 1e6, 0.1)}, Peaks(1e11, 1e10)),
+    "AsmView": lambda: AsmView(product(8)),
     "LoopNest": lambda: LoopNest(product(4)),
     "AccessHeatmap": lambda: AccessHeatmap(product(8).reorder("i", "k", "j")),
 }

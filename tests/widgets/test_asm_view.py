@@ -1,0 +1,158 @@
+"""AsmView: colours of code, innermost loops, its columns and text, and what it refuses."""
+
+import pytest
+from minimlc_widgets import AsmView
+from minimlc_widgets.assembly import VECTOR, assembly_tokens, innermost_loops, llvm_tokens
+
+import minimlc as mlc
+from minimlc.errors import CompileError
+from tests.widgets.values import module, product
+
+
+def marked(line: str) -> list[str]:
+    """The vector registers that are pointed out."""
+    parts = assembly_tokens(line)
+    return [text for name, text in zip(parts[::2], parts[1::2], strict=True) if name == VECTOR]
+
+
+@pytest.mark.parametrize(
+    ("line", "vectors"),
+    [
+        ("    vfmadd231ps -12(%r11), %ymm0, %ymm13", ["%ymm0", "%ymm13"]),
+        ("    vmovups %zmm31, (%rcx,%r10)", ["%zmm31"]),
+        ("    vaddps %xmm1, %xmm2, %xmm3", ["%xmm1", "%xmm2", "%xmm3"]),
+        ("    vfmadd132ss (%rbx), %xmm1, %xmm0", []),
+        ("    vmovsd %xmm0, (%rax)", []),
+        ("    fmla v2.4s, v4.4s, v3.s[0]", ["v2.4s", "v4.4s"]),
+        ("    ldp q1, q2, [x14]", ["q1", "q2"]),
+        ("    fmadd s1, s2, s3, s1", []),
+        ("    addq $16, %rbx", []),
+        (".LBB0_3:", []),
+        ("", []),
+    ],
+)
+def test_vector_registers_are_pointed_out(line, vectors):
+    assert marked(line) == vectors
+    assert "".join(assembly_tokens(line)[1::2]) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  %v36 = load <8 x float>, ptr %v35, align 4",
+        "  store <8 x float> splat (float 0x3FF0), ptr %v22, align 4",
+        "define i32 @mlc.mm(ptr noalias readonly %p0) #0 {",
+        "loop1:",
+        "loop2:                       ; preds = %entry, %next3",
+        "}",
+        "",
+    ],
+)
+def test_tokens_of_llvm_join_to_the_line(line):
+    parts = llvm_tokens(line)
+    assert "".join(parts[1::2]) == line
+    assert ("<8 x float>" in line) == (VECTOR in parts[::2])
+
+
+ROTATED = """\
+mlc.f:
+    xorl %eax, %eax
+    jmp .LBB0_1
+.LBB0_4:
+    incq %rax
+    cmpq $64, %rax
+    je .LBB0_5
+.LBB0_1:
+    xorl %ecx, %ecx
+    jmp .LBB0_2
+.LBB0_3:
+    vfmadd231ps (%rdi), %ymm0, %ymm1
+    cmpq $8, %rcx
+    je .LBB0_4
+.LBB0_2:
+    incq %rcx
+    jmp .LBB0_3
+.LBB0_5:
+    retq
+""".splitlines()
+
+
+def test_innermost_loops_are_those_of_the_control_flow():
+    (loop,) = innermost_loops(ROTATED)
+    assert [ROTATED[n] for n in loop.lines] == ROTATED[10:17]
+    assert loop.text == "5 instructions, 1 of them on vectors, 1 multiply-add"
+
+
+def test_loops_of_one_block_and_none():
+    lines = [
+        "f:",
+        "    mov x1, xzr",
+        ".LBB0_1:",
+        "    add x1, x1, #1",
+        "    cbnz x1, .LBB0_1",
+        "    ret",
+    ]
+    (loop,) = innermost_loops(lines)
+    assert loop == ((2, 3, 4), "2 instructions")
+    assert innermost_loops(["f:", "    retq"]) == ()
+    assert innermost_loops([]) == ()
+
+
+def test_two_loops_one_after_the_other():
+    lines = [".LBB0_1:", "    jne .LBB0_1", ".LBB0_2:", "    jne .LBB0_2", "    retq", ""]
+    assert [loop.lines for loop in innermost_loops(lines)] == [(0, 1), (2, 3)]
+
+
+def test_the_columns_are_linked_by_lines_of_the_script():
+    view = AsmView(product(16).reorder("i", "k", "j").vectorize("j"))
+    script, llvm, assembly = view.columns
+    text = view.script.split("\n")
+    fused = [
+        number
+        for line, number in zip(assembly["lines"], assembly["numbers"], strict=True)
+        if "vfmadd" in "".join(line[1::2])
+    ]
+    assert fused and all("A[vi, vk] * B[vk, vj]" in text[number - 1] for number in fused)
+    assert set(fused) <= set(llvm["numbers"])
+    assert script["numbers"] == list(range(1, len(text) + 1))
+    for mark in view.marked:
+        assert all(n < len(assembly["lines"]) for n in mark["lines"])
+
+
+def test_the_text_is_that_of_the_named_machine():
+    texts = {name: AsmView(product(16), target=name).text() for name in ("avx2", "avx512", "neon")}
+    assert texts["avx2"].startswith("   1 @T.prim_func\n   2 def mm(")
+    assert "mm for x86-64-v3, 256-bit vectors" in texts["avx2"]
+    assert "mm for cortex-a76, 128-bit vectors" in texts["neon"] and "%" not in texts["neon"]
+    assert "innermost loop: " in texts["avx512"]
+    assert AsmView(product(16), target="avx2").text() == texts["avx2"]
+
+
+def test_a_library_a_function_and_one_of_several():
+    wanted = AsmView(product(8)).text()
+    assert AsmView(mlc.build(product(8).mod, cache=False)).text() == wanted
+    both = mlc.IRModule.of({"a": module()["main"], "mm": product(8).mod["mm"]})
+    assert AsmView(both, "mm").text() == wanted
+    assert AsmView(product(8), optimized=True).columns[1]["title"] == "LLVM, optimized"
+
+
+def test_long_listings_are_cut_and_say_so(monkeypatch):
+    monkeypatch.setattr("minimlc_widgets.asm_view.MOST_LINES", 12)
+    column = AsmView(product(8)).columns[2]
+    assert len(column["lines"]) == len(column["numbers"]) == 12 and column["more"] > 0
+
+
+def test_wrong_input_is_refused():
+    for call, words in (
+        (lambda: AsmView(3), "got int"),
+        (lambda: AsmView(module(), "nain"), 'no function is called "nain"'),
+        (lambda: AsmView(module(), target="avx"), "names a machine"),
+        (lambda: AsmView(module(), target=mlc.Target("c")), "names a machine"),
+        (lambda: AsmView(module(), target=mlc.Target("llvm")), "names a machine"),
+        (lambda: AsmView(module(), pin=99), "the script has lines 1"),
+    ):
+        with pytest.raises(CompileError, match=words):
+            call()
+    with pytest.raises(CompileError) as caught:
+        AsmView(module(), target="avx")
+    assert "avx2" in str(caught.value)
