@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from minimlc.codegen.llvm_memory import Lanes
-from minimlc.codegen.llvm_tensor import Tensors
+from minimlc.codegen.llvm_tensor import MOST_COPIES, Tensors
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
@@ -18,9 +18,6 @@ WIDEST = 64
 
 STRAIGHT = 128
 """A vectorized loop up to this long becomes straight vector code, a longer one a loop of it."""
-
-MOST_COPIES = 1024
-"""Unrolled loops make at most this many copies of a statement; past that they stay loops."""
 
 STACK_BYTES = 32 * 1024
 """Buffers up to this size live in the function's frame, larger ones on the heap."""
@@ -213,6 +210,9 @@ class Statements(Tensors):
 
     def _alloc(self, item: Alloc) -> None:
         buffer = item.buffer
+        if buffer in self.tiles:
+            self.stmt(item.body)
+            return
         count = max(self.width, 1)
         for size in buffer.shape:
             count *= size
@@ -258,6 +258,7 @@ class Statements(Tensors):
         code = self.code
         code.entry.append("  %status = alloca i32, align 4")
         code.entry.append("  store i32 0, ptr %status, align 4")
+        self.leave()
         code.do("ret i32 0")
         if not (self.can_fail or self.sites):
             return
@@ -266,6 +267,7 @@ class Statements(Tensors):
             pointer = code.value(f"load ptr, ptr {slot}, align 8")
             free = code.module.declare("free", "void", "ptr")
             code.do(f"call void {free}(ptr {pointer})")
+        self.leave()
         code.do(f"ret i32 {code.value('load i32, ptr %status, align 4')}")
 
     def parallel(self, item: For, extent: Value) -> None:

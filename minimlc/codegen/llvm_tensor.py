@@ -6,44 +6,50 @@ only if it still is one, with operands laid out as the instruction wants them, t
 written instead. So neither a wrong annotation nor a later primitive can change a result.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
-from typing import NamedTuple
 
 from minimlc.codegen.llvm_prefetch import Prefetches
+from minimlc.codegen.llvm_units import (
+    INSTRUCTIONS,
+    TILE_BYTES,
+    TILES,
+    Instruction,
+    Part,
+    configure,
+    release,
+)
 from minimlc.codegen.llvm_value import MEMORY, SIZE, constant
 from minimlc.codegen.lower import TENSOR, lower
 from minimlc.dtypes import INDEX
 from minimlc.errors import ScheduleError
+from minimlc.node import walk
 from minimlc.schedule.intrin import find_intrin
-from minimlc.schedule.match import Mismatch, Statement, match, statement
+from minimlc.schedule.match import Mismatch, Operand, Statement, match, statement
 from minimlc.schedule.tree import nest
-from minimlc.tir.nodes import Block, Buffer, For, Stmt, Store
+from minimlc.tir.arith import constant_value, variables
+from minimlc.tir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+)
 
+MOST_COPIES = 1024
+"""Unrolled loops make at most this many copies of a statement; past that they stay loops."""
 
-class Part(NamedTuple):
-    """Where a parameter lies: its first element, and how many elements on the next one is."""
-
-    pointer: str
-    strides: tuple[int, ...]
-    buffer: Buffer
-
-
-Emitter = Callable[["Tensors", list[Part]], None]
-
-
-class Instruction(NamedTuple):
-    """How a machine does what an intrinsic describes.
-
-    `features` are LLVM's names of what it needs, `strides` the only layout of the operands that
-    it takes (in the order of the intrinsic's parameters; None for any).
-    """
-
-    features: frozenset[str]
-    strides: tuple[tuple[int | None, ...], ...]
-    emit: Emitter
+TILE_SCOPE = "amx.tile"
+Use = tuple[Instruction, list[Operand]]
 
 
 @dataclass
@@ -51,55 +57,79 @@ class Tensors(Prefetches):
     """Writes tensorized blocks into `code`."""
 
     features: frozenset[str] = frozenset()
+    configured: bool = False
 
     def stmt(self, item: Stmt) -> None:
         raise NotImplementedError
 
+    @property
+    def tiles(self) -> dict[Buffer, int]:
+        """The first tile register of each buffer that lives in those."""
+        plain = self.sites is None
+        return tile_numbers(self.program, self.features) if plain else {}
+
     def tensor(self, block: Block) -> None:
         """Write a block that was tensorized: an instruction, or the implementation."""
-        name = dict(block.annotations)[TENSOR]
-        parts = None
         plain = self.lanes is None and self.sites is None
-        for instruction in INSTRUCTIONS.get(str(name), ()) if plain else ():
-            if instruction.features <= self.features:
-                parts = self._parts(str(name), block, instruction)
-                if parts is not None:
-                    instruction.emit(self, parts)
-                    return
-        self.stmt(block.body)
+        use = found_use(block, self.features, frozenset(self.tiles)) if plain else None
+        if use is None:
+            self.stmt(block.body)
+            return
+        instruction, operands = use
+        if instruction.tiles and not self.configured:
+            configure(self.code)
+            self.configured = True
+        instruction.emit(self.code, [self._part(operand) for operand in operands])
 
-    def _parts(self, name: str, block: Block, instruction: Instruction) -> list[Part] | None:
-        """Where the operands lie, if the block is the intrinsic and they lie as they have to."""
-        wanted, params = _implementation(name)
-        given = _flat(block.body)
-        found = given and match(wanted, given)
-        if not found or isinstance(found, Mismatch):
-            return None
-        parts = []
-        for param, strides in zip(params, instruction.strides, strict=True):
-            operand = found[param]
-            have = _strides(operand.buffer.shape, operand.dims)
-            if any(want not in (None, got) for want, got in zip(strides, have, strict=True)):
-                return None
-            parts.append((operand, have))
-        return [
-            Part(self.pointer_to(operand.buffer, operand.base), have, operand.buffer)
-            for operand, have in parts
-        ]
+    def leave(self) -> None:
+        """Write what comes before each of the function's returns."""
+        if self.configured:
+            release(self.code)
 
-    def pointer_to(self, buffer: Buffer, indices: tuple) -> str:
-        """The address of an element."""
+    def _part(self, operand: Operand) -> Part:
+        buffer, strides = operand.buffer, strides_of(operand)
         flat = constant(0, INDEX)
-        for index, size in zip(indices, buffer.shape, strict=True):
+        for index, size in zip(operand.base, buffer.shape, strict=True):
             flat = self.binary("*", flat, constant(size, INDEX))
             flat = self.binary("+", flat, self.expr(index))
-        return self._address(buffer, flat)
+        if buffer not in self.tiles:
+            return Part(self._address(buffer, flat), strides, buffer)
+        number = int(flat.const or 0) * SIZE[MEMORY[buffer.dtype]] // TILE_BYTES
+        return Part("", strides, buffer, self.tiles[buffer] + number)
 
-    def call(self, result: str, name: str, *operands: tuple[str, str]) -> str:
-        """The result of an LLVM function of these operands, each a type and a value."""
-        target = self.code.module.declare(name, result, ", ".join(kind for kind, _ in operands))
-        listed = ", ".join(f"{kind} {text}" for kind, text in operands)
-        return self.code.value(f"call {result} {target}({listed})")
+
+def found_use(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) -> Use | None:
+    """The machine's instruction for a tensorized block, if the block still is the intrinsic and
+    its operands lie as they have to: in tile registers those, and only those, that are to.
+    """
+    name = str(dict(block.annotations)[TENSOR])
+    known = [each for each in INSTRUCTIONS.get(name, ()) if each.features <= features]
+    if not known:
+        return None
+    wanted, params = _implementation(name)
+    given = _flat(block.body)
+    found = given and match(wanted, given)
+    if not found or isinstance(found, Mismatch):
+        return None
+    operands = [found[param] for param in params]
+    in_tiles = tuple(n for n, operand in enumerate(operands) if operand.buffer in tiled)
+    for instruction in known:
+        if instruction.tiles == in_tiles and _lie_right(operands, instruction):
+            return instruction, operands
+    return None
+
+
+def _lie_right(operands: list[Operand], instruction: Instruction) -> bool:
+    return all(
+        want in (None, got)
+        for operand, strides in zip(operands, instruction.strides, strict=True)
+        for want, got in zip(strides, strides_of(operand), strict=True)
+    )
+
+
+def strides_of(operand: Operand) -> tuple[int, ...]:
+    """How far apart neighbours along each of an operand's dimensions are, in elements."""
+    return tuple(prod(operand.buffer.shape[dim + 1 :]) for dim in operand.dims)
 
 
 @cache
@@ -124,70 +154,83 @@ def _flat(stmt: Stmt) -> Statement | None:
     return None if isinstance(found, str) else found
 
 
-def _strides(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """How far apart neighbours along each of the dimensions are, in elements."""
-    return tuple(prod(shape[dim + 1 :]) for dim in dims)
+@lru_cache(maxsize=8)
+def tile_numbers(func: PrimFunc, features: frozenset[str]) -> dict[Buffer, int]:
+    """The first tile register of each buffer of the scope "amx.tile".
 
-
-def _dot(name: str, lanes: int, operand: str, adds: bool = True) -> Emitter:
-    """16 sums of a few products each: `a` as one 32-bit number in all lanes, times `b`.
-
-    The instruction works on `lanes` sums at a time. One that only multiplies (`adds` is False)
-    is followed by an addition.
+    All of them or none: none where the machine has no tile registers, where there are too few, or
+    where one is used otherwise than by an instruction on a whole tile whose number is known.
     """
-
-    def emit(code: Tensors, parts: list[Part]) -> None:
-        a, b, c = parts
-        kind = "float" if c.buffer.dtype == "float32" else "i32"
-        one = code.code.value(f"load i32, ptr {a.pointer}, align {_align(a)}")
-        wide = f"<{lanes} x i32>"
-        spread = code.code.value(f"insertelement {wide} poison, i32 {one}, i64 0")
-        zeros = f"<{lanes} x i32> zeroinitializer"
-        spread = code.code.value(f"shufflevector {wide} {spread}, {wide} poison, {zeros}")
-        result = f"<{lanes} x {kind}>"
-        for first in range(0, 16, lanes):
-            at, place = (_moved(code, part.pointer, 4 * first) for part in (b, c))
-            pairs = code.code.value(f"load {operand}, ptr {at}, align {_align(b)}")
-            sums = code.code.value(f"load {result}, ptr {place}, align 4")
-            left = code.code.value(f"bitcast {wide} {spread} to {operand}")
-            factors = ((operand, left), (operand, pairs))
-            if adds:
-                total = code.call(result, name, (result, sums), *factors)
-            else:
-                product = code.call(result, name, *factors)
-                total = code.code.value(f"add {result} {sums}, {product}")
-            code.code.do(f"store {result} {total}, ptr {place}, align 4")
-
-    return emit
+    wanted = [
+        part.buffer
+        for part in walk(func.body)
+        if isinstance(part, Alloc) and part.buffer.scope == TILE_SCOPE
+    ]
+    check = _Check(frozenset(wanted), features)
+    if not wanted or not check.threads(func.body) or not check.fits(func.body):
+        return {}
+    numbers, count = {}, 0
+    for buffer in wanted:
+        numbers[buffer] = count
+        count += prod(buffer.shape) * SIZE[MEMORY[buffer.dtype]] // TILE_BYTES
+    return numbers if count <= TILES else {}
 
 
-def _align(part: Part) -> int:
-    return SIZE[MEMORY[part.buffer.dtype]]
+@dataclass(frozen=True)
+class _Check:
+    """Whether buffers can live in tile registers."""
 
+    tiled: frozenset[Buffer]
+    features: frozenset[str]
 
-def _moved(code: Tensors, pointer: str, count: int) -> str:
-    """A pointer that many bytes further on."""
-    if count == 0:
-        return pointer
-    return code.code.value(f"getelementptr inbounds i8, ptr {pointer}, i64 {count}")
+    def threads(self, body: Stmt) -> bool:
+        """Whether each thread has tiles of its own: they are set up where its function begins."""
+        parallel = [p for p in walk(body) if isinstance(p, For) and p.kind == "parallel"]
+        if not parallel:
+            return True
+        inner = [set(walk(loop.body)) for loop in parallel]
+        if any(loop in nodes for loop in parallel for nodes in inner):
+            return False
+        owned = [p for p in walk(body) if isinstance(p, Alloc) and p.buffer in self.tiled]
+        return all(any(alloc in nodes for nodes in inner) for alloc in owned)
 
+    def fits(self, stmt: Stmt, known: frozenset[Var] = frozenset(), copies: int = 1) -> bool:
+        """Whether only instructions use the buffers; `known` are variables of unrolled loops."""
+        match stmt:
+            case Seq(parts):
+                return all(self.fits(part, known, copies) for part in parts)
+            case Alloc():
+                return self.fits(stmt.body, known, copies)
+            case For():
+                extent = constant_value(stmt.extent)
+                if stmt.kind == "unrolled" and extent and copies * extent <= MOST_COPIES:
+                    return self.fits(stmt.body, known | {stmt.var}, copies * extent)
+                if stmt.kind != "vectorized" and not self.uses(stmt.extent):
+                    return self.fits(stmt.body, known, copies)
+            case IfThenElse(condition, then_case, else_case) if not self.uses(condition):
+                rest = else_case is None or self.fits(else_case, known, copies)
+                return rest and self.fits(then_case, known, copies)
+            case Block() if any(key == TENSOR for key, _ in stmt.annotations):
+                use = found_use(stmt, self.features, self.tiled)
+                if use is not None:
+                    return self.whole(use[1], known)
+        return not self.uses(stmt)
 
-def _sums(products: int, features: str, emit: Emitter) -> Instruction:
-    """An instruction for 16 sums of some products; all operands lie in one piece."""
-    return Instruction(frozenset(features.split()), ((1,), (products, 1), (1,)), emit)
+    def uses(self, item: Stmt | Expr) -> bool:
+        return any(isinstance(p, Load | Store) and p.buffer in self.tiled for p in walk(item))
 
-
-INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
-    "dot_u8i8i32": (
-        _sums(4, "+avx512vnni", _dot("llvm.x86.avx512.vpdpbusd.512", 16, "<16 x i32>")),
-        _sums(4, "+avxvnni", _dot("llvm.x86.avx512.vpdpbusd.256", 8, "<8 x i32>")),
-    ),
-    "dot_i8i8i32": (_sums(4, "+avxvnniint8", _dot("llvm.x86.avx2.vpdpbssd.256", 8, "<8 x i32>")),),
-    "dot_i16i16i32": (
-        _sums(2, "+avx512vnni", _dot("llvm.x86.avx512.vpdpwssd.512", 16, "<16 x i32>")),
-        _sums(2, "+avx512bw", _dot("llvm.x86.avx512.pmaddw.d.512", 16, "<32 x i16>", False)),
-        _sums(2, "+avx2", _dot("llvm.x86.avx2.pmadd.wd", 8, "<16 x i16>", False)),
-        _sums(2, "+sse2", _dot("llvm.x86.sse2.pmadd.wd", 4, "<8 x i16>", False)),
-    ),
-}
-"""The instructions for each intrinsic, the best first; each intrinsic has 16 lanes."""
+    def whole(self, operands: Iterable[Operand], known: frozenset[Var]) -> bool:
+        """Whether operands in tiles are whole tiles, whose numbers the compiler knows."""
+        for operand in operands:
+            if operand.buffer not in self.tiled:
+                continue
+            start = len(operand.buffer.shape) - len(operand.dims)
+            last = tuple(range(start, len(operand.buffer.shape)))
+            size = prod(operand.buffer.shape[start:]) * SIZE[MEMORY[operand.buffer.dtype]]
+            inner = [constant_value(part) for part in operand.base[start:]]
+            outer = {var for part in operand.base[:start] for var in variables(part)}
+            if operand.dims != last or size != TILE_BYTES or any(inner) or outer - known:
+                return False
+            if None in inner:
+                return False
+        return True

@@ -5,6 +5,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from minimlc.schedule.intrinsics_x86 import X86
 from minimlc.script import T
 
 Pair = tuple[Any, Any]
@@ -162,5 +163,5 @@ def zero_16x16() -> Pair:
 BUILT_IN: dict[str, Callable[[], Pair]] = {
     part.__name__: part
     for part in (dot4, dot_u8i8i32, dot_i8i8i32, dot_i16i16i32, mma_16x16x16, zero_16x16)
-}
+} | X86
 """Each built-in intrinsic's makers by name; a test registers and so verifies all of them."""

@@ -12,7 +12,7 @@ from minimlc.tir.index_map import IndexMap
 from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var
 from minimlc.tir.wellformed import blocks_in, check_kinds
 
-SCOPES = ("global", "local", "shared")
+SCOPES = ("global", "local", "shared", "amx.tile")
 MOST_PADDING = 16
 """A buffer grows to at most so many times its size."""
 SMALL = 2**16

@@ -137,7 +137,8 @@ class Buffer(Node):
     """A dense, row-major array: `shape` in elements.
 
     `scope` says where it should live: "global" memory, or "local" to the innermost loop that can
-    own it (registers or stack, when it is small), or "shared" on a GPU.
+    own it (registers or stack, when it is small), "shared" on a GPU, or "amx.tile", the tile
+    registers of a CPU that has them.
     """
 
     _symbol: ClassVar[bool] = True

@@ -1,0 +1,147 @@
+"""Tensor intrinsics after x86's tile registers (AMX) and its sums of 16-bit floats.
+
+A tile is 16 rows of 64 bytes. Of a factor it holds 16 rows of 16 groups, a group being as many
+elements as are multiplied and added at a time: 2 of bfloat16, 4 of bytes. Both factors are stored
+so, `a` by its rows and `b` by its columns: b[k, j, p] is row 16 * k + p of column j.
+"""
+
+# mypy: disable-error-code="valid-type"
+
+from collections.abc import Callable
+from typing import Any
+
+from minimlc.script import T
+
+Pair = tuple[Any, Any]
+
+
+def _zero(dtype: str, zero: float) -> Pair:
+    @T.prim_func
+    def description(c: T.Buffer((16, 16), dtype)):
+        for i, j in T.grid(16, 16):
+            with T.block("zero"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                c[vi, vj] = zero
+
+    @T.prim_func
+    def implementation(c: T.Buffer((16, 16), dtype)):
+        for i in range(16):
+            for j in T.vectorized(16):
+                with T.block("zero"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    c[vi, vj] = zero
+
+    return description, implementation
+
+
+def _load(dtype: str, depth: int) -> Pair:
+    @T.prim_func
+    def description(
+        memory: T.Buffer((16, 16, depth), dtype), tile: T.Buffer((16, 16, depth), dtype)
+    ):
+        for i, k, p in T.grid(16, 16, depth):
+            with T.block("load"):
+                vi, vk, vp = T.axis.remap("SSS", [i, k, p])
+                tile[vi, vk, vp] = memory[vi, vk, vp]
+
+    return description, description
+
+
+def _store(dtype: str) -> Pair:
+    @T.prim_func
+    def description(tile: T.Buffer((16, 16), dtype), memory: T.Buffer((16, 16), dtype)):
+        for i, j in T.grid(16, 16):
+            with T.block("store"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                memory[vi, vj] = tile[vi, vj]
+
+    @T.prim_func
+    def implementation(tile: T.Buffer((16, 16), dtype), memory: T.Buffer((16, 16), dtype)):
+        for i in range(16):
+            for j in T.vectorized(16):
+                with T.block("store"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    memory[vi, vj] = tile[vi, vj]
+
+    return description, implementation
+
+
+def _dot(left: str, right: str, result: str, depth: int) -> Pair:
+    """c += a @ b, on tiles."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((16, 16, depth), left),
+        b: T.Buffer((16, 16, depth), right),
+        c: T.Buffer((16, 16), result),
+    ):
+        for i, j, k, p in T.grid(16, 16, 16, depth):
+            with T.block("dot"):
+                vi, vj, vk, vp = T.axis.remap("SSRR", [i, j, k, p])
+                c[vi, vj] = c[vi, vj] + T.cast(a[vi, vk, vp], result) * T.cast(
+                    b[vk, vj, vp], result
+                )
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((16, 16, depth), left),
+        b: T.Buffer((16, 16, depth), right),
+        c: T.Buffer((16, 16), result),
+    ):
+        for i, k in T.grid(16, 16):
+            for p in T.unroll(depth):
+                for j in T.vectorized(16):
+                    with T.block("dot"):
+                        vi, vj, vk, vp = T.axis.remap("SSRR", [i, j, k, p])
+                        c[vi, vj] = c[vi, vj] + T.cast(a[vi, vk, vp], result) * T.cast(
+                            b[vk, vj, vp], result
+                        )
+
+    return description, implementation
+
+
+def dot_bf16bf16f32() -> Pair:
+    """16 sums of 2 products of bfloat16, added up in float32.
+
+    NB: AVX-512 BF16 rounds each product's addition to nearest, whatever the mode, and takes
+    numbers below 2**-126 for zero.
+    """
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((2,), "bfloat16"), b: T.Buffer((16, 2), "bfloat16"), c: T.Buffer((16,))
+    ):
+        for lane, k in T.grid(16, 2):
+            with T.block("dot"):
+                vl, vk = T.axis.remap("SR", [lane, k])
+                c[vl] = c[vl] + T.cast(a[vk], "float32") * T.cast(b[vl, vk], "float32")
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((2,), "bfloat16"), b: T.Buffer((16, 2), "bfloat16"), c: T.Buffer((16,))
+    ):
+        for k in T.unroll(2):
+            for lane in T.vectorized(16):
+                with T.block("dot"):
+                    vl, vk = T.axis.remap("SR", [lane, k])
+                    c[vl] = c[vl] + T.cast(a[vk], "float32") * T.cast(b[vl, vk], "float32")
+
+    return description, implementation
+
+
+X86: dict[str, Callable[[], Pair]] = {
+    "dot_bf16bf16f32": dot_bf16bf16f32,
+    "amx_zero_f32": lambda: _zero("float32", 0.0),
+    "amx_zero_i32": lambda: _zero("int32", 0),
+    "amx_load_bf16": lambda: _load("bfloat16", 2),
+    "amx_load_i8": lambda: _load("int8", 4),
+    "amx_load_u8": lambda: _load("uint8", 4),
+    "amx_dot_bf16": lambda: _dot("bfloat16", "bfloat16", "float32", 2),
+    "amx_dot_i8i8": lambda: _dot("int8", "int8", "int32", 4),
+    "amx_dot_i8u8": lambda: _dot("int8", "uint8", "int32", 4),
+    "amx_dot_u8i8": lambda: _dot("uint8", "int8", "int32", 4),
+    "amx_dot_u8u8": lambda: _dot("uint8", "uint8", "int32", 4),
+    "amx_store_f32": lambda: _store("float32"),
+    "amx_store_i32": lambda: _store("int32"),
+}
+"""Each intrinsic's makers by name."""
