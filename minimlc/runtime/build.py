@@ -15,6 +15,7 @@ from minimlc.run import written
 from minimlc.runtime.build_c import c_entries, c_text
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
+from minimlc.runtime.foreign import missing_features, refusing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import NativeCode, backend, compile_native, is_threaded, machine_of
 from minimlc.runtime.parallel import openmp as openmp_runtime
@@ -120,6 +121,9 @@ def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callabl
 def _build_c(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
     """Graph functions run their plan step by step; each of their kernels is a C function."""
     functions = _functions(module)
+    missing = missing_features(target, named=False)
+    if missing:
+        return _to_read(module, target, missing, {"c": partial(c_text, functions)})
     entries, keep = c_entries(functions, target, check=check, cache=cache)
     kernels = {
         name: Kernel(name, _parameters(func), entries[name], None, keep)
@@ -142,6 +146,11 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
     entries = {name: made for name, made in plans.items() if made.native}
     extra = "\n\n".join(_entry_text(name, made, check) for name, made in entries.items())
+    sources = _native_sources(kernels, target, extra, check)
+    backend()
+    missing = missing_features(target)
+    if missing:
+        return _to_read(module, target, missing, sources)
     exports = [symbol(name) for name in module.functions if name not in plans]
     exports += [entry_symbol(name) for name in entries]
     native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
@@ -161,13 +170,29 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
             callables[name] = _graph(name, func, plans[name], native, functions, check)
         else:
             callables[name] = functions[name]
+    return Library(module, target, callables, sources)
+
+
+def _native_sources(
+    kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool
+) -> dict[str, Callable[[], str]]:
     text = partial(_llvm_text, kernels, target, extra, check)
-    sources: dict[str, Callable[[], str]] = {
+    return {
         "llvm": text,
         "asm": lambda: backend().compile_assembly(text(), machine_of(target)),
         "c": partial(c_text, kernels),
     }
-    return Library(module, target, callables, sources)
+
+
+def _to_read(
+    module: IRModule,
+    target: Target,
+    missing: tuple[str, ...],
+    sources: dict[str, Callable[[], str]],
+) -> Library:
+    """A library for another machine: its source is there, its functions refuse to be called."""
+    functions = {name: refusing(name, target, missing) for name in module.functions}
+    return Library(module, target, functions, sources)
 
 
 def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool) -> str:

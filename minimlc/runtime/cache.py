@@ -44,7 +44,7 @@ def code_version() -> str:
     """A hash of the code generator's own source: a changed compiler finds no old code."""
     digest = hashlib.blake2b(digest_size=16)
     root = Path(__file__).parent.parent
-    for folder in ("codegen", "tir", "runtime"):
+    for folder in (".", "codegen", "tir", "runtime"):
         for path in sorted((root / folder).glob("*.py")):
             digest.update(path.name.encode())
             digest.update(path.read_bytes())
@@ -61,8 +61,8 @@ def cache_key(parts: Iterable[str]) -> str:
 
 def load_entry(key: str) -> tuple[dict[str, Any], bytes] | None:
     """What was stored under `key`; None when there is nothing sound."""
-    path = _path(key)
     try:
+        path = _path(key)
         data = path.read_bytes()
         checksum, body = data[8:40], data[40:]
         if data[:8] != _MAGIC or hashlib.blake2b(body, digest_size=32).digest() != checksum:
@@ -71,9 +71,10 @@ def load_entry(key: str) -> tuple[dict[str, Any], bytes] | None:
         record = json.loads(head)
         if record.pop("key", None) != key:
             return None
-        os.utime(path)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, TypeError, RuntimeError):
         return None
+    with contextlib.suppress(OSError):  # somebody else's folder is good to read from
+        os.utime(path)
     return record, code
 
 
@@ -81,7 +82,10 @@ def store_entry(key: str, record: dict[str, Any], code: bytes) -> None:
     """Keep machine code under `key`; where the folder cannot be written, do nothing."""
     body = json.dumps({**record, "key": key}).encode() + b"\n" + code
     data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
-    path = _path(key)
+    try:
+        path = _path(key)
+    except RuntimeError:  # there is no home
+        return
     temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from minimlc.codegen.bounds import Site
 from minimlc.errors import BuildError
 from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
+from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
 from minimlc.tir.nodes import For, PrimFunc
@@ -55,7 +56,7 @@ _linking = threading.Lock()
 
 def machine_of(target: Target) -> Any:
     """The backend's view of a target."""
-    return backend().Machine(target.cpu, target.features, target.vector_bits)
+    return backend().Machine(target.cpu, wide_enough(target.features), target.vector_bits)
 
 
 def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
@@ -99,7 +100,8 @@ def _key(
 ) -> str:
     llvm = import_module("llvmlite.binding") if backend() else None
     version = ".".join(map(str, llvm.llvm_version_info)) if llvm else ""
-    parts = [version, target.cpu, target.features, str(target.vector_bits), extra]
+    triple = llvm.get_process_triple() if llvm else ""
+    parts = [version, triple, target.cpu, target.features, str(target.vector_bits), extra]
     parts += [str(check), str(use_openmp)]
     for name, func in functions.items():
         parts += [name, structural_hash(func)]

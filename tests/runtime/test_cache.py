@@ -1,5 +1,6 @@
 """The compile cache: found again, never trusted when damaged, safe with several at once."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -80,6 +81,73 @@ def test_an_entry_under_another_name_is_ignored(folder, compilations):
     assert cache.load_entry("0" * 40) is None
     (folder / ("0" * 40 + ".bin")).write_bytes(entry.read_bytes())
     assert cache.load_entry("0" * 40) is None
+
+
+def test_entries_that_changed_places_are_rebuilt(folder, compilations):
+    x = Buffer("x", (9,), "float32")
+    other = PrimFunc((x, Buffer("y", (9,), "float32")), (), store(x, (0,), 1.0))
+    check(square())
+    (first,) = folder.glob("*.bin")
+    build(other)
+    (second,) = set(folder.glob("*.bin")) - {first}
+    one, two = first.read_bytes(), second.read_bytes()
+    first.write_bytes(two)
+    second.write_bytes(one)
+    check(square())
+    assert len(compilations) == 3
+
+
+def test_a_folder_in_place_of_an_entry(folder, compilations):
+    check(square())
+    (entry,) = folder.glob("*.bin")
+    entry.unlink()
+    entry.mkdir()
+    check(square())
+    assert len(compilations) == 2
+
+
+def test_sound_code_that_does_not_link_is_rebuilt(folder, compilations):
+    check(square())
+    (entry,) = folder.glob("*.bin")
+    cache.store_entry(entry.stem, {}, b"no object file")
+    check(square())
+    assert len(compilations) == 2
+
+
+def _refusing(error: int):
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    return refuse
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("where", ["write_bytes", "mkdir"])
+def test_a_disk_that_is_full_or_fails_does_no_harm(folder, monkeypatch, where, error):
+    monkeypatch.setattr(Path, where, _refusing(error))
+    check(square())
+    assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_a_folder_to_read_only_is_read(folder, compilations, monkeypatch):
+    check(square())
+    for name in ("utime", "replace"):
+        monkeypatch.setattr(os, name, _refusing(errno.EROFS))
+    monkeypatch.setattr(Path, "write_bytes", _refusing(errno.EROFS))
+    check(square())
+    assert len(compilations) == 1
+
+
+def test_no_home(monkeypatch, compilations):
+    for name in ("MINIMLC_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+
+    def homeless() -> Path:
+        raise RuntimeError("could not determine home directory")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    check(square())
+    assert len(compilations) == 1
 
 
 def test_a_folder_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
