@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.harness import QUIET, ROUNDS, Contender, compare, cores_used, threads
-from benchmarks.installed import absent
+from benchmarks.installed import absent, pin_again
 from benchmarks.machine import describe
 from benchmarks.report import Claim, Report, Table
 
@@ -92,6 +92,7 @@ class Contest:
 
         The first contender is the one that the others are compared with.
         """
+        pin_again()
         contenders = [sparing(contender) for contender in contenders]
         rows = compare(
             contenders, expected, tolerance=tolerance, rounds=self.rounds, quiet=self.quiet

@@ -23,30 +23,29 @@ def module(name: str) -> Any:
             _pin_jax()
         _loaded[name] = import_module(name) if find_spec(name) else None
         if _threads:
-            _pin(name, _threads[-1])
+            pin_again()
     return _loaded[name]
 
 
 def pin(count: int) -> None:
-    """From now on torch and numba use `count` threads, those imported and those to come."""
+    """From now on the peers use `count` threads, those imported and those to come."""
     _threads.append(count)
-    for name in _loaded:
-        _pin(name, count)
+    pin_again()
 
 
 def unpin() -> None:
     """Undo the last `pin`."""
     _threads.pop()
-    for name in _loaded:
-        _pin(name, _threads[-1] if _threads else os.cpu_count() or 1)
+    pin_again()
 
 
-def _pin(name: str, count: int) -> None:
-    library = _loaded[name]
-    if library and name == "torch":
-        library.set_num_threads(count)
-    if library and name == "numba":
-        library.set_num_threads(min(count, library.config.NUMBA_NUM_THREADS))
+def pin_again() -> None:
+    """To be called before timing: numba's start sets the OpenMP threads that torch uses, too."""
+    count = _threads[-1] if _threads else os.cpu_count() or 1
+    if count > 1 and (numba := _loaded.get("numba")):  # on one thread it starts no pool
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    if torch := _loaded.get("torch"):
+        torch.set_num_threads(count)
 
 
 def _pin_jax() -> None:

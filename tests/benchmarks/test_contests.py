@@ -101,6 +101,14 @@ def test_torch_keeps_to_the_threads():
     torch.set_num_threads(before)
 
 
+@pytest.mark.requires("torch")
+def test_torch_is_pinned_again_before_timing(found):
+    torch = installed.module("torch")
+    torch.set_num_threads(2)  # as numba's start does
+    found.run("ones", [Contender("right", lambda: np.ones(3))], np.ones(3))
+    assert torch.get_num_threads() == 1
+
+
 def test_a_wrong_contender_ends_the_contest(found):
     wrong = Contender("wrong", lambda: np.zeros(3))
     with pytest.raises(WrongResult, match="wrong: off by 1"):
