@@ -4,23 +4,29 @@ A recipe takes a `Schedule` and gives one. It looks at the shapes and at the tar
 caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
 """
 
+from collections.abc import Callable, Sequence
+
 from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.recipes.conv import conv2d
 from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
+from minimlc.recipes.rowwise import rowwise
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.wellformed import loops_in
 
 SCHEDULED = "scheduled"
+Recipe = Callable[..., Schedule]
 
 RECIPES = (matmul, conv2d)
-"""What `apply` tries on each block, in this order; `rows` does what is left."""
+"""What `apply` tries on each block, in this order. Where none is for any, `rowwise` may be for the
+function; `rows` does what is left.
+"""
 
-__all__ = ["apply", "attempt", "conv2d", "matmul", "rows"]
+__all__ = ["apply", "attempt", "conv2d", "matmul", "rows", "rowwise"]
 
 
 def apply(mod: IRModule, target: Target | None = None) -> IRModule:
@@ -42,15 +48,18 @@ def apply(mod: IRModule, target: Target | None = None) -> IRModule:
 def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     # In a module of its own: each step of a schedule makes a new module.
     sch = Schedule.trusting(IRModule.of({name: func}), name)
+    start = sch
     for block in sch.blocks():
-        sch = _first(sch, block, target)
+        sch = _first(RECIPES, sch, block, target)
+    if sch is start:
+        sch = _first((rowwise,), sch, None, target)
     made = rows(sch).func
     return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
 
 
-def _first(sch: Schedule, block: str, target: Target) -> Schedule:
+def _first(recipes: Sequence[Recipe], sch: Schedule, block: str | None, target: Target) -> Schedule:
     """What the first recipe makes of a block that is for it; unchanged if none is."""
-    for recipe in RECIPES:
+    for recipe in recipes:
         try:
             return recipe(sch, block, target=target)
         except ScheduleError:

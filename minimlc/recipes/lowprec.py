@@ -17,7 +17,8 @@ class Unit(NamedTuple):
     """A tensor intrinsic that adds `depth` products to each of `lanes` sums; none, if unnamed.
 
     It takes factors of these dtypes, which hold the values of the program's own; without names,
-    of the dtype that is added up.
+    of the dtype that is added up. One on tile registers takes `groups` times `depth` products at
+    a time; other intrinsics clear and store a tile of sums and load one of each factor.
     """
 
     left: str = ""
@@ -25,6 +26,38 @@ class Unit(NamedTuple):
     intrin: str = ""
     depth: int = 1
     lanes: int = 1
+    groups: int = 1
+    zero: str = ""
+    loads: tuple[str, ...] = ()
+    store: str = ""
+
+    @property
+    def step(self) -> int:
+        """How many products are added to each sum at a time."""
+        return self.depth * self.groups
+
+    def panel(self, role: str, width: int) -> tuple[int, list[str]]:
+        """A panel of a factor: how wide it is, and its layout over the axes `wide` and `deep`.
+
+        `role` is "m" for rows of A or "n" for columns of B.
+        """
+        if self.loads:
+            width = self.lanes
+        sides = [f"{{wide}} // {width}", f"{{deep}} // {self.step}"]
+        lane, rest = f"{{wide}} % {width}", f"{{deep}} % {self.depth}"
+        if self.loads:
+            group = f"{{deep}} % {self.step} // {self.depth}"
+            return width, [*sides, *((lane, group) if role == "m" else (group, lane)), rest]
+        return width, [*sides, lane, *([rest] if self.depth > 1 else [])]
+
+
+def _tiles(left: str, right: str, result: str, depth: int) -> Unit:
+    """A unit on tiles; the parts of names say which dtypes."""
+    long = {"bf16": "bfloat16", "i8": "int8", "u8": "uint8"}
+    name = "amx_dot_bf16" if left == "bf16" else f"amx_dot_{left}{right}"
+    loads = (f"amx_load_{left}", f"amx_load_{right}")
+    zero, store = f"amx_zero_{result}", f"amx_store_{result}"
+    return Unit(long[left], long[right], name, depth, 16, 16, zero, loads, store)
 
 
 BYTES = ("int8", "uint8")
@@ -34,11 +67,14 @@ FLOATS = Unit()
 """Vectors of floats, multiplied and added without an intrinsic."""
 
 UNITS: tuple[tuple[str, Unit], ...] = (
+    ("+amx-bf16", _tiles("bf16", "bf16", "f32", 2)),
+    *(("+amx-int8", _tiles(a, b, "i32", 4)) for a in ("i8", "u8") for b in ("i8", "u8")),
     ("+avxvnniint8", Unit("int8", "int8", "dot_i8i8i32", 4, 16)),
     ("+avx512vnni", Unit("uint8", "int8", "dot_u8i8i32", 4, 16)),
     ("+avxvnni", Unit("uint8", "int8", "dot_u8i8i32", 4, 16)),
+    ("+avx512bf16", Unit("bfloat16", "bfloat16", "dot_bf16bf16f32", 2, 16)),
 )
-"""The units for products of bytes by the feature that tells of them, the best first."""
+"""The units for factors of certain dtypes by the feature that tells of them, the best first."""
 
 WORDS = Unit("int16", "int16", "dot_i16i16i32", 2, 16)
 """What every CPU can do with bytes, and how the portable form of it is written."""
@@ -57,13 +93,11 @@ def are_multiplied(dtypes: tuple[str, str, str]) -> bool:
 def unit_for(found: Product, target: Target) -> Unit:
     """The best unit that the target has for a product's dtypes."""
     left, right, result = found.dtypes
-    if result != "int32":
-        return FLOATS
     features = target.features.split(",")
     for feature, unit in UNITS:
         if feature in features and (unit.left, unit.right) == (left, right):
             return unit
-    return WORDS
+    return WORDS if result == "int32" else FLOATS
 
 
 def converted(sch: Schedule, found: Product, unit: Unit) -> tuple[Schedule, list[str]]:

@@ -14,7 +14,8 @@ from minimlc.errors import ScheduleError
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, MOST_SUMMED, few_rows
-from minimlc.recipes.views import added, block_of, buffer_of, divisor, loops_below, loops_of
+from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
+from minimlc.recipes.views import added, block_of, buffer_of, cut, divisor, loops_below, loops_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Store
@@ -50,7 +51,9 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     registers = 16 if target.vector_bits == 256 else 32
     most = (registers - 4) * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
-    sum_block = even(k, target.l1 // 2 // (columns * size), unit.depth)
+    if unit.loads:
+        rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
+    sum_block = even(k, target.l1 // 2 // (columns * size), unit.step)
     row_block = even(m, target.l3 // 4 // (sum_block * size), rows)
     share = ceil(n / target.cores)
     column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
@@ -107,9 +110,11 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     sch, left = copied(sch, sums, found.left)
     sch, right = copied(sch, sums, found.right)
     sch, sum_block, column_block = tile(sch, sums, result, tiles)
-    sch, row_panel = in_panels(sch, left, sum_block, found.left, "m", tiles.rows, unit.depth)
-    sch, _ = in_panels(sch, right, column_block, found.right, "n", tiles.columns, unit.depth)
-    if unit.intrin:
+    sch, row_panel = in_panels(sch, left, sum_block, found.left, "m", tiles)
+    sch, _ = in_panels(sch, right, column_block, found.right, "n", tiles)
+    if unit.loads:
+        sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
+    elif unit.intrin:
         sch = on_unit(sch, f"{sums}_update", unit)
     for copy in conversions:
         sch = sch.compute_inline(copy)
@@ -135,7 +140,7 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
     counts of them into C.
     """
     name = found.block
-    roles = {"m": tiles.row_block, "n": tiles.column_block, "k": tiles.unit.depth}
+    roles = {"m": tiles.row_block, "n": tiles.column_block, "k": tiles.unit.step}
     if found.sums <= tiles.sum_block:
         padded = pad(sch, name, roles)
         ends = [block for block in added(sch, padded) if found.output == buffer_of(padded, block)]
@@ -192,9 +197,12 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
     inside = loops_below(sch, sums, column_tile)
     (summed,) = [loop for loop in inside if loop in loops_of(sch, sums, "R")]
     rest = [loop for loop in inside if loop != summed]
-    sch = sch.reorder(summed, *rest).decompose_reduction(sums, at=summed)
-    for lanes in (loops_below(sch, f"{sums}_init", column_tile), [row, column]):
-        sch = in_registers(sch, lanes)
+    sch = sch.reorder(summed, *rest)
+    if tiles.unit.loads:
+        sch = sum_in_tiles(sch, sums)
+    sch = in_registers(sch.decompose_reduction(sums, at=summed), [row, column])
+    if not tiles.unit.loads:
+        sch = in_registers(sch, loops_below(sch, f"{sums}_init", column_tile))
     if not tiles.unit.intrin:
         sch = in_registers(sch, rest)
     sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
@@ -221,17 +229,10 @@ def on_unit(sch: Schedule, block: str, unit: Unit) -> Schedule:
     return sch
 
 
-def cut(sch: Schedule, block: str, loop: str, size: int) -> tuple[Schedule, list[str]]:
-    """A loop around a block split into runs of `size`; both loops' names, too."""
-    after = sch.split(loop, [None, size])
-    old = sch.loops(block)
-    return after, [name for name in after.loops(block) if name not in old]
-
-
 def in_panels(
-    sch: Schedule, copy: str, loop: str, side: Operand, role: str, width: int, depth: int = 1
+    sch: Schedule, copy: str, loop: str, side: Operand, role: str, tiles: Tiles
 ) -> tuple[Schedule, str]:
-    """Copy a block of a factor inside `loop`, as panels `width` wide that are read in order.
+    """Copy a block of a factor inside `loop`, as panels that are read in order.
 
     Gives the name of the loop over panels, too.
     """
@@ -239,8 +240,8 @@ def in_panels(
     (wide,) = [axis for axis in axes if axis[0] == role]
     batch = [axis for axis in axes if axis[0] == "b"]
     (deep,) = [axis for axis in axes if axis[0] == "k"]
-    layout = [*batch, f"{wide} // {width}", f"{deep} // {depth}", f"{wide} % {width}"]
-    layout += [f"{deep} % {depth}"] if depth > 1 else []
+    width, inner_axes = tiles.unit.panel(role, tiles.rows if role == "m" else tiles.columns)
+    layout = [*batch, *(each.format(wide=wide, deep=deep) for each in inner_axes)]
     buffer = buffer_of(sch, copy)
     sch = sch.compute_at(copy, loop)
     sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {', '.join(layout)}")

@@ -47,6 +47,13 @@ def loops_below(sch: Schedule, block: str, loop: str) -> list[str]:
     return loops[loops.index(loop) + 1 :]
 
 
+def cut(sch: Schedule, block: str, loop: str, size: int) -> tuple[Schedule, list[str]]:
+    """A loop around a block split into runs of `size`; both loops' names, too."""
+    after = sch.split(loop, [None, size])
+    old = sch.loops(block)
+    return after, [name for name in after.loops(block) if name not in old]
+
+
 def divisor(size: int, most: int) -> int:
     """The largest divisor of `size` that is at most `most`."""
     return max(d for d in range(1, min(size, most) + 1) if size % d == 0)

@@ -226,9 +226,14 @@ def _lower_layer_norm(
 
     squares = sums("squares", lambda full: centred(full) * centred(full))
 
+    def inverse(*i: Expr) -> Expr:
+        return const(1.0, inside) / intrin("sqrt", squares[i] / count + epsilon)
+
+    scale = te.compute(squares.shape, inverse, name="layer_norm_scale")
+
     def element(*i: Expr) -> Expr:
-        deviation = intrin("sqrt", squares[outer(i)] / count + epsilon)
-        return (centred(i) / deviation * at(gamma, i) + at(beta, i)).astype(x.dtype)
+        normed = centred(i) * scale[outer(i)]
+        return (normed * at(gamma, i) + at(beta, i)).astype(x.dtype)
 
     return te.compute(x.shape, element, name="layer_norm")
 

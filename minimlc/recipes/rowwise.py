@@ -1,0 +1,109 @@
+"""Reductions along rows, and what is computed from them: softmax, layer norm, sums.
+
+A row is finished before the next begins, so that it stays in the first-level cache. Each sum is
+kept in several vectors of partial sums, which do not wait for each other.
+"""
+
+from math import prod
+
+from minimlc.dtypes import DTYPES
+from minimlc.errors import ScheduleError
+from minimlc.recipes.views import added, block_of, loops_below, loops_of
+from minimlc.schedule import Schedule
+from minimlc.schedule.tree import find_block
+from minimlc.target import Target
+from minimlc.tir.arith import constant_value
+from minimlc.tir.nodes import For
+
+WORTH_THREADS = 1 << 18
+"""Elements from which on starting threads pays."""
+
+VECTORS = 4
+"""Vectors of partial sums: what adds and what loads are then about equally busy."""
+
+MOST_WRITTEN_OUT = 16
+"""Steps of a sum that become straight code."""
+
+HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
+
+
+def rowwise(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+    """Fast reductions along the last axis, with the element-wise work before and after them.
+
+    Takes the whole function: its last block is what all others are computed for, row by row.
+    `block` names a reduction that must be among them. Raises `ScheduleError` where there is none.
+    """
+    target = target or Target.host()
+    names = sch.blocks()
+    reductions = [name for name in names if is_along_rows(sch, name)]
+    if not reductions or (block is not None and block not in reductions):
+        what = f'block "{block}" is' if block is not None else "no block is"
+        raise ScheduleError(
+            f"rowwise: {what} a reduction along the last axis", code="E170", hint=HINT
+        )
+    last = names[-1]
+    elements = prod(extent(sch, last, loop) for loop in sch.loops(last))
+    partial: list[str] = []
+    for name in reductions:
+        before = sch
+        sch = in_lanes(sch, name, target)
+        partial += added(before, sch)
+    rows = loops_of(sch, last, "S")[: None if last in reductions else -1]
+    shared = elements >= WORTH_THREADS and bool(rows) and extent(sch, last, rows[0]) > 1
+    if rows:
+        for name in reversed([name for name in sch.blocks() if name != last]):
+            sch = sch.compute_at(name, rows[-1])
+    for name in sch.blocks():
+        sch = in_vectors(sch, name, rows, name in partial)
+    return sch.parallel(rows[0]) if shared else sch
+
+
+def is_along_rows(sch: Schedule, name: str) -> bool:
+    """Whether a block reduces by its innermost loop alone, in an order that may be changed."""
+    item = block_of(sch, name)
+    loops = sch.loops(name)
+    sums = loops_of(sch, name, "R")
+    kinds = {it.kind for it in item.iters}
+    return kinds <= {"S", "R"} and bool(sums) and sums == loops[-1:] and item.init is not None
+
+
+def extent(sch: Schedule, block: str, loop: str) -> int:
+    """How often a loop around a block runs."""
+    (found,) = [lp for lp in find_block(sch.func, block).loops if lp.var.name == loop]
+    assert isinstance(found, For)
+    return constant_value(found.extent) or 0
+
+
+def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
+    """Partial sums in vectors: every lane takes each so-manieth element of the row."""
+    (k,) = loops_of(sch, name, "R")
+    item = block_of(sch, name)
+    dtype = item.init.buffer.dtype  # type: ignore[union-attr]
+    lanes = target.vector_bits // DTYPES[dtype].bits
+    size = extent(sch, name, k)
+    if size < 2 * lanes:
+        return sch
+    wide = next((n * lanes for n in (VECTORS, 2, 1) if size % (n * lanes) == 0), VECTORS * lanes)
+    sch = sch.split(k, [None, wide])
+    sch = sch.rfactor(loops_of(sch, name, "R")[-1])
+    if wide > lanes:
+        sch = sch.split(loops_of(sch, name, "R")[-1], [None, lanes])
+        sch = sch.rfactor(loops_of(sch, name, "R")[-1])
+    return sch
+
+
+def in_vectors(sch: Schedule, name: str, rows: list[str], is_partial: bool) -> Schedule:
+    """The innermost loop in lanes; what adds the last lanes up is written out."""
+    inner = loops_below(sch, name, rows[-1]) if rows else sch.loops(name)
+    sums = loops_of(sch, name, "R")
+    if not inner:
+        return sch
+    if not sums:
+        return sch.vectorize(inner[-1])
+    order = [*sums, *(loop for loop in inner if loop not in sums)]
+    ready = sch.reorder(*order) if len(order) > 1 else sch
+    ready = ready.decompose_reduction(name, at=sums[0])
+    init, update = added(sch, ready)
+    if is_partial:
+        ready = ready.vectorize(ready.loops(init)[-1]).vectorize(ready.loops(update)[-1])
+    return ready.unroll(sums[0]) if extent(ready, update, sums[0]) <= MOST_WRITTEN_OUT else ready
