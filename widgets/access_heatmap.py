@@ -14,15 +14,18 @@ from traitlets import Dict, Int, List, Unicode
 from minimlc.codegen.lower import lower
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CompileError
+from minimlc.node import walk
 from minimlc.runtime.cache_model import Cache, simulate
-from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.tir.arith import constant_value
+from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store, Var
 from minimlc.tir.record import record
 
-MOST_ACCESSES = 1 << 20
+MOST_ACCESSES = 1 << 21
 """The longest run that is followed: a few seconds."""
 
 REGISTERS = 2048
-"""Local buffers up to this many bytes (32 registers of 64) are taken to be held in registers."""
+"""A function's own buffers up to this many bytes (32 registers of 64), all of whose indices are
+constants once loops are unrolled and vectorized, are taken to be held in registers."""
 
 SHADES = " ░▒▓█"
 SMALL = 4096  # bytes: a cache that small programs overflow
@@ -58,7 +61,7 @@ class AccessHeatmap(View):
     is compared with its start. `cache` is one `Cache`, or several, the fastest first. Storage is
     placed as compiled code places it, each buffer from a line's beginning, one after the other,
     and every load and store of the program counts; what fits in registers does not. `misses` and
-    `accesses` are the totals. `CompileError` for a program of more than a million accesses.
+    `accesses` are the totals. `CompileError` for a program of more than two million accesses.
     """
 
     _esm = source("prelude.js", "grid.js", "access_heatmap.js")
@@ -138,13 +141,15 @@ def _caches(cache: Any) -> tuple[Cache, ...]:
 
 
 def _run(title: str, func: PrimFunc, caches: Sequence[Cache]) -> Run:
-    made = record(lower(func), limit=MOST_ACCESSES)
+    lowered = lower(func)
+    made = record(lowered, limit=MOST_ACCESSES)
     if not made.complete:
         raise CompileError(
             f"{title} makes more than {MOST_ACCESSES:,} accesses, too many to follow",
             hint="show a smaller problem with a smaller cache, for example 64 × 64 and Cache(4096)",
         )
-    memory = [not _in_registers(buffer) for buffer in made.buffers]
+    kept = _in_registers(lowered)
+    memory = [buffer not in kept for buffer in made.buffers]
     touches = [t for step in made.steps for t in step.touches if memory[t.buffer]]
     numbers = np.array([t.buffer for t in touches], np.int64)
     elements = np.array([t.element for t in touches], np.int64)
@@ -156,12 +161,25 @@ def _run(title: str, func: PrimFunc, caches: Sequence[Cache]) -> Run:
         if memory[number]:
             mine = numbers == number
             parts.append(_part(buffer, elements[mine], found[mine], len(caches)))
-    kept = [b for b, counted in zip(made.buffers, memory, strict=True) if not counted]
-    return Run(title, tuple(parts), tuple(kept))
+    return Run(title, tuple(parts), tuple(b for b in made.buffers if b in kept))
 
 
-def _in_registers(buffer: Buffer) -> bool:
-    return buffer.scope == "local" and _bytes(buffer) <= REGISTERS
+def _in_registers(func: PrimFunc) -> set[Buffer]:
+    """The buffers of a lowered function that need no memory."""
+    parts = list(walk(func.body))
+    small = {b for b in (p.buffer for p in parts if isinstance(p, Alloc)) if _bytes(b) <= REGISTERS}
+    flat = {p.var for p in parts if isinstance(p, For) and _is_flat(p)}
+    for part in parts:
+        if isinstance(part, Load | Store):
+            names = (n for i in part.indices for n in walk(i) if isinstance(n, Var | Load))
+            if not flat.issuperset(names):
+                small.discard(part.buffer)
+    return small
+
+
+def _is_flat(loop: For) -> bool:
+    """Whether the loop's variable is a constant wherever it stands in machine code."""
+    return loop.kind in ("unrolled", "vectorized") or constant_value(loop.extent) == 1
 
 
 def _bytes(buffer: Buffer) -> int:

@@ -13,7 +13,7 @@ from minimlc_widgets.static import lines_html, script_html
 from traitlets import Bool, Dict, Int, List, Unicode
 
 from minimlc.errors import CompileError, did_you_mean
-from minimlc.runtime.native import backend, machine_of
+from minimlc.runtime.native import backend
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 
@@ -123,9 +123,9 @@ def _target(target: Any) -> Target:
 
 
 def _listing(name: str, func: PrimFunc, target: Target, optimized: bool) -> Any:
-    backend()  # or the error that says how to get LLVM
+    machine = backend().Machine(target.cpu, target.features, target.vector_bits)
     made = import_module("minimlc.codegen.llvm_listing")
-    return made.listing(name, func, machine_of(target), optimized=optimized)
+    return made.listing(name, func, machine, optimized=optimized)
 
 
 def _machine_text(target: Target) -> str:

@@ -20,17 +20,24 @@ from minimlc.tir.record import Record, Step, Touch, record
 
 MOST_STEPS = 20_000
 TOUCHES = 32  # accesses to follow for each step that can be shown
+NUMBERS = 90_000  # of which all steps together are made: about 400 KB of a page
 SPELLED = 6  # steps told in words
 SHOWN = 16  # rows and columns of the order told in numbers
 
 
 class Program(NamedTuple):
-    """What is shown: a function, its script with the lines of its nodes, and its run."""
+    """What is shown: a script and its run. `touches` and `steps` are what `_encoded` makes of it:
+    of all of it, or of its beginning.
+    """
 
-    name: str
-    func: PrimFunc
     script: str
     record: Record
+    touches: list[list[int]]
+    steps: list[list[int]]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.record.complete and len(self.steps) == len(self.record.steps)
 
 
 class LoopNest(View):
@@ -68,7 +75,6 @@ class LoopNest(View):
         if not made.steps:
             raise CompileError(f"{found} stores nothing: there are no steps to show")
         loops, stores = _places(made)
-        table, encoded = _encoded(made.steps[:steps], {s: n for n, s in enumerate(made.loops)})
         super().__init__(
             title=found,
             note=note,
@@ -76,9 +82,9 @@ class LoopNest(View):
             buffers=[_buffer_state(buffer) for buffer in made.buffers],
             loops=loops,
             stores=stores,
-            touches=table,
-            steps=encoded,
-            step=max(0, min(step, len(encoded) - 1)),
+            touches=self.program.touches,
+            steps=self.program.steps,
+            step=max(0, min(step, len(self.program.steps) - 1)),
         )
 
     def static_html(self) -> str:
@@ -105,26 +111,23 @@ class LoopNest(View):
 def _fitting(name: str, func: PrimFunc, threads: int, steps: int) -> tuple[Program, str]:
     """The function with its run; smaller where that is too long, and then a note that says so."""
     own = _program(name, func, threads, steps)
-    if _is_whole(own, steps):
+    if own.is_whole:
         return own, ""
     for strength in STRENGTHS:
         small = smaller(func, strength)
         if small is None:
             continue
         shrunk = _program(name, small, threads, steps)
-        if _is_whole(shrunk, steps):
+        if shrunk.is_whole:
             return shrunk, f"at smaller sizes: {_sizes(func, small)}"
     return own, "the beginning of a longer run"
-
-
-def _is_whole(program: Program, steps: int) -> bool:
-    return program.record.complete and len(program.record.steps) <= steps
 
 
 def _program(name: str, func: PrimFunc, threads: int, steps: int) -> Program:
     script, read = read_back(name, func)
     made = record(read, limit=TOUCHES * steps, threads=threads)
-    return Program(name, read, script, made)
+    stores = {store: number for number, store in enumerate(made.loops)}
+    return Program(script, made, *_encoded(made.steps[:steps], stores))
 
 
 def _sizes(func: PrimFunc, small: PrimFunc) -> str:
@@ -165,14 +168,20 @@ def _extent(loop: For) -> int:
 def _encoded(
     steps: Sequence[Step], stores: dict[Store, int]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Touches, each once: [buffer, written, first, count, first, count, ...]; and the steps:
-    [store, lanes, threads, the loops' values ..., numbers of touches ...].
+    """Touches, each once: [buffer, written, first, count, first, count, ...]; and as many steps as
+    there is room for: [store, lanes, threads, the loops' values ..., touches by number ...].
     """
     table: dict[tuple[int, ...], int] = {}
-    encoded = []
+    encoded: list[list[int]] = []
+    room = NUMBERS
     for step in steps:
-        numbers = [table.setdefault(t, len(table)) for t in _neighbours(step.touches)]
+        touched = list(_neighbours(step.touches))
+        room -= sum(len(touch) for touch in touched if touch not in table)
+        numbers = [table.setdefault(touch, len(table)) for touch in touched]
         encoded.append([stores[step.store], step.lanes, step.threads, *step.values, *numbers])
+        room -= len(encoded[-1])
+        if room < 0:
+            break
     return [list(touch) for touch in table], encoded
 
 

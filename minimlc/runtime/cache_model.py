@@ -69,10 +69,11 @@ def simulate(addresses: Iterable[int] | np.ndarray, levels: Sequence[Cache]) -> 
 
 def _misses(lines: np.ndarray, cache: Cache) -> np.ndarray:
     """Whether each line, in order, is missing; a dict keeps a set's lines, the oldest first."""
-    sets: list[dict[int, None]] = [{} for _ in range(cache.sets)]
+    count = cache.sets
+    sets: list[dict[int, None]] = [{} for _ in range(count)]
     missing = np.zeros(lines.size, np.bool_)
     for number, line in enumerate(lines.tolist()):
-        held = sets[line % cache.sets]
+        held = sets[line % count]
         if line in held:
             del held[line]
         else:

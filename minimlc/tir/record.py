@@ -12,8 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc.dtypes import is_float, to_numpy
+from minimlc.node import Node, walk
 from minimlc.tir.execute import Eval, Frame, Translate
-from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Select,
+    Store,
+)
 
 LANES = 64
 """The most iterations of a vectorized loop in one step."""
@@ -58,8 +71,8 @@ class Record(NamedTuple):
 def record(func: PrimFunc, *, limit: int = 1 << 20, threads: int = 1) -> Record:
     """Run `func` on arbitrary data and note what it touches, up to `limit` accesses.
 
-    Floats are drawn from a fixed seed and integers are 0, which matters only to programs whose
-    conditions or indices depend on data. Raises what running the program raises.
+    Where data decides what runs or what is touched, floats are drawn from a fixed seed and integers
+    are 0; else no value is computed. `BoundsError` for an access outside its buffer.
     """
     recorder = _Recorder(func, limit, threads)
     random = np.random.default_rng(0)
@@ -79,6 +92,30 @@ def _data(buffer: Buffer, random: np.random.Generator) -> np.ndarray:
     return np.zeros(buffer.shape, dtype)
 
 
+def _depends_on_data(func: PrimFunc) -> bool:
+    """Whether a value that is loaded can decide what runs, or where."""
+    deciding = (part for item in walk(func.body) for part in _deciding(item))
+    return any(isinstance(part, Load) for expr in deciding for part in walk(expr))
+
+
+def _deciding(item: Node) -> tuple[Expr, ...]:
+    """The parts of a node that decide what runs, or where."""
+    match item:
+        case For():
+            return (item.extent,)
+        case Block():
+            values = tuple(it.value for it in item.iters)
+            return values if item.predicate is None else (*values, item.predicate)
+        case IfThenElse():
+            return (item.condition,)
+        case Load() | Store():
+            return item.indices
+        case Select() | Binary(op="and" | "or"):
+            return (item,)
+        case _:
+            return ()
+
+
 class _Full(Exception):
     """As many accesses as wanted have been noted."""
 
@@ -88,6 +125,7 @@ class _Recorder(Translate):
 
     def __init__(self, func: PrimFunc, limit: int, threads: int):
         self.left = limit
+        self.with_values = _depends_on_data(func)
         self.threads = max(1, threads)
         self.numbers: dict[Buffer, int] = {}
         self.around: dict[Store, tuple[For, ...]] = {}
@@ -109,13 +147,17 @@ class _Recorder(Translate):
         """The element's place, noted as touched."""
         place, number = self.indices(item.buffer, item.indices), self.number(item.buffer)
         shape, write = item.buffer.shape, isinstance(item, Store)
+        known: dict[tuple[int, ...], Touch] = {}
 
         def noted(frame: Frame) -> tuple[int, ...]:
             found = place(frame)
-            flat = 0
-            for size, value in zip(shape, found, strict=True):
-                flat = flat * size + value
-            self.pending.append(Touch(number, flat, write))
+            touch = known.get(found)
+            if touch is None:
+                flat = 0
+                for size, value in zip(shape, found, strict=True):
+                    flat = flat * size + value
+                touch = known[found] = Touch(number, flat, write)
+            self.pending.append(touch)
             return found
 
         return noted
@@ -127,13 +169,12 @@ class _Recorder(Translate):
         return lambda frame: frame[slot].item(place(frame))
 
     def store(self, item: Store) -> Eval:
-        slot, value, place = self.place(item.buffer), self.expr(item.value), self.noting(item)
+        act = self.computing(item) if self.with_values else self.touching(item)
         self.around[item] = tuple(self.loops)
         loops = [self.slot(loop.var) for loop in self.loops]
 
         def store(frame: Frame) -> None:
-            result = value(frame)
-            frame[slot][place(frame)] = result
+            act(frame)
             self.left -= len(self.pending)
             self.steps.append(Step(item, self.pending, tuple([frame[n] for n in loops])))
             self.pending = []
@@ -141,6 +182,26 @@ class _Recorder(Translate):
                 raise _Full
 
         return store
+
+    def computing(self, item: Store) -> Eval:
+        slot, value, place = self.place(item.buffer), self.expr(item.value), self.noting(item)
+
+        def compute(frame: Frame) -> None:
+            result = value(frame)
+            frame[slot][place(frame)] = result
+
+        return compute
+
+    def touching(self, item: Store) -> Eval:
+        """What a store reads and writes, in that order, without the values."""
+        loads = [part for part in walk(item.value) if isinstance(part, Load)]
+        places = [self.noting(part) for part in (*loads, item)]
+
+        def touch(frame: Frame) -> None:
+            for place in places:
+                place(frame)
+
+        return touch
 
     def loop(self, item: For) -> Eval:
         extent, slot = self.expr(item.extent), self.slot(item.var)

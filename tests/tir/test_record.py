@@ -168,3 +168,32 @@ def test_threads_with_lanes_inside_are_cut_and_say_so():
     func = scheduled(("vectorize", "i"), ("parallel", "j"))
     assert [(s.lanes, s.threads) for s in record(func, threads=2).steps] == [(2, 2), (2, 1)]
     assert not record(func, threads=2, limit=8).complete
+
+
+def test_values_are_computed_only_where_they_decide():
+    divided = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((2,), "int64"), B: T.Buffer((2,), "int64")):
+        for i in range(2):
+            B[{index}] = 1 // A[i]
+"""
+    steps = record(parsed(divided.format(index="i"))).steps
+    assert [step.touches for step in steps] == [
+        [Touch(0, i, False), Touch(1, i, True)] for i in (0, 1)
+    ]
+    with pytest.raises(mlc.CompileError, match="division by zero"):
+        record(parsed(divided.format(index="A[i]")))
+
+
+def test_a_choice_reads_its_chosen_side_only():
+    func = parsed("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((2,), "int64"), B: T.Buffer((2,), "int64"), C: T.Buffer((2,), "int64")):
+        for i in range(2):
+            C[i] = T.if_then_else(A[i] > 0, A[i], B[i])
+""")
+    assert [t.buffer for step in record(func).steps for t in step.touches] == [0, 1, 2] * 2

@@ -66,11 +66,20 @@ def test_two_levels_have_figures_each():
 
 
 def test_what_fits_in_registers_is_not_counted():
-    sch = product(8).cache_write("C", "C", scope="local")
-    local = next(b for b in sch.mod["mm"].allocs)
+    sch = product(8).cache_write("C", "C").reverse_compute_at("C_local", "j")
+    (local,) = sch.mod["mm"].allocs
     view = AccessHeatmap(sch.mod)
     assert [b.name for b in view.runs[0].registers] == [local.name]
+    assert [part.buffer.name for part in view.runs[0].parts] == ["A", "B", "C"]
+    assert view.accesses == (2 * 8**3 + 8**2,)
     assert f"in registers: {local.name}" in view.text()
+
+
+def test_what_is_indexed_at_run_time_is_in_memory():
+    sch = product(8).cache_write("C", "C")
+    assert AccessHeatmap(sch.mod).runs[0].registers == ()
+    unrolled = sch.unroll("i").unroll("j").unroll("ax0").unroll("ax1")
+    assert [b.name for b in AccessHeatmap(unrolled.mod).runs[0].registers] == ["C_local"]
 
 
 def test_large_grids_have_larger_cells_and_keep_their_sums():
@@ -93,7 +102,7 @@ def test_wrong_input_is_refused():
         (lambda: AccessHeatmap(two, name="c"), 'no function is called "c"'),
         (lambda: AccessHeatmap(module(), cache=4096), "takes a Cache"),
         (lambda: AccessHeatmap(module(), cache=[]), "takes a Cache"),
-        (lambda: AccessHeatmap(product(128)), "more than 1,048,576 accesses"),
+        (lambda: AccessHeatmap(product(128)), "more than 2,097,152 accesses"),
     ):
         with pytest.raises(CompileError, match=words):
             call()
