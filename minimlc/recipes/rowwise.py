@@ -18,10 +18,10 @@ from minimlc.tir.nodes import For
 WORTH_THREADS = 1 << 18
 """Elements from which on starting threads pays."""
 
-VECTORS = 4
+VECTORS = 8
 """Vectors of partial sums: what adds and what loads are then about equally busy."""
 
-MOST_WRITTEN_OUT = 16
+MOST_WRITTEN_OUT = 8
 """Steps of a sum that become straight code."""
 
 HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
@@ -83,7 +83,8 @@ def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
     size = extent(sch, name, k)
     if size < 2 * lanes:
         return sch
-    wide = next((n * lanes for n in (VECTORS, 2, 1) if size % (n * lanes) == 0), VECTORS * lanes)
+    fits = [n * lanes for n in (VECTORS, 4, 2, 1) if size >= 2 * n * lanes]
+    wide = next((width for width in fits if size % width == 0), fits[0])
     sch = sch.split(k, [None, wide])
     sch = sch.rfactor(loops_of(sch, name, "R")[-1])
     if wide > lanes:
