@@ -5,7 +5,6 @@ insightful visual performance model for multicore architectures", CACM 52(4), 20
 """
 
 import ctypes
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +21,8 @@ from minimlc.target import Target
 CHAINS = 12
 """Independent sums, enough to hide the latency of two units of multiply-add."""
 
-STEPS = 500_000
-COPY_BYTES = 128 * 1024 * 1024
+STEPS = 1_000_000
+COPY_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -48,22 +47,24 @@ class Peaks:
 
 @cache
 def machine_peaks() -> Peaks:
-    """The peaks of one core of this machine. Takes about a second; the answer is kept."""
+    """The peaks of one core of this machine. Takes a second or two; the answer is kept."""
     return Peaks(fma_rate(), copy_rate(), machine_text())
 
 
 def fma_rate(repeat: int = 50) -> float:
     """float32 operations a second of one core: independent chains of fused multiply-adds."""
     loop, operations = fma_loop()
-    rates = []
-    for _ in range(repeat):
-        start = perf_counter()
-        loop(STEPS)
-        rates.append(operations * STEPS / (perf_counter() - start))
-    return max(rates)
+    return max(operations * STEPS / loop_seconds(loop) for _ in range(repeat))
 
 
-def copy_rate(repeat: int = 7) -> float:
+def loop_seconds(loop: Callable[[int], float]) -> float:
+    """How long `STEPS` steps of `fma_loop` take."""
+    start = perf_counter()
+    loop(STEPS)
+    return perf_counter() - start
+
+
+def copy_rate(repeat: int = 15) -> float:
     """Bytes read and written a second by one core that copies what no cache holds."""
     source = np.ones(COPY_BYTES // 8)
     target = np.zeros_like(source)
@@ -72,7 +73,7 @@ def copy_rate(repeat: int = 7) -> float:
         start = perf_counter()
         np.copyto(target, source)
         times.append(perf_counter() - start)
-    return 2 * COPY_BYTES / statistics.median(times)
+    return 2 * COPY_BYTES / min(times)
 
 
 @cache

@@ -195,7 +195,7 @@ class _Recorder(Translate):
     def touching(self, item: Store) -> Eval:
         """What a store reads and writes, in that order, without the values."""
         loads = [part for part in walk(item.value) if isinstance(part, Load)]
-        places = [self.noting(part) for part in (*loads, item)]
+        places = [*map(self.noting, loads), self.noting(item)]
 
         def touch(frame: Frame) -> None:
             for place in places:
