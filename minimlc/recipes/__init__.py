@@ -13,6 +13,7 @@ from minimlc.recipes.conv import conv2d
 from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.rowwise import rowwise
+from minimlc.recipes.transpose import transpose
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -21,12 +22,12 @@ from minimlc.tir.wellformed import loops_in
 SCHEDULED = "scheduled"
 Recipe = Callable[..., Schedule]
 
-RECIPES = (matmul, conv2d)
+RECIPES = (matmul, conv2d, transpose)
 """What `apply` tries on each block, in this order. Where none is for any, `rowwise` may be for the
 function; `rows` does what is left.
 """
 
-__all__ = ["apply", "attempt", "conv2d", "matmul", "rows", "rowwise"]
+__all__ = ["apply", "attempt", "conv2d", "matmul", "rows", "rowwise", "transpose"]
 
 
 def apply(mod: IRModule, target: Target | None = None) -> IRModule:
