@@ -15,7 +15,8 @@ from minimlc.codegen.lower import lower
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CompileError
 from minimlc.node import walk
-from minimlc.runtime.cache_model import Cache, simulate
+from minimlc.runtime.cache_model import Cache, levels_of, simulate
+from minimlc.target import Target
 from minimlc.tir.arith import constant_value
 from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store, Var
 from minimlc.tir.record import record
@@ -58,7 +59,8 @@ class AccessHeatmap(View):
     """Hits and misses of a program, or of two versions of it, in a cache that is simulated.
 
     `AccessHeatmap(before, after, Cache(4096))`: modules, functions or schedules; a schedule alone
-    is compared with its start. `cache` is one `Cache`, or several, the fastest first. Storage is
+    is compared with its start. `cache` is one `Cache`, several, the fastest
+    first, or a target, for two of its sizes. Storage is
     placed as compiled code places it, each buffer from a line's beginning, one after the other,
     and every load and store of the program counts; what fits in registers does not. `misses` and
     `accesses` are the totals. `CompileError` for a program of more than two million accesses.
@@ -74,7 +76,7 @@ class AccessHeatmap(View):
         self,
         before: Any,
         after: Any = None,
-        cache: Cache | Sequence[Cache] = Cache(SMALL, 64, 4),  # noqa: B008
+        cache: Cache | Sequence[Cache] | Target = Cache(SMALL, 64, 4),  # noqa: B008
         name: str | None = None,
         titles: tuple[str, str] = ("before", "after"),
     ) -> None:
@@ -133,6 +135,8 @@ class AccessHeatmap(View):
 
 
 def _caches(cache: Any) -> tuple[Cache, ...]:
+    if isinstance(cache, Target):
+        cache = levels_of(cache)
     caches = tuple(cache) if isinstance(cache, list | tuple) else (cache,)
     if caches and all(isinstance(level, Cache) for level in caches):
         return caches

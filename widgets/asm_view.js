@@ -48,11 +48,16 @@ export default {
       const counts = panes.slice(1).map(({ numbers }) => numbers.filter((n) => n === line).length);
       return `line ${line}: ${plural(counts[0], "line")} of LLVM, ${plural(counts[1], "line")} of assembly`;
     };
+    const rowsOf = new Map(linked.map((line) => [line, []]));
+    for (const { rows, numbers } of panes) {
+      rows.forEach((row, n) => rowsOf.get(numbers[n])?.push(row));
+    }
+    let lit = 0;
     const show = (line) => {
-      for (const { rows } of panes) {
-        for (const row of rows) {
-          row.classList.toggle("mlc-linked", line > 0 && Number(row.dataset.line) === line);
-        }
+      if (line !== lit) {
+        for (const row of rowsOf.get(lit) ?? []) row.classList.remove("mlc-linked");
+        for (const row of rowsOf.get(line) ?? []) row.classList.add("mlc-linked");
+        lit = line;
       }
       status.textContent = line > 0 ? told(line) : hint;
     };
@@ -139,10 +144,8 @@ export default {
     const update = () => {
       const line = pinned();
       show(line);
-      for (const { rows } of panes) {
-        for (const row of rows) {
-          row.setAttribute("aria-selected", String(line > 0 && Number(row.dataset.line) === line));
-        }
+      for (const [number, rows] of rowsOf) {
+        for (const row of rows) row.setAttribute("aria-selected", String(number === line));
       }
     };
     update();

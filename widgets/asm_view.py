@@ -35,11 +35,12 @@ class AsmView(View):
     """The primitive function `name` of a module, schedule or library, from script to assembly.
 
     Pointing at a line points at what it became, and at what it came from; a click, or Enter, keeps
-    that. `target` is a `Target`, or "sse2", "avx2", "avx512" or "neon": a named machine and not the
-    one at hand, so that a page reads the same everywhere. The LLVM code is what minimlc wrote, or,
-    `optimized`, what LLVM made of it. In the assembly vector registers are marked, and the
-    innermost loops (`loops`). Lines are LLVM's debug locations: what was merged or moved from
-    several lines has none. `BuildError` for what does not compile.
+    that. `pin` keeps a line from the start: its number, or a text in it. `target` is a `Target`, or
+    "sse2", "avx2", "avx512" or "neon": a named machine and not the one at hand, so that a page
+    reads the same everywhere. The LLVM code is what minimlc wrote, or, `optimized`, what LLVM made
+    of it. In the assembly vector registers are marked, and the innermost loops (`loops`). Lines are
+    LLVM's debug locations: what was merged or moved from several lines has none. `BuildError` for
+    what does not compile.
     """
 
     _esm = source("prelude.js", "asm_view.js")
@@ -57,7 +58,7 @@ class AsmView(View):
         name: str | None = None,
         target: str | Target = "avx2",
         optimized: bool = False,
-        pin: int = 0,
+        pin: int | str = 0,
     ) -> None:
         self.target = _target(target)
         found, func = function_of(mod, name)
@@ -65,8 +66,6 @@ class AsmView(View):
         self.listing = _listing(found, read, self.target, optimized)
         self.loops = innermost_loops([line.text for line in self.listing.assembly])
         lines = self.script.split("\n")
-        if not 0 <= pin <= len(lines):
-            raise CompileError(f"pin={pin}: the script has lines 1 ... {len(lines)}")
         numbers = range(1, len(lines) + 1)
         code = [
             _column("script", script_tokens(self.script), numbers),
@@ -87,7 +86,7 @@ class AsmView(View):
             columns=code,
             marked=[{"lines": list(loop.lines), "text": loop.text} for loop in self.loops],
             optimized=optimized,
-            pinned=pin,
+            pinned=_pinned(pin, lines),
         )
 
     def static_html(self) -> str:
@@ -126,6 +125,18 @@ def _listing(name: str, func: PrimFunc, target: Target, optimized: bool) -> Any:
     machine = backend().Machine(target.cpu, target.features, target.vector_bits)
     made = import_module("minimlc.codegen.llvm_listing")
     return made.listing(name, func, machine, optimized=optimized)
+
+
+def _pinned(pin: int | str, lines: list[str]) -> int:
+    """The number of the line that `pin` speaks of, counted from 1; 0 for none."""
+    if isinstance(pin, str):
+        found = [n for n, line in enumerate(lines, start=1) if pin in line]
+        if not found:
+            raise CompileError(f"pin={pin!r}: the script has no such line")
+        return found[-1]
+    if not 0 <= pin <= len(lines):
+        raise CompileError(f"pin={pin}: the script has lines 1 ... {len(lines)}")
+    return pin
 
 
 def _machine_text(target: Target) -> str:

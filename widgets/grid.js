@@ -37,7 +37,7 @@ const elementText = ({ name, shape, grid }, row, column) => {
 const drawGrid = (buffer, label, describe, say) => {
   const [rows, columns, tall, wide] = buffer.grid;
   const [down, right] = [Math.ceil(rows / tall), Math.ceil(columns / wide)];
-  const cell = Math.max(3, Math.min(12, Math.floor(192 / Math.max(down, right))));
+  const cell = Math.max(3, Math.min(18, Math.floor(192 / Math.max(down, right))));
   const canvas = make("canvas", { class: "mlc-cells", width: right, height: down });
   const mark = make("div", { class: "mlc-cell-mark", hidden: true });
   const board = control("div", {

@@ -65,6 +65,12 @@ def test_two_levels_have_figures_each():
     )
 
 
+def test_the_caches_of_a_target():
+    view = AccessHeatmap(BY_COLUMNS, cache=mlc.Target(l1=1024, l2=64 * 1024))
+    assert [cache.size for cache in view.caches] == [1024, 64 * 1024]
+    assert view.misses == (257,)
+
+
 def test_what_fits_in_registers_is_not_counted():
     sch = product(8).cache_write("C", "C").reverse_compute_at("C_local", "j")
     (local,) = sch.mod["mm"].allocs

@@ -136,6 +136,12 @@ def test_a_library_a_function_and_one_of_several():
     assert AsmView(product(8), optimized=True).columns[1]["title"] == "LLVM, optimized"
 
 
+def test_a_line_is_pinned_by_its_number_or_a_text():
+    assert AsmView(product(8), pin=3).pinned == 3
+    view = AsmView(product(8), pin="A[vi, vk] * B")
+    assert "A[vi, vk] * B" in view.script.split("\n")[view.pinned - 1]
+
+
 def test_long_listings_are_cut_and_say_so(monkeypatch):
     monkeypatch.setattr("minimlc_widgets.asm_view.MOST_LINES", 12)
     column = AsmView(product(8)).columns[2]
@@ -150,6 +156,7 @@ def test_wrong_input_is_refused():
         (lambda: AsmView(module(), target=mlc.Target("c")), "names a machine"),
         (lambda: AsmView(module(), target=mlc.Target("llvm")), "names a machine"),
         (lambda: AsmView(module(), pin=99), "the script has lines 1"),
+        (lambda: AsmView(module(), pin="D["), "the script has no such line"),
     ):
         with pytest.raises(CompileError, match=words):
             call()

@@ -1,8 +1,12 @@
 """The widgets' state: all that is drawn, as small plain data; and their modules' syntax."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from minimlc_widgets import (
@@ -20,6 +24,7 @@ from minimlc.errors import CompileError
 from minimlc.runtime.peaks import Peaks
 from tests.widgets.values import Timing, history, module, product, schedule
 
+ROOT = Path(__file__).resolve().parents[2]
 VIEWS = {
     "IRView": lambda: IRView(module(), title="a module"),
     "IRDiff": lambda: IRDiff(module(), module(256)),
@@ -48,6 +53,32 @@ def test_a_view_shows_itself_without_an_address(name):
     view = VIEWS[name]()
     assert "0x" not in repr(view)
     assert view._repr_mimebundle_()["text/plain"] == repr(view)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_static_form_has_no_script_style_or_id(name):
+    html = VIEWS[name]().static_html()
+    assert not re.search(r"<script|<style|\sid=|\sstyle=| at 0x", html)
+
+
+def test_what_is_stored_does_not_depend_on_the_hash_seed():
+    program = (
+        "import json; from tests.widgets.test_views import VIEWS, state_of\n"
+        "for make in VIEWS.values():\n"
+        "    v = make(); print(json.dumps([v.static_html(), v.text(), state_of(v)]))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1 and len(outputs.pop().splitlines()) == len(VIEWS)
 
 
 @pytest.mark.parametrize("name", VIEWS)
