@@ -2,8 +2,6 @@
 
 import os
 import platform
-import statistics
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 from threadpoolctl import threadpool_info
 
 import minimlc as mlc
-from minimlc.runtime.peaks import copy_rate, fma_loop, fma_rate, loop_seconds
+from minimlc.runtime.peaks import copy_rate, fma_rate
 
 FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512bf16", "avx512vnni", "amx-tile", "neon")
 PACKAGES = ("numpy", "llvmlite", "torch", "numba", "jax", "onnxruntime", "scikit-learn")
@@ -61,15 +59,3 @@ def _versions() -> dict[str, str]:
         if library["user_api"] == "blas":
             found[library["internal_api"]] = str(library["version"])
     return found
-
-
-def spare_cores(count: int, repeat: int = 10) -> float:
-    """How many cores' worth of that rate so many threads get just now: the median."""
-    loop, _ = fma_loop()
-    with ThreadPoolExecutor(count) as pool:
-        shares = []
-        for _ in range(repeat):
-            alone = loop_seconds(loop)
-            together = list(pool.map(lambda _: loop_seconds(loop), range(count)))
-            shares.append(count * alone / max(together))
-    return statistics.median(shares)

@@ -1,10 +1,13 @@
 """Contests on tiny sizes: everybody is checked, the ratios are right, the table shows them."""
 
 import json
+from importlib import import_module
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks import (
     attention,
     conv2d,
@@ -61,7 +64,7 @@ def alone(monkeypatch):
 @pytest.mark.parametrize("name", CONTESTS)
 def test_minimlc_is_right_and_needs_no_peer(found, alone, name):
     CONTESTS[name](found)
-    (table,) = found.report.tables
+    table = found.report.tables[0]
     names = [row.name for row in table.rows]
     assert any(name.startswith("minimlc") for name in names)
     assert not {"torch", "torch.compile", "numba", "jax", "onnxruntime"} & set(names)
@@ -226,6 +229,26 @@ def test_the_table_goes_between_its_markers(tmp_path, monkeypatch, capsys):
     assert summary.main(["matmul"], readme) == 1
     assert "README.md is left as it was" in capsys.readouterr().err
     assert readme.read_text() == "no place\n"
+
+
+def test_all_run_one_after_the_other(monkeypatch):
+    ran, statuses = [], {"softmax": 1}
+
+    def run(arguments):
+        ran.append(arguments[3:])
+        return CompletedProcess(arguments, statuses.get(arguments[3], 0))
+
+    monkeypatch.setattr(command.subprocess, "run", run)
+    monkeypatch.setattr(summary, "main", lambda names: 0)
+    assert command.main(["all", "--threads", "2", "--repeat", "3"]) == 1
+    assert ran == [[name, "--threads", "2", "--repeat", "3"] for name in command.NAMES]
+    statuses.clear()
+    assert command.main(["all"]) == 0
+
+
+def test_every_name_is_a_benchmark():
+    for name in command.NAMES:
+        assert callable(import_module(f"benchmarks.{name}").run)
 
 
 def test_results_are_read_in_the_names_order(tmp_path):
