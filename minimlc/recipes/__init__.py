@@ -52,9 +52,8 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     start = sch
     for block in sch.blocks():
         sch = _first(RECIPES, sch, block, target)
-    if sch is start:
-        sch = _first((rowwise,), sch, None, target)
-    made = rows(sch).func
+    whole = _first((rowwise,), sch, None, target) if sch is start else sch
+    made = (rows(sch) if whole is sch else whole).func
     return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
 
 

@@ -5,8 +5,9 @@ from typing import Any
 from minimlc.errors import ScheduleError
 from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
-from minimlc.schedule.tree import find_block
+from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.nodes import Block, For, Var
+from minimlc.tir.wellformed import blocks_in
 
 
 def rows(sch: Schedule) -> Schedule:
@@ -23,6 +24,8 @@ def _row_wise(sch: Schedule, name: str) -> Schedule:
     assert isinstance(block.stmt, Block)
     lane = _last_axis(block.stmt, block.loops)
     if lane is None or any(loop.kind != "serial" for loop in block.loops):
+        return sch
+    if blocks_in(find_loop(sch.func, lane).stmt) != [block.stmt]:
         return sch
     reduces = [it for it in block.stmt.iters if it.kind == "R"]
     inner = [loop.var.name for loop in loops_feeding(reduces, block.loops)]

@@ -6,7 +6,7 @@ and a panel of A from the second level stream by, both copied beforehand so that
 order and without a guard.
 """
 
-from math import ceil
+from math import ceil, prod
 from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
@@ -15,7 +15,16 @@ from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, uni
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, MOST_SUMMED, few_rows
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
-from minimlc.recipes.views import added, block_of, buffer_of, cut, divisor, loops_below, loops_of
+from minimlc.recipes.views import (
+    added,
+    block_of,
+    buffer_of,
+    cut,
+    divisor,
+    extent,
+    loops_below,
+    loops_of,
+)
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Store
@@ -118,9 +127,12 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
         sch = on_unit(sch, f"{sums}_update", unit)
     for copy in conversions:
         sch = sch.compute_inline(copy)
-    if found.rows * found.columns * found.sums >= WORTH_THREADS:
-        sch = sch.parallel(column_block).parallel(row_panel)
-    return sch
+    if prod(found.batches) * found.rows * found.columns * found.sums < WORTH_THREADS:
+        return sch
+    for loop in loops_of(sch, result, "S")[: len(found.batches)]:
+        if extent(sch, result, loop) >= target.cores:
+            return sch.parallel(loop)
+    return sch.parallel(column_block).parallel(row_panel)
 
 
 def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
@@ -144,10 +156,11 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
     if found.sums <= tiles.sum_block:
         padded = pad(sch, name, roles)
         ends = [block for block in added(sch, padded) if found.output == buffer_of(padded, block)]
-        if ends:
-            return padded, name, ends[0]
-        copied_out = padded.cache_write(name, found.output)
-        return copied_out, name, added(padded, copied_out)[0]
+        if not ends:
+            before = padded
+            padded = padded.cache_write(name, found.output)
+            ends = added(before, padded)
+        return with_epilogue(padded, ends[0]), name, ends[0]
     rounded = pad(sch, name, {"k": tiles.sum_block})
     (sums_loop,) = loops_of(rounded, name, "R")
     cut = rounded.split(sums_loop, [None, tiles.sum_block])
@@ -160,6 +173,16 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
         if buffer_of(padded, copy) not in kept:
             padded = padded.compute_inline(copy)
     return padded, sums, name
+
+
+def with_epilogue(sch: Schedule, result: str) -> Schedule:
+    """What is computed from C element by element, done when a tile of C is written."""
+    for name in sch.consumers(result):
+        try:
+            return with_epilogue(sch.reverse_compute_inline(name), result)
+        except ScheduleError:
+            continue
+    return sch
 
 
 def pad(sch: Schedule, block: str, multiples: dict[str, int]) -> Schedule:

@@ -8,12 +8,9 @@ from math import prod
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
-from minimlc.recipes.views import added, block_of, loops_below, loops_of
+from minimlc.recipes.views import added, block_of, extent, loops_below, loops_of
 from minimlc.schedule import Schedule
-from minimlc.schedule.tree import find_block
 from minimlc.target import Target
-from minimlc.tir.arith import constant_value
-from minimlc.tir.nodes import For
 
 WORTH_THREADS = 1 << 18
 """Elements from which on starting threads pays."""
@@ -49,13 +46,16 @@ def rowwise(sch: Schedule, block: str | None = None, *, target: Target | None = 
         sch = in_lanes(sch, name, target)
         partial += added(before, sch)
     rows = loops_of(sch, last, "S")[: None if last in reductions else -1]
-    shared = elements >= WORTH_THREADS and bool(rows) and extent(sch, last, rows[0]) > 1
+    long = [loop for loop in rows if extent(sch, last, loop) > 1]
+    shared = long[:1] if elements >= WORTH_THREADS else []
     if rows:
         for name in reversed([name for name in sch.blocks() if name != last]):
             sch = sch.compute_at(name, rows[-1])
     for name in sch.blocks():
         sch = in_vectors(sch, name, rows, name in partial)
-    return sch.parallel(rows[0]) if shared else sch
+    for loop in shared:
+        sch = sch.parallel(loop)
+    return sch
 
 
 def is_along_rows(sch: Schedule, name: str) -> bool:
@@ -65,13 +65,6 @@ def is_along_rows(sch: Schedule, name: str) -> bool:
     sums = loops_of(sch, name, "R")
     kinds = {it.kind for it in item.iters}
     return kinds <= {"S", "R"} and bool(sums) and sums == loops[-1:] and item.init is not None
-
-
-def extent(sch: Schedule, block: str, loop: str) -> int:
-    """How often a loop around a block runs."""
-    (found,) = [lp for lp in find_block(sch.func, block).loops if lp.var.name == loop]
-    assert isinstance(found, For)
-    return constant_value(found.extent) or 0
 
 
 def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:

@@ -4,7 +4,8 @@ from minimlc.node import walk
 from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block
-from minimlc.tir.nodes import Block, Store
+from minimlc.tir.arith import constant_value
+from minimlc.tir.nodes import Block, For, Store
 
 
 def block_of(sch: Schedule, name: str) -> Block:
@@ -52,6 +53,13 @@ def cut(sch: Schedule, block: str, loop: str, size: int) -> tuple[Schedule, list
     after = sch.split(loop, [None, size])
     old = sch.loops(block)
     return after, [name for name in after.loops(block) if name not in old]
+
+
+def extent(sch: Schedule, block: str, loop: str) -> int:
+    """How often a loop around a block runs."""
+    (found,) = [lp for lp in find_block(sch.func, block).loops if lp.var.name == loop]
+    assert isinstance(found, For)
+    return constant_value(found.extent) or 0
 
 
 def divisor(size: int, most: int) -> int:
