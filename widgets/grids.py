@@ -1,4 +1,4 @@
-"""Buffers as grids of cells: the last axis runs to the right, all others run down."""
+"""Buffers as grids of cells: the first axes run down, the others to the right."""
 
 from collections.abc import Iterable
 from math import prod
@@ -35,11 +35,15 @@ class Grid(NamedTuple):
 
 
 def grid_of(buffer: Buffer) -> Grid:
-    """The grid of a buffer: a long vector is folded like text, a large grid has larger cells."""
-    size = prod(buffer.shape)
-    columns = buffer.shape[-1] if buffer.shape else 1
-    if buffer.ndim == 1 and columns > MOST:
-        columns = MOST
+    """The grid of a buffer: a long vector is folded like text, more than two axes are shared out so
+    that the grid is as square as can be, and a large grid has larger cells.
+    """
+    size, shape = prod(buffer.shape), buffer.shape
+    if buffer.ndim <= 1:
+        columns = min(size, MOST)
+    else:
+        halves = [(prod(shape[:n]), prod(shape[n:])) for n in range(buffer.ndim - 1, 0, -1)]
+        columns = min(halves, key=max)[1]
     columns = max(1, columns)
     rows = max(1, -(-size // columns))
     return Grid(rows, columns, -(-rows // MOST), -(-columns // MOST))

@@ -96,6 +96,8 @@ def test_large_grids_have_larger_cells_and_keep_their_sums():
     assert grid.sums(values)[0, 0] == sum(r * 65 + c for r in range(4) for c in range(2))
     assert grid_of(Buffer("A", (100,), "float32")) == Grid(2, 64)
     assert grid_of(Buffer("A", (2, 3, 4), "float32")) == Grid(6, 4)
+    assert grid_of(Buffer("A", (4, 3, 3, 3), "float32")) == Grid(12, 9)
+    assert grid_of(Buffer("A", (2, 100), "float32")) == Grid(2, 100, 1, 2)
     assert grid_of(Buffer("A", (), "float32")) == Grid(1, 1)
     assert runs([5, 5, 0, 5]) == [2, 5, 1, 0, 1, 5]
 
