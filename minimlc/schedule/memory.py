@@ -157,7 +157,9 @@ def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local")
 
 def cache_of(buffer: Buffer, names: Names, scope: str) -> Buffer:
     """A buffer like another one, named after its scope."""
-    return Buffer(names.buffer(f"{buffer.name}_{scope}"), buffer.shape, buffer.dtype, scope)
+    return Buffer(
+        names.buffer(f"{buffer.name}_{scope.split('.')[-1]}"), buffer.shape, buffer.dtype, scope
+    )
 
 
 def reading_anchor(use: Use, verb: str) -> Anchor:
