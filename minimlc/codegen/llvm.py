@@ -58,7 +58,9 @@ def emit_llvm(
     sites: list[Site] = []
     for name, func in functions.items():
         module.definitions.append(
-            _function(name, lower(func, tensors=True), machine, module, sites, check, lines)
+            _function(
+                name, lower(func, tensors=True, whole=check), machine, module, sites, check, lines
+            )
         )
     runtime = (OPENMP if openmp else POOL) if module.tasks else ""
     attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{machine.vector_bits}"'

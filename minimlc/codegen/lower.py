@@ -31,44 +31,55 @@ TENSOR = "tensor_intrin"
 """The annotation of a block that a tensor intrinsic has taken over."""
 
 
-def lower(func: PrimFunc, *, named: bool = False, tensors: bool = False) -> PrimFunc:
+def lower(
+    func: PrimFunc, *, named: bool = False, tensors: bool = False, whole: bool = False
+) -> PrimFunc:
     """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
 
     A buffer is placed in the innermost loop whose iterations can own it (each writes every
     element before it reads it), and is cut to the box of elements that one iteration touches.
     With `named`, a block without iters stays around what was a block, to say its name; with
-    `tensors`, one stays around what was tensorized.
+    `tensors`, one stays around what was tensorized. With `whole`, no buffer is cut: an index is
+    outside of the buffer that was written, and says so.
     """
-    placed = _place_all(func)
+    placed = _place_all(func, whole)
     body = _Flatten(named, tensors).visit(placed.body)
     return replace(placed, body=_Simplify(Ranges()).visit(body))
 
 
-def _place_all(func: PrimFunc) -> PrimFunc:
+def _place_all(func: PrimFunc, whole: bool) -> PrimFunc:
     body = func.body
     for buffer in func.allocs:
         items = accesses(body)
-        body = _place(buffer, body, items, ())
+        body = _place(buffer, body, items, (), whole)
     return replace(func, allocs=(), body=body)
 
 
-def _place(buffer: Buffer, stmt: Stmt, items: Sequence[Access], loops: tuple[For, ...]) -> Stmt:
+def _place(
+    buffer: Buffer,
+    stmt: Stmt,
+    items: Sequence[Access],
+    loops: tuple[For, ...],
+    whole: bool,
+) -> Stmt:
     """`stmt` with an `Alloc` of `buffer` as far inside as is right."""
     match stmt:
         case Seq(stmts):
             users = [part for part in stmts if _uses(part, buffer)]
             if len(users) == 1 and not isinstance(users[0], Store):
-                new = _place(buffer, users[0], items, loops)
+                new = _place(buffer, users[0], items, loops, whole)
                 return Seq(tuple(new if part is users[0] else part for part in stmts))
         case For():
             if stmt.kind != "vectorized" and is_private(buffer, stmt, items):
-                return replace(stmt, body=_place(buffer, stmt.body, items, (*loops, stmt)))
+                return replace(stmt, body=_place(buffer, stmt.body, items, (*loops, stmt), whole))
         case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
-            return replace(stmt, then_case=_place(buffer, then_case, items, loops))
+            return replace(stmt, then_case=_place(buffer, then_case, items, loops, whole))
         case Block(init=None) if not _is_read_outside(stmt, buffer):
-            return replace(stmt, body=_place(buffer, stmt.body, items, loops))
+            return replace(stmt, body=_place(buffer, stmt.body, items, loops, whole))
         case Alloc():
-            return replace(stmt, body=_place(buffer, stmt.body, items, loops))
+            return replace(stmt, body=_place(buffer, stmt.body, items, loops, whole))
+    if whole and any(item.buffer is buffer for item in items):
+        return Alloc(buffer, stmt)
     return _allocate(buffer, stmt, items, loops)
 
 

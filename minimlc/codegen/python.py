@@ -154,7 +154,7 @@ class _Emitter:
     # Primitive functions
 
     def prim_func(self, name: str, func: PrimFunc) -> list[str]:
-        flat = lower(func)
+        flat = lower(func, whole=self.sites is not None)
         scope = _Scope(self)
         params = [scope.declare(param) for param in flat.params]
         shapes = [
