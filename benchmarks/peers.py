@@ -72,11 +72,12 @@ def torch_and_compiled(function: Callable[..., Any], *arrays: np.ndarray) -> lis
 
 
 def numba(
-    function: Callable[..., Any], *arrays: np.ndarray, threads: int = 1, name: str = "numba"
+    function: Callable[..., Any], *arrays: np.ndarray, threads: int = 1, fresh: bool = False
 ) -> list[Contender]:
     """Loops in Python, compiled with the loosest floating point, that write the last array.
 
-    `prange` marks loops for threads.
+    `fresh` gives them a new one in each call, where the others return new arrays, too. `prange`
+    marks loops for threads.
     """
     if not (library := module("numba")):
         return []
@@ -85,7 +86,15 @@ def numba(
     function = FunctionType(function.__code__, names)
     compiled = library.njit(function, fastmath=True, parallel=threads > 1)
     compiled(*arrays)
-    return [into(name, lambda: compiled(*arrays), arrays[-1])]
+    if not fresh:
+        return [into("numba", lambda: compiled(*arrays), arrays[-1])]
+
+    def call() -> np.ndarray:
+        out = np.empty_like(arrays[-1])
+        compiled(*arrays[:-1], out)
+        return out
+
+    return [Contender("numba", call)]
 
 
 def jax(
