@@ -64,7 +64,8 @@ export default {
     const bring = (pane, row) => {
       if (!row) return;
       const [top, bottom] = [row.offsetTop, row.offsetTop + row.offsetHeight];
-      if (top < pane.scrollTop || bottom > pane.scrollTop + pane.clientHeight) {
+      const room = 3 * row.offsetHeight; // what stands at the edge is not quite in view
+      if (top < pane.scrollTop || bottom + room > pane.scrollTop + pane.clientHeight) {
         pane.scrollTop = top - pane.clientHeight / 3;
       }
     };

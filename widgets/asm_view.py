@@ -22,13 +22,15 @@ MOST_LINES = 2000
 
 AVX2 = "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2"
 AVX512 = f"{AVX2},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+AMX = f"{AVX512},+avx512bf16,+avx512vnni,+amx-tile,+amx-bf16,+amx-int8"
 TARGETS = {
     "sse2": Target("llvm", "x86-64", "+sse2", 128),
     "avx2": Target("llvm", "x86-64-v3", AVX2, 256),
     "avx512": Target("llvm", "x86-64-v4", AVX512, 512),
+    "amx": Target("llvm", "sapphirerapids", AMX, 512),
     "neon": Target("llvm", "cortex-a76", "+neon", 128),
 }
-"""Machines to show code for, by the vectors that they have."""
+"""Machines to show code for, by the vectors or tiles that they have."""
 
 
 class AsmView(View):
@@ -36,11 +38,11 @@ class AsmView(View):
 
     Pointing at a line points at what it became, and at what it came from; a click, or Enter, keeps
     that. `pin` keeps a line from the start: its number, or a text in it. `target` is a `Target`, or
-    "sse2", "avx2", "avx512" or "neon": a named machine and not the one at hand, so that a page
-    reads the same everywhere. The LLVM code is what minimlc wrote, or, `optimized`, what LLVM made
-    of it. In the assembly vector registers are marked, and the innermost loops (`loops`). Lines are
-    LLVM's debug locations: what was merged or moved from several lines has none. `BuildError` for
-    what does not compile.
+    "sse2", "avx2", "avx512", "amx" or "neon": a named machine and not the one at hand, so that a
+    page reads the same everywhere. The LLVM code is what minimlc wrote, or, `optimized`, what LLVM
+    made of it. In the assembly vector registers are marked, and the innermost loops (`loops`).
+    Lines are LLVM's debug locations: what was merged or moved from several lines has none.
+    `BuildError` for what does not compile.
     """
 
     _esm = source("prelude.js", "asm_view.js")

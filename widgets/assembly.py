@@ -8,12 +8,12 @@ from typing import NamedTuple
 from minimlc_widgets.lexer import Tokens
 
 VECTOR = "mlc-vector"
-"""The class of registers and types that hold several elements."""
+"""The class of registers and types that hold several elements: vectors and tiles."""
 
 LABEL = re.compile(r"([^\s:]+):$")
 INSTRUCTION = re.compile(r"\s+(\S+)\s*(.*)$")
 OPERAND = re.compile(
-    r"(?P<wide>%[yz]mm\d+|\bv\d+\.\d+[bhsd]|\bq\d+\b|\bz\d+\.[bhsd])|(?P<x>%xmm\d+|\bv\d+\b(?!\.))"
+    r"(?P<wide>%[yzt]mm\d+|\bv\d+\.\d+[bhsd]|\bq\d+\b|\bz\d+\.[bhsd])|(?P<x>%xmm\d+|\bv\d+\b(?!\.))"
     r"|(?P<name>%\w+|\b[xwsdhb]\d+\b|\bsp\b|\b[xw]zr\b)"
     r"|(?P<number>[$#]?-?\b(?:0x[0-9a-f]+|\d+)\b)|(?P<label>\.L\w+)"
 )
@@ -21,7 +21,8 @@ SCALAR = re.compile(r"s[sd]$|^vcvt.*s[sdi]")
 """x86 instructions on one element of a vector register."""
 
 LLVM_TOKEN = re.compile(
-    r"(?P<vector><\d+ x [\w ]+>)|(?P<type>\b(?:i\d+|float|double|half|bfloat|ptr|void|label)\b)"
+    r"(?P<vector><\d+ x [\w ]+>|\bx86_amx\b)"
+    r"|(?P<type>\b(?:i\d+|float|double|half|bfloat|ptr|void|label)\b)"
     r"|(?P<function>@[\w.]+)|(?P<name>%[\w.]+)|(?P<number>\b(?:0x[0-9A-Fa-f]+|\d[\d.e+-]*)\b)"
 )
 LLVM_START = re.compile(r"(\s*(?:%[\w.]+ = )?)([a-z][\w.]*)")

@@ -11,7 +11,7 @@ from minimlc.module import History
 VIEWS: dict[str, Callable[[Any], Any]] = {}
 try:
     from minimlc_widgets.access_heatmap import AccessHeatmap, Cache
-    from minimlc_widgets.asm_view import AsmView
+    from minimlc_widgets.asm_view import TARGETS, AsmView
     from minimlc_widgets.ir_diff import IRDiff
     from minimlc_widgets.ir_view import IRView
     from minimlc_widgets.loop_nest import LoopNest
@@ -24,6 +24,7 @@ except ModuleNotFoundError as missing:  # without Jupyter's widgets, HTML and te
 else:
     VIEWS = {"steps": PassStepper, "timings": TimingBars, "script": IRView}
     __all__ = [
+        "TARGETS",
         "AccessHeatmap",
         "AsmView",
         "Cache",

@@ -1,11 +1,12 @@
 """AsmView: colours of code, innermost loops, its columns and text, and what it refuses."""
 
 import pytest
-from minimlc_widgets import AsmView
+from minimlc_widgets import TARGETS, AsmView
 from minimlc_widgets.assembly import VECTOR, assembly_tokens, innermost_loops, llvm_tokens
 
 import minimlc as mlc
 from minimlc.errors import CompileError
+from minimlc.tir import te
 from tests.widgets.values import module, product
 
 
@@ -26,6 +27,7 @@ def marked(line: str) -> list[str]:
         ("    fmla v2.4s, v4.4s, v3.s[0]", ["v2.4s", "v4.4s"]),
         ("    ldp q1, q2, [x14]", ["q1", "q2"]),
         ("    fmadd s1, s2, s3, s1", []),
+        ("    tdpbf16ps %tmm2, %tmm1, %tmm0", ["%tmm2", "%tmm1", "%tmm0"]),
         ("    addq $16, %rbx", []),
         (".LBB0_3:", []),
         ("", []),
@@ -126,6 +128,22 @@ def test_the_text_is_that_of_the_named_machine():
     assert "mm for cortex-a76, 128-bit vectors" in texts["neon"] and "%" not in texts["neon"]
     assert "innermost loop: " in texts["avx512"]
     assert AsmView(product(16), target="avx2").text() == texts["avx2"]
+
+
+def test_code_for_tiles_is_shown_wherever():
+    a = te.placeholder((64, 64), "bfloat16", name="A")
+    b = te.placeholder((64, 64), "bfloat16", name="B")
+    k = te.reduce_axis((0, 64), name="k")
+    c = te.compute(
+        (64, 64),
+        lambda i, j: te.sum(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k),
+        name="C",
+    )
+    sch = mlc.Schedule(mlc.IRModule.of({"mm": te.create_prim_func([a, b, c])}), check=False)
+    view = AsmView(mlc.recipes.matmul(sch, target=TARGETS["amx"]), target="amx")
+    text = view.script.split("\n")
+    products = [line for line in view.listing.assembly if "tdpbf16ps" in line.text]
+    assert products and all("amx_dot" in "".join(text[n.script - 1 :][:6]) for n in products)
 
 
 def test_a_library_a_function_and_one_of_several():
