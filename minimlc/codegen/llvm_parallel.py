@@ -81,7 +81,8 @@ declare i32 @minimlc_pool_run(ptr, ptr, i64)
 
 ; Run a task over 0 ... count-1 on the Python thread pool.
 define internal i32 @minimlc.parallel(ptr %task, ptr %context, i64 %count) noinline {
-  %status = call i32 @minimlc_pool_run(ptr %task, ptr %context, i64 %count)
+  %raised = call i32 @minimlc_pool_run(ptr %task, ptr %context, i64 %count)
+  %status = sub i32 %raised, 1
   ret i32 %status
 }
 """

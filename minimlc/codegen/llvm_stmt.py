@@ -22,6 +22,10 @@ STRAIGHT = 128
 STACK_BYTES = 32 * 1024
 """Buffers up to this size live in the function's frame, larger ones on the heap."""
 
+FRAME_BYTES = 256 * 1024
+"""What a function's buffers may take of its frame together: the copies of an unrolled loop each
+have their own, and threads can have small stacks."""
+
 
 @dataclass
 class Statements(Tensors):
@@ -30,6 +34,7 @@ class Statements(Tensors):
     vector_bits: int = 128
     copies: int = 1
     heap: list[str] = field(default_factory=list)
+    frame: int = 0
     can_fail: bool = False
 
     def stmt(self, item: Stmt) -> None:
@@ -219,11 +224,13 @@ class Statements(Tensors):
         if self.width:
             self.private[buffer] = self.width
         element = MEMORY[buffer.dtype]
-        if count * SIZE[element] <= STACK_BYTES:
+        size = count * SIZE[element]
+        if size <= STACK_BYTES and self.frame + size <= FRAME_BYTES:
+            self.frame += size
             self.pointers[buffer] = self.code.on_stack(element, count)
             self.stmt(item.body)
         else:
-            self._on_heap(item, count * SIZE[element])
+            self._on_heap(item, size)
 
     def _on_heap(self, item: Alloc, size: int) -> None:
         """Storage from malloc, aligned to a cache line; the slot in `heap` is for the way out."""

@@ -13,6 +13,7 @@ from minimlc.graph.nodes import TensorType, TupleType, Type
 from minimlc.run import call_packed, nest
 from minimlc.runtime.call import Arguments, Parameter, address_of
 from minimlc.runtime.native import entry_point
+from minimlc.runtime.parallel import interruption
 from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
 
 
@@ -25,6 +26,8 @@ def raise_failure(status: int, sites: Sequence[Site], slots: Any) -> None:
     """The exception for what compiled code returned."""
     if status == 2:
         raise MemoryError("a kernel could not get memory for its buffers")
+    if status != 1:
+        raise interruption()
     site = sites[slots[0]]
     raise outside(site, slots[1 : 1 + len(site.shape)])
 

@@ -5,6 +5,7 @@ effect at once. After a fork the child runs its loops on one thread until it set
 thread pools do not survive a fork.
 """
 
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -12,6 +13,7 @@ import os
 import sys
 import threading
 import warnings
+from collections import deque
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -132,19 +134,87 @@ def _share(task: int, context: int, begin: int, end: int) -> int:
         _inside.value = False
 
 
+class _Job:
+    """Shares of a parallel loop, which threads take one after the other."""
+
+    def __init__(self, task: int, context: int, cuts: list[int]):
+        self.task, self.context = task, context
+        self.left = deque(itertools.pairwise(cuts))
+        self.running = 0
+        self.status = 0
+        self.changed = threading.Condition()
+
+    def work(self) -> None:
+        """What a thread of the pool does."""
+        while True:
+            with self.changed:
+                if not self.left:
+                    return
+                share = self.left.popleft()
+                self.running += 1
+            status = _share(self.task, self.context, *share)
+            with self.changed:
+                self.running -= 1
+                self.status = max(self.status, status)
+                self.changed.notify_all()
+
+    def work_here(self) -> None:
+        """What the calling thread does; an interrupt can leave it at any point."""
+        while True:
+            try:
+                share = self.left.popleft()
+            except IndexError:
+                return
+            status = _share(self.task, self.context, *share)
+            with self.changed:
+                self.status = max(self.status, status)
+
+    def wait(self) -> None:
+        """Until no other thread is at work."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self.running)
+
+
 def pool_run(task: int, context: int, count: int) -> int:
     """Run a compiled task over 0 ... count-1, in as many equal runs as there are threads.
 
-    ctypes releases the interpreter's lock in each of them; nested loops stay on their thread.
+    Returns the status plus 1: 0 is what ctypes makes of an exception. ctypes releases the
+    interpreter's lock in each run; nested loops stay on their thread. An interrupt (Ctrl-C) is
+    kept until no thread writes any more; then the call that it hit raises it.
     """
     threads = min(num_threads(), count)
     if threads <= 1 or getattr(_inside, "value", False):
-        return Task(task)(context, 0, count)
-    cuts = [count * n // threads for n in range(threads + 1)]
-    pool = _pool(num_threads())
-    shares = list(itertools.pairwise(cuts))
-    rest = [pool.submit(_share, task, context, begin, end) for begin, end in shares[1:]]
-    return max([_share(task, context, *shares[0]), *(job.result() for job in rest)])
+        return Task(task)(context, 0, count) + 1
+    job = _Job(task, context, [count * n // threads for n in range(threads + 1)])
+    caught = None
+    try:
+        with contextlib.suppress(RuntimeError):  # no more threads can be had: those here do it
+            for _ in range(threads - 1):
+                _pool(num_threads()).submit(job.work)
+        job.work_here()
+    except BaseException as error:
+        caught = error
+    while True:
+        try:
+            if caught is not None:
+                job.left.clear()
+            job.wait()
+            break
+        except BaseException as error:
+            caught = error
+    if caught is None:
+        return job.status + 1
+    _inside.interrupt = caught
+    return INTERRUPTED + 1
+
+
+INTERRUPTED = 3
+"""The status of a loop that was left early."""
+
+
+def interruption() -> BaseException:
+    """What interrupted this thread's loop."""
+    return _inside.__dict__.pop("interrupt", None) or KeyboardInterrupt()
 
 
 _pool_run = PoolRun(pool_run)

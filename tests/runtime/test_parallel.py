@@ -12,7 +12,18 @@ from minimlc.errors import CompileError
 from minimlc.runtime import native, parallel
 from minimlc.runtime.build import build
 from minimlc.target import Target
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Buffer,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Var,
+    index,
+    seq,
+    store,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +122,33 @@ def test_the_environment_may_not_exceed_the_machine_either(monkeypatch):
     monkeypatch.setattr(parallel, "_threads", ctypes.c_int32(0))
     with pytest.warns(UserWarning, match="100000 threads"):
         assert parallel.num_threads() == Target.host().cores
+
+
+def test_a_failure_on_any_thread_is_told(runtime):
+    """A buffer of 2**60 bytes cannot be had; the loop's other iterations need none."""
+    for failing in range(8):
+        i, x, at = Var("i"), Buffer("x", (8,), "float32"), Buffer("at", (8,), "int64")
+        own = Buffer("own", (2**58,), "float32", "local")
+        need = Alloc(own, seq((store(own, (at[i],), 1.0), store(x, (i,), own[at[index(7) - i]]))))
+        body = IfThenElse(Binary("==", i, index(failing)), need, store(x, (i,), 2.0))
+        lib = build(PrimFunc((x, at), (), For(i, index(8), "parallel", body)), cache=False)
+        use_threads(4)
+        with pytest.raises(MemoryError):
+            lib["main"](np.zeros(8, np.float32), np.arange(8))
+
+
+def test_where_no_thread_can_be_had(monkeypatch):
+    """As when the interpreter ends, or the system's limit is reached."""
+
+    class Full:
+        def submit(self, *work):
+            raise RuntimeError("can't start new thread")
+
+    for module in (parallel, native):
+        monkeypatch.setattr(module, "openmp", lambda: None)
+    monkeypatch.setattr(parallel, "_pool", lambda threads: Full())
+    use_threads(4)
+    check(build(nested(), cache=False))
 
 
 def _in_child(lib) -> None:
