@@ -1,5 +1,6 @@
 """One piece of work, minimlc and its peers side by side, and what may be claimed of it."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -92,6 +93,7 @@ class Contest:
 
         The first contender is the one that the others are compared with.
         """
+        print(f"{title} ...", file=sys.stderr)
         pin_again()
         contenders = [sparing(contender) for contender in contenders]
         rows = compare(

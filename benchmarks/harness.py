@@ -131,15 +131,15 @@ def measure(
         for number in range(3 * rounds if quiet else rounds):
             for place in range(len(contenders)):
                 at = (place + number) % len(contenders)
-                limit = contenders[at].rounds
                 if number < rounds:
-                    due = _takes_part(limit, number, rounds)
-                else:
-                    due = sum(map(_undisturbed, samples[at])) < min(limit or rounds, rounds)
+                    due = _takes_part(contenders[at].rounds, number, rounds)
+                else:  # one that takes seconds is never undisturbed for long
+                    quiet_ones = sum(map(_undisturbed, samples[at]))
+                    due = contenders[at].rounds is None and quiet_ones < rounds
                 if due:
                     samples[at].append(_sample(contenders[at].call, batches[at]))
     return [
-        Measured(contender.name, _kept(taken, min(contender.rounds or rounds, rounds)), batch)
+        Measured(contender.name, _kept(taken, rounds), batch)
         for contender, taken, batch in zip(contenders, samples, batches, strict=True)
     ]
 

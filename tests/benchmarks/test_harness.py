@@ -84,18 +84,28 @@ def test_contenders_take_turns():
 
 
 def test_a_disturbed_sample_is_taken_again(monkeypatch):
-    taken = iter([Sample(9.0, 0.5), *(Sample(float(n), 1.0) for n in range(1, 9))])
-    monkeypatch.setattr("benchmarks.harness._sample", lambda call, batch: next(taken))
-    (row,) = measure([Contender("one", lambda: None, rounds=9)], 3, quiet=True)
+    taken = iter([Sample(9.0, 0.5), *(Sample(float(n), 1.0) for n in range(1, 4))])
+    in_batches_of_one(monkeypatch, lambda call, batch: next(taken))
+    (row,) = measure([Contender("one", lambda: None)], 3, quiet=True)
     assert row.samples == (1.0, 2.0, 3.0)
+    assert next(taken, None) is None
+
+
+def in_batches_of_one(monkeypatch, sample):
+    monkeypatch.setattr("benchmarks.harness._batch", lambda contender: 1)
+    monkeypatch.setattr("benchmarks.harness._sample", sample)
+
+
+def test_a_slow_one_is_not_taken_again(monkeypatch):
+    in_batches_of_one(monkeypatch, lambda call, batch: Sample(1.0, 0.5))
+    (row,) = measure([Contender("one", lambda: None, rounds=2)], 3, quiet=True)
+    assert row.samples == (1.0, 1.0)
 
 
 def test_those_least_disturbed_are_kept(monkeypatch):
     shares = iter([0.3, 0.9, 0.5, 0.2, 0.8, 0.1, 0.1, 0.1, 0.1])
-    monkeypatch.setattr(
-        "benchmarks.harness._sample", lambda call, batch: Sample(share := next(shares), share)
-    )
-    (row,) = measure([Contender("one", lambda: None, rounds=9)], 3, quiet=True)
+    in_batches_of_one(monkeypatch, lambda call, batch: Sample(share := next(shares), share))
+    (row,) = measure([Contender("one", lambda: None)], 3, quiet=True)
     assert row.samples == (0.9, 0.8, 0.5)
 
 
