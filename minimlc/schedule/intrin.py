@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, NoReturn
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.schedule.compare import KINDS, difference, reduces_floats
 from minimlc.schedule.intrinsics import BUILT_IN
+from minimlc.schedule.intrinsics_x86 import DIFFERS
 from minimlc.tir.access import accesses, loop_ranges
 from minimlc.tir.arith import constant_value
 from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, Store
@@ -17,12 +18,14 @@ class TensorIntrin(NamedTuple):
     `description` says what is computed: one nest of loops around one block that stores once.
     `implementation` has parameters of the same shapes and dtypes and computes the same. A block
     that was tensorized is annotated `tensor_intrin: name`; a back-end with an instruction of its
-    own for that name may emit it there, and every other one compiles the implementation.
+    own for that name may emit it there, and every other one compiles the implementation. Where such
+    an instruction's result is not the implementation's, `differs` says how.
     """
 
     name: str
     description: PrimFunc
     implementation: PrimFunc
+    differs: str = ""
 
 
 _REGISTERED: dict[str, TensorIntrin] = {}
@@ -51,7 +54,8 @@ def find_intrin(name: str) -> TensorIntrin:
         return _REGISTERED[name]
     if name in BUILT_IN:
         parts = BUILT_IN[name]()
-        return TensorIntrin(name, *map(_function, parts))
+        first, second = map(_function, parts)
+        return TensorIntrin(name, first, second, DIFFERS.get(name, ""))
     known = intrins()
     hint = did_you_mean(str(name), known) or f"there are {', '.join(known)}"
     raise ScheduleError(f'no tensor intrinsic "{name}" is registered', code="E157", hint=hint)

@@ -186,3 +186,10 @@ def test_registering():
     refuses("E159", lambda: mlc.register_intrin("x2", matmul(4), matmul(4)), "init")
     refuses("E157", lambda: mlc.register_intrin("dot4", good, good), "already")
     refuses("E157", lambda: mlc.register_intrin("", good, good), "identifier")
+
+
+def test_an_intrinsic_says_how_its_instruction_differs():
+    for name in mlc.schedule.intrins():
+        differs = mlc.schedule.find_intrin(name).differs
+        sums_halves = "dot" in name and "bf16" in name
+        assert ("2**-126" in differs) is sums_halves
