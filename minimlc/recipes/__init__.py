@@ -10,10 +10,12 @@ from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.recipes.conv import conv2d
+from minimlc.recipes.elementwise import elementwise
 from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.rowwise import rowwise
 from minimlc.recipes.transpose import transpose
+from minimlc.recipes.windows import windows
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -22,12 +24,22 @@ from minimlc.tir.wellformed import loops_in
 SCHEDULED = "scheduled"
 Recipe = Callable[..., Schedule]
 
-RECIPES = (matmul, conv2d, transpose)
-"""What `apply` tries on each block, in this order. Where none is for any, `rowwise` may be for the
-function; `rows` does what is left.
+RECIPES = (matmul, conv2d, transpose, windows)
+"""What `apply` tries on each block, in this order. Where none is for any, `rowwise` or
+`elementwise` may be for the function; `rows` does what is left.
 """
 
-__all__ = ["apply", "attempt", "conv2d", "matmul", "rows", "rowwise", "transpose"]
+__all__ = [
+    "apply",
+    "attempt",
+    "conv2d",
+    "elementwise",
+    "matmul",
+    "rows",
+    "rowwise",
+    "transpose",
+    "windows",
+]
 
 
 def apply(mod: IRModule, target: Target | None = None) -> IRModule:
@@ -52,7 +64,7 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     start = sch
     for block in sch.blocks():
         sch = _first(RECIPES, sch, block, target)
-    whole = _first((rowwise,), sch, None, target) if sch is start else sch
+    whole = _first((rowwise, elementwise), sch, None, target) if sch is start else sch
     made = (rows(sch) if whole is sch else whole).func
     return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
 

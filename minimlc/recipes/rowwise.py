@@ -11,6 +11,7 @@ from minimlc.errors import ScheduleError
 from minimlc.recipes.views import added, block_of, extent, loops_below, loops_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
+from minimlc.tir.nodes import Store
 
 WORTH_THREADS = 1 << 18
 """Elements from which on starting threads pays."""
@@ -64,14 +65,17 @@ def is_along_rows(sch: Schedule, name: str) -> bool:
     loops = sch.loops(name)
     sums = loops_of(sch, name, "R")
     kinds = {it.kind for it in item.iters}
-    return kinds <= {"S", "R"} and bool(sums) and sums == loops[-1:] and item.init is not None
+    return (
+        kinds <= {"S", "R"} and bool(sums) and sums == loops[-1:] and isinstance(item.init, Store)
+    )
 
 
 def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
     """Partial sums in vectors: every lane takes each so-manieth element of the row."""
     (k,) = loops_of(sch, name, "R")
     item = block_of(sch, name)
-    dtype = item.init.buffer.dtype  # type: ignore[union-attr]
+    assert isinstance(item.init, Store)
+    dtype = item.init.buffer.dtype
     lanes = target.vector_bits // DTYPES[dtype].bits
     size = extent(sch, name, k)
     if size < 2 * lanes:

@@ -1,0 +1,78 @@
+"""Pooling and depthwise convolutions: each element is made of a small window of its own channel."""
+
+from math import prod
+
+from minimlc.dtypes import DTYPES
+from minimlc.errors import ScheduleError
+from minimlc.recipes.rowwise import HINT, WORTH_THREADS
+from minimlc.recipes.views import (
+    added,
+    block_of,
+    divisor,
+    extent,
+    loops_feeding_axis,
+    loops_of,
+)
+from minimlc.schedule import Schedule
+from minimlc.target import Target
+from minimlc.tir.nodes import Store
+
+MOST_IN_A_WINDOW = 64
+"""Elements of a window that become straight code."""
+
+VECTORS = 8
+"""Vectors of results that are kept in registers at a time."""
+
+
+def windows(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+    """A fast out[n, c, i, j] += f(image[n, c, i*s + p, j*t + q]), with max, sums, or weights.
+
+    A piece of a row of results stays in registers until its windows are read. `block` names the
+    reduction, by default the first there is. Raises `ScheduleError` where there is none.
+    """
+    target = target or Target.host()
+    for name in [block] if block is not None else sch.blocks():
+        if is_by_windows(sch, name):
+            return in_pieces(sch, name, target)
+    what = f'block "{block}" does not reduce' if block is not None else "no block reduces"
+    raise ScheduleError(f"windows: {what} small windows along its rows", code="E170", hint=HINT)
+
+
+def is_by_windows(sch: Schedule, name: str) -> bool:
+    """Whether a block takes few elements for each result, by loops of its own inside of a row's."""
+    item = block_of(sch, name)
+    spatial, sums = (loops_of(sch, name, kind) for kind in "SR")
+    own = isinstance(item.body, Store) and isinstance(item.init, Store) and len(sums) > 1
+    if not own or not spatial or sch.loops(name) != [*spatial, *sums]:
+        return False
+    if len(loops_feeding_axis(sch, name, -1)) != 1:
+        return False
+    return prod(extent(sch, name, loop) for loop in sums) <= MOST_IN_A_WINDOW
+
+
+def in_pieces(sch: Schedule, name: str, target: Target) -> Schedule:
+    """Pieces of a row in vectors; the windows written out."""
+    sums = loops_of(sch, name, "R")
+    (along,) = loops_feeding_axis(sch, name, -1)
+    elements = prod(extent(sch, name, loop) for loop in sch.loops(name))
+    lanes = target.vector_bits // DTYPES[_dtype(sch, name)].bits
+    piece = divisor(extent(sch, name, along), VECTORS * lanes)
+    if piece >= lanes:
+        sch = sch.split(along, [None, piece])
+        along = loops_feeding_axis(sch, name, -1)[-1]
+    sch = sch.reorder(*sums, along)
+    ready = sch.decompose_reduction(name, at=sums[0])
+    init, update = added(sch, ready)
+    ready = ready.vectorize(along).vectorize(ready.loops(init)[-1])
+    for loop in sums:
+        ready = ready.unroll(loop)
+    outer = ready.loops(init)[:-1]
+    if elements < WORTH_THREADS or not outer:
+        return ready
+    return ready.parallel(outer[0])
+
+
+def _dtype(sch: Schedule, name: str) -> str:
+    store = block_of(sch, name).body
+    assert isinstance(store, Store)
+    return store.buffer.dtype
