@@ -183,6 +183,7 @@ def _machine_text(machine: dict[str, Any], threads: int) -> str:
 
 def aligned(rows: list[list[str]]) -> str:
     """A Markdown table: names to the left, figures to the right."""
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     widths = [max(3, width) for width in widths]
 

@@ -193,7 +193,7 @@ def results():
     claimed = Report("matmul", 1, machine)
     claimed.claims += some_result().claim(0.95, "torch")
     claimed.claims += [
-        Claim("bits", 1, "<=", 1),
+        Claim("|err|", 1, "<=", 1),
         Claim("tiles", 5, ">=", 9, "×", unless="for want of AMX"),
     ]
     claimed.claims += [Claim(f"{name}: growth", n, "<=", 14) for n, name in enumerate("abcd")]
@@ -209,7 +209,7 @@ TABLE = """\
 | work      |  peer |    asked | measured |      rate | of measured peak |
 | --------- | ----: | -------: | -------: | --------: | ---------------: |
 | some work | torch | ≥ 0.95 × |    0.5 × | 2 GFLOP/s |              50% |
-| bits      |     – |      ≤ 1 |        1 |           |                  |
+| \\|err\\|   |     – |      ≤ 1 |        1 |           |                  |
 | tiles     |     – |  (≥ 9 ×) |      5 × |           |                  |
 | d: growth |     – |     ≤ 14 |        3 |           |                  |
 | some work | torch |        – |    0.5 × | 2 GFLOP/s |              50% |
