@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from minimlc.codegen.c_functions import FUNCTIONS
 from minimlc.codegen.c_helpers import HELPERS, helper_texts
 from minimlc.codegen.c_names import GLOBAL, unique_names
 from minimlc.codegen.c_stmt import Function
@@ -24,6 +25,8 @@ _HEADERS = {
     "string.h": re.compile(r"\bmemcpy\("),
 }
 """What in a text needs which header."""
+
+_TEXTS = {**HELPERS, **FUNCTIONS}
 
 
 class CFunction(NamedTuple):
@@ -47,11 +50,12 @@ def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
 
     A function that needs memory returns 0, or 2 where it got none; the others return nothing.
     """
-    names = unique_names({*GLOBAL, *HELPERS})
+    names = unique_names({*GLOBAL, *_TEXTS})
     made = {n: Function(names.take(n), lower(func, named=True)) for n, func in functions.items()}
     bodies = [item.text() for item in made.values()]
     code = re.sub("//.*", "", "\n".join(bodies))
-    helpers = helper_texts(name for name in HELPERS if re.search(rf"\b{name}\(", code))
+    used = (name for name in _TEXTS if re.search(rf"\b{name}\(", code))
+    helpers = helper_texts(used, _TEXTS)
     includes = _includes([code, *helpers])
     parts = [*([includes] if includes else []), *helpers, *bodies]
     return Emitted(

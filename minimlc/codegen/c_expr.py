@@ -14,6 +14,7 @@ from minimlc.codegen.c_interval import Interval, Intervals
 from minimlc.dtypes import DTYPES, INDEX, integer_range, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
 from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.mathematics import PROGRAMS
 from minimlc.tir.nodes import (
     Binary,
     Buffer,
@@ -237,7 +238,7 @@ class Expressions(Intervals):
         return C(f"({VALUE[target]}){a.inside(UNARY)}", UNARY)
 
     def _intrinsic(self, item: Intrin) -> C:
-        """A function of C's mathematical library."""
+        """A function of C's mathematical library, or one of ours in float32."""
         dtype, arguments = item.args[0].dtype, [self.expr(a) for a in item.args]
         if INTRINSICS[item.name].predicate:
             return C(f"(bool){call('isnan', *arguments).text}", UNARY)
@@ -250,13 +251,12 @@ class Expressions(Intervals):
         return call(f"round_{SHORT[dtype]}", made)
 
     def _function(self, name: str, suffix: str, arguments: list[C]) -> C:
-        one = f"1.0{suffix}"
+        if name in PROGRAMS and suffix:
+            return call(f"{name}_f32", *arguments)
         if name == "rsqrt":
-            return C(f"{one} / {call(f'sqrt{suffix}', *arguments).text}", TIMES)
+            return C(f"1.0{suffix} / {call(f'sqrt{suffix}', *arguments).text}", TIMES)
         if name == "sigmoid":
-            inner = arguments[0].inside(PRIMARY)
-            grown = call(f"exp{suffix}", C(f"-{inner}", UNARY))
-            return C(f"{one} / ({one} + {grown.text})", TIMES)
+            return call("sigmoid_f64", *arguments)
         return call(_LIBRARY.get(name, name) + suffix, *arguments)
 
     def _integer_abs(self, item: Intrin, a: C) -> C:

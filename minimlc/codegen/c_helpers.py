@@ -4,7 +4,7 @@ Each is `static inline`, and written into the text only where it is used.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _F16 = """
 // float16 is stored as 16 bits and computed with as float.
@@ -193,13 +193,21 @@ static inline {c} to_{t}(double x) {{
 }}
 """
 
+_SIGMOID = """
+// Of the exponential of -|x|, which does not overflow.
+static inline double sigmoid_f64(double x) {
+    const double grown = exp(-fabs(x));
+    return (x < 0 ? grown : 1.0) / (1.0 + grown);
+}
+"""
+
 _INTEGERS = {"i64": ("int64_t", 64), "i32": ("int32_t", 32)}
 _SMALL = {"i16": ("int16_t", 16), "i8": ("int8_t", 8), "u8": ("uint8_t", 8)}
 _FLOATS = {"f64": ("double", ""), "f32": ("float", "f")}
 
 
 def _float_helpers() -> dict[str, str]:
-    made = {"f16_to_f32": _F16, "f32_to_f16": _TO_F16}
+    made = {"f16_to_f32": _F16, "f32_to_f16": _TO_F16, "sigmoid_f64": _SIGMOID}
     made |= {"bf16_to_f32": _BF16, "f32_to_bf16": _TO_BF16}
     made |= {f"round_{t}": _ROUND.format(t=t) for t in ("f16", "bf16")}
     for t, (c, f) in _FLOATS.items():
@@ -251,13 +259,13 @@ HELPERS = {
 """The text of each helper."""
 
 
-def helper_texts(used: Iterable[str]) -> list[str]:
+def helper_texts(used: Iterable[str], helpers: Mapping[str, str] = HELPERS) -> list[str]:
     """The definitions of helpers and of those they call, each after what it calls."""
     ordered: dict[str, str] = {}
 
     def add(name: str) -> None:
-        text = HELPERS[name]
-        for other in HELPERS:
+        text = helpers[name]
+        for other in helpers:
             if other != name and other not in ordered and re.search(rf"\b{other}\(", text):
                 add(other)
         ordered[name] = text

@@ -1,9 +1,10 @@
-"""Conversions between dtypes, and the mathematical functions."""
+"""The mathematical functions."""
 
 from minimlc.codegen.llvm_functions import Functions
-from minimlc.codegen.llvm_value import REGISTER, Value, constant, register_type, vector_type
-from minimlc.dtypes import DTYPES, integer_range
+from minimlc.codegen.llvm_value import Value, constant
+from minimlc.dtypes import DTYPES
 from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.mathematics import PROGRAMS
 
 _ROUNDINGS = {
     "sqrt": "llvm.sqrt",
@@ -14,61 +15,9 @@ _ROUNDINGS = {
 }
 """Functions that are an LLVM intrinsic, exact in every lane."""
 
-_IN_FLOAT32 = ("exp", "log", "tanh", "erf")
-
 
 class Mathematics(Functions):
-    """`Cast` and `Intrin` on values."""
-
-    def cast(self, value: Value, dtype: str) -> Value:
-        """`value` converted as numpy's `astype` does; float to integer saturates, NaN gives 0."""
-        if value.dtype == dtype:
-            return value
-        source, target = DTYPES[value.dtype].kind, DTYPES[dtype].kind
-        if target == "bool":
-            test = "fcmp une" if source == "float" else "icmp ne"
-            return self.apply(test, "bool", value, constant(0, value.dtype))
-        if source == "float" and target == "float":
-            return self._float_to_float(value, dtype)
-        if target == "float":
-            return self._integer_to_float(value, dtype)
-        if source == "float":
-            return self._float_to_integer(value, dtype)
-        return self._integer_to_integer(value, dtype)
-
-    def _integer_to_integer(self, value: Value, dtype: str) -> Value:
-        if value.const is not None and not value.stride:
-            low, high = integer_range(dtype)
-            return constant((int(value.const) - low) % (high - low + 1) + low, dtype)
-        before, after = DTYPES[value.dtype], DTYPES[dtype]
-        if value.dtype != "bool" and before.bits == after.bits:
-            value = self.spread(value, value.lanes)
-            return Value(value.text, dtype, value.lanes)
-        signed = before.kind == "int"
-        shrinks = value.dtype != "bool" and after.bits < before.bits
-        operation = "trunc" if shrinks else ("sext" if signed else "zext")
-        return self.convert(operation, value, REGISTER[dtype], dtype)
-
-    def _integer_to_float(self, value: Value, dtype: str) -> Value:
-        operation = "sitofp" if DTYPES[value.dtype].kind == "int" else "uitofp"
-        return self.rounded(self.convert(operation, value, REGISTER[dtype], dtype))
-
-    def _float_to_integer(self, value: Value, dtype: str) -> Value:
-        operation = "llvm.fptosi.sat" if DTYPES[dtype].kind == "int" else "llvm.fptoui.sat"
-        result, source = vector_type(REGISTER[dtype], value.lanes), register_type(value)
-        prefix = f"v{value.lanes}" if value.lanes else ""
-        wide = "f64" if REGISTER[value.dtype] == "double" else "f32"
-        name = f"{operation}.{prefix}{REGISTER[dtype]}.{prefix}{wide}"
-        target = self.code.module.declare(name, result, source)
-        text = self.code.value(f"call {result} {target}({source} {value.text})")
-        return Value(text, dtype, value.lanes)
-
-    def _float_to_float(self, value: Value, dtype: str) -> Value:
-        if dtype == "float64":
-            return self.convert("fpext", value, "double", dtype)
-        if value.dtype != "float64":
-            return self.rounded(Value(value.text, dtype, value.lanes))
-        return self.rounded(self.convert("fptrunc", value, "float", dtype))
+    """`Intrin` on values."""
 
     def intrinsic(self, name: str, arguments: list[Value]) -> Value:
         """A mathematical function; 16-bit floats are computed in float32 and rounded once."""
@@ -99,27 +48,16 @@ class Mathematics(Functions):
             return self.lanewise(_ROUNDINGS[name], first)
         if name == "rsqrt":
             return self.apply("fdiv", first.dtype, one, self.lanewise("llvm.sqrt", first))
+        if name in PROGRAMS and first.dtype == "float32":
+            return self.in_float32(name, arguments)
         if name == "sigmoid":
-            grown = self._function("exp", [self.unary("-", first)])
-            return self.apply("fdiv", first.dtype, one, self.apply("fadd", one.dtype, one, grown))
-        if name in _IN_FLOAT32 and first.dtype == "float32":
-            return getattr(self, name)(self.spread(first, first.lanes))
-        return self._library(name, arguments)
+            return self._wide_sigmoid(first)
+        return self.library(name, arguments)
 
-    def _library(self, name: str, arguments: list[Value]) -> Value:
-        """A function of the C mathematical library, called once per lane."""
-        lanes = max(a.lanes for a in arguments)
-        kind = REGISTER[arguments[0].dtype]
-        symbol = name if kind == "double" else f"{name}f"
-        parameters = ", ".join([kind] * len(arguments))
-        target = self.code.module.declare(
-            symbol, kind, parameters, "nounwind willreturn memory(none)"
-        )
-        results = []
-        for number in range(max(lanes, 1)):
-            parts = [self.lane(a, number) for a in arguments]
-            texts = ", ".join(f"{kind} {part.text}" for part in parts)
-            results.append(
-                Value(self.code.value(f"call {kind} {target}({texts})"), arguments[0].dtype)
-            )
-        return self.gather(results) if lanes else results[0]
+    def _wide_sigmoid(self, x: Value) -> Value:
+        """Of the exponential of -|x|, which does not overflow."""
+        one, zero = constant(1.0, x.dtype), constant(0.0, x.dtype)
+        size = self.unary("-", self.lanewise("llvm.fabs", x))
+        grown = self.library("exp", [size])
+        top = self.select(self.apply("fcmp olt", "bool", x, zero), grown, one)
+        return self.apply("fdiv", x.dtype, top, self.apply("fadd", x.dtype, one, grown))

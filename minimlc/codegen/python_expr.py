@@ -53,7 +53,8 @@ def saturate(x, dtype):
     return dtype(low if wide <= low else high if wide >= high else int(wide))''',
     "sigmoid": """\
 def sigmoid(x):
-    return 1 / (1 + np.exp(-x))""",
+    grown = np.exp(-abs(x))
+    return (grown if x < 0 else 1) / (1 + grown)""",
     "rsqrt": """\
 def rsqrt(x):
     return 1 / np.sqrt(x)""",

@@ -16,17 +16,21 @@ NUMBER = ("float", "int", "uint")
 class Intrinsic(NamedTuple):
     """`meaning` is the numpy function that defines the values; `kinds` the dtype kinds taken.
 
-    `predicate` functions give bool.
+    `gives` is the dtype of the result where that is not the arguments'.
     """
 
     name: str
     arity: int
     kinds: tuple[str, ...]
     meaning: Callable[..., np.ndarray]
-    predicate: bool = False
+    gives: str = ""
+
+    @property
+    def predicate(self) -> bool:
+        return self.gives == "bool"
 
     def result(self, dtype: str) -> str:
-        return "bool" if self.predicate else dtype
+        return self.gives or dtype
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
@@ -35,8 +39,10 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
+    """What the exponential of -|x| gives: far below 0 that of x does not overflow."""
     one = np.asarray(1, np.asarray(x).dtype)
-    return one / (one + np.exp(-x))
+    grown = np.exp(-np.abs(x))
+    return np.where(np.asarray(x) < 0, grown, one) / (one + grown)
 
 
 def _rsqrt(x: np.ndarray) -> np.ndarray:
@@ -59,6 +65,14 @@ _RECORDS = (
     Intrinsic("trunc", 1, FLOAT, np.trunc),
     Intrinsic("abs", 1, NUMBER, np.abs),
     Intrinsic("pow", 2, FLOAT, np.power),
-    Intrinsic("isnan", 1, FLOAT, np.isnan, predicate=True),
+    Intrinsic("isnan", 1, FLOAT, np.isnan, "bool"),
 )
 INTRINSICS = {record.name: record for record in _RECORDS}
+
+_PARTS = (
+    Intrinsic("muladd", 3, FLOAT, lambda a, b, c: a * b + c),
+    Intrinsic("bits", 1, FLOAT, lambda x: np.asarray(x, np.float32).view(np.int32), "int32"),
+    Intrinsic("number", 1, ("int",), lambda x: np.asarray(x, np.int32).view(np.float32), "float32"),
+)
+RECORDS = {**INTRINSICS, **{record.name: record for record in _PARTS}}
+"""Also what only the programs of `minimlc.tir.mathematics` use, and no script can say."""

@@ -20,7 +20,7 @@ import numpy as np
 from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
 from minimlc.errors import CompileError, did_you_mean, not_compiled
 from minimlc.node import Mutator, Node, node
-from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread_binding"]
 IterKind = Literal["S", "R", "O"]
@@ -240,7 +240,7 @@ class Intrin(Expr):
 
     @property
     def dtype(self) -> str:  # type: ignore[override]
-        return INTRINSICS[self.name].result(self.args[0].dtype)
+        return RECORDS[self.name].result(self.args[0].dtype)
 
 
 @node

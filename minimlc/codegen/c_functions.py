@@ -1,0 +1,68 @@
+"""The programs of `minimlc.tir.mathematics` as C functions, written out where they are used."""
+
+from minimlc.codegen.c_expr import PLUS, UNARY, VALUE, C, Expressions, call
+from minimlc.tir.mathematics import PROGRAMS, Program
+from minimlc.tir.nodes import Expr, Intrin, Var
+
+_BITS = """
+static inline int32_t bits_f32(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+"""
+
+_NUMBER = """
+static inline float number_f32(int32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+"""
+
+
+class _Steps(Expressions):
+    """The expressions of a program: variables have their own types."""
+
+    def _variable(self, item: Var) -> C:
+        return C(self.names[item])
+
+    def _intrinsic(self, item: Intrin) -> C:
+        if item.name == "muladd":
+            a, b, c = (self.expr(argument) for argument in item.args)
+            product = f"{a.inside(UNARY)} * {b.inside(UNARY)}"
+            if c.text.startswith("-"):
+                return C(f"{product} - {c.text[1:]}", PLUS)
+            return C(f"{product} + {c.inside(UNARY)}", PLUS)
+        if item.name in ("bits", "number"):
+            return call(f"{item.name}_f32", *(self.expr(argument) for argument in item.args))
+        return Expressions._intrinsic(self, item)
+
+
+def _function(name: str, program: Program) -> str:
+    steps = _Steps({var: var.name for var in program.params})
+    parameters = ", ".join(f"float {var.name}" for var in program.params)
+    lines = [f"static inline float {name}_f32({parameters}) {{"]
+    for var, value in program.steps:
+        lines.append(f"    const {VALUE[var.dtype]} {var.name} = {_text(steps, value)};")
+        steps.names[var] = var.name
+    if program.rare is not None:
+        given = ", ".join(var.name for var in program.params)
+        lines += [
+            f"    if ({_text(steps, program.rare)}) {{",
+            f"        return {name}f({given});",
+            "    }",
+        ]
+    return "\n".join([*lines, f"    return {_text(steps, program.result)};", "}"])
+
+
+def _text(steps: _Steps, value: Expr) -> str:
+    return steps.expr(value).text
+
+
+FUNCTIONS = {
+    "bits_f32": _BITS.strip(),
+    "number_f32": _NUMBER.strip(),
+    **{f"{name}_f32": _function(name, program) for name, program in PROGRAMS.items()},
+}
+"""The text of each function."""

@@ -1,0 +1,155 @@
+"""The stated bounds of the functions in float32, special values, and the same bits everywhere."""
+
+import math
+
+import numpy as np
+import pytest
+
+from minimlc.codegen.c_functions import FUNCTIONS
+from minimlc.runtime.build import build
+from minimlc.tir.mathematics import PROGRAMS, ULP_BOUNDS
+from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, intrin, store
+from tests.codegen.machines import MACHINES
+
+STRIDE = 2**32 // 2**17
+NEAR = 40000
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-39, 3.4e38, -3.4e38, 1.0, -1.0]
+POWERS = [*SPECIAL, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 1e10, 2.0**24 - 1, 1.0000001]
+TRUE = {
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf, [np.float64]),
+    "sigmoid": lambda x: np.where(x < 0, np.exp(-abs(x)), 1) / (1 + np.exp(-abs(x))),
+    "sin": np.sin,
+    "cos": np.cos,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "pow": np.power,
+}
+
+
+def kernel(name, size, target="llvm", kind="vectorized"):
+    """A loop over arrays, built."""
+    arity = 2 if name == "pow" else 1
+    params = [Buffer(f"x{number}", (size,), "float32") for number in range(arity)]
+    out, i = Buffer("out", (size,), "float32"), Var("i")
+    body = For(i, index(size), kind, store(out, (i,), intrin(name, *(p[i] for p in params))))
+    return build(PrimFunc((*params, out), (), body), target, cache=False)["main"]
+
+
+def computed(name, arrays, target="llvm", kind="vectorized"):
+    out = np.zeros_like(arrays[0])
+    kernel(name, len(out), target, kind)(*arrays, out)
+    return out
+
+
+def inputs(name):
+    """All exponents with both signs, the ranges where the functions bend, and special values."""
+    spread = np.arange(0, 2**32, STRIDE, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    rng = np.random.default_rng(0)
+    near = [rng.uniform(-r, r, NEAR) for r in (1, 10, 100, 7000)]
+    x = np.concatenate([np.float32(SPECIAL), spread, *near], dtype=np.float32)
+    return powers(rng, x) if name == "pow" else [x]
+
+
+def powers(rng, x):
+    """Any two floats, tame ones, whole exponents, bases near 1, and each pair of special values."""
+    tame, whole = np.exp(rng.normal(0, 1.5, NEAR)), rng.uniform(-3, 3, NEAR)
+    one = 1 + rng.choice([-1, 1], NEAR) * rng.uniform(1e-6, 1e-3, NEAR)
+    pairs = np.array(np.meshgrid(POWERS, POWERS)).reshape(2, -1)
+    sides = [
+        (x, rng.permutation(x)),
+        (tame, rng.uniform(-30, 30, NEAR)),
+        (whole, rng.integers(-60, 60, NEAR)),
+        (one, rng.uniform(-88, 88, NEAR) / np.log(one)),
+        pairs,
+    ]
+    return [np.concatenate([np.float32(side[n]) for side in sides]) for n in range(2)]
+
+
+def errors(name, got, arrays):
+    """In units in the last place of the true value; what is not finite must be just so."""
+    with np.errstate(all="ignore"):
+        exact = TRUE[name](*(a.astype(np.float64) for a in arrays))
+        want = exact.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+    finite = np.isfinite(want)
+    unit = np.spacing(np.abs(want[finite])).astype(np.float64)
+    return np.abs(got[finite].astype(np.float64) - exact[finite]) / unit
+
+
+@pytest.mark.parametrize("name", ULP_BOUNDS)
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+def test_bounds(name, target):
+    arrays = inputs(name)
+    largest = errors(name, computed(name, arrays, target), arrays).max()
+    assert largest <= ULP_BOUNDS[name]
+
+
+@pytest.mark.requires("cc")
+@pytest.mark.parametrize("name", ULP_BOUNDS)
+def test_bounds_of_generated_c(name):
+    arrays = inputs(name)
+    largest = errors(name, computed(name, arrays, "c", "serial"), arrays).max()
+    assert largest <= ULP_BOUNDS[name]
+
+
+@pytest.mark.parametrize("name", ULP_BOUNDS)
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+def test_scalar_and_vector_code_agree(name, target):
+    arrays = [array[::7] for array in inputs(name)]
+    arrays = [np.ascontiguousarray(array) for array in arrays]
+    vector, scalar = (computed(name, arrays, target, kind) for kind in ("vectorized", "serial"))
+    np.testing.assert_array_equal(vector, scalar)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "sin", "cos"])
+def test_zeros_and_ends_are_numpys(name):
+    x = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        want = TRUE[name](x.astype(np.float64)).astype(np.float32)
+    got = computed(name, [x])
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got[:4]), np.signbit(want[:4]))
+
+
+def test_special_powers_are_numpys():
+    pairs = np.array(np.meshgrid(POWERS, POWERS), np.float32).reshape(2, -1)
+    x, y = (np.ascontiguousarray(side) for side in pairs)
+    with np.errstate(all="ignore"):
+        want = np.power(x, y)
+    got = computed("pow", [x, y])
+    np.testing.assert_array_max_ulp(got, want, 3)
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_close_to_multiples_of_a_right_angle(name):
+    """Where the result is smallest beside the argument: the floats around k * pi / 2."""
+    at = np.float32(np.arange(1, 4096) * (math.pi / 2))
+    x = np.concatenate([np.nextafter(at, np.float32(0)), at, np.nextafter(at, np.float32(1e9))])
+    assert errors(name, computed(name, [x]), [x]).max() <= ULP_BOUNDS[name]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_vectorized_loop_calls_nothing_but_for_rare_lanes(name):
+    size = 64
+    arity = 2 if name == "pow" else 1
+    params = [Buffer(f"x{number}", (size,), "float32") for number in range(arity)]
+    out, i = Buffer("out", (size,), "float32"), Var("i")
+    body = For(
+        i, index(size), "vectorized", store(out, (i,), intrin(name, *(p[i] for p in params)))
+    )
+    text = build(PrimFunc((*params, out), (), body), cache=False).source("llvm")
+    assert (f"@{name}f(" in text) is (PROGRAMS[name].rare is not None)
+
+
+def test_generated_c_spells_each_program_out():
+    assert {f"{name}_f32" for name in PROGRAMS} <= set(FUNCTIONS)
+    assert "expf(" not in FUNCTIONS["exp_f32"] + FUNCTIONS["sigmoid_f32"]
+    assert "return sinf(x);" in FUNCTIONS["sin_f32"]
