@@ -8,16 +8,20 @@ from math import prod
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
+from minimlc.node import walk
 from minimlc.recipes.views import added, block_of, extent, loops_below, loops_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
-from minimlc.tir.nodes import Store
+from minimlc.tir.nodes import Load, Store
 
 WORTH_THREADS = 1 << 18
 """Elements from which on starting threads pays."""
 
 VECTORS = 8
 """Vectors of partial sums: what adds and what loads are then about equally busy."""
+
+LONG_ROW = 16
+"""Elements along the last of several axes from which on a sum over them is for this recipe."""
 
 MOST_WRITTEN_OUT = 8
 """Steps of a sum that become straight code."""
@@ -60,23 +64,29 @@ def rowwise(sch: Schedule, block: str | None = None, *, target: Target | None = 
 
 
 def is_along_rows(sch: Schedule, name: str) -> bool:
-    """Whether a block reduces by its innermost loop alone, in an order that may be changed."""
+    """Whether a block reduces by its innermost loops alone, and the last walks along its inputs."""
     item = block_of(sch, name)
-    loops = sch.loops(name)
     sums = loops_of(sch, name, "R")
-    kinds = {it.kind for it in item.iters}
-    return (
-        kinds <= {"S", "R"} and bool(sums) and sums == loops[-1:] and isinstance(item.init, Store)
-    )
+    if not isinstance(item.init, Store) or {it.kind for it in item.iters} - {"S", "R"}:
+        return False
+    if not sums or sch.loops(name)[-len(sums) :] != sums or is_short(sch, name, sums):
+        return False
+    last = [it.var for it in item.iters if it.kind == "R"][-1]
+    loads = [part for part in walk(item.body) if isinstance(part, Load)]
+    return not any(last in walk(index) for load in loads for index in load.indices[:-1])
+
+
+def is_short(sch: Schedule, name: str, sums: list[str]) -> bool:
+    """Whether a sum over several axes goes along rows of few elements: a window's, perhaps."""
+    return len(sums) > 1 and extent(sch, name, sums[-1]) < LONG_ROW
 
 
 def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
     """Partial sums in vectors: every lane takes each so-manieth element of the row."""
-    (k,) = loops_of(sch, name, "R")
+    k = loops_of(sch, name, "R")[-1]
     item = block_of(sch, name)
     assert isinstance(item.init, Store)
-    dtype = item.init.buffer.dtype
-    lanes = target.vector_bits // DTYPES[dtype].bits
+    lanes = target.vector_bits // DTYPES[item.init.buffer.dtype].bits
     size = extent(sch, name, k)
     if size < 2 * lanes:
         return sch
