@@ -5,7 +5,7 @@ floats are not quite: they take the place of sums whose order is open anyway, an
 numbers below 2**-126 (subnormal ones) as zero, factors and sums alike.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Code
@@ -158,6 +158,42 @@ def _multiply(name: str) -> Emitter:
     return emit
 
 
+def _interleave(code: Code, parts: list[Part]) -> None:
+    """A few rows of 16 elements become 16 groups, one of each row: shuffles, on any machine."""
+    rows, groups = parts
+    depth = groups.strides[0]
+    kind, wide = MEMORY[rows.buffer.dtype], MEMORY[groups.buffer.dtype]
+    values = []
+    for row in range(depth):
+        place = _moved(code, rows.pointer, row * rows.strides[0] * rows.size)
+        value = code.value(f"load <16 x {kind}>, ptr {place}, align {rows.size}")
+        if kind != wide:
+            extend = "zext" if rows.buffer.dtype == "uint8" else "sext"
+            value = code.value(f"{extend} <16 x {kind}> {value} to <16 x {wide}>")
+        values.append(value)
+    lanes = 16
+    while len(values) > 1:
+        order = range(2 * lanes) if len(values) > 2 else _groups(depth)
+        pairs = zip(values[::2], values[1::2], strict=True)
+        values = [_shuffle(code, f"<{lanes} x {wide}>", a, b, order) for a, b in pairs]
+        lanes *= 2
+    code.do(f"store <{lanes} x {wide}> {values[0]}, ptr {groups.pointer}, align {groups.size}")
+
+
+def _groups(depth: int) -> list[int]:
+    return [16 * row + lane for lane in range(16) for row in range(depth)]
+
+
+def _shuffle(code: Code, kind: str, a: str, b: str, order: Iterable[int]) -> str:
+    places = [f"i32 {number}" for number in order]
+    mask = f"<{len(places)} x i32> <{', '.join(places)}>"
+    return code.value(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
+
+
+def _side_by_side(depth: int) -> tuple[Instruction, ...]:
+    return (Instruction(frozenset(), ((None, 1), (depth, 1)), _interleave),)
+
+
 def _sums(products: int, features: str, emit: Emitter) -> Instruction:
     """An instruction for 16 sums of some products; all operands lie in one piece."""
     return Instruction(frozenset(features.split()), ((1,), (products, 1), (1,)), emit)
@@ -192,6 +228,12 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
     "dot_bf16bf16f32": (
         _sums(2, "+avx512bf16", _dot("llvm.x86.avx512bf16.dpbf16ps.512", 16, "<32 x bfloat>")),
     ),
+    "interleave_bf16": _side_by_side(2),
+    "interleave_i16": _side_by_side(2),
+    "interleave_i8i16": _side_by_side(2),
+    "interleave_u8i16": _side_by_side(2),
+    "interleave_i8": _side_by_side(4),
+    "interleave_u8": _side_by_side(4),
     "amx_zero_f32": _on_tiles(AMX, ((16, 1),), _zero, 0),
     "amx_zero_i32": _on_tiles(AMX, ((16, 1),), _zero, 0),
     "amx_load_bf16": _on_tiles(AMX, ((None, 2, 1), (32, 2, 1)), _load, 1),

@@ -7,10 +7,14 @@ float32 while they are copied, so that they cost what float32 does and half of i
 
 from typing import NamedTuple
 
+from minimlc.node import walk
+from minimlc.recipes.general import attempt
 from minimlc.recipes.product import Product
-from minimlc.recipes.views import added
+from minimlc.recipes.views import added, block_of, cut
 from minimlc.schedule import Schedule
+from minimlc.schedule.intrinsics import INTERLEAVED
 from minimlc.target import Target
+from minimlc.tir.nodes import Load, Store
 
 
 class Unit(NamedTuple):
@@ -76,6 +80,9 @@ UNITS: tuple[tuple[str, Unit], ...] = (
 )
 """The units for factors of certain dtypes by the feature that tells of them, the best first."""
 
+INTERLEAVES = {kind: name for name, kind in INTERLEAVED.items()}
+"""The intrinsics that pack rows of B, by what they read, write, and how many rows it is."""
+
 WORDS = Unit("int16", "int16", "dot_i16i16i32", 2, 16)
 """What every CPU can do with bytes, and how the portable form of it is written."""
 
@@ -115,3 +122,29 @@ def converted(sch: Schedule, found: Product, unit: Unit) -> tuple[Schedule, list
             copies += added(sch, after)
             sch = after
     return sch, copies
+
+
+def grouped(
+    sch: Schedule, copy: str, loops: tuple[str, str, str], role: str, unit: Unit
+) -> Schedule:
+    """Fill a panel whose elements lie in groups: loops over panels, along k, and across a panel.
+
+    `copy` is the block that fills it. What lies side by side along k is copied so; rows of B are
+    interleaved, by an intrinsic where nothing guards them.
+    """
+    panel, along, lane = loops
+    order = sch.loops(copy)
+    in_order = order.index(panel) < order.index(along)
+    depth = unit.step if in_order and role == "m" else unit.depth
+    sch, (outer, inner) = cut(sch, copy, along, depth)
+    if in_order:
+        return sch.reorder(panel, outer, lane, inner).vectorize(inner)
+    if role == "m":
+        return sch.vectorize(lane)
+    sch, (lanes, lane) = cut(sch, copy, lane, unit.lanes)
+    sch = sch.reorder(outer, panel, lanes, inner, lane)
+    block = block_of(sch, copy)
+    kinds = [part.buffer.dtype for part in walk(block.body) if isinstance(part, Load | Store)]
+    made = INTERLEAVES.get((kinds[-1], kinds[0], unit.depth))
+    done = attempt(sch, "tensorize", inner, made) if made else sch
+    return done if done is not sch else sch.vectorize(lane)

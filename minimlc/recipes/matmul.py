@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
-from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, unit_for
+from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, MOST_SUMMED, few_rows
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
@@ -27,7 +27,7 @@ from minimlc.recipes.views import (
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
-from minimlc.tir.nodes import Store
+from minimlc.tir.nodes import Expr, Store
 
 WORTH_THREADS = 4_000_000
 """Multiplications from which on starting threads pays: about a fifth of a millisecond."""
@@ -118,6 +118,8 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     sch, sums, result = divide(sch, found, tiles)
     sch, left = copied(sch, sums, found.left)
     sch, right = copied(sch, sums, found.right)
+    for copy in conversions:
+        sch = sch.compute_inline(copy)
     sch, sum_block, column_block = tile(sch, sums, result, tiles)
     sch, row_panel = in_panels(sch, left, sum_block, found.left, "m", tiles)
     sch, _ = in_panels(sch, right, column_block, found.right, "n", tiles)
@@ -125,8 +127,6 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
     elif unit.intrin:
         sch = on_unit(sch, f"{sums}_update", unit)
-    for copy in conversions:
-        sch = sch.compute_inline(copy)
     if prod(found.batches) * found.rows * found.columns * found.sums < WORTH_THREADS:
         return sch
     for loop in loops_of(sch, result, "S")[: len(found.batches)]:
@@ -190,8 +190,8 @@ def pad(sch: Schedule, block: str, multiples: dict[str, int]) -> Schedule:
     item = block_of(sch, block)
     assert isinstance(item.body, Store)
     rows, columns = item.body.indices[-2:]
-    sums = [it.var for it in item.iters if it.kind == "R"]
-    roles = {rows: "m", columns: "n", **dict.fromkeys(sums, "k")}
+    roles: dict[Expr, str] = {it.var: "k" for it in item.iters if it.kind == "R"}
+    roles |= {rows: "m", columns: "n"}
     return sch.pad_einsum(block, [multiples.get(roles.get(it.var, "b"), 1) for it in item.iters])
 
 
@@ -275,4 +275,6 @@ def in_panels(
     panel, lane = [name for name in loops_below(sch, copy, loop) if name not in inner]
     if side.axes[-1] != role:
         sch = sch.reorder(panel, along, lane)
+    if tiles.unit.depth > 1:
+        return grouped(sch, copy, (panel, along, lane), role, tiles.unit), panel
     return sch.vectorize(lane), panel

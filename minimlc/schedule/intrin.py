@@ -1,5 +1,6 @@
 """Tensor intrinsics: a small computation and a better way to do it, both in our own IR."""
 
+from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
@@ -53,12 +54,16 @@ def find_intrin(name: str) -> TensorIntrin:
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name in BUILT_IN:
-        parts = BUILT_IN[name]()
-        first, second = map(_function, parts)
-        return TensorIntrin(name, first, second, DIFFERS.get(name, ""))
+        return _built_in(name)
     known = intrins()
     hint = did_you_mean(str(name), known) or f"there are {', '.join(known)}"
     raise ScheduleError(f'no tensor intrinsic "{name}" is registered', code="E157", hint=hint)
+
+
+@cache
+def _built_in(name: str) -> TensorIntrin:
+    description, implementation = map(_function, BUILT_IN[name]())
+    return TensorIntrin(name, description, implementation, DIFFERS.get(name, ""))
 
 
 def intrins() -> list[str]:

@@ -3,6 +3,7 @@
 # mypy: disable-error-code="valid-type"
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from minimlc.schedule.intrinsics_x86 import X86
@@ -160,8 +161,42 @@ def zero_16x16() -> Pair:
     return description, implementation
 
 
+def _interleave(source: str, target: str, depth: int) -> Pair:
+    """A few rows of 16 elements become 16 groups, one of each row: a packed factor's layout."""
+    if source == target:
+
+        @T.prim_func
+        def copied(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
+            for p, j in T.grid(depth, 16):
+                with T.block("interleave"):
+                    vp, vj = T.axis.remap("SS", [p, j])
+                    groups[vj, vp] = rows[vp, vj]
+
+        return copied, copied
+
+    @T.prim_func
+    def converted(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
+        for p, j in T.grid(depth, 16):
+            with T.block("interleave"):
+                vp, vj = T.axis.remap("SS", [p, j])
+                groups[vj, vp] = T.cast(rows[vp, vj], target)
+
+    return converted, converted
+
+
+INTERLEAVED = {
+    "interleave_bf16": ("bfloat16", "bfloat16", 2),
+    "interleave_i16": ("int16", "int16", 2),
+    "interleave_i8i16": ("int8", "int16", 2),
+    "interleave_u8i16": ("uint8", "int16", 2),
+    "interleave_i8": ("int8", "int8", 4),
+    "interleave_u8": ("uint8", "uint8", 4),
+}
+"""What is interleaved: the dtype that is read, the one that is written, and how many rows."""
+
 BUILT_IN: dict[str, Callable[[], Pair]] = {
     part.__name__: part
     for part in (dot4, dot_u8i8i32, dot_i8i8i32, dot_i16i16i32, mma_16x16x16, zero_16x16)
-} | X86
+}
+BUILT_IN |= {name: partial(_interleave, *kind) for name, kind in INTERLEAVED.items()} | X86
 """Each built-in intrinsic's makers by name; a test registers and so verifies all of them."""

@@ -300,17 +300,25 @@ def _blockize(site: Site) -> Arguments:
 
 
 def _tensorize(site: Site) -> Arguments:
-    intrin = site.rng.choice(intrins())
-    sizes = [loop.extent for loop in loops_in(find_intrin(intrin).description.body)]
-    wanted = sorted(constant_value(size) or 0 for size in sizes)
-    fitting = []
+    """A nest with the extents of an intrinsic's loops; what it reads and adds is left to luck."""
+    found: dict[str, list[str]] = {}
     for name in _nests(site):
         inner = [name, *(loop.var.name for loop in loops_in(site.loops[name].body))]
         (block,) = blocks_in(site.loops[name].body)
-        alike = sorted(map(site.extent, inner)) == wanted
-        if alike and site.is_reduction(block.name) and site.reads_factors(block.name):
-            fitting.append(name)
-    return [site.loop(fitting), intrin], {}
+        sums = site.is_reduction(block.name) and site.reads_factors(block.name)
+        for intrin in intrins():
+            if (sums, sorted(map(site.extent, inner))) == _described(intrin):
+                found.setdefault(intrin, []).append(name)
+    intrin = site.rng.choice(list(found) or intrins())
+    return [site.loop(found.get(intrin, [])), intrin], {}
+
+
+def _described(intrin: str) -> tuple[bool, list[int]]:
+    """Whether an intrinsic adds up products, and the extents of its loops."""
+    nest = find_intrin(intrin).description.body
+    (block,) = blocks_in(nest)
+    sums = any(it.kind == "R" for it in block.iters)
+    return sums, sorted(constant_value(loop.extent) or 0 for loop in loops_in(nest))
 
 
 RULES: dict[str, Rule] = {
