@@ -120,7 +120,7 @@ def _convolution(block: Block) -> Convolution | None:
     loads = loads_of(block)
     if loads is None or not isinstance(block.body, Store):
         return None
-    kinds = {it.var: it.kind for it in block.iters}
+    kinds: dict[Var, str] = {it.var: it.kind for it in block.iters}
     output = block.body
     for weights, image in (loads, loads[::-1]):
         roles = _roles(output, weights, kinds)
