@@ -10,7 +10,7 @@ from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.recipes.conv import conv2d
-from minimlc.recipes.elementwise import elementwise
+from minimlc.recipes.elementwise import elementwise, left_over
 from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.rowwise import rowwise
@@ -64,8 +64,11 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     start = sch
     for block in sch.blocks():
         sch = _first(RECIPES, sch, block, target)
-    whole = _first((rowwise, elementwise), sch, None, target) if sch is start else sch
-    made = (rows(sch) if whole is sch else whole).func
+    if sch is start:
+        whole = _first((rowwise, elementwise), sch, None, target)
+        made = (rows(sch) if whole is sch else whole).func
+    else:
+        made = left_over(sch, start.blocks(), target).func
     return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
 
 

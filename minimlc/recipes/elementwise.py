@@ -13,8 +13,10 @@ from minimlc.recipes.general import attempt
 from minimlc.recipes.rowwise import HINT, WORTH_THREADS
 from minimlc.recipes.views import block_of, buffer_of, extent, loops_of
 from minimlc.schedule import Schedule
+from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store
+from minimlc.tir.wellformed import blocks_in
 
 CHUNK = 1 << 14
 """Elements of one long row that a thread takes at a time."""
@@ -39,6 +41,21 @@ def elementwise(
     for name in sch.blocks():
         sch = one_loop(sch, name, target)
     return sch
+
+
+def left_over(sch: Schedule, names: list[str], target: Target) -> Schedule:
+    """Those of the blocks that are element-wise and have no schedule yet, each in one loop."""
+    for name in names:
+        if name in sch.blocks() and is_elementwise(sch, name) and is_untouched(sch, name):
+            sch = one_loop(sch, name, target)
+    return sch
+
+
+def is_untouched(sch: Schedule, name: str) -> bool:
+    """Whether a block stands alone in loops that all run in order."""
+    loops = find_block(sch.func, name).loops
+    alone = bool(loops) and len(blocks_in(loops[0])) == 1
+    return alone and all(loop.kind == "serial" for loop in loops)
 
 
 def is_elementwise(sch: Schedule, name: str) -> bool:

@@ -4,6 +4,8 @@ from math import prod
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
+from minimlc.recipes.elementwise import is_elementwise
+from minimlc.recipes.general import attempt
 from minimlc.recipes.rowwise import HINT, WORTH_THREADS
 from minimlc.recipes.views import (
     added,
@@ -66,10 +68,20 @@ def in_pieces(sch: Schedule, name: str, target: Target) -> Schedule:
     ready = ready.vectorize(along).vectorize(ready.loops(init)[-1])
     for loop in sums:
         ready = ready.unroll(loop)
-    outer = ready.loops(init)[:-1]
-    if elements < WORTH_THREADS or not outer:
-        return ready
-    return ready.parallel(outer[0])
+    ready = with_neighbours(ready, update, ready.loops(init)[:-1])
+    long = [loop for loop in ready.loops(init)[:-1] if extent(ready, init, loop) > 1]
+    return ready.parallel(long[0]) if long and elements >= WORTH_THREADS else ready
+
+
+def with_neighbours(sch: Schedule, name: str, outer: list[str]) -> Schedule:
+    """Borders are added to one channel at a time, and what follows is done piece by piece."""
+    for border in [each for each in sch.producers(name) if is_elementwise(sch, each)]:
+        near = attempt(sch, "compute_at", border, outer[1]) if len(outer) > 2 else sch
+        sch = attempt(near, "vectorize", near.loops(border)[-1])
+    for after in [each for each in sch.consumers(name) if is_elementwise(sch, each)]:
+        near = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
+        sch = attempt(near, "vectorize", near.loops(after)[-1])
+    return sch
 
 
 def _dtype(sch: Schedule, name: str) -> str:

@@ -68,7 +68,7 @@ def reduction(rng: random.Random) -> mlc.IRModule:
     reduce = rng.choice((mlc.op.sum, mlc.op.max, mlc.op.mean))
     sizes = shape(rng, rng.choice((1, 2, 3)))
     dtype = rng.choice(FLOATS)
-    axis = rng.randrange(len(sizes))
+    axis = tuple(sorted(rng.sample(range(len(sizes)), rng.randint(1, len(sizes)))))
     return operator(lambda x: reduce(x, axis=axis), sizes, dtype=dtype)
 
 
@@ -104,7 +104,12 @@ def pool(rng: random.Random) -> mlc.IRModule:
     size, step, around = rng.choice(((2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 1, 0)))
     reduce = rng.choice((mlc.op.max_pool2d, mlc.op.avg_pool2d))
     sizes = (rng.choice((1, 2)), rng.choice((1, 3)), rng.choice((4, 9)), rng.choice((5, 8, 19)))
-    return operator(lambda x: reduce(x, size, strides=step, padding=around), sizes)
+
+    def build(x):
+        pooled = reduce(x, size, strides=step, padding=around)
+        return mlc.op.multiply(mlc.op.relu(pooled), pooled) if rng.random() < 0.5 else pooled
+
+    return operator(build, sizes)
 
 
 def depthwise(rng: random.Random) -> mlc.IRModule:
