@@ -68,7 +68,8 @@ def scheduled(mod: mlc.IRModule, chosen: Target | None = None) -> mlc.IRModule:
 @pytest.mark.parametrize("turned", TURNED, ids=["ab", "abT", "aTb", "aTbT"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_bytes_are_summed_up_exactly(sizes, turned):
-    for left, right in BYTES:
+    pairs = BYTES if sizes == SIZES[0] else [BYTES[0], BYTES[1 + sum(sizes) % 3]]
+    for left, right in pairs:
         mod = product(*sizes, left, right, "int32", turned=turned)
         if sizes[0] == 1 and turned[1]:
             refuses("E170", lambda mod=mod: scheduled(mod), "a reduction along each row")
