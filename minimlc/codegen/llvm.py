@@ -12,7 +12,7 @@ from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm_entry import symbol
 from minimlc.codegen.llvm_lines import LinedCode, LinedKernel, line_records
 from minimlc.codegen.llvm_parallel import OPENMP, POOL, Kernel
-from minimlc.codegen.llvm_value import Code, Module
+from minimlc.codegen.llvm_value import Code, Module, facts
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
 from minimlc.node import walk
@@ -102,7 +102,7 @@ def _function(
     for number, buffer in enumerate(func.params):
         kernel.pointers[buffer] = f"%p{number}"
         readonly = "" if buffer in stored else " readonly"
-        parameters.append(f"ptr noalias{readonly} %p{number}")
+        parameters.append(f"ptr {facts(buffer)}{readonly} %p{number}")
     if check:
         parameters.append("ptr %error")
     kernel.stmt(func.body)

@@ -6,7 +6,7 @@ Each thread takes one run of neighbouring iterations, so results do not depend o
 from dataclasses import dataclass
 
 from minimlc.codegen.llvm_stmt import Statements
-from minimlc.codegen.llvm_value import REGISTER, Value
+from minimlc.codegen.llvm_value import REGISTER, Value, facts
 from minimlc.dtypes import INDEX
 from minimlc.node import walk
 from minimlc.tir.nodes import Alloc, Buffer, For, Load, Store, Var
@@ -131,7 +131,8 @@ class Kernel(Statements):
         parameters = []
         for number, buffer in enumerate(buffers):
             inner.pointers[buffer] = f"%b{number}"
-            parameters.append(f"ptr noalias %b{number}")
+            known = facts(buffer, own=buffer not in self.program.params)
+            parameters.append(f"ptr {known} %b{number}")
         for number, var in enumerate(outer):
             inner.variables[var] = Value(f"%s{number}", var.dtype)
             parameters.append(f"{REGISTER[var.dtype]} %s{number}")

@@ -7,10 +7,12 @@ by one element per lane becomes one vector load.
 
 import struct
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
 from minimlc.dtypes import to_numpy
+from minimlc.tir.nodes import Buffer
 
 REGISTER = {
     "float64": "double",
@@ -146,3 +148,13 @@ class Code:
         """The finished definition."""
         body = "\n".join(["entry:", *self.entry, "  br label %start", "start:", *self.lines])
         return f"{header} {{\n{body}\n}}"
+
+
+def facts(buffer: Buffer, *, own: bool = False) -> str:
+    """What LLVM may rely on about a pointer to a buffer: nothing else reaches its bytes, all of
+    them are there, and how it is aligned: to an element, storage of our own to a cache line.
+    """
+    size = SIZE[MEMORY[buffer.dtype]]
+    bytes_there = prod(buffer.shape) * size
+    known = f"noalias align {64 if own else size}"
+    return f"{known} dereferenceable({bytes_there})" if bytes_there else known
