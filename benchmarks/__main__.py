@@ -17,6 +17,7 @@ NAMES = {
     "layernorm": "of the rows of a 1024×1024 matrix, and of short and long rows",
     "conv2d": "3×3 filters on 56×56×64 and 14×14×256; strides, 1×1 filters",
     "attention": "scaled dot products of 8 heads, 512 positions",
+    "math": "exp, tanh, pow and the like of 16 K floats in the cache; their errors",
     "transpose": "of matrices, and of images' channels, beside a copy",
     "slice": "1024³ matmul against naive loops and numpy; the digits MLP against onnxruntime",
     "compile": "import time; cold and warm builds, in fresh processes",
