@@ -82,10 +82,10 @@ def _wanted(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> Iterator
         if instruction.features <= have
         for feature in instruction.features
     }
-    for feature in TRIED:
-        on_tiles = "+amx-tile" in needs and feature.startswith("+amx")
-        if feature in have and (feature in needs or on_tiles):
-            yield feature
+    found = [feature for feature in TRIED if feature in needs]
+    if "+amx-tile" in needs and not any(feature.startswith("+amx") for feature in found):
+        found += [feature for feature in TRIED if feature.startswith("+amx") and feature in have]
+    yield from found
 
 
 @cache
