@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
 from minimlc.node import replace
+from minimlc.recipes.attention import attention
 from minimlc.recipes.conv import conv2d
 from minimlc.recipes.elementwise import elementwise, left_over
 from minimlc.recipes.general import attempt, rows
@@ -25,13 +26,14 @@ SCHEDULED = "scheduled"
 Recipe = Callable[..., Schedule]
 
 RECIPES = (matmul, conv2d, transpose, windows)
-"""What `apply` tries on each block, in this order. Where none is for any, `rowwise` or
-`elementwise` may be for the function; `rows` does what is left.
+"""What `apply` tries on each block, in this order, unless the function is `attention`. Where none
+is for any, `rowwise` or `elementwise` may be for the function; `rows` does what is left.
 """
 
 __all__ = [
     "apply",
     "attempt",
+    "attention",
     "conv2d",
     "elementwise",
     "matmul",
@@ -62,7 +64,8 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     # In a module of its own: each step of a schedule makes a new module.
     sch = Schedule.trusting(IRModule.of({name: func}), name)
     start = sch
-    for block in sch.blocks():
+    sch = _first((attention,), sch, None, target)
+    for block in sch.blocks() if sch is start else ():
         sch = _first(RECIPES, sch, block, target)
     if sch is start:
         whole = _first((rowwise, elementwise), sch, None, target)

@@ -43,20 +43,28 @@ def rowwise(sch: Schedule, block: str | None = None, *, target: Target | None = 
         raise ScheduleError(
             f"rowwise: {what} a reduction along the last axis", code="E170", hint=HINT
         )
+    return row_by_row(sch, names, target)
+
+
+def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
+    """Blocks in a row, each row of the last one finished before the next begins."""
     last = names[-1]
+    reductions = [name for name in names if is_along_rows(sch, name)]
+    others = [name for name in sch.blocks() if name not in names]
     elements = prod(extent(sch, last, loop) for loop in sch.loops(last))
     partial: list[str] = []
     for name in reductions:
         before = sch
         sch = in_lanes(sch, name, target)
         partial += added(before, sch)
+    names = [name for name in sch.blocks() if name not in others]
     rows = loops_of(sch, last, "S")[: None if last in reductions else -1]
     long = [loop for loop in rows if extent(sch, last, loop) > 1]
     shared = long[:1] if elements >= WORTH_THREADS else []
     if rows:
-        for name in reversed([name for name in sch.blocks() if name != last]):
+        for name in reversed([name for name in names if name != last]):
             sch = sch.compute_at(name, rows[-1])
-    for name in sch.blocks():
+    for name in names:
         sch = in_vectors(sch, name, rows, name in partial)
     for loop in shared:
         sch = sch.parallel(loop)

@@ -22,6 +22,7 @@ Draw = Callable[[random.Random], mlc.IRModule]
 SIZES = (1, 2, 3, 7, 8, 13, 16, 17, 31, 32, 40, 64, 67)
 FLOATS = ("float32", "float32", "float64", "float16")
 RECIPES = (
+    recipes.attention,
     recipes.matmul,
     recipes.conv2d,
     recipes.transpose,
@@ -128,6 +129,28 @@ def depthwise(rng: random.Random) -> mlc.IRModule:
     return mlc.IRModule.of({"main": te.create_prim_func([image, weights, out])})
 
 
+def scores(rng: random.Random) -> mlc.IRModule:
+    """softmax(Q Kᵀ) V for several heads."""
+    heads, n, m, width = rng.choice((1, 2)), rng.choice((5, 16, 33)), rng.choice((17, 24)), 8
+    q, k, v = (
+        te.placeholder((heads, size, width), "float32", name=name)
+        for name, size in zip("QKV", (n, m, m), strict=True)
+    )
+    r, x, y, z = (
+        te.reduce_axis((0, size), name=name)
+        for name, size in zip("rxyz", (width, m, m, m), strict=True)
+    )
+    s = te.compute((heads, n, m), lambda h, i, j: te.sum(q[h, i, r] * k[h, j, r], axis=r), name="S")
+    top = te.compute((heads, n), lambda h, i: te.max(s[h, i, x], axis=x), name="top")
+    e = te.compute((heads, n, m), lambda h, i, j: T.exp(s[h, i, j] - top[h, i]), name="E")
+    sums = te.compute((heads, n), lambda h, i: te.sum(e[h, i, y], axis=y), name="sums")
+    p = te.compute((heads, n, m), lambda h, i, j: e[h, i, j] / sums[h, i], name="P")
+    out = te.compute(
+        (heads, n, width), lambda h, i, j: te.sum(p[h, i, z] * v[h, z, j], axis=z), name="out"
+    )
+    return mlc.IRModule.of({"main": te.create_prim_func([q, k, v, out])})
+
+
 def product(rng: random.Random) -> mlc.IRModule:
     sizes = tuple(rng.choice(SIZES[:-2]) for _ in range(3))
     sides = rng.random() < 0.5, rng.random() < 0.5
@@ -151,6 +174,7 @@ KINDS: dict[str, Draw] = {
         turned,
         pool,
         depthwise,
+        scores,
         product,
         convolution,
     )

@@ -1,0 +1,30 @@
+"""Attention: two products, and what is done with each row of scores between them."""
+
+from minimlc.errors import ScheduleError
+from minimlc.recipes.matmul import matmul
+from minimlc.recipes.product import find_product
+from minimlc.recipes.rowwise import HINT, is_along_rows, row_by_row
+from minimlc.schedule import Schedule
+from minimlc.target import Target
+
+
+def attention(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+    """A fast softmax(Q Kᵀ) V, or any two products with reductions along rows between them.
+
+    Takes the whole function: a product first, a product last. `block` names one of the products.
+    Raises `ScheduleError` where there are none, or nothing between them.
+    """
+    target = target or Target.host()
+    first, *between = sch.blocks()
+    last = between.pop() if between else first
+    kinds = [name for name in between if is_along_rows(sch, name)]
+    if not kinds or block not in (None, first, last):
+        what = f'block "{block}" is none of two products' if block else "there are no two products"
+        why = f"attention: {what} with reductions along rows between them"
+        raise ScheduleError(why, code="E170", hint=HINT)
+    for name in (first, last):
+        find_product(sch, name)
+    sch = row_by_row(sch, between, target)
+    for name in (first, last):
+        sch = matmul(sch, name, target=target)
+    return sch
