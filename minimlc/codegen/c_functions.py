@@ -1,8 +1,12 @@
 """The programs of `minimlc.tir.mathematics` as C functions, written out where they are used."""
 
+import textwrap
+
 from minimlc.codegen.c_expr import PLUS, UNARY, VALUE, C, Expressions, call
-from minimlc.tir.mathematics import PROGRAMS, Program
+from minimlc.tir.mathematics import PROGRAMS, ULP_BOUNDS, Program
 from minimlc.tir.nodes import Expr, Intrin, Var
+
+WIDTH = 100
 
 _BITS = """
 static inline int32_t bits_f32(float x) {
@@ -31,7 +35,7 @@ class _Steps(Expressions):
         if item.name == "muladd":
             a, b, c = (self.expr(argument) for argument in item.args)
             product = f"{a.inside(UNARY)} * {b.inside(UNARY)}"
-            if c.text.startswith("-"):
+            if c.text.startswith("-") and c.level >= UNARY:
                 return C(f"{product} - {c.text[1:]}", PLUS)
             return C(f"{product} + {c.inside(UNARY)}", PLUS)
         if item.name in ("bits", "number"):
@@ -42,7 +46,8 @@ class _Steps(Expressions):
 def _function(name: str, program: Program) -> str:
     steps = _Steps({var: var.name for var in program.params})
     parameters = ", ".join(f"float {var.name}" for var in program.params)
-    lines = [f"static inline float {name}_f32({parameters}) {{"]
+    lines = [f"// Off by at most {ULP_BOUNDS[name]} units in the last place."]
+    lines += [f"static inline float {name}_f32({parameters}) {{"]
     for var, value in program.steps:
         lines.append(f"    const {VALUE[var.dtype]} {var.name} = {_text(steps, value)};")
         steps.names[var] = var.name
@@ -53,7 +58,19 @@ def _function(name: str, program: Program) -> str:
             f"        return {name}f({given});",
             "    }",
         ]
-    return "\n".join([*lines, f"    return {_text(steps, program.result)};", "}"])
+    lines += [f"    return {_text(steps, program.result)};", "}"]
+    return "\n".join(part for line in lines for part in _wrapped(line))
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        subsequent_indent=indent + "    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _text(steps: _Steps, value: Expr) -> str:
