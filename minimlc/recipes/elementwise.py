@@ -15,7 +15,7 @@ from minimlc.recipes.views import block_of, buffer_of, extent, loops_of
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
-from minimlc.tir.nodes import Block, Load, Store
+from minimlc.tir.nodes import Block, Load, Store, Var
 from minimlc.tir.wellformed import blocks_in
 
 CHUNK = 1 << 14
@@ -106,10 +106,9 @@ def goes_straight(sch: Schedule, name: str) -> bool:
     item = block_of(sch, name)
     places = tuple(it.var for it in item.iters)
     sizes = tuple(it.extent for it in item.iters)
-    loops = tuple(find.value for find in item.iters)
-    ordered = [loop.name for loop in loops] == sch.loops(name)  # type: ignore[union-attr]
-    uses = [_store(sch, name), *loads_of(item)]
-    return ordered and all(
+    order = [it.value.name for it in item.iters if isinstance(it.value, Var)]
+    uses: list[Store | Load] = [_store(sch, name), *loads_of(item)]
+    return order == sch.loops(name) and all(
         not use.indices or (use.indices == places and use.buffer.shape == sizes) for use in uses
     )
 

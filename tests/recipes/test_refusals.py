@@ -1,0 +1,65 @@
+"""What recipes refuse, a function or a block that is not their kind of work; what `apply` picks."""
+
+import pytest
+
+import minimlc as mlc
+from minimlc import recipes, te
+from tests.helpers import refuses
+from tests.recipes.programs import matmul, target
+
+ROWS = (64, 96)
+
+
+def program(*shape, **axes) -> mlc.Schedule:
+    """B = A + 1, or with `over`, sums of A over an axis."""
+    a = te.placeholder(shape, "float32", name="A")
+    b = te.compute(shape, lambda *at: a[at] + 1.0, name="B")
+    if "over" in axes:
+        k = te.reduce_axis((0, shape[axes["over"]]), name="k")
+
+        def element(i):
+            return te.sum(a[(i, k) if axes["over"] else (k, i)], axis=k)
+
+        b = te.compute((shape[1 - axes["over"]],), element, name="B")
+    return mlc.Schedule(mlc.IRModule.of({"main": te.create_prim_func([a, b])}), check=False)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sch", "words"),
+    [
+        (recipes.elementwise, program(*ROWS, over=1), 'block "B" is not an element-wise one'),
+        (recipes.rowwise, program(*ROWS), "no block is a reduction along the last axis"),
+        (recipes.rowwise, program(*ROWS, over=0), "no block is a reduction along the last axis"),
+        (recipes.transpose, program(*ROWS), "no block reads across the rows it writes"),
+        (recipes.windows, program(*ROWS, over=1), "no block reduces small windows"),
+        (recipes.attention, program(*ROWS), "there are no two products"),
+    ],
+)
+def test_other_kinds_of_work_are_refused(recipe, sch, words):
+    refuses("E170", lambda: recipe(sch, target=target()), words)
+
+
+def test_a_named_block_must_be_of_the_kind():
+    refuses("E170", lambda: recipes.elementwise(program(*ROWS), "no"), 'block "no"')
+    refuses("E170", lambda: recipes.rowwise(program(*ROWS, over=1), "no"), 'block "no"')
+    sch = mlc.Schedule(matmul(32, 32, 32), check=False)
+    refuses("E170", lambda: recipes.attention(sch, "C"), "reductions along rows between them")
+    refuses("E170", lambda: recipes.windows(sch, "C"), 'block "C" does not reduce')
+
+
+def test_apply_picks_by_kind():
+    sums = recipes.apply(program(*ROWS, over=1).mod, target()).script()
+    assert "B_rf" in sums and "T.unroll" in sums
+    across = recipes.apply(program(*ROWS, over=0).mod, target()).script()
+    assert "B_rf" not in across and "T.vectorized(96)" in across
+    assert "T.parallel" not in recipes.apply(program(*ROWS).mod).script()
+    assert "T.parallel" in recipes.apply(program(1024, 1024).mod).script()
+
+
+def test_short_rows_become_one_long_row():
+    assert "T.vectorized(300)" in recipes.elementwise(program(100, 3)).mod.script()
+
+
+def test_apply_is_done_once():
+    made = recipes.apply(program(*ROWS).mod)
+    assert recipes.apply(made) is made
