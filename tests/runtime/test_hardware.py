@@ -1,6 +1,5 @@
 """Tensor instructions are tried in another process before they are used in this one."""
 
-
 import numpy as np
 import pytest
 
