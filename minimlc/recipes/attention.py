@@ -3,7 +3,8 @@
 from minimlc.errors import ScheduleError
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.product import find_product
-from minimlc.recipes.rowwise import HINT, is_along_rows, row_by_row
+from minimlc.recipes.rowwise import is_along_rows, row_by_row
+from minimlc.recipes.views import HINT
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 

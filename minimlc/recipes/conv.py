@@ -11,12 +11,10 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.matmul import WORTH_THREADS
 from minimlc.recipes.product import loads_of
-from minimlc.recipes.views import added, block_of, buffer_of, divisor, loops_below
+from minimlc.recipes.views import HINT, added, block_of, buffer_of, divisor, loops_below
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store, Var
-
-HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
 
 
 class Convolution(NamedTuple):

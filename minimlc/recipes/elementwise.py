@@ -10,8 +10,7 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.node import structural_equal, walk
 from minimlc.recipes.general import attempt
-from minimlc.recipes.rowwise import HINT, WORTH_THREADS
-from minimlc.recipes.views import block_of, buffer_of, extent, loops_of
+from minimlc.recipes.views import HINT, WORTH_THREADS, block_of, buffer_of, extent, loops_of
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target

@@ -16,6 +16,7 @@ from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, MOST_SUMMED, few_rows
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
+    HINT,
     added,
     block_of,
     buffer_of,
@@ -105,8 +106,7 @@ def check_kind(found: Product, lanes: int) -> None:
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:
         return
-    hint = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
-    raise ScheduleError(f'matmul: block "{name}" {why}', code="E170", hint=hint)
+    raise ScheduleError(f'matmul: block "{name}" {why}', code="E170", hint=HINT)
 
 
 def packed(sch: Schedule, found: Product, target: Target) -> Schedule:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from minimlc.errors import ScheduleError
+from minimlc.recipes.views import HINT
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.tir.access import reduction_parts
@@ -47,7 +48,7 @@ def find_product(sch: Schedule, block: str | None = None) -> Product:
     raise ScheduleError(
         f"{what} a matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]",
         code="E170",
-        hint="mlc.recipes.apply(mod)  # chooses a recipe for each function",
+        hint=HINT,
     )
 
 

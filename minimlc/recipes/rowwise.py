@@ -9,13 +9,18 @@ from math import prod
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.node import walk
-from minimlc.recipes.views import added, block_of, extent, loops_below, loops_of
+from minimlc.recipes.views import (
+    HINT,
+    WORTH_THREADS,
+    added,
+    block_of,
+    extent,
+    loops_below,
+    loops_of,
+)
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Load, Store
-
-WORTH_THREADS = 1 << 18
-"""Elements from which on starting threads pays."""
 
 VECTORS = 8
 """Vectors of partial sums: what adds and what loads are then about equally busy."""
@@ -25,8 +30,6 @@ LONG_ROW = 16
 
 MOST_WRITTEN_OUT = 8
 """Steps of a sum that become straight code."""
-
-HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
 
 
 def rowwise(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:

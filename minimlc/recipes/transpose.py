@@ -5,16 +5,20 @@ from math import gcd, prod
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.node import walk
-from minimlc.recipes.views import added, block_of, loops_below, loops_feeding_axis
+from minimlc.recipes.views import (
+    HINT,
+    WORTH_THREADS,
+    added,
+    block_of,
+    loops_below,
+    loops_feeding_axis,
+)
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store
 
 LINE = 64
 """Bytes of a cache line: a square's side."""
-
-WORTH_THREADS = 1 << 18
-"""Elements from which on starting threads pays."""
 
 
 def transpose(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
@@ -29,8 +33,7 @@ def transpose(sch: Schedule, block: str | None = None, *, target: Target | None 
         if across is not None:
             return in_squares(sch, name, across)
     what = f'block "{block}" reads' if block is not None else "no block reads"
-    hint = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
-    raise ScheduleError(f"transpose: {what} across the rows it writes", code="E170", hint=hint)
+    raise ScheduleError(f"transpose: {what} across the rows it writes", code="E170", hint=HINT)
 
 
 def _read_across(block: Block) -> tuple[str, int] | None:

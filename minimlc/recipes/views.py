@@ -7,6 +7,11 @@ from minimlc.schedule.tree import find_block
 from minimlc.tir.arith import constant_value
 from minimlc.tir.nodes import Block, For, Store
 
+HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
+
+WORTH_THREADS = 1 << 18
+"""Elements from which on starting threads pays."""
+
 
 def block_of(sch: Schedule, name: str) -> Block:
     """The block of that name."""

@@ -6,8 +6,9 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
-from minimlc.recipes.rowwise import HINT, WORTH_THREADS
 from minimlc.recipes.views import (
+    HINT,
+    WORTH_THREADS,
     added,
     block_of,
     divisor,
