@@ -13,7 +13,7 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
-from minimlc.recipes.skinny import FEW_ROWS, MOST_SUMMED, few_rows
+from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, MOST_SUMMED, few_rows
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
     HINT,
@@ -58,7 +58,8 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     size = DTYPES[found.dtypes[0]].bits // 8
     lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
     columns = max(2 * lanes if n > lanes else lanes, unit.lanes)
-    registers = 16 if target.vector_bits == 256 else 32
+    many = {"+avx512f", "+neon", "+sve"}.intersection(target.features.split(","))
+    registers = 32 if many else 16
     most = (registers - 4) * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
     if unit.loads:
@@ -86,22 +87,23 @@ def matmul(sch: Schedule, block: str | None = None, *, target: Target | None = N
     target = target or Target.host()
     found = find_product(sch, block)
     lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
-    check_kind(found, lanes)
     in_order = found.right.axes.endswith("n")
-    if found.rows <= FEW_ROWS and in_order:
+    few = found.rows <= FEW_ROWS and in_order
+    check_kind(found, FEWEST_COLUMNS if few else lanes)
+    if few:
         return few_rows(sch, found)
     if found.columns <= 2 * lanes and in_order:
         return few_columns(sch, found, lanes)
     return packed(sch, found, target)
 
 
-def check_kind(found: Product, lanes: int) -> None:
-    """Refuse what these plans are not for."""
+def check_kind(found: Product, columns: int) -> None:
+    """Refuse what these plans are not for: fewer columns than that, for one."""
     name, (left, right, result) = found.block, found.dtypes
     if not are_multiplied(found.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
-    elif found.columns < lanes or found.sums < 2:
-        why = f"is {found.rows}x{found.columns}x{found.sums}, too small for vectors of {lanes}"
+    elif found.columns < columns or found.sums < 2:
+        why = f"is {found.rows}x{found.columns}x{found.sums}, too small for vectors"
     elif found.rows == 1 and found.right.axes.endswith("k"):
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:

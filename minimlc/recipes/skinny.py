@@ -10,6 +10,9 @@ FEW_ROWS = 12
 MOST_SUMMED = 256
 """Products that are added up in a row: rounding errors grow with their number."""
 
+FEWEST_COLUMNS = 8
+"""Columns of C from which on this is for it, whatever the machine's vectors."""
+
 DEPTH = 8
 """Rows of B that are added to C at a time."""
 
@@ -29,7 +32,7 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     sch = sch.split(k, [None, divisor(block, DEPTH)])
     *_, down, deep = loops_of(sch, name, "R")
     group: list[str] = []
-    if rows:
+    if found.rows > 1:
         sch = sch.split(rows[-1], [None, divisor(found.rows, 4)])
         group = loops_feeding_axis(sch, name, -2)[-2:]
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
