@@ -1,9 +1,9 @@
 """Matrix products at the speed of the vendor's library.
 
-The plan is the classic one of K. Goto and R. van de Geijn (Anatomy of High-Performance Matrix
-Multiplication, 2008): a tile of C stays in registers while a panel of B from the first-level cache
-and a panel of A from the second level stream by, both copied beforehand so that they are read in
-order and without a guard.
+The plan is that of K. Goto and R. van de Geijn (Anatomy of High-Performance Matrix Multiplication,
+2008): a tile of C stays in registers while a panel of A from the first-level cache and a panel of B
+from the second level stream by, both copied beforehand so that they are read in order and without a
+guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the first level once.
 """
 
 from math import ceil, prod
@@ -13,7 +13,7 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
-from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, MOST_SUMMED, few_rows
+from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
     HINT,
@@ -30,6 +30,9 @@ from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Expr, Store
 
+MOST_SUMMED = 384
+"""Products that a tile in registers adds up: more would save a little time and lose digits."""
+
 WORTH_THREADS = 4_000_000
 """Multiplications from which on starting threads pays: about a fifth of a millisecond."""
 
@@ -37,11 +40,14 @@ WORTH_THREADS = 4_000_000
 class Tiles(NamedTuple):
     """Parameters: a tile of registers, and the block of each side that a cache keeps.
 
-    `row_block` is a multiple of `rows`, `column_block` of `columns`, and that of the unit's lanes.
+    `row_block` is a multiple of `rows`, `column_block` of `columns`, and that of the unit's lanes;
+    `sum_block` is one of `sums`, which is how much of k a tile adds up before it goes into C. (Long
+    sums in one go lose digits.)
     """
 
     rows: int
     columns: int
+    sums: int
     row_block: int
     column_block: int
     sum_block: int
@@ -51,8 +57,9 @@ class Tiles(NamedTuple):
 def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
 
-    A panel of A and one of B share the first level, a block of B is in the second level, a block
-    of A in the third. Blocks are cut evenly, so that the last is about as large as the others.
+    A panel of A fills most of the first level, a block of B has a quarter of the second level, a
+    block of A one of the third: other work may share them. Blocks are cut evenly, so that the last
+    is about as large as the others.
     """
     m, n, k = found.rows, found.columns, found.sums
     size = DTYPES[found.dtypes[0]].bits // 8
@@ -64,11 +71,12 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
-    sum_block = even(k, target.l1 // 2 // (columns * size), unit.step)
+    sums = even(k, MOST_SUMMED, unit.step)
+    sum_block = even(k, max(target.l1 * 3 // 4 // (rows * size), sums), sums)
     row_block = even(m, target.l3 // 4 // (sum_block * size), rows)
     share = ceil(n / target.cores)
     column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
-    return Tiles(rows, columns, row_block, column_block, sum_block, unit)
+    return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit)
 
 
 def even(size: int, most: int, multiple: int = 1) -> int:
@@ -140,8 +148,8 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
 def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
     """Few columns of C: each element of A is read once, so nothing is copied."""
     rows = divisor(found.rows, 12 if found.columns <= lanes else 6)
-    block = divisor(found.sums, MOST_SUMMED)
-    tiles = Tiles(rows, found.columns, found.rows, found.columns, block)
+    sums = divisor(found.sums, MOST_SUMMED)
+    tiles = Tiles(rows, found.columns, sums, found.rows, found.columns, found.sums)
     sch, sums, result = divide(sch, found, tiles)
     sch, _, _ = tile(sch, sums, result, tiles)
     return sch
@@ -155,7 +163,7 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
     """
     name = found.block
     roles = {"m": tiles.row_block, "n": tiles.column_block, "k": tiles.unit.step}
-    if found.sums <= tiles.sum_block:
+    if found.sums <= tiles.sums:
         padded = pad(sch, name, roles)
         ends = [block for block in added(sch, padded) if found.output == buffer_of(padded, block)]
         if not ends:
@@ -165,7 +173,7 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
         return with_epilogue(padded, ends[0]), name, ends[0]
     rounded = pad(sch, name, {"k": tiles.sum_block})
     (sums_loop,) = loops_of(rounded, name, "R")
-    cut = rounded.split(sums_loop, [None, tiles.sum_block])
+    cut = rounded.split(sums_loop, [None, tiles.sums])
     (outer, _) = loops_of(cut, name, "R")
     parts = cut.rfactor(outer)
     sums = next(block for block in added(cut, parts))
@@ -212,14 +220,17 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
     Gives the names of the loops that a block of A, and of B, is for.
     """
     *_, i, j = loops_of(sch, result, "S")
+    for loop in loops_of(sch, result, "R"):
+        sch = sch.split(loop, [None, tiles.sum_block // tiles.sums])
     sum_loops = loops_of(sch, result, "R")
     sch = sch.split(i, [None, tiles.row_block // tiles.rows, tiles.rows])
     *_, row_block, row_tile, row, _ = loops_of(sch, result, "S")
     sch = sch.split(j, [None, tiles.column_block // tiles.columns, tiles.columns])
     *_, column_block, column_tile, column = loops_of(sch, result, "S")
-    order = [row_block, *sum_loops, column_block, row_tile, column_tile, row, column]
-    sch = sch.reorder(*order).compute_at(sums, column_tile)
-    inside = loops_below(sch, sums, column_tile)
+    blocks, parts = [row_block, *sum_loops[:1]], [column_tile, *sum_loops[1:]]
+    sch = sch.reorder(*blocks, column_block, row_tile, *parts, row, column)
+    sch = sch.compute_at(sums, parts[-1])
+    inside = loops_below(sch, sums, parts[-1])
     (summed,) = [loop for loop in inside if loop in loops_of(sch, sums, "R")]
     rest = [loop for loop in inside if loop != summed]
     sch = sch.reorder(summed, *rest)
@@ -227,11 +238,11 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
         sch = sum_in_tiles(sch, sums)
     sch = in_registers(sch.decompose_reduction(sums, at=summed), [row, column])
     if not tiles.unit.loads:
-        sch = in_registers(sch, loops_below(sch, f"{sums}_init", column_tile))
+        sch = in_registers(sch, loops_below(sch, f"{sums}_init", parts[-1]))
     if not tiles.unit.intrin:
         sch = in_registers(sch, rest)
     sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
-    return sch, [row_block, *sum_loops][-1], column_block
+    return sch, blocks[-1], column_block
 
 
 def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
