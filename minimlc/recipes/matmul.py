@@ -71,8 +71,9 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
-    sums = even(k, MOST_SUMMED, unit.step)
-    sum_block = even(k, max(target.l1 * 3 // 4 // (rows * size), sums), sums)
+    held = even(k, target.l1 // (rows * size), unit.step)
+    sums = even(held, MOST_SUMMED, unit.step)
+    sum_block = even(held, held, sums)
     row_block = even(m, target.l3 // 4 // (sum_block * size), rows)
     share = ceil(n / target.cores)
     column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
