@@ -6,8 +6,9 @@ from itertools import product
 from minimlc.codegen.llvm_expr import Expressions
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
+from minimlc.node import walk
 from minimlc.tir.access import Access, accesses
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Seq
+from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Seq
 from minimlc.tir.regions import enclosing_box
 
 LINE = 64
@@ -32,9 +33,11 @@ class Prefetches(Expressions):
         names = [value for key, value in loop.annotations if key == "prefetch"]
         if not names or self.lanes is not None or self.sites is not None:
             return
+        # What has its storage inside of the loop is not there when an iteration begins.
+        own = {part.buffer for part in walk(loop.body) if isinstance(part, Alloc)}
         touched: dict[Buffer, list[Access]] = {}
         for item in accesses(self.program):
-            if item.buffer.name in names and loop in item.loops:
+            if item.buffer.name in names and item.buffer not in own and loop in item.loops:
                 touched.setdefault(item.buffer, []).append(item)
         for buffer, items in touched.items():
             self._ask_for(buffer, items, loop)

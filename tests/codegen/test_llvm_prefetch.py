@@ -1,0 +1,54 @@
+"""Prefetches: what is asked for, and that nothing else changes."""
+
+import numpy as np
+import pytest
+
+from minimlc.module import IRModule
+from minimlc.runtime.build import build
+from minimlc.schedule import Schedule
+from minimlc.script import parse
+from tests.helpers import assert_close, copies, random_args
+
+TWO_STEPS = """@T.prim_func
+def main(A: T.Buffer((6, 40), "float32"), C: T.Buffer((6, 40), "float32")):
+    B = T.alloc_buffer((6, 40), "float32")
+    for i in range(6):
+        for j in range(40):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for k in range(40):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, k])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+"""
+
+
+def noted(buffer: str) -> IRModule:
+    return Schedule(parse(TWO_STEPS), check=False).annotate("i", "prefetch", buffer).mod
+
+
+def asked(mod: IRModule) -> int:
+    """How many prefetches stand in the code; it computes what the program without them does."""
+    args = random_args(mod["main"], np.random.default_rng(0))
+    again = copies(args)
+    build(parse(TWO_STEPS), cache=False)["main"](*args)
+    lib = build(mod, cache=False)
+    lib["main"](*again)
+    assert_close(tuple(args), tuple(again), exact=True)
+    return lib.source("llvm").count("call void @llvm.prefetch")
+
+
+@pytest.mark.parametrize("buffer", ["A", "C"])
+def test_a_row_is_asked_for_by_lines_of_memory(buffer):
+    """40 floats are 160 bytes: three lines from an aligned start, four from any other."""
+    assert asked(noted(buffer)) == 4
+
+
+def test_storage_inside_of_the_loop_is_not_there_to_ask_for():
+    assert asked(noted("B")) == 0
+
+
+def test_a_parallel_loop_asks_too():
+    sch = Schedule(noted("A"), check=False)
+    assert asked(sch.parallel("i").mod) == 4
