@@ -68,5 +68,5 @@ def extent(sch: Schedule, block: str, loop: str) -> int:
 
 
 def divisor(size: int, most: int) -> int:
-    """The largest divisor of `size` that is at most `most`."""
-    return max(d for d in range(1, min(size, most) + 1) if size % d == 0)
+    """The largest divisor of `size` that is at most `most`; 1 of nothing."""
+    return max((d for d in range(1, min(size, most) + 1) if size % d == 0), default=1)

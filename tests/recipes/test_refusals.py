@@ -5,7 +5,7 @@ import pytest
 import minimlc as mlc
 from minimlc import recipes, te
 from tests.helpers import refuses
-from tests.recipes.programs import matmul, target
+from tests.recipes.programs import conv2d, matmul, target
 
 ROWS = (64, 96)
 
@@ -63,3 +63,12 @@ def test_short_rows_become_one_long_row():
 def test_apply_is_done_once():
     made = recipes.apply(program(*ROWS).mod)
     assert recipes.apply(made) is made
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [matmul(0, 64, 8), matmul(8, 0, 64), conv2d(0, 3, 8, 8, 16), conv2d(1, 3, 2, 2, 16)],
+    ids=["no rows", "no columns", "no images", "no pixels"],
+)
+def test_nothing_to_compute_is_no_fault(mod):
+    mlc.verify(recipes.apply(mod))
