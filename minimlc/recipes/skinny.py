@@ -1,5 +1,7 @@
 """Matrix products with few rows: B is read once, in the order in which it lies."""
 
+from math import ceil
+
 from minimlc.recipes.product import Product
 from minimlc.recipes.views import added, divisor, loops_feeding_axis, loops_of
 from minimlc.schedule import Schedule
@@ -24,7 +26,7 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     a block of B gives is summed up apart, which keeps rounding errors small.
     """
     name = found.block
-    block = divisor(found.sums, MOST_SUMMED)
+    block = summed_apart(found.sums)
     if block < found.sums:
         sch, name = sums_apart(sch, name, block)
     *_, k = loops_of(sch, name, "R")
@@ -41,6 +43,14 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     for loop in (deep, *group[1:]):
         sch = sch.unroll(loop)
     return sch
+
+
+def summed_apart(sums: int) -> int:
+    """How many products a partial sum has: all alike, or for awkward numbers, a guarded last."""
+    fitting = divisor(sums, MOST_SUMMED)
+    if fitting * fitting >= sums or sums <= MOST_SUMMED:
+        return fitting
+    return ceil(ceil(sums / ceil(sums / MOST_SUMMED)) / DEPTH) * DEPTH
 
 
 def sums_apart(sch: Schedule, name: str, block: int) -> tuple[Schedule, str]:
