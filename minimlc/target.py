@@ -123,4 +123,4 @@ def _linux_caches(folders: Iterable[Path]) -> dict[int, int]:
             found[level] = int(text.rstrip("KM")) * units.get(text[-1:], 1)
         except (OSError, ValueError):
             continue
-    return {level: size for level, size in found.items() if level in (1, 2, 3)}
+    return {level: size for level, size in found.items() if level in (1, 2, 3) and size > 0}
