@@ -5,16 +5,33 @@ number for all lanes: windows, strides and borders cost nothing (as in E. Georga
 of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018).
 """
 
+from math import ceil
 from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.matmul import WORTH_THREADS
 from minimlc.recipes.product import loads_of
-from minimlc.recipes.views import HINT, added, block_of, buffer_of, divisor, loops_below
+from minimlc.recipes.views import (
+    HINT,
+    added,
+    block_of,
+    buffer_of,
+    cut,
+    divisor,
+    extent,
+    loops_below,
+    vector_registers,
+)
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store, Var
+
+FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
+"""Products that each sum takes in straight code."""
+
+SQUARES = (8, 4, 7, 6, 5)
+"""Pixels that are copied to the output at a time: a part of a row of the image."""
 
 
 class Convolution(NamedTuple):
@@ -27,51 +44,107 @@ class Convolution(NamedTuple):
     dtype: str
 
 
+class Tiles(NamedTuple):
+    """Parameters: a tile of `pixels` by `channels`, whose sums stay in registers.
+
+    The weights of `inputs` input channels stay in the first-level cache while all pixels go by.
+    Straight code takes `steps` of these channels, and the `written_out` innermost ones of the
+    loops over them and over the window.
+    """
+
+    pixels: int
+    channels: int
+    inputs: int
+    steps: int
+    written_out: int
+
+
 def conv2d(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
     """A fast out[n, o, i, j] += image[n, c, i*s + p, j*t + q] * w[o, c, p, q] in floats.
 
-    The pixels of all images form one row, of which 4 to 6 make a tile. The channels o must fill
+    The pixels of all images form one row, which is cut into tiles. The channels o must fill
     whole vectors. `block` names the convolution, by default the first there is. Raises
     `ScheduleError` where there is none.
     """
     target = target or Target.host()
     name, found = find_convolution(sch, block)
-    lanes = target.vector_bits // DTYPES[found.dtype].bits
     size = found.sizes
-    pixels, channels = tile_for(name, found, lanes)
+    tiles = tiles_for(name, found, target)
     sch, result = one_row_of_pixels(sch, name, found)
-    sch, weights = channels_last(sch, name, found, channels)
-    o, f = sch.loops(result)
-    sch = sch.split(o, [None, channels]).split(f, [None, pixels])
-    o, channel, f, pixel = sch.loops(result)
-    sch = sch.reorder(o, f, channel, pixel).compute_at(name, f)
-    pixel_in, channel_in, *sums = loops_below(sch, name, f)
-    sch = sch.reorder(*sums, pixel_in, channel_in).decompose_reduction(name, at=sums[0])
-    starts = loops_below(sch, f"{name}_init", f)
-    for *unrolled, lane in (starts, (pixel_in, channel_in), (channel, pixel)):
-        sch = sch.vectorize(lane)
-        for loop in unrolled:
-            sch = sch.unroll(loop)
+    sch, weights = channels_last(sch, name, found, tiles.channels)
+    sums = buffer_of(sch, name)
+    sch, (o, _) = cut(sch, result, sch.loops(result)[0], tiles.channels)
+    sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
+    sch = in_squares(sch, result, o, sums, size["j"])
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
     return sch
 
 
-def tile_for(name: str, found: Convolution, lanes: int) -> tuple[int, int]:
-    """Pixels and channels of a tile: 8 to 14 vectors of sums, which hides the latency of adding."""
+def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
+    """The tile that fills the vector registers and leaves four for pixels and weights.
+
+    The weights have most of the first-level cache, and the sums of all pixels half of the second
+    level's: where they do not fit, all input channels are summed up at once.
+    """
     size = found.sizes
+    item = DTYPES[found.dtype].bits // 8
+    lanes = target.vector_bits // 8 // item
     count = size["n"] * size["i"] * size["j"]
-    pixels, vectors = divisor(count, 6), 2
-    if pixels < 4 and divisor(count, 14) >= 7:
-        pixels, vectors = divisor(count, 14), 1
-    elif pixels < 4:
-        vectors = 4
+    window = size["p"] * size["q"]
     why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
-    why = why or (f"{count} pixels cannot be cut into tiles" if pixels == 1 else "")
-    why = why or ("one product is no sum" if size["c"] * size["p"] * size["q"] == 1 else "")
+    why = why or (f"{count} pixels cannot be cut into tiles" if count < 2 else "")
+    why = why or ("one product is no sum" if size["c"] * window < 2 else "")
     if why:
         raise ScheduleError(f'conv2d: block "{name}": {why}', code="E170", hint=HINT)
-    return pixels, lanes * divisor(size["o"] // lanes, vectors)
+    vectors = divisor(size["o"] // lanes, 2)
+    channels = lanes * vectors
+    most = min((vector_registers(target) - 4) // vectors, count)
+    pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
+    most = min(max(target.l1 * 3 // 4 // (channels * window * item), 1), size["c"])
+    inputs = divisor(size["c"], most)
+    if 2 * inputs <= most or 2 * count * channels * item > target.l2:
+        inputs = size["c"]
+    steps = divisor(inputs, max(FEWEST_WRITTEN_OUT // window, 1))
+    written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
+    return Tiles(pixels, channels, inputs, steps, written_out)
+
+
+def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule:
+    """Tile after tile for some of the input channels, then again for the next ones."""
+    f, o, c, p, q = loops_below(sch, name, outer)
+    count = extent(sch, name, f)
+    sch, (part, c) = cut(sch, name, c, tiles.inputs)
+    sch, (c, step) = cut(sch, name, c, tiles.steps)
+    sch, (tile, pixel) = cut(sch, name, f, tiles.pixels)
+    sch = sch.reorder(part, tile, c, step, p, q, pixel, o)
+    apart = sch.decompose_reduction(name, at=part)
+    init, update = added(sch, apart)
+    sch = apart.vectorize(apart.loops(init)[-1])
+    if count % tiles.pixels:
+        apart = sch
+        sch = sch.loop_partition(tile)
+    for block in (update, *added(apart, sch)):
+        *_, step, p, q, pixel, o = sch.loops(block)
+        sch = sch.vectorize(o).unroll(pixel)
+        for loop in (q, p, step)[: tiles.written_out]:
+            sch = sch.unroll(loop)
+    return sch
+
+
+def in_squares(sch: Schedule, result: str, outer: str, sums: str, row: int) -> Schedule:
+    """Copy the sums to the output, where pixels lie side by side, by way of registers."""
+    channel, f = loops_below(sch, result, outer)
+    side = next((side for side in SQUARES if row % side == 0), None)
+    if side is None:
+        return sch.vectorize(f)
+    sch, (square, pixel) = cut(sch, result, f, side)
+    sch = sch.reorder(square, channel, pixel)
+    cached = sch.cache_read(result, sums)
+    (copy,) = added(sch, cached)
+    sch = cached.compute_at(copy, square).vectorize(pixel).unroll(channel)
+    pixel, lane = loops_below(sch, copy, square)
+    return sch.vectorize(lane).unroll(pixel)
 
 
 def one_row_of_pixels(sch: Schedule, name: str, found: Convolution) -> tuple[Schedule, str]:

@@ -4,6 +4,7 @@ from minimlc.node import walk
 from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block
+from minimlc.target import Target
 from minimlc.tir.arith import constant_value
 from minimlc.tir.nodes import Block, For, Store
 
@@ -65,6 +66,12 @@ def extent(sch: Schedule, block: str, loop: str) -> int:
     (found,) = [lp for lp in find_block(sch.func, block).loops if lp.var.name == loop]
     assert isinstance(found, For)
     return constant_value(found.extent) or 0
+
+
+def vector_registers(target: Target) -> int:
+    """How many vector registers a CPU has, by its features."""
+    many = {"+avx512f", "+neon", "+sve"}.intersection(target.features.split(","))
+    return 32 if many else 16
 
 
 def divisor(size: int, most: int) -> int:

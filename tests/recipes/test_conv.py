@@ -1,11 +1,14 @@
 """Convolutions: the recipe against the loops' meaning."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import minimlc as mlc
 from minimlc import recipes
 from minimlc.schedule import Schedule
+from minimlc.tir.wellformed import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, conv2d, interpreted, run, target
 
@@ -15,7 +18,9 @@ CASES = [
     {"n": 1, "c": 2, "h": 9, "w": 9, "o": 8, "kernel": 3, "stride": 2},
     {"n": 3, "c": 5, "h": 6, "w": 4, "o": 32, "kernel": 1},
     {"n": 1, "c": 1, "h": 12, "w": 6, "o": 8, "kernel": 5},
-    {"n": 1, "c": 2, "h": 9, "w": 13, "o": 16},  # 77 pixels: tiles of 7 or 11
+    {"n": 1, "c": 2, "h": 9, "w": 13, "o": 16},  # 77 pixels: the last tile is not whole
+    {"n": 1, "c": 2, "h": 3, "w": 15, "o": 16},  # a prime number of pixels in a row
+    {"n": 1, "c": 5, "h": 5, "w": 4, "o": 8, "kernel": 2},
 ]
 
 
@@ -32,6 +37,26 @@ def test_it_means_the_same(case, bits):
     means = interpreted(mod, arrays)
     np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [{"c": 6, "kernel": 1}, {"c": 4, "kernel": 3}], ids=str)
+def test_input_channels_are_summed_up_in_parts(size):
+    mod = conv2d(n=1, h=9, w=10, o=16, **size)
+    made = scheduled(mod, target(256, l1=256, l2=1 << 20))
+    parts = [loop for loop in loops_in(made["conv"].body) if loop.var.name == "ax2_0"]
+    assert parts and parts[0].extent.value > 1
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("features", "most"), [("+avx2", 6), ("+avx2,+avx512f", 14)])
+def test_a_tile_fills_the_registers(features, most):
+    mod = conv2d(n=1, c=4, h=30, w=30, o=16)
+    made = scheduled(mod, replace(target(), features=features))
+    unrolled = [loop for loop in loops_in(made["conv"].body) if loop.var.name == "ax0_1"]
+    assert [loop.extent.value for loop in unrolled] == [most]
 
 
 def test_it_is_made_of_public_primitives_alone():
