@@ -33,6 +33,9 @@ from minimlc.tir.nodes import Expr, Store
 MOST_SUMMED = 384
 """Products that a tile in registers adds up: more would save a little time and lose digits."""
 
+SHORTEST = 16
+"""Products in a panel at the least, however small a cache is."""
+
 WORTH_THREADS = 4_000_000
 """Multiplications from which on starting threads pays: about a fifth of a millisecond."""
 
@@ -71,7 +74,7 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
-    held = even(k, target.l1 // (rows * size), unit.step)
+    held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
     sums = even(held, MOST_SUMMED, unit.step)
     sum_block = even(held, held, sums)
     row_block = even(m, target.l3 // 4 // (sum_block * size), rows)
@@ -101,7 +104,9 @@ def matmul(sch: Schedule, block: str | None = None, *, target: Target | None = N
     check_kind(found, FEWEST_COLUMNS if few else lanes)
     if few:
         return few_rows(sch, found)
-    if found.columns <= 2 * lanes and in_order:
+    # Other numbers of products have no parts that are long enough, and few enough for the digits.
+    parted = divisor(found.sums, MOST_SUMMED) ** 2 >= found.sums
+    if found.columns <= 2 * lanes and in_order and parted:
         return few_columns(sch, found, lanes)
     return packed(sch, found, target)
 

@@ -19,6 +19,7 @@ SIZES = [
     (96, 8, 64),
     (97, 8, 300),
     (50, 16, 31),
+    (64, 8, 1021),
 ]
 TURNED = [(False, False), (False, True), (True, False), (True, True)]
 
@@ -44,7 +45,7 @@ def test_any_size_and_layout_is_right(sizes, turned):
         refuses("E170", lambda: scheduled(mod), "a reduction along each row")
         return
     arrays = arguments(mod)
-    assert worst_error(mod, turned, arrays, run(scheduled(mod), arrays)) <= 6
+    assert worst_error(mod, turned, arrays, run(scheduled(mod), arrays)) <= 4
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
@@ -63,7 +64,7 @@ def test_blocks_of_every_kind_give_what_the_loops_mean(sizes, bits):
 def test_batches(batch):
     mod = matmul(31, 48, 60, turned=(False, True), batch=batch)
     arrays = arguments(mod)
-    assert worst_error(mod, (False, True), arrays, run(scheduled(mod), arrays)) <= 6
+    assert worst_error(mod, (False, True), arrays, run(scheduled(mod), arrays)) <= 4
 
 
 def test_float64():
