@@ -5,6 +5,7 @@ disturbs the machine disturbs all alike. The garbage collector is off meanwhile.
 """
 
 import gc
+import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -120,7 +121,8 @@ def collector_off() -> Iterator[None]:
 def measure(
     contenders: Sequence[Contender], rounds: int = ROUNDS, quiet: bool = False
 ) -> list[Measured]:
-    """Time the contenders in turns; each round starts with another one.
+    """Time the contenders in turns, in another order each round: nobody always comes after the
+    same other one, and finds in the caches what that one leaves.
 
     With `quiet`, for one thread, a sample during which other programs had the core is taken again,
     in rounds to come; when there are too many, those least disturbed are kept.
@@ -128,9 +130,9 @@ def measure(
     with collector_off():
         batches = [_batch(contender) for contender in contenders]
         samples: list[list[Sample]] = [[] for _ in contenders]
+        orders = random.Random(0)
         for number in range(3 * rounds if quiet else rounds):
-            for place in range(len(contenders)):
-                at = (place + number) % len(contenders)
+            for at in orders.sample(range(len(contenders)), len(contenders)):
                 if number < rounds:
                     due = _takes_part(contenders[at].rounds, number, rounds)
                 else:  # one that takes seconds is never undisturbed for long
