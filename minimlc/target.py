@@ -25,7 +25,8 @@ class Target:
 
     `cpu` and `features` are LLVM's names ("x86-64-v3", "+avx2,+fma"); the features decide, since
     a CPU can be reported under the name of an older one. Made from a name alone, a target has no
-    CPU of its own and stands for the machine at hand.
+    CPU of its own and stands for the machine at hand. Raises `BuildError` for sizes that no machine
+    has.
     """
 
     name: str = "llvm"
@@ -36,6 +37,14 @@ class Target:
     l2: int = 512 * 1024
     l3: int = 8 * 1024 * 1024
     cores: int = 1
+
+    def __post_init__(self) -> None:
+        bits = self.vector_bits
+        if bits < 64 or bits & (bits - 1):
+            _refuse(f"vector_bits={bits} is no power of two from 64 on")
+        for name in ("l1", "l2", "l3", "cores"):
+            if getattr(self, name) < 1:
+                _refuse(f"{name}={getattr(self, name)} is less than 1")
 
     def __repr__(self) -> str:
         shown = {f.name: repr(getattr(self, f.name)) for f in fields(self)}
@@ -64,6 +73,10 @@ class Target:
         if isinstance(target, Target) and target.cpu:
             return target
         return Target.host(name)
+
+
+def _refuse(why: str) -> None:
+    raise BuildError(f"there is no such machine: {why}", code="E501", hint="mlc.Target.host()")
 
 
 def _features_text(features: str) -> str:

@@ -1,6 +1,30 @@
-"""What is taken from what a system tells of its caches."""
+"""What a machine may be said to have, and what is taken from what a system tells of its caches."""
 
+import pytest
+
+import minimlc as mlc
 from minimlc.target import _linux_caches
+from tests.helpers import refuses
+from tests.recipes.programs import arguments, interpreted, matmul, run
+
+
+@pytest.mark.parametrize(
+    "size", [{"vector_bits": 0}, {"vector_bits": 96}, {"l1": 0}, {"l3": -1}, {"cores": 0}], ids=str
+)
+def test_machines_that_cannot_be_are_refused(size):
+    ((name, value),) = size.items()
+    refuses("E501", lambda: mlc.Target(**size), f"{name}={value} is")
+
+
+def test_a_recipe_copes_with_caches_of_a_byte():
+    mod = matmul(20, 34, 40)
+    tiny = mlc.Target("llvm", "x86-64", "+sse2", l1=1, l2=1, l3=1, cores=64)
+    made = mlc.recipes.apply(mod, tiny)
+    assert made is not mod
+    arrays = arguments(mod)
+    wanted = interpreted(mod, arrays)
+    assert abs(interpreted(made, arrays) - wanted).max() < 1e-4
+    assert abs(run(made, arrays) - wanted).max() < 1e-4
 
 
 def test_caches_without_a_size_are_not_taken(tmp_path):
