@@ -61,6 +61,12 @@ def sigmoid_loop(x, out):
         out[i] = np.float32(1) / (np.float32(1) + math.exp(-x[i]))
 
 
+def gelu_loop(x, out):
+    half, scale = np.float32(0.5), np.float32(-math.sqrt(0.5))
+    for i in prange(x.size):
+        out[i] = half * x[i] * math.erfc(x[i] * scale)
+
+
 def sin_loop(x, out):
     for i in prange(x.size):
         out[i] = math.sin(x[i])
@@ -91,6 +97,12 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(x < 0, grown, 1) / (1 + grown)
 
 
+def _gelu(x: np.ndarray) -> np.ndarray:
+    """Of erfc, which is as right far below 0; at -inf the limit."""
+    kept = np.maximum(x, -40.0)
+    return kept * 0.5 * np.vectorize(math.erfc, [np.float64])(-kept / math.sqrt(2))
+
+
 class Function(NamedTuple):
     """`exact` is right in float64; `numpy` what a user of numpy writes, None where it has none.
 
@@ -110,6 +122,7 @@ FUNCTIONS = {
     "tanh": Function(np.tanh, np.tanh, tanh_loop),
     "erf": Function(np.vectorize(math.erf, [np.float64]), None, erf_loop),
     "sigmoid": Function(_sigmoid, lambda x: 1 / (1 + np.exp(-x)), sigmoid_loop),
+    "gelu": Function(_gelu, None, gelu_loop),
     "sin": Function(np.sin, np.sin, sin_loop),
     "cos": Function(np.cos, np.cos, cos_loop),
     "sqrt": Function(np.sqrt, np.sqrt, sqrt_loop, 0.01, 100.0),
@@ -158,11 +171,14 @@ def _numpy(item: Function, arrays: list[np.ndarray], out: np.ndarray) -> list[Co
 def _torch(name: str, arrays: list[np.ndarray], out: np.ndarray) -> list[Contender]:
     def into(*tensors: Any) -> Any:
         *given, target = tensors
+        if name == "gelu":
+            return module("torch").ops.aten.gelu.out(*given, out=target)
         return getattr(module("torch"), name)(*given, out=target)
 
     def copied(*tensors: Any) -> Any:
         *given, target = tensors
-        return target.copy_(getattr(module("torch"), name)(*given))
+        home = module("torch").nn.functional if name == "gelu" else module("torch")
+        return target.copy_(getattr(home, name)(*given))
 
     return [*peers.torch(into, *arrays, out), *peers.torch(copied, *arrays, out, compiled=True)]
 
@@ -170,6 +186,8 @@ def _torch(name: str, arrays: list[np.ndarray], out: np.ndarray) -> list[Contend
 def _jax(name: str, arrays: list[np.ndarray]) -> list[Contender]:
     def call(*values: Any) -> Any:
         library = module("jax")
+        if name == "gelu":
+            return library.nn.gelu(*values, approximate=False)
         homes = {"erf": library.lax, "sigmoid": library.nn, "rsqrt": library.lax}
         return getattr(homes.get(name, library.numpy), "power" if name == "pow" else name)(*values)
 

@@ -255,8 +255,8 @@ class Expressions(Intervals):
             return call(f"{name}_f32", *arguments)
         if name == "rsqrt":
             return C(f"1.0{suffix} / {call(f'sqrt{suffix}', *arguments).text}", TIMES)
-        if name == "sigmoid":
-            return call("sigmoid_f64", *arguments)
+        if name in ("sigmoid", "gelu"):
+            return call(f"{name}_f64", *arguments)
         return call(_LIBRARY.get(name, name) + suffix, *arguments)
 
     def _integer_abs(self, item: Intrin, a: C) -> C:

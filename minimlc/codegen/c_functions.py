@@ -3,7 +3,8 @@
 import textwrap
 
 from minimlc.codegen.c_expr import PLUS, UNARY, VALUE, C, Expressions, call
-from minimlc.tir.mathematics import PROGRAMS, ULP_BOUNDS, Program
+from minimlc.tir.float_steps import Program
+from minimlc.tir.mathematics import PROGRAMS, ULP_BOUNDS
 from minimlc.tir.nodes import Expr, Intrin, Var
 
 WIDTH = 100

@@ -6,6 +6,8 @@ Each is `static inline`, and written into the text only where it is used.
 import re
 from collections.abc import Iterable, Mapping
 
+from minimlc.tir.intrinsics import GELU_END, GELU_SCALE
+
 _F16 = """
 // float16 is stored as 16 bits and computed with as float.
 static inline float f16_to_f32(uint16_t h) {
@@ -201,6 +203,14 @@ static inline double sigmoid_f64(double x) {
 }
 """
 
+_GELU = f"""
+// Of erfc, which keeps its places where it is small.
+static inline double gelu_f64(double x) {{
+    const double kept = x < {GELU_END} ? {GELU_END} : x;
+    return 0.5 * kept * erfc(kept * {GELU_SCALE});
+}}
+"""
+
 _INTEGERS = {"i64": ("int64_t", 64), "i32": ("int32_t", 32)}
 _SMALL = {"i16": ("int16_t", 16), "i8": ("int8_t", 8), "u8": ("uint8_t", 8)}
 _FLOATS = {"f64": ("double", ""), "f32": ("float", "f")}
@@ -208,6 +218,7 @@ _FLOATS = {"f64": ("double", ""), "f32": ("float", "f")}
 
 def _float_helpers() -> dict[str, str]:
     made = {"f16_to_f32": _F16, "f32_to_f16": _TO_F16, "sigmoid_f64": _SIGMOID}
+    made["gelu_f64"] = _GELU
     made |= {"bf16_to_f32": _BF16, "f32_to_bf16": _TO_BF16}
     made |= {f"round_{t}": _ROUND.format(t=t) for t in ("f16", "bf16")}
     for t, (c, f) in _FLOATS.items():

@@ -3,7 +3,7 @@
 from minimlc.codegen.llvm_functions import Functions
 from minimlc.codegen.llvm_value import Value, constant
 from minimlc.dtypes import DTYPES
-from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.intrinsics import GELU_END, GELU_SCALE, INTRINSICS
 from minimlc.tir.mathematics import PROGRAMS
 
 _ROUNDINGS = {
@@ -52,6 +52,8 @@ class Mathematics(Functions):
             return self.in_float32(name, arguments)
         if name == "sigmoid":
             return self._wide_sigmoid(first)
+        if name == "gelu":
+            return self._wide_gelu(first)
         return self.library(name, arguments)
 
     def _wide_sigmoid(self, x: Value) -> Value:
@@ -61,3 +63,10 @@ class Mathematics(Functions):
         grown = self.library("exp", [size])
         top = self.select(self.apply("fcmp olt", "bool", x, zero), grown, one)
         return self.apply("fdiv", x.dtype, top, self.apply("fadd", x.dtype, one, grown))
+
+    def _wide_gelu(self, x: Value) -> Value:
+        """Of the complementary error function, which keeps its places where it is small."""
+        end, scale, half = (constant(c, x.dtype) for c in (GELU_END, GELU_SCALE, 0.5))
+        kept = self.select(self.apply("fcmp olt", "bool", x, end), end, x)
+        part = self.library("erfc", [self.apply("fmul", x.dtype, kept, scale)])
+        return self.apply("fmul", x.dtype, self.apply("fmul", x.dtype, half, kept), part)

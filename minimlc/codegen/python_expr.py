@@ -8,6 +8,7 @@ from minimlc.dtypes import DTYPES, INDEX, integer_range, is_float, is_integer
 from minimlc.errors import CompileError
 from minimlc.literals import float_literal
 from minimlc.node import Node, span_of
+from minimlc.tir.intrinsics import GELU_END, GELU_SCALE
 from minimlc.tir.nodes import (
     COMPARISONS,
     Binary,
@@ -61,6 +62,9 @@ def rsqrt(x):
     "erf": """\
 def erf(x):
     return type(x)(math.erf(x))""",
+    "gelu": f"""\
+def gelu(x, end={GELU_END}, scale={GELU_SCALE}):
+    return type(x)(0.5 * max(float(x), end) * math.erfc(max(float(x), end) * scale))""",
 }
 """Functions that the source defines where it needs them."""
 

@@ -45,6 +45,21 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(np.asarray(x) < 0, grown, one) / (one + grown)
 
 
+GELU_END, GELU_SCALE = -40.0, -math.sqrt(0.5)
+"""Below its end gelu is -0.0, the limit, in float64 too; its scale leads to arguments of erfc."""
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    """x / 2 * (1 + erf(x / sqrt(2))), without the difference that far below 0 leaves nothing."""
+
+    def of(value: float) -> float:
+        kept = max(value, GELU_END)
+        return 0.5 * kept * math.erfc(kept * GELU_SCALE)
+
+    wide = np.vectorize(of, otypes=[np.float64])(np.asarray(x, np.float64))
+    return wide.astype(np.asarray(x).dtype)
+
+
 def _rsqrt(x: np.ndarray) -> np.ndarray:
     return np.asarray(1, np.asarray(x).dtype) / np.sqrt(x)
 
@@ -57,6 +72,7 @@ _RECORDS = (
     Intrinsic("tanh", 1, FLOAT, np.tanh),
     Intrinsic("erf", 1, FLOAT, _erf),
     Intrinsic("sigmoid", 1, FLOAT, _sigmoid),
+    Intrinsic("gelu", 1, FLOAT, _gelu),
     Intrinsic("sin", 1, FLOAT, np.sin),
     Intrinsic("cos", 1, FLOAT, np.cos),
     Intrinsic("floor", 1, FLOAT, np.floor),

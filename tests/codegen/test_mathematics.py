@@ -7,6 +7,7 @@ import pytest
 
 from minimlc.codegen.c_functions import FUNCTIONS
 from minimlc.runtime.build import build
+from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.mathematics import PROGRAMS, ULP_BOUNDS
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, intrin, store
 from tests.codegen.machines import MACHINES
@@ -14,6 +15,9 @@ from tests.codegen.machines import MACHINES
 STRIDE = 2**32 // 2**17
 NEAR = 40000
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-39, 3.4e38, -3.4e38, 1.0, -1.0]
+CC = pytest.mark.requires("cc")
+CORNERS = [-0.6, 0.6, -12.9, -13.1, -14.1, -14.2, -14.35, -14.4, -14.5, -40.0, 5.5, 14.4]
+"""Where gelu bends, gets subnormal, and ends."""
 POWERS = [*SPECIAL, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 1e10, 2.0**24 - 1, 1.0000001]
 TRUE = {
     "exp": np.exp,
@@ -21,6 +25,7 @@ TRUE = {
     "tanh": np.tanh,
     "erf": np.vectorize(math.erf, [np.float64]),
     "sigmoid": lambda x: np.where(x < 0, np.exp(-abs(x)), 1) / (1 + np.exp(-abs(x))),
+    "gelu": lambda x: np.vectorize(exact_gelu, [np.float64])(x),
     "sin": np.sin,
     "cos": np.cos,
     "sqrt": np.sqrt,
@@ -29,11 +34,16 @@ TRUE = {
 }
 
 
-def kernel(name, size, target="llvm", kind="vectorized"):
+def exact_gelu(x):
+    """x * Phi(x) with 15 places, also in its tail; at -inf its limit."""
+    return -0.0 if x < -60 else x * 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def kernel(name, size, target="llvm", kind="vectorized", dtype="float32"):
     """A loop over arrays, built."""
     arity = 2 if name == "pow" else 1
-    params = [Buffer(f"x{number}", (size,), "float32") for number in range(arity)]
-    out, i = Buffer("out", (size,), "float32"), Var("i")
+    params = [Buffer(f"x{number}", (size,), dtype) for number in range(arity)]
+    out, i = Buffer("out", (size,), dtype), Var("i")
     body = For(i, index(size), kind, store(out, (i,), intrin(name, *(p[i] for p in params))))
     return build(PrimFunc((*params, out), (), body), target, cache=False)["main"]
 
@@ -49,7 +59,7 @@ def inputs(name):
     spread = np.arange(0, 2**32, STRIDE, dtype=np.uint64).astype(np.uint32).view(np.float32)
     rng = np.random.default_rng(0)
     near = [rng.uniform(-r, r, NEAR) for r in (1, 10, 100, 7000)]
-    x = np.concatenate([np.float32(SPECIAL), spread, *near], dtype=np.float32)
+    x = np.concatenate([np.float32(SPECIAL + CORNERS), spread, *near], dtype=np.float32)
     return powers(rng, x) if name == "pow" else [x]
 
 
@@ -107,7 +117,7 @@ def test_scalar_and_vector_code_agree(name, target):
     np.testing.assert_array_equal(vector, scalar)
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "sin", "cos"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "gelu", "sin", "cos"])
 def test_zeros_and_ends_are_numpys(name):
     x = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan])
     with np.errstate(all="ignore"):
@@ -153,3 +163,28 @@ def test_generated_c_spells_each_program_out():
     assert {f"{name}_f32" for name in PROGRAMS} <= set(FUNCTIONS)
     assert "expf(" not in FUNCTIONS["exp_f32"] + FUNCTIONS["sigmoid_f32"]
     assert "return sinf(x);" in FUNCTIONS["sin_f32"]
+
+
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+def test_gelu_keeps_its_places_in_the_tail(target):
+    """Where 1 + erf(x / sqrt(2)) has lost them: down to the least float32."""
+    x = np.linspace(-14.5, -0.3, 2**18, dtype=np.float32)
+    got = computed("gelu", [x], target)
+    assert errors("gelu", got, [x]).max() <= ULP_BOUNDS["gelu"]
+    assert got.max() <= 0 and np.signbit(got).all()
+    assert errors("gelu", INTRINSICS["gelu"].meaning(x), [x]).max() <= 0.501
+    assert not got[x <= -14.4].any() and got[x >= -14.2].all()
+
+
+@pytest.mark.parametrize("target", ["llvm", "python", pytest.param("c", marks=CC)])
+def test_gelu_of_other_dtypes_keeps_its_places_too(target):
+    for dtype in ("float64", "float16"):
+        x = np.linspace(-30, 5, 200).astype(dtype)
+        out, exact = np.zeros_like(x), TRUE["gelu"](x.astype(np.float64))
+        kernel("gelu", len(x), target, "serial", dtype)(x, out)
+        unit = 1e-12 * np.abs(exact) if dtype == "float64" else np.spacing(np.abs(out)) * 0.51
+        assert (np.abs(out - exact) <= unit).all()
+        ends = np.array([-np.inf, -0.0, np.inf, np.nan], dtype)
+        kernel("gelu", 4, target, "serial", dtype)(ends, out[:4])
+        np.testing.assert_array_equal(out[:4], [-0.0, -0.0, np.inf, np.nan])
+        assert np.signbit(out[:2]).all()

@@ -1,6 +1,5 @@
 """Operators of one tensor, element by element: arithmetic, functions, activations, cast."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -28,15 +27,6 @@ def _function(name: str, formula: str, dtypes: tuple[str, ...] = FLOATS) -> Op:
         lower=pointwise(name, lambda x: intrin(name, x)),
         dtypes=dtypes,
     )
-
-
-def _gelu(x: np.ndarray) -> np.ndarray:
-    one, half = x.dtype.type(1), x.dtype.type(0.5)
-    return half * x * (one + INTRINSICS["erf"].meaning(x * x.dtype.type(math.sqrt(0.5))))
-
-
-def _gelu_formula(x: Expr) -> Expr:
-    return 0.5 * x * (1.0 + intrin("erf", x * math.sqrt(0.5)))
 
 
 def _leaky_relu(x: np.ndarray, alpha: float) -> np.ndarray:
@@ -120,15 +110,7 @@ OPS = (
         dtypes=FLOATS,
         attrs=(("alpha", 0.01),),
     ),
-    Op(
-        "gelu",
-        ("x",),
-        "x / 2 * (1 + erf(x / sqrt(2))), element by element (Hendrycks and Gimpel 2016).",
-        infer=_same,
-        meaning=_gelu,
-        lower=pointwise("gelu", _gelu_formula, rounds=True),
-        dtypes=FLOATS,
-    ),
+    _function("gelu", "x / 2 * (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel 2016)"),
     Op(
         "silu",
         ("x",),
