@@ -21,6 +21,7 @@ from minimlc.recipes.views import (
     divisor,
     extent,
     loops_below,
+    loops_of,
     vector_registers,
 )
 from minimlc.schedule import Schedule
@@ -47,14 +48,12 @@ class Convolution(NamedTuple):
 class Tiles(NamedTuple):
     """Parameters: a tile of `pixels` by `channels`, whose sums stay in registers.
 
-    The weights of `inputs` input channels stay in the first-level cache while all pixels go by.
-    Straight code takes `steps` of these channels, and the `written_out` innermost ones of the
-    loops over them and over the window.
+    Straight code takes `steps` input channels, and the `written_out` innermost ones of the loops
+    over them and over the window.
     """
 
     pixels: int
     channels: int
-    inputs: int
     steps: int
     written_out: int
 
@@ -82,14 +81,9 @@ def conv2d(sch: Schedule, block: str | None = None, *, target: Target | None = N
 
 
 def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
-    """The tile that fills the vector registers and leaves four for pixels and weights.
-
-    The weights have most of the first-level cache, and the sums of all pixels half of the second
-    level's: where they do not fit, all input channels are summed up at once.
-    """
+    """The tile that fills the vector registers and leaves four for pixels and weights."""
     size = found.sizes
-    item = DTYPES[found.dtype].bits // 8
-    lanes = target.vector_bits // 8 // item
+    lanes = target.vector_bits // DTYPES[found.dtype].bits
     count = size["n"] * size["i"] * size["j"]
     window = size["p"] * size["q"]
     why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
@@ -98,36 +92,26 @@ def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
     if why:
         raise ScheduleError(f'conv2d: block "{name}": {why}', code="E170", hint=HINT)
     vectors = divisor(size["o"] // lanes, 2)
-    channels = lanes * vectors
     most = min((vector_registers(target) - 4) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    most = min(max(target.l1 * 3 // 4 // (channels * window * item), 1), size["c"])
-    inputs = divisor(size["c"], most)
-    if 2 * inputs <= most or 2 * count * channels * item > target.l2:
-        inputs = size["c"]
-    steps = divisor(inputs, max(FEWEST_WRITTEN_OUT // window, 1))
+    steps = divisor(size["c"], max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
-    return Tiles(pixels, channels, inputs, steps, written_out)
+    return Tiles(pixels, lanes * vectors, steps, written_out)
 
 
 def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule:
-    """Tile after tile for some of the input channels, then again for the next ones."""
+    """Tile after tile in registers; the last one, if it is not whole, has code of its own."""
     f, o, c, p, q = loops_below(sch, name, outer)
-    count = extent(sch, name, f)
-    sch, (part, c) = cut(sch, name, c, tiles.inputs)
+    rest = extent(sch, name, f) % tiles.pixels
     sch, (c, step) = cut(sch, name, c, tiles.steps)
     sch, (tile, pixel) = cut(sch, name, f, tiles.pixels)
-    sch = sch.reorder(part, tile, c, step, p, q, pixel, o)
-    apart = sch.decompose_reduction(name, at=part)
-    init, update = added(sch, apart)
-    sch = apart.vectorize(apart.loops(init)[-1])
-    if count % tiles.pixels:
-        apart = sch
-        sch = sch.loop_partition(tile)
-    for block in (update, *added(apart, sch)):
-        *_, step, p, q, pixel, o = sch.loops(block)
-        sch = sch.vectorize(o).unroll(pixel)
-        for loop in (q, p, step)[: tiles.written_out]:
+    before = sch.reorder(tile, c, step, p, q, pixel, o)
+    sch = before.decompose_reduction(name, at=c)
+    sch = sch.loop_partition(tile) if rest else sch
+    for block in added(before, sch):
+        *_, pixel, lane = sch.loops(block)
+        sch = sch.vectorize(lane).unroll(pixel)
+        for loop in loops_of(sch, block, "R")[::-1][: tiles.written_out]:
             sch = sch.unroll(loop)
     return sch
 

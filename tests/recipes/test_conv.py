@@ -39,18 +39,6 @@ def test_it_means_the_same(case, bits):
     np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [{"c": 6, "kernel": 1}, {"c": 4, "kernel": 3}], ids=str)
-def test_input_channels_are_summed_up_in_parts(size):
-    mod = conv2d(n=1, h=9, w=10, o=16, **size)
-    made = scheduled(mod, target(256, l1=256, l2=1 << 20))
-    parts = [loop for loop in loops_in(made["conv"].body) if loop.var.name == "ax2_0"]
-    assert parts and parts[0].extent.value > 1
-    arrays = arguments(mod)
-    means = interpreted(mod, arrays)
-    np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize(("features", "most"), [("+avx2", 6), ("+avx2,+avx512f", 14)])
 def test_a_tile_fills_the_registers(features, most):
     mod = conv2d(n=1, c=4, h=30, w=30, o=16)
