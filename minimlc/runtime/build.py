@@ -16,6 +16,7 @@ from minimlc.runtime.build_c import c_entries, c_text
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
 from minimlc.runtime.foreign import missing_features, refusing
+from minimlc.runtime.hardware import trusted
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import NativeCode, backend, compile_native, is_threaded, machine_of
 from minimlc.runtime.parallel import openmp as openmp_runtime
@@ -143,6 +144,7 @@ def _build_c(module: IRModule, target: Target, check: bool, cache: bool) -> Libr
 
 def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
     kernels = _functions(module)
+    target = trusted(kernels, target)
     plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
     entries = {name: made for name, made in plans.items() if made.native}
     extra = "\n\n".join(_entry_text(name, made, check) for name, made in entries.items())

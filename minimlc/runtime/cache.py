@@ -44,7 +44,7 @@ def code_version() -> str:
     """A hash of the code generator's own source: a changed compiler finds no old code."""
     digest = hashlib.blake2b(digest_size=16)
     root = Path(__file__).parent.parent
-    for folder in (".", "codegen", "tir", "runtime"):
+    for folder in (".", "codegen", "tir", "schedule", "runtime"):
         for path in sorted((root / folder).glob("*.py")):
             digest.update(path.name.encode())
             digest.update(path.read_bytes())

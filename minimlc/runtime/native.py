@@ -15,7 +15,6 @@ from minimlc.errors import BuildError
 from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.foreign import wide_enough
-from minimlc.runtime.hardware import trusted
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
 from minimlc.tir.nodes import For, PrimFunc
@@ -79,7 +78,6 @@ def compile_native(
     cache: bool = True,
 ) -> NativeCode:
     """Machine code for primitive functions and the entry points in `extra`, linked and ready."""
-    target = trusted(functions, target)
     threaded = is_threaded(functions)
     use_openmp = threaded and openmp() is not None
     key = _key(functions, target, extra, check, use_openmp)
