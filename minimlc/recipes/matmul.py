@@ -136,9 +136,9 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     sch, right = copied(sch, sums, found.right)
     for copy in conversions:
         sch = sch.compute_inline(copy)
-    sch, sum_block, column_block = tile(sch, sums, result, tiles)
-    sch, row_panel = in_panels(sch, left, sum_block, found.left, "m", tiles)
-    sch, _ = in_panels(sch, right, column_block, found.right, "n", tiles)
+    sch, left_at, right_at = tile(sch, sums, result, tiles)
+    sch, row_panel = in_panels(sch, left, left_at, found.left, "m", tiles)
+    sch, _ = in_panels(sch, right, right_at, found.right, "n", tiles)
     if unit.loads:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
     elif unit.intrin:
@@ -148,7 +148,7 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     for loop in loops_of(sch, result, "S")[: len(found.batches)]:
         if extent(sch, result, loop) >= target.cores:
             return sch.parallel(loop)
-    return sch.parallel(column_block).parallel(row_panel)
+    return sch.parallel(right_at).parallel(row_panel)
 
 
 def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
