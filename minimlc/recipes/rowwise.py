@@ -1,7 +1,7 @@
 """Reductions along rows, and what is computed from them: softmax, layer norm, sums.
 
-A row is finished before the next begins, so that it stays in the first-level cache. Each sum is
-kept in several vectors of partial sums, which do not wait for each other.
+A row, or a few short ones, is finished before the next begins, so that it stays in the first-level
+cache. Each sum is kept in several vectors of partial sums, which do not wait for each other.
 """
 
 from math import prod
@@ -14,12 +14,15 @@ from minimlc.recipes.views import (
     WORTH_THREADS,
     added,
     block_of,
+    cut,
+    divisor,
     extent,
     loops_below,
     loops_of,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
+from minimlc.tir.arith import variables
 from minimlc.tir.nodes import Load, Store
 
 VECTORS = 8
@@ -27,6 +30,9 @@ VECTORS = 8
 
 LONG_ROW = 16
 """Elements along the last of several axes from which on a sum over them is for this recipe."""
+
+SHORT_ROW, MOST_ROWS = 512, 4
+"""Bytes of a short row, and how many of them take each step together."""
 
 MOST_WRITTEN_OUT = 8
 """Steps of a sum that become straight code."""
@@ -50,7 +56,7 @@ def rowwise(sch: Schedule, block: str | None = None, *, target: Target | None = 
 
 
 def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
-    """Blocks in a row, each row of the last one finished before the next begins."""
+    """Blocks in a row, each row or few of the last one finished before the next begin."""
     last = names[-1]
     reductions = [name for name in names if is_along_rows(sch, name)]
     others = [name for name in sch.blocks() if name not in names]
@@ -62,16 +68,36 @@ def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
         partial += added(before, sch)
     names = [name for name in sch.blocks() if name not in others]
     rows = loops_of(sch, last, "S")[: None if last in reductions else -1]
+    together = rows_together(sch, last, rows) if last not in reductions else 1
+    if together > 1:
+        sch, (outer, _) = cut(sch, last, rows[-1], together)
+        rows = [*rows[:-1], outer]
+        for name in partial:
+            sch = lanes_last(sch, name)
     long = [loop for loop in rows if extent(sch, last, loop) > 1]
     shared = long[:1] if elements >= WORTH_THREADS else []
     if rows:
         for name in reversed([name for name in names if name != last]):
             sch = sch.compute_at(name, rows[-1])
     for name in names:
-        sch = in_vectors(sch, name, rows, name in partial)
+        sch = in_vectors(sch, name, rows, name in partial, together > 1)
     for loop in shared:
         sch = sch.parallel(loop)
     return sch
+
+
+def rows_together(sch: Schedule, last: str, rows: list[str]) -> int:
+    """Rows that take each step together: while one waits for its last few sums, others go on.
+
+    Long rows wait for memory instead.
+    """
+    if not rows:
+        return 1
+    item = block_of(sch, last)
+    assert isinstance(item.body, Store)
+    size = extent(sch, last, sch.loops(last)[-1]) * DTYPES[item.body.buffer.dtype].bits // 8
+    count = extent(sch, last, rows[-1])
+    return divisor(count, min(MOST_ROWS, max(count // 2, 1))) if size <= SHORT_ROW else 1
 
 
 def is_along_rows(sch: Schedule, name: str) -> bool:
@@ -111,18 +137,49 @@ def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
     return sch
 
 
-def in_vectors(sch: Schedule, name: str, rows: list[str], is_partial: bool) -> Schedule:
-    """The innermost loop in lanes; what adds the last lanes up is written out."""
+def lanes_last(sch: Schedule, name: str) -> Schedule:
+    """Store partial sums with the lanes of a row side by side."""
+    item = block_of(sch, name)
+    assert isinstance(item.init, Store)
+    axes = [f"a{axis}" for axis in range(len(item.init.indices))]
+    layout = f"{', '.join(axes)} -> {', '.join([*axes[1:], axes[0]])}"
+    return sch.transform_layout(name, item.init.buffer.name, layout)
+
+
+def in_vectors(
+    sch: Schedule, name: str, rows: list[str], is_partial: bool, together: bool
+) -> Schedule:
+    """The innermost loop in lanes; what adds the last lanes up is written out, as are `rows`
+    that are done together.
+    """
     inner = loops_below(sch, name, rows[-1]) if rows else sch.loops(name)
     sums = loops_of(sch, name, "R")
     if not inner:
         return sch
+    near = beside(sch, name, rows[-1]) if together else []
+    lanes = [loop for loop in inner if loop not in (*near, *sums)]
     if not sums:
-        return sch.vectorize(inner[-1])
-    order = [*sums, *(loop for loop in inner if loop not in sums)]
+        return written_out(sch.vectorize(lanes[-1]) if lanes else sch, near)
+    order = [*near, *sums, *lanes]
     ready = sch.reorder(*order) if len(order) > 1 else sch
     ready = ready.decompose_reduction(name, at=sums[0])
     init, update = added(sch, ready)
     if is_partial:
         ready = ready.vectorize(ready.loops(init)[-1]).vectorize(ready.loops(update)[-1])
+    ready = written_out(ready, near)
     return ready.unroll(sums[0]) if extent(ready, update, sums[0]) <= MOST_WRITTEN_OUT else ready
+
+
+def beside(sch: Schedule, name: str, loop: str) -> list[str]:
+    """The loops around a block that feed the same iter as `loop`, from inside of it."""
+    fed = [variables(it.value) for it in block_of(sch, name).iters]
+    names = [{var.name for var in found} for found in fed]
+    same = [found for found in names if loop in found]
+    return [other for other in loops_below(sch, name, loop) if any(other in part for part in same)]
+
+
+def written_out(sch: Schedule, loops: list[str]) -> Schedule:
+    """Loops as straight code."""
+    for loop in loops:
+        sch = sch.unroll(loop)
+    return sch
