@@ -78,17 +78,33 @@ def linear(expr: Expr) -> Linear:
 
 
 def recombined(form: Linear) -> Linear:
-    """The same sum, where `x // 4 * 4 + x % 4` has become `x`, and so on with multiples of both."""
+    """The same sum, where `x // 4 * 4 + x % 4` has become `x`, and so on with multiples of both.
+
+    With a remainder of the quotient, `x // 4 % 3 * 4 + x % 4` has become `x % 12`. Both hold for
+    each `x`, as the quotient is rounded down and the remainder is not negative.
+    """
     for coefficient, atom in form.terms.values():
-        match atom:
-            case Binary("//", x, Const(by)) if coefficient % int(by) == 0 and by > 0:
-                rest = key(Binary("%", x, atom.b))
-                if form.terms.get(rest, (0,))[0] * int(by) == coefficient:
-                    terms = {k: t for k, t in form.terms.items() if k not in (rest, key(atom))}
-                    constant = _collect(x, coefficient // int(by), terms)
-                    terms = {k: t for k, t in terms.items() if t[0] != 0}
-                    return recombined(Linear(terms, form.constant + constant))
+        met = _whole(atom)
+        if met is None:
+            continue
+        x, by, whole = met
+        scale, rest = coefficient // by, key(Binary("%", x, index(by)))
+        if scale * by == coefficient and form.terms.get(rest, (0,))[0] == scale:
+            terms = {k: t for k, t in form.terms.items() if k not in (rest, key(atom))}
+            constant = _collect(whole, scale, terms)
+            terms = {k: t for k, t in terms.items() if t[0] != 0}
+            return recombined(Linear(terms, form.constant + constant))
     return form
+
+
+def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
+    """Of `x // by` or `x // by % n`: x, by, and what `atom * by + x % by` is."""
+    match atom:
+        case Binary("//", x, Const(by)) if by > 0:
+            return x, int(by), x
+        case Binary("%", Binary("//", x, Const(by)), Const(n)) if by > 0 < n and by * n < WRAP:
+            return x, int(by), Binary("%", x, index(int(by) * int(n)))
+    return None
 
 
 def _collect(expr: Expr, scale: int, terms: dict[Any, tuple[int, Expr]]) -> int:

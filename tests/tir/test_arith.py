@@ -1,9 +1,16 @@
-"""Bounds of index expressions from what guards say."""
+"""Bounds of index expressions from what guards say; sums of quotients and remainders."""
 
+import random
+from functools import reduce
 from math import inf
+from operator import add, floordiv, mod, mul, sub
 
-from minimlc.tir.arith import Ranges
-from minimlc.tir.nodes import Binary, Var, index
+import pytest
+
+from minimlc.tir.arith import Ranges, linear, recombined
+from minimlc.tir.nodes import Binary, Const, Expr, Var, index
+
+OPERATORS = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
 
 
 def test_a_guard_on_a_sum_bounds_each_of_its_variables():
@@ -25,3 +32,60 @@ def test_a_variable_of_which_nothing_is_known_bounds_no_other():
     ranges = Ranges({i: 8}).assume(Binary("<", i + k, index(3)))
     assert ranges.bounds(i) == (0, 7)
     assert ranges.bounds(k) == (-inf, 2)
+
+
+def value(expr: Expr, var: Var, number: int) -> int:
+    """What an expression of one variable is for a number, by Python's own arithmetic."""
+    match expr:
+        case Const(constant):
+            return constant
+        case Binary(op, a, b):
+            return OPERATORS[op](value(a, var, number), value(b, var, number))
+    assert expr is var
+    return number
+
+
+SUMS = [
+    (lambda x: x // 4 * 4 + x % 4, "x"),
+    (lambda x: x // 4 % 3 * 4 + x % 4, "x % 12"),
+    (lambda x: x % 4 * 5 + x // 4 % 3 * 20, "x % 12 * 5"),
+    (lambda x: x // 20 * 20 + x // 5 % 4 * 5 + x % 5, "x"),
+    (lambda x: x // 60 * 60 + x // 20 % 3 * 20 + x // 5 % 4 * 5 + x % 5 - 7, "x - 7"),
+    (lambda x: (x + 3) // 6 % 2 * -6 - (x + 3) % 6, "(x + 3) % 12 * -1"),
+    (lambda x: x // 4 % 3 * 4 + x % 3, None),
+    (lambda x: x // 4 % 3 * 4 + x % 4 * 2, None),
+    (lambda x: x // 4 % 3 * 5 + x % 4, None),
+    (lambda x: x // -4 * -4 + x % -4, None),
+    (lambda x: x // 4 % -3 * 4 + x % 4, None),
+]
+
+
+@pytest.mark.parametrize(("make", "text"), SUMS, ids=[str(text) for _, text in SUMS])
+def test_a_quotient_meets_its_remainder(make, text):
+    x = Var("x")
+    expr = make(x)
+    form = linear(expr)
+    made = recombined(form).to_expr()
+    assert made.script() == text if text else recombined(form) is form
+    for number in range(-150, 150):
+        assert value(made, x, number) == value(expr, x, number)
+
+
+def test_sums_of_drawn_digits_keep_their_value():
+    rng, x = random.Random(0), Var("x")
+    folded = 0
+    for _ in range(300):
+        parts: list[Expr] = []
+        below = 1
+        for size in rng.choices(range(2, 7), k=rng.randint(2, 4)):
+            digit = x // below % size if below > 1 else x % size
+            parts.append(digit * (below * rng.choice((1, 1, 1, 1, 2))))
+            below *= size
+        parts += [x // below * below] * rng.randint(0, 1)
+        rng.shuffle(parts)
+        expr = reduce(add, parts)
+        made = recombined(linear(expr)).to_expr()
+        folded += len(linear(made).terms) == 1
+        for number in [*range(-90, 90), *(rng.randint(-(10**6), 10**6) for _ in range(30))]:
+            assert value(made, x, number) == value(expr, x, number)
+    assert folded > 50
