@@ -57,8 +57,13 @@ class Target:
         return replace(_host(), name=name)
 
     @staticmethod
-    def of(target: "str | Target") -> "Target":
-        """A target from its name, or itself; `BuildError` for an unknown name."""
+    def of(target: "str | Target | None") -> "Target":
+        """A target from its name, or itself; the machine at hand for None.
+
+        Raises `BuildError` for an unknown name.
+        """
+        if target is None:
+            return Target.host()
         name = target.name if isinstance(target, Target) else target
         if name in PLANNED:
             raise BuildError(

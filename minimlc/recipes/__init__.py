@@ -7,7 +7,8 @@ caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
 from collections.abc import Callable, Sequence
 
 from minimlc.errors import ScheduleError
-from minimlc.module import IRModule
+from minimlc.graph.nodes import Function
+from minimlc.module import IRModule, not_a_module
 from minimlc.node import replace
 from minimlc.recipes.attention import attention
 from minimlc.recipes.conv import conv2d
@@ -44,14 +45,20 @@ __all__ = [
 ]
 
 
-def apply(mod: IRModule, target: Target | None = None) -> IRModule:
+def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = None) -> IRModule:
     """`mod` with a recipe applied to every primitive function that has no schedule yet.
 
     A function counts as scheduled when one of its loops is not serial, or when this pass has been
     at it; the attribute "scheduled" says so. Without a target, parameters are for this machine.
+    One function alone, instead of a module, becomes one called "main".
     """
+    if isinstance(mod, PrimFunc | Function):
+        mod = IRModule.of({"main": mod})
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "recipes.apply")
+    chosen = Target.of(target)
     functions = {
-        name: _schedule(name, func, target or Target.host())
+        name: _schedule(name, func, chosen)
         if isinstance(func, PrimFunc) and not _is_scheduled(func)
         else func
         for name, func in mod.entries

@@ -4,18 +4,20 @@ from minimlc.errors import ScheduleError
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.product import find_product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
-from minimlc.recipes.views import HINT
+from minimlc.recipes.views import HINT, started
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 
 
-def attention(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+def attention(
+    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
+) -> Schedule:
     """A fast softmax(Q Kᵀ) V, or any two products with reductions along rows between them.
 
     Takes the whole function: a product first, a product last. `block` names one of the products.
     Raises `ScheduleError` where there are none, or nothing between them.
     """
-    target = target or Target.host()
+    target = started(sch, target)
     first, *between = sch.blocks()
     last = between.pop() if between else first
     kinds = [name for name in between if is_along_rows(sch, name)]

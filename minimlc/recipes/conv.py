@@ -22,6 +22,7 @@ from minimlc.recipes.views import (
     extent,
     loops_below,
     loops_of,
+    started,
     vector_registers,
 )
 from minimlc.schedule import Schedule
@@ -58,14 +59,16 @@ class Tiles(NamedTuple):
     written_out: int
 
 
-def conv2d(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+def conv2d(
+    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
+) -> Schedule:
     """A fast out[n, o, i, j] += image[n, c, i*s + p, j*t + q] * w[o, c, p, q] in floats.
 
     The pixels of all images form one row, which is cut into tiles. The channels o must fill
     whole vectors. `block` names the convolution, by default the first there is. Raises
     `ScheduleError` where there is none.
     """
-    target = target or Target.host()
+    target = started(sch, target)
     name, found = find_convolution(sch, block)
     size = found.sizes
     tiles = tiles_for(name, found, target)

@@ -25,6 +25,7 @@ from minimlc.recipes.views import (
     extent,
     loops_below,
     loops_of,
+    started,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -89,21 +90,26 @@ def even(size: int, most: int, multiple: int = 1) -> int:
     return ceil(ceil(size / count) / multiple) * multiple
 
 
-def matmul(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+def matmul(
+    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
+) -> Schedule:
     """A fast C[..., i, j] += A[..., i, k] * B[..., k, j] of floats, or of bytes into int32.
 
     16-bit floats are added up in float32. A and B may be stored transposed, in batches, and in any
     sizes. `block` names the product, by default the first there is. Raises `ScheduleError` where
     there is none.
     """
-    target = target or Target.host()
+    target = started(sch, target)
     found = find_product(sch, block)
     lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
     in_order = found.right.axes.endswith("n")
     few = found.rows <= FEW_ROWS and in_order
-    check_kind(found, FEWEST_COLUMNS if few else lanes)
+    check_kind(found, FEWEST_COLUMNS if few else 1 if in_order else lanes)
     if few:
         return few_rows(sch, found)
+    if found.columns < lanes and in_order:
+        sch = pad(sch, found.block, {"n": lanes})
+        found = find_product(sch, found.block)
     # Other numbers of products have no parts that are long enough, and few enough for the digits.
     parted = divisor(found.sums, MOST_SUMMED) ** 2 >= found.sums
     if found.columns <= 2 * lanes and in_order and parted:
@@ -154,8 +160,8 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
 def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
     """Few columns of C: each element of A is read once, so nothing is copied."""
     rows = divisor(found.rows, 12 if found.columns <= lanes else 6)
-    sums = divisor(found.sums, MOST_SUMMED)
-    tiles = Tiles(rows, found.columns, sums, found.rows, found.columns, found.sums)
+    part = divisor(found.sums, MOST_SUMMED)
+    tiles = Tiles(rows, found.columns, part, found.rows, found.columns, found.sums)
     sch, sums, result = divide(sch, found, tiles)
     sch, _, _ = tile(sch, sums, result, tiles)
     return sch

@@ -22,7 +22,7 @@ class Product(NamedTuple):
     """C[..., m, n] += A[..., m, k] * B[..., k, n], with the axes of A and B in any order.
 
     The columns n are the last axis of C; A is the factor without them. There may be no batch, or
-    several batch axes. `dtypes` are those of A, B and C.
+    several batch axes, and B may be without some of them. `dtypes` are those of A, B and C.
     """
 
     block: str
@@ -59,6 +59,8 @@ def _product(block: Block) -> Product | None:
     roles = _roles(block, factors)
     if factors is None or roles is None:
         return None
+    rows = [i for i in block.body.indices if isinstance(i, Var) and roles.get(i) == "m"]
+    roles |= dict.fromkeys(rows[:-1], "b")
     first, second = (_operand(n, load, roles) for n, load in enumerate(factors))
     output = _operand(2, block.body, roles)
     left, right = (second, first) if "n" in first.axes else (first, second)
@@ -138,7 +140,6 @@ def _is_matmul(left: str, right: str, output: str) -> bool:
     return (
         output == f"{batch}mn"
         and sorted(left) == sorted(f"{batch}mk")
-        and sorted(right) == sorted(f"{batch}kn")
+        and sorted(right.lstrip("b")) == ["k", "n"]
         and left.startswith(batch)
-        and right.startswith(batch)
     )

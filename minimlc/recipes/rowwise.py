@@ -19,6 +19,7 @@ from minimlc.recipes.views import (
     extent,
     loops_below,
     loops_of,
+    started,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -38,13 +39,15 @@ MOST_WRITTEN_OUT = 8
 """Steps of a sum that become straight code."""
 
 
-def rowwise(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+def rowwise(
+    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
+) -> Schedule:
     """Fast reductions along the last axis, with the element-wise work before and after them.
 
     Takes the whole function: its last block is what all others are computed for, row by row.
     `block` names a reduction that must be among them. Raises `ScheduleError` where there is none.
     """
-    target = target or Target.host()
+    target = started(sch, target)
     names = sch.blocks()
     reductions = [name for name in names if is_along_rows(sch, name)]
     if not reductions or (block is not None and block not in reductions):

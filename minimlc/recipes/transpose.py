@@ -12,6 +12,7 @@ from minimlc.recipes.views import (
     block_of,
     loops_below,
     loops_feeding_axis,
+    started,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -21,13 +22,16 @@ LINE = 64
 """Bytes of a cache line: a square's side."""
 
 
-def transpose(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+def transpose(
+    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
+) -> Schedule:
     """A fast block that reads a buffer across the rows which it writes: B[j, i] = f(A[i, j]).
 
     Each line of memory is read whole and written whole, by way of a square in the first-level
     cache. `block` names the transpose, by default the first there is. Raises `ScheduleError`
     where there is none.
     """
+    started(sch, target)
     for name in [block] if block is not None else sch.blocks():
         across = _read_across(block_of(sch, name))
         if across is not None:

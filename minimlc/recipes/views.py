@@ -1,5 +1,6 @@
 """Questions that recipes ask of a schedule: a block's loops, what it writes, what is new."""
 
+from minimlc.errors import ScheduleError
 from minimlc.node import walk
 from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
@@ -12,6 +13,14 @@ HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
 
 WORTH_THREADS = 1 << 18
 """Elements from which on starting threads pays."""
+
+
+def started(sch: Schedule, target: str | Target | None) -> Target:
+    """The machine that a recipe is to choose for; refuses what is no schedule to begin with."""
+    if not isinstance(sch, Schedule):
+        why = f"a recipe takes a Schedule, got {type(sch).__name__}"
+        raise ScheduleError(why, code="E132", hint="mlc.Schedule(mod, check=False)")
+    return Target.of(target)
 
 
 def block_of(sch: Schedule, name: str) -> Block:

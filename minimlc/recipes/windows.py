@@ -15,6 +15,7 @@ from minimlc.recipes.views import (
     extent,
     loops_feeding_axis,
     loops_of,
+    started,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -27,13 +28,15 @@ VECTORS = 8
 """Vectors of results that are kept in registers at a time."""
 
 
-def windows(sch: Schedule, block: str | None = None, *, target: Target | None = None) -> Schedule:
+def windows(
+    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
+) -> Schedule:
     """A fast out[n, c, i, j] += f(image[n, c, i*s + p, j*t + q]), with max, sums, or weights.
 
     A piece of a row of results stays in registers until its windows are read. `block` names the
     reduction, by default the first there is. Raises `ScheduleError` where there is none.
     """
-    target = target or Target.host()
+    target = started(sch, target)
     for name in [block] if block is not None else sch.blocks():
         if is_by_windows(sch, name):
             return in_pieces(sch, name, target)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc import recipes
+from minimlc import recipes, te
 from minimlc.schedule import Schedule
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, arguments, interpreted, matmul, run, target
@@ -65,6 +65,36 @@ def test_batches(batch):
     mod = matmul(31, 48, 60, turned=(False, True), batch=batch)
     arrays = arguments(mod)
     assert worst_error(mod, (False, True), arrays, run(scheduled(mod), arrays)) <= 4
+
+
+@pytest.mark.parametrize("turned", TURNED[::2], ids=["ab", "aTb"])
+@pytest.mark.parametrize("sizes", [(64, 3, 300), (20, 1, 40), (33, 7, 1021)], ids=str)
+def test_a_few_columns_are_rounded_up_to_vectors(sizes, turned):
+    mod = matmul(*sizes, turned=turned)
+    arrays = arguments(mod)
+    made = scheduled(mod)
+    assert "B_pad" in made.script()
+    assert worst_error(mod, turned, arrays, run(made, arrays)) <= 4
+
+
+@pytest.mark.parametrize("rows", [1, 5, 31])
+@pytest.mark.parametrize("turned", [False, True], ids=["b", "bT"])
+def test_a_batch_may_share_one_factor(rows, turned):
+    a = te.placeholder((2, 3, rows, 50), name="A")
+    b = te.placeholder((40, 50) if turned else (50, 40), name="B")
+    k = te.reduce_axis((0, 50), name="k")
+    c = te.compute(
+        (2, 3, rows, 40),
+        lambda p, q, i, j: te.sum(a[p, q, i, k] * (b[j, k] if turned else b[k, j]), axis=k),
+        name="C",
+    )
+    mod = mlc.IRModule.of({"mm": te.create_prim_func([a, b, c])})
+    if rows == 1 and turned:
+        refuses("E170", lambda: scheduled(mod), "a reduction along each row")
+        return
+    arrays = arguments(mod)
+    found = run(scheduled(mod), arrays)
+    assert worst_error(mod, (False, turned), arrays, found) <= 4
 
 
 def test_float64():
@@ -130,7 +160,7 @@ def test_apply_finds_the_product_and_leaves_schedules_alone():
 
 
 def test_refusals_name_the_block():
-    mod = matmul(64, 3, 64)
+    mod = matmul(4, 3, 64)
     refuses("E170", lambda: scheduled(mod), "too small for vectors")
     integers = matmul(8, 64, 8, dtype="int64")
     refuses("E170", lambda: scheduled(integers), "multiplies int64 by int64")

@@ -72,3 +72,21 @@ def test_apply_is_done_once():
 )
 def test_nothing_to_compute_is_no_fault(mod):
     mlc.verify(recipes.apply(mod))
+
+
+@pytest.mark.parametrize(
+    "recipe", [r for r in recipes.__all__ if r not in ("apply", "attempt", "rows")]
+)
+def test_what_is_no_schedule_is_refused(recipe):
+    mod = matmul(8, 16, 8)
+    refuses("E132", lambda: getattr(recipes, recipe)(mod), "takes a Schedule, got IRModule")
+    sch = mlc.Schedule(mod, check=False)
+    refuses("E501", lambda: getattr(recipes, recipe)(sch, target="avx2"), "avx2")
+
+
+def test_apply_takes_a_module_or_a_function():
+    mod = matmul(40, 48, 56)
+    alone = recipes.apply(mod["mm"])
+    assert mlc.structural_equal(alone["main"], recipes.apply(mod)["mm"])
+    refuses("E132", lambda: recipes.apply(None), "recipes.apply", "NoneType")
+    refuses("E501", lambda: recipes.apply(mod, "avx2"), "avx2")
