@@ -54,7 +54,7 @@ setup: $(READY)
 $(LOCKED):
 	@test -n "$(KEY)" || { echo "minimlc needs Python 3.11 or newer; $(PYTHON) is not:" \
 		"try make PYTHON=python3.11" >&2; exit 1; }
-	@echo "Setting up $(VENV) (once; about a minute)"
+	@echo "Setting up $(VENV) (once; a minute or two)"
 	@$(PYTHON) -m venv $$(test "$$($(PY) -c $(VERSION) 2>/dev/null)" = "$$($(PYTHON) -c $(VERSION))" \
 		|| echo --clear) $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

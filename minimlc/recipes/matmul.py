@@ -26,6 +26,7 @@ from minimlc.recipes.views import (
     loops_below,
     loops_of,
     started,
+    vector_registers,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -69,9 +70,7 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     size = DTYPES[found.dtypes[0]].bits // 8
     lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
     columns = max(2 * lanes if n > lanes else lanes, unit.lanes)
-    many = {"+avx512f", "+neon", "+sve"}.intersection(target.features.split(","))
-    registers = 32 if many else 16
-    most = (registers - 4) * lanes // columns
+    most = (vector_registers(target) - 4) * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
