@@ -65,6 +65,10 @@ def erf(x):
     "gelu": f"""\
 def gelu(x, end={GELU_END}, scale={GELU_SCALE}):
     return type(x)(0.5 * max(float(x), end) * math.erfc(max(float(x), end) * scale))""",
+    "pow": """\
+def pow(x, y):
+    kind = np.result_type(x, y)
+    return np.power(np.array([x], kind), np.array([y], kind))[0]""",
 }
 """Functions that the source defines where it needs them."""
 
@@ -76,7 +80,7 @@ def inside(number, *index):
     raise outside(sites[number], index)'''
 """What checks the accesses, each known by its number."""
 
-NUMPY = {"abs": "abs", "round": "rint", "pow": "power"}
+NUMPY = {"abs": "abs", "round": "rint"}
 """numpy's names of intrinsics, where they differ."""
 
 CHOICE, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MULTIPLY, NEGATE, ATOM = range(

@@ -45,6 +45,14 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(np.asarray(x) < 0, grown, one) / (one + grown)
 
 
+def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """numpy's power of arrays, element by element: one exponent of 0.5 for all would be taken for a
+    square root, which is another number at -0.0 and -inf.
+    """
+    x, y = np.broadcast_arrays(np.asarray(x)[None], np.asarray(y)[None])
+    return np.power(x, y.copy())[0]
+
+
 GELU_END, GELU_SCALE = -40.0, -math.sqrt(0.5)
 """Below its end gelu is -0.0, the limit, in float64 too; its scale leads to arguments of erfc."""
 
@@ -80,7 +88,7 @@ _RECORDS = (
     Intrinsic("round", 1, FLOAT, np.rint),
     Intrinsic("trunc", 1, FLOAT, np.trunc),
     Intrinsic("abs", 1, NUMBER, np.abs),
-    Intrinsic("pow", 2, FLOAT, np.power),
+    Intrinsic("pow", 2, FLOAT, _pow),
     Intrinsic("isnan", 1, FLOAT, np.isnan, "bool"),
 )
 INTRINSICS = {record.name: record for record in _RECORDS}

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from minimlc.codegen.c_functions import FUNCTIONS
+from minimlc.module import IRModule
+from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.mathematics import PROGRAMS, ULP_BOUNDS
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, intrin, store
+from minimlc.tir.nodes import Buffer, Const, For, PrimFunc, Var, index, intrin, store
 from tests.codegen.machines import MACHINES
 
 STRIDE = 2**32 // 2**17
@@ -188,3 +190,18 @@ def test_gelu_of_other_dtypes_keeps_its_places_too(target):
         kernel("gelu", 4, target, "serial", dtype)(ends, out[:4])
         np.testing.assert_array_equal(out[:4], [-0.0, -0.0, np.inf, np.nan])
         assert np.signbit(out[:2]).all()
+
+
+@pytest.mark.parametrize("target", ["interpreter", "llvm", "python", pytest.param("c", marks=CC)])
+def test_one_exponent_for_all_is_an_exponent_like_any_other(target):
+    """numpy would take a square root for 0.5, which is another number at -0.0 and -inf."""
+    x, out, i = Buffer("x", (4,), "float32"), Buffer("out", (4,), "float32"), Var("i")
+    value = intrin("pow", x[i], Const(0.5, "float32"))
+    func = PrimFunc((x, out), (), For(i, index(4), "serial", store(out, (i,), value)))
+    given, found = np.float32([-np.inf, -0.0, 4, 0.25]), np.zeros(4, np.float32)
+    if target == "interpreter":
+        interpret(IRModule.of({"main": func}), "main", given, found)
+    else:
+        build(func, target, cache=False)["main"](given, found)
+    np.testing.assert_array_equal(found, np.float32([np.inf, 0.0, 2, 0.5]))
+    assert not np.signbit(found[1])

@@ -8,6 +8,7 @@ import numpy as np
 from minimlc.graph.nodes import TensorType
 from minimlc.graph.ops.loops import pointwise
 from minimlc.graph.ops.record import ALL, FLOATS, NUMBERS, Op, broadcast_shapes, refuse
+from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import binary, intrin, select, unary
 
 BOOL = ("bool",)
@@ -71,7 +72,7 @@ OPS = (
         ("x", "y"),
         "x to the power of y, element by element, with broadcasting.",
         infer=_same,
-        meaning=np.power,
+        meaning=INTRINSICS["pow"].meaning,
         lower=pointwise("power", lambda x, y: intrin("pow", x, y)),
         dtypes=FLOATS,
     ),
