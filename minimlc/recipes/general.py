@@ -34,6 +34,8 @@ def _row_wise(sch: Schedule, name: str) -> Schedule:
     moved = attempt(sch, "reorder", *inner, lane)
     if moved is sch:
         return sch
+    if block.stmt.init is None:
+        return attempt(moved, "vectorize", lane)
     ready = attempt(moved, "decompose_reduction", name, at=inner[0])
     if ready is moved:
         return sch

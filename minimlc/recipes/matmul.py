@@ -103,7 +103,7 @@ def matmul(
     lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
     in_order = found.right.axes.endswith("n")
     few = found.rows <= FEW_ROWS and in_order
-    check_kind(found, FEWEST_COLUMNS if few else 1 if in_order else lanes)
+    check_kind(sch, found, FEWEST_COLUMNS if few else 1 if in_order else lanes)
     if few:
         return few_rows(sch, found)
     if found.columns < lanes and in_order:
@@ -116,13 +116,15 @@ def matmul(
     return packed(sch, found, target)
 
 
-def check_kind(found: Product, columns: int) -> None:
+def check_kind(sch: Schedule, found: Product, columns: int) -> None:
     """Refuse what these plans are not for: fewer columns than that, for one."""
     name, (left, right, result) = found.block, found.dtypes
     if not are_multiplied(found.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
     elif found.columns < columns or found.sums < 2:
         why = f"is {found.rows}x{found.columns}x{found.sums}, too small for vectors"
+    elif block_of(sch, name).init is None:
+        why = f"adds to what is in {found.output} before; it would have to begin with T.init()"
     elif found.rows == 1 and found.right.axes.endswith("k"):
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:

@@ -1,13 +1,26 @@
 """What recipes refuse, a function or a block that is not their kind of work; what `apply` picks."""
 
+import numpy as np
 import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
 from tests.helpers import refuses
-from tests.recipes.programs import conv2d, matmul, target
+from tests.recipes.programs import arguments, conv2d, matmul, run, target
 
 ROWS = (64, 96)
+ADDED = """
+@T.prim_func
+def mm(
+    A: T.Buffer((16, 24), "float32"),
+    B: T.Buffer((24, 32), "float32"),
+    C: T.Buffer((16, 32), "float32"),
+):
+    for i, j, k in T.grid(16, 32, 24):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
 
 
 def program(*shape, **axes) -> mlc.Schedule:
@@ -90,3 +103,15 @@ def test_apply_takes_a_module_or_a_function():
     assert mlc.structural_equal(alone["main"], recipes.apply(mod)["mm"])
     refuses("E132", lambda: recipes.apply(None), "recipes.apply", "NoneType")
     refuses("E501", lambda: recipes.apply(mod, "avx2"), "avx2")
+
+
+def test_a_product_that_is_added_to_what_is_there():
+    """It has no init, which padding wants: refused by name, and its rows become vectors."""
+    mod = mlc.parse(ADDED)
+    sch = mlc.Schedule(mod, check=False)
+    refuses("E170", lambda: recipes.matmul(sch), '"C" adds to what is in C before')
+    made = recipes.apply(mod)
+    assert "T.vectorized(32)" in made.script()
+    arrays = [*arguments(mod)[:2], np.ones((16, 32), np.float32)]
+    expected = 1 + arrays[0] @ arrays[1]
+    np.testing.assert_allclose(run(made, arrays), expected, rtol=1e-4, atol=1e-5)
