@@ -4,32 +4,49 @@ What limits such a function is how many bytes it moves. So nothing that is compu
 a buffer, and each input is read where it is used.
 """
 
+from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
+from operator import mul
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.node import structural_equal, walk
-from minimlc.recipes.general import attempt
-from minimlc.recipes.views import HINT, WORTH_THREADS, block_of, buffer_of, extent, loops_of
+from minimlc.recipes.general import attempt, collects_narrow
+from minimlc.recipes.views import (
+    HINT,
+    WORTH_THREADS,
+    added,
+    block_of,
+    buffer_of,
+    cut,
+    extent,
+    loops_of,
+    started,
+)
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
-from minimlc.tir.nodes import Block, Load, Store, Var
+from minimlc.tir.arith import variables
+from minimlc.tir.nodes import Block, BlockIter, Load, Store, Var
 from minimlc.tir.wellformed import blocks_in
 
 CHUNK = 1 << 14
 """Elements of one long row that a thread takes at a time."""
 
+SHARES = 64
+"""Iterations that threads can share out evenly enough."""
+
 
 def elementwise(
-    sch: Schedule, block: str | None = None, *, target: Target | None = None
+    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
 ) -> Schedule:
     """A fast chain of blocks that each compute an element from elements: no sums, in any order.
 
     Takes the whole function. `block` names one block that must be in it. Raises `ScheduleError`
     where a block is not of this kind.
     """
-    target = target or Target.host()
+    target = started(sch, target)
     others = [name for name in sch.blocks() if not is_elementwise(sch, name)]
     if others or block not in (None, *sch.blocks()):
         what = f'block "{others[0] if others else block}" is not an element-wise one'
@@ -83,33 +100,68 @@ def used_once(sch: Schedule, name: str) -> bool:
 
 def one_loop(sch: Schedule, name: str, target: Target) -> Schedule:
     """Rows in lanes, and shared out over threads; rows too short for that become one long one."""
-    *outer, lane = loops_of(sch, name, "S")
+    loops = loops_of(sch, name, "S")
     enough = size_of(sch, name) >= WORTH_THREADS
     lanes = target.vector_bits // DTYPES[_store(sch, name).buffer.dtype].bits
-    if outer and extent(sch, name, lane) < 4 * lanes and goes_straight(sch, name):
-        sch = sch.fuse(*outer, lane)
-        return sch.vectorize(*sch.loops(name))
-    if not outer and enough:
-        sch = sch.split(lane, [None, CHUNK])
-        *outer, lane = loops_of(sch, name, "S")
-    sch = sch.vectorize(lane)
+    short = extent(sch, name, loops[-1]) < 4 * lanes
+    together = straight_loops(sch, name) if short else []
+    together = together if len(together) > 1 else loops[-1:]
+    if enough and together == loops:
+        return _in_chunks(sch, name, loops)
+    sch = _as_lanes(sch, name, together)
+    outer = [loop for loop in loops if loop not in together]
     if not outer or not enough:
         return sch
-    if len(outer) > 1:
-        sch = sch.fuse(*outer)
+    counts = accumulate((extent(sch, name, loop) for loop in outer), mul)
+    needed = 1 + sum(count < SHARES for count in counts)
+    if len(outer) > 1 < needed:
+        sch = sch.fuse(*outer[:needed])
     return sch.parallel(sch.loops(name)[0])
 
 
-def goes_straight(sch: Schedule, name: str) -> bool:
-    """Whether a block goes through all that it reads and writes in the order of its loops."""
+def _in_chunks(sch: Schedule, name: str, loops: list[str]) -> Schedule:
+    """One long row in pieces that threads take. What is left over has a loop of its own: a
+    condition in the pieces would cost more than the work.
+    """
+    first, *others = loops
+    count = extent(sch, name, first)
+    step = max(1, CHUNK * count // size_of(sch, name))
+    if count % step:
+        before, sch = sch, sch.loop_partition(first, [count // step * step])
+        (rest,) = added(before, sch)
+        sch = _as_lanes(sch, rest, sch.loops(rest))
+    sch, (chunk, within) = cut(sch, name, first, step)
+    return _as_lanes(sch, name, [within, *others]).parallel(chunk)
+
+
+def _as_lanes(sch: Schedule, name: str, loops: list[str]) -> Schedule:
+    """The innermost loops around a block as one, in vectors where that is of use."""
+    sch = sch.fuse(*loops) if len(loops) > 1 else sch
+    return sch if collects_narrow(block_of(sch, name)) else sch.vectorize(sch.loops(name)[-1])
+
+
+def straight_loops(sch: Schedule, name: str) -> list[str]:
+    """The inner loops around a block that are one row of memory for all that it reads and writes,
+    or which that does not depend on.
+    """
     item = block_of(sch, name)
-    places = tuple(it.var for it in item.iters)
-    sizes = tuple(it.extent for it in item.iters)
     order = [it.value.name for it in item.iters if isinstance(it.value, Var)]
+    if order != sch.loops(name):
+        return []
     uses: list[Store | Load] = [_store(sch, name), *loads_of(item)]
-    return order == sch.loops(name) and all(
-        not use.indices or (use.indices == places and use.buffer.shape == sizes) for use in uses
-    )
+    starts = range(len(item.iters))
+    straight = (at for at in starts if all(_goes_straight(use, item.iters[at:]) for use in uses))
+    return order[next(straight, len(order)) :]
+
+
+def _goes_straight(use: Store | Load, iters: Sequence[BlockIter]) -> bool:
+    """Whether an access goes through whole rows of its buffer as the iters do, or stands still."""
+    places = tuple(it.var for it in iters)
+    sizes = tuple(it.extent for it in iters)
+    moving = [at for at in use.indices if variables(at) & set(places)]
+    last = len(use.indices) - len(places)
+    spans = use.indices[last:] == places and use.buffer.shape[last:] == sizes
+    return not moving or (last >= 0 and len(moving) == len(places) and spans)
 
 
 def loads_of(item: Block) -> list[Load]:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block, find_loop
-from minimlc.tir.nodes import Block, For, Var
+from minimlc.tir.arith import variables
+from minimlc.tir.nodes import Block, For, Load, Store, Var
 from minimlc.tir.wellformed import blocks_in
 
 
@@ -30,7 +32,7 @@ def _row_wise(sch: Schedule, name: str) -> Schedule:
     reduces = [it for it in block.stmt.iters if it.kind == "R"]
     inner = [loop.var.name for loop in loops_feeding(reduces, block.loops)]
     if not inner:
-        return attempt(sch, "vectorize", lane)
+        return sch if collects_narrow(block.stmt) else attempt(sch, "vectorize", lane)
     moved = attempt(sch, "reorder", *inner, lane)
     if moved is sch:
         return sch
@@ -51,6 +53,18 @@ def _last_axis(block: Block, loops: tuple[For, ...]) -> str | None:
         return None
     names = [loop.var.name for loop in loops if loop.var is spatial[-1].value]
     return names[0] if names else None
+
+
+def collects_narrow(block: Block) -> bool:
+    """Whether a block only moves elements of less than four bytes from here and there: to put them
+    together in a vector takes longer than to move each.
+    """
+    if not (block.iters and isinstance(block.body, Store) and isinstance(block.body.value, Load)):
+        return False
+    read, place = block.body.value, block.iters[-1].var
+    straight = read.indices[-1:] == (place,)
+    moving = any(place in variables(at) for at in (read.indices[:-1] if straight else read.indices))
+    return moving and DTYPES[read.buffer.dtype].bits < 32
 
 
 def attempt(sch: Schedule, primitive: str, *args: Any, **options: Any) -> Schedule:

@@ -1,4 +1,4 @@
-"""Transposes: a square of elements at a time, read by rows and written by rows."""
+"""Transposes: a small rectangle of elements at a time, in registers."""
 
 from math import gcd, prod
 
@@ -10,6 +10,8 @@ from minimlc.recipes.views import (
     WORTH_THREADS,
     added,
     block_of,
+    cut,
+    extent,
     loops_below,
     loops_feeding_axis,
     started,
@@ -19,7 +21,22 @@ from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store
 
 LINE = 64
-"""Bytes of a cache line: a square's side."""
+"""Bytes of a cache line."""
+
+PAGE = 4096
+"""Lines that are a multiple of this apart compete for the same few places in the first cache."""
+
+READ = 32
+"""Bytes side by side that one read of a rectangle gets."""
+
+WRITE = 16
+"""Bytes side by side that one write of a rectangle puts."""
+
+MOST = 8
+"""Elements on a side of a rectangle: more of them do not fit into the registers."""
+
+MANY = 16
+"""Iterations that threads can share out evenly enough."""
 
 
 def transpose(
@@ -27,21 +44,22 @@ def transpose(
 ) -> Schedule:
     """A fast block that reads a buffer across the rows which it writes: B[j, i] = f(A[i, j]).
 
-    Each line of memory is read whole and written whole, by way of a square in the first-level
-    cache. `block` names the transpose, by default the first there is. Raises `ScheduleError`
-    where there is none.
+    It takes a few elements of a few rows at a time, which turn in registers; what is left over at
+    the edges has loops of its own. `block` names the transpose, by default the first there is.
+    Raises `ScheduleError` where there is none, or where plain loops are as fast.
     """
-    started(sch, target)
+    target = started(sch, target)
     for name in [block] if block is not None else sch.blocks():
         across = _read_across(block_of(sch, name))
         if across is not None:
-            return in_squares(sch, name, across)
+            _refuse_what_is_fast(sch, name, *across, target)
+            return in_rectangles(sch, name, *across, target)
     what = f'block "{block}" reads' if block is not None else "no block reads"
     raise ScheduleError(f"transpose: {what} across the rows it writes", code="E170", hint=HINT)
 
 
-def _read_across(block: Block) -> tuple[str, int] | None:
-    """The one buffer that a block reads across, and the axis of the output along its rows."""
+def _read_across(block: Block) -> tuple[Load, int] | None:
+    """The one load that a block does across, and the axis of the output along its rows."""
     if any(it.kind != "S" for it in block.iters) or not isinstance(block.body, Store):
         return None
     output = block.body.indices
@@ -50,7 +68,7 @@ def _read_across(block: Block) -> tuple[str, int] | None:
         return None
     loads = [part for part in walk(block.body.value) if isinstance(part, Load) and part.indices]
     found = [
-        (load.buffer.name, output.index(load.indices[-1]))
+        (load, output.index(load.indices[-1]))
         for load in loads
         if load.indices[-1] in output[:-1]
         and output[-1] in load.indices
@@ -59,31 +77,78 @@ def _read_across(block: Block) -> tuple[str, int] | None:
     return found[0] if len(found) == 1 else None
 
 
-def in_squares(sch: Schedule, name: str, across: tuple[str, int]) -> Schedule:
-    """Cut both axes into pieces of a line, and go through A by way of a square of its own."""
-    buffer, axis = across
-    item = block_of(sch, name)
-    assert isinstance(item.body, Store)
-    side = LINE * 8 // DTYPES[item.body.buffer.dtype].bits
-    extents = {it.var: it.extent for it in item.iters}
-    sizes = [extents[index] for index in item.body.indices]  # type: ignore[index]
-    side = side // 2 if gcd(sizes[axis], sizes[-1], side) == side // 2 else side
-    if min(sizes[axis], sizes[-1]) < side:
-        why = f"{sizes[axis]} by {sizes[-1]} elements are less than a square of {side}"
+def _refuse_what_is_fast(sch: Schedule, name: str, load: Load, axis: int, target: Target) -> None:
+    """Refuse where there is nothing to turn; or rows stay in the cache, and elements are narrow or
+    wide: reading them one by one takes no longer than to turn narrow ones, or a few wide ones.
+    """
+    ends = [loops_feeding_axis(sch, name, place) for place in (axis, -1)]
+    if [len(loops) for loops in ends] != [1, 1]:
+        raise ScheduleError(f'transpose: block "{name}" is not in loops of its own', code="E170")
+    if min(extent(sch, name, loop) for (loop,) in ends) < 2:
+        raise ScheduleError(f'transpose: block "{name}" has nothing to turn', code="E170")
+    if DTYPES[load.buffer.dtype].bits != 32 and _rows_stay(sch, name, load, axis, target):
+        why = "all lines that a row is read from stay in the first cache"
         raise ScheduleError(f'transpose: block "{name}": {why}', code="E170")
+
+
+def _rows_stay(sch: Schedule, name: str, load: Load, axis: int, target: Target) -> bool:
+    """Whether the first cache holds all lines that a row of the output is read from, so that the
+    next row finds the elements beside; or a row uses them up by itself.
+    """
+    store = block_of(sch, name).body
+    assert isinstance(store, Store)
+    inner = load.buffer.shape[load.indices.index(store.indices[-1]) + 1 :]
+    apart = prod(inner) * DTYPES[load.buffer.dtype].bits // 8
+    (row,) = loops_feeding_axis(sch, name, axis)
+    lines = prod(extent(sch, name, loop) for loop in loops_below(sch, name, row))
+    return apart < LINE or lines <= target.l1 // max(LINE, gcd(apart, PAGE))
+
+
+def in_rectangles(sch: Schedule, name: str, load: Load, axis: int, target: Target) -> Schedule:
+    """Cut both axes, the outer one first; then go through A by way of a rectangle of its own."""
+    (row,) = loops_feeding_axis(sch, name, axis)
+    (column,) = loops_feeding_axis(sch, name, -1)
+    others = [loop for loop in sch.loops(name) if loop not in (row, column)]
+    sizes = {loop: extent(sch, name, loop) for loop in sch.loops(name)}
+    enough = prod(sizes.values()) >= WORTH_THREADS
+    size = DTYPES[load.buffer.dtype].bits // 8
+    lanes = min(MOST, WRITE // size)
+    rows = lanes if _rows_stay(sch, name, load, axis, target) else min(MOST, READ // size)
+    steps = {row: min(rows, sizes[row]), column: min(lanes, sizes[column])}
+    few = enough and prod(sizes[loop] for loop in others) < MANY > sizes[row] // steps[row]
+    first, second = (column, row) if few and sizes[column] > sizes[row] else (row, column)
+    if sch.loops(name) != [*others, first, second]:
+        sch = sch.reorder(*others, first, second)
+    sch, (outer, inner) = _cut_evenly(sch, name, first, steps[first])
+    sch = sch.reorder(outer, second, inner)
+    sch, (within, lane) = _cut_evenly(sch, name, second, steps[second])
+    along, lane = (inner, lane) if first == row else (lane, inner)
+    sch = sch.reorder(within, along, lane) if first == row else sch
+    sch = _through_registers(sch, name, load.buffer.name, within, along, lane)
+    if not enough:
+        return sch
+    shared = max([outer, *others], key=lambda loop: extent(sch, name, loop))
+    shared = next((loop for loop in others if sizes[loop] >= MANY), shared)
+    return sch.parallel(shared)
+
+
+def _cut_evenly(sch: Schedule, name: str, loop: str, size: int) -> tuple[Schedule, list[str]]:
+    """A loop in runs of `size`; a rest has a loop of its own, so that no run asks where it ends."""
+    whole = extent(sch, name, loop) // size * size
+    if whole < extent(sch, name, loop):
+        sch = sch.loop_partition(loop, [whole])
+    return cut(sch, name, loop, size)
+
+
+def _through_registers(
+    sch: Schedule, name: str, buffer: str, around: str, along: str, lane: str
+) -> Schedule:
+    """Read a rectangle by rows and write it by columns."""
     cached = sch.cache_read(name, buffer)
     (copy,) = added(sch, cached)
-    sch = cached
-    for place in (axis, -1):
-        (loop,) = loops_feeding_axis(sch, name, place)
-        sch = sch.split(loop, [None, side])
-    row, along = loops_feeding_axis(sch, name, axis)
-    column, lane = loops_feeding_axis(sch, name, -1)
-    sch = sch.reorder(row, column, along, lane).compute_at(copy, column)
-    sch = sch.vectorize(lane).unroll(along)
-    *rows, line = loops_below(sch, copy, column)
+    sch = cached.compute_at(copy, around).vectorize(lane).unroll(along)
+    *rows, line = loops_below(sch, copy, around)
     sch = sch.vectorize(line)
     for loop in rows:
         sch = sch.unroll(loop)
-    outer = sch.loops(name)[0]
-    return sch.parallel(outer) if prod(sizes) >= WORTH_THREADS else sch
+    return sch
