@@ -86,12 +86,14 @@ def _refuse_what_is_fast(sch: Schedule, name: str, load: Load, axis: int, target
         raise ScheduleError(f'transpose: block "{name}" is not in loops of its own', code="E170")
     if min(extent(sch, name, loop) for (loop,) in ends) < 2:
         raise ScheduleError(f'transpose: block "{name}" has nothing to turn', code="E170")
-    if DTYPES[load.buffer.dtype].bits != 32 and _rows_stay(sch, name, load, axis, target):
+    below = loops_below(sch, name, *ends[0])
+    lines = prod(extent(sch, name, loop) for loop in below)
+    if DTYPES[load.buffer.dtype].bits != 32 and _stays(sch, name, load, lines, target):
         why = "all lines that a row is read from stay in the first cache"
         raise ScheduleError(f'transpose: block "{name}": {why}', code="E170")
 
 
-def _rows_stay(sch: Schedule, name: str, load: Load, axis: int, target: Target) -> bool:
+def _stays(sch: Schedule, name: str, load: Load, lines: int, target: Target) -> bool:
     """Whether the first cache holds all lines that a row of the output is read from, so that the
     next row finds the elements beside; or a row uses them up by itself.
     """
@@ -99,8 +101,6 @@ def _rows_stay(sch: Schedule, name: str, load: Load, axis: int, target: Target) 
     assert isinstance(store, Store)
     inner = load.buffer.shape[load.indices.index(store.indices[-1]) + 1 :]
     apart = prod(inner) * DTYPES[load.buffer.dtype].bits // 8
-    (row,) = loops_feeding_axis(sch, name, axis)
-    lines = prod(extent(sch, name, loop) for loop in loops_below(sch, name, row))
     return apart < LINE or lines <= target.l1 // max(LINE, gcd(apart, PAGE))
 
 
@@ -113,7 +113,8 @@ def in_rectangles(sch: Schedule, name: str, load: Load, axis: int, target: Targe
     enough = prod(sizes.values()) >= WORTH_THREADS
     size = DTYPES[load.buffer.dtype].bits // 8
     lanes = min(MOST, WRITE // size)
-    rows = lanes if _rows_stay(sch, name, load, axis, target) else min(MOST, READ // size)
+    again = _stays(sch, name, load, sizes[column], target)
+    rows = lanes if again else min(MOST, READ // size)
     steps = {row: min(rows, sizes[row]), column: min(lanes, sizes[column])}
     few = enough and prod(sizes[loop] for loop in others) < MANY > sizes[row] // steps[row]
     first, second = (column, row) if few and sizes[column] > sizes[row] else (row, column)
