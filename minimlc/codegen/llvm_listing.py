@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import llvmlite.binding as llvm
 
-from minimlc.codegen.llvm import Machine, emit_llvm, optimize
+from minimlc.codegen.llvm import emit_llvm
 from minimlc.codegen.llvm_entry import symbol
+from minimlc.codegen.llvm_machine import Machine, optimize
 from minimlc.errors import BuildError
 from minimlc.tir.nodes import PrimFunc
 

@@ -18,7 +18,14 @@ from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
 from minimlc.runtime.foreign import missing_features, refusing
 from minimlc.runtime.hardware import trusted
 from minimlc.runtime.library import Library
-from minimlc.runtime.native import NativeCode, backend, compile_native, is_threaded, machine_of
+from minimlc.runtime.native import (
+    NativeCode,
+    backend,
+    compile_native,
+    emit_llvm,
+    is_threaded,
+    machine_of,
+)
 from minimlc.runtime.parallel import openmp as openmp_runtime
 from minimlc.runtime.plan import Plan, Slot, plan
 from minimlc.target import Target
@@ -200,7 +207,7 @@ def _to_read(
 def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool) -> str:
     openmp = is_threaded(kernels) and openmp_runtime() is not None
     machine = machine_of(target)
-    return backend().emit_llvm(kernels, machine, check=check, openmp=openmp, extra=extra).text
+    return emit_llvm(kernels, machine, check=check, openmp=openmp, extra=extra).text
 
 
 def _entry_text(name: str, made: Plan, check: bool) -> str:

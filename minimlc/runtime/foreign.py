@@ -118,7 +118,7 @@ def _brought(cpu: str, features: str) -> tuple[str, ...]:
                 code="E509",
                 hint='Target("llvm", "x86-64", "+avx2,-fma"): each with a sign, without spaces',
             )
-    llvm = import_module("minimlc.codegen.llvm")
+    llvm = import_module("minimlc.codegen.llvm_machine")
     machine = llvm.Machine(cpu, wide_enough(features), 512)
     if _is_x86() and "%xmm" not in llvm.compile_assembly(SUM, machine):
         raise BuildError(

@@ -119,13 +119,13 @@ def trial_of(feature: str) -> tuple[str, bytes, list[np.ndarray], np.ndarray]:
     target = replace(host, features=f"{_without_units(host.features)},{feature}{more}")
     func = te.create_prim_func([a, b, c])
     schedule = matmul(Schedule.trusting(IRModule.of({"trial": func}), "trial"), target=target)
-    llvm = import_module("minimlc.codegen.llvm")
-    machine = llvm.Machine(target.cpu, target.features, target.vector_bits)
-    code = llvm.compile_object(llvm.emit_llvm({"trial": schedule.func}, machine).text, machine)
+    writer, maker = map(import_module, ("minimlc.codegen.llvm", "minimlc.codegen.llvm_machine"))
+    machine = maker.Machine(target.cpu, target.features, target.vector_bits)
+    code = maker.compile_object(writer.emit_llvm({"trial": schedule.func}, machine).text, machine)
     rng = np.random.default_rng(0)
     arrays = [_numbers(rng, p.shape, p.dtype) for p in func.params[:2]]
     expected = (arrays[0].astype(np.int64) @ arrays[1].astype(np.int64)).astype(result)
-    return llvm.symbol("trial"), code, [*arrays, np.zeros_like(expected)], expected
+    return writer.symbol("trial"), code, [*arrays, np.zeros_like(expected)], expected
 
 
 def _without_units(features: str) -> str:

@@ -32,15 +32,21 @@ class NativeCode(NamedTuple):
 
 
 def backend() -> ModuleType:
-    """The LLVM backend, loaded when it is first needed: llvmlite is not for every use."""
+    """What makes machine code, loaded when it is first needed: llvmlite is not for every use."""
     try:
-        return import_module("minimlc.codegen.llvm")
+        return import_module("minimlc.codegen.llvm_machine")
     except ImportError as error:
         raise BuildError(
             f'target "llvm" needs llvmlite, which cannot be imported: {error}',
             code="E502",
             hint='pip install llvmlite, or build(mod, target="python")',
         ) from None
+
+
+def emit_llvm(functions: Mapping[str, PrimFunc], machine: Any, **options: Any) -> Any:
+    """LLVM's text, by what is loaded when the cache doesn't have the code."""
+    backend()
+    return import_module("minimlc.codegen.llvm").emit_llvm(functions, machine, **options)
 
 
 @functools.cache
@@ -85,11 +91,9 @@ def compile_native(
     if entry is not None:
         with contextlib.suppress(RuntimeError, ValueError):
             return _link(entry[1], exports, threaded, ())
-    llvm_code = backend()
-    emitted = llvm_code.emit_llvm(
-        functions, machine_of(target), check=check, openmp=use_openmp, extra=extra
-    )
-    code = llvm_code.compile_object(emitted.text, machine_of(target))
+    machine = machine_of(target)
+    emitted = emit_llvm(functions, machine, check=check, openmp=use_openmp, extra=extra)
+    code = backend().compile_object(emitted.text, machine)
     if cache and not check:
         store_entry(key, {"functions": list(functions), "target": target.cpu}, code)
     return _link(code, exports, threaded, emitted.sites)

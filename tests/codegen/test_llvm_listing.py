@@ -5,8 +5,8 @@ import re
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm import Machine
 from minimlc.codegen.llvm_listing import architecture, listing
+from minimlc.codegen.llvm_machine import Machine
 from minimlc.errors import BuildError
 from tests.widgets.values import product
 

@@ -16,8 +16,9 @@ import ml_dtypes
 import numpy as np
 
 import minimlc as mlc
-from minimlc.codegen.llvm import compile_object, emit_llvm
+from minimlc.codegen.llvm import emit_llvm
 from minimlc.codegen.llvm_entry import symbol
+from minimlc.codegen.llvm_machine import compile_object
 from minimlc.runtime.native import _host_jit, machine_of
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target

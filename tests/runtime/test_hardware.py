@@ -5,7 +5,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
-from minimlc.codegen.llvm import compile_object, symbol
+from minimlc.codegen.llvm_entry import symbol
+from minimlc.codegen.llvm_machine import compile_object
 from minimlc.runtime import hardware
 from minimlc.runtime.hardware import TRIED, passes, trial_of, trusted, works
 from minimlc.runtime.native import machine_of
