@@ -1,4 +1,7 @@
-"""Prefetches: a loop annotated `prefetch: "C"` asks for what its iteration touches of C."""
+"""Prefetches: a loop annotated `prefetch: "C"` asks for what its iteration touches of C.
+
+With `("C", "i")`, it asks for what it touches of C in the next iteration of the loop `i` around it.
+"""
 
 from dataclasses import dataclass, field
 from itertools import product
@@ -6,9 +9,9 @@ from itertools import product
 from minimlc.codegen.llvm_expr import Expressions
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
 from minimlc.dtypes import INDEX
-from minimlc.node import walk
+from minimlc.node import Node, walk
 from minimlc.tir.access import Access, accesses
-from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Seq
+from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Seq, substitute
 from minimlc.tir.regions import enclosing_box
 
 LINE = 64
@@ -28,25 +31,28 @@ class Prefetches(Expressions):
         """Ask for the elements of the buffers that the loop's note names.
 
         They are asked for when an iteration begins. A prefetch cannot fail or change a result,
-        so the box of elements may reach beyond what guards let the iteration touch.
+        so the box of elements may reach beyond what guards let the iteration touch, and beyond
+        the last iteration.
         """
-        names = [value for key, value in loop.annotations if key == "prefetch"]
-        if not names or self.lanes is not None or self.sites is not None:
+        (note,) = [value for key, value in loop.annotations if key == "prefetch"] or [None]
+        if note is None or self.lanes is not None or self.sites is not None:
             return
+        name, ahead = note if isinstance(note, tuple) and len(note) == 2 else (note, None)
         # What has its storage inside of the loop is not there when an iteration begins.
         own = {part.buffer for part in walk(loop.body) if isinstance(part, Alloc)}
         touched: dict[Buffer, list[Access]] = {}
         for item in accesses(self.program):
-            if item.buffer.name in names and item.buffer not in own and loop in item.loops:
+            if item.buffer.name == name and item.buffer not in own and loop in item.loops:
                 touched.setdefault(item.buffer, []).append(item)
         for buffer, items in touched.items():
-            self._ask_for(buffer, items, loop)
+            self._ask_for(buffer, items, loop, ahead)
 
-    def _ask_for(self, buffer: Buffer, items: list[Access], loop: For) -> None:
+    def _ask_for(self, buffer: Buffer, items: list[Access], loop: For, ahead: object) -> None:
         around = items[0].loops
         outer = [part.var for part in around[: around.index(loop) + 1]]
         box = enclosing_box(buffer, items, outer)
-        starts = [self.expr(side.start) for side in box]
+        later: dict[Node, Node] = {var: var + 1 for var in outer if var.name == ahead}
+        starts = [self.expr(substitute(side.start, later)) for side in box]
         size = SIZE[MEMORY[buffer.dtype]]
         last = box[-1].extent - 1
         along = [*range(0, last, LINE // size), last]

@@ -49,12 +49,14 @@ class Convolution(NamedTuple):
 class Tiles(NamedTuple):
     """Parameters: a tile of `pixels` by `channels`, whose sums stay in registers.
 
-    Straight code takes `steps` input channels, and the `written_out` innermost ones of the loops
+    All tiles take a `block` of input channels before the next one, whose weights the first level
+    holds. Straight code takes `steps` of them, and the `written_out` innermost ones of the loops
     over them and over the window.
     """
 
     pixels: int
     channels: int
+    block: int
     steps: int
     written_out: int
 
@@ -97,19 +99,23 @@ def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
     vectors = divisor(size["o"] // lanes, 2)
     most = min((vector_registers(target) - 4) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    steps = divisor(size["c"], max(FEWEST_WRITTEN_OUT // window, 1))
+    held = target.l1 * 2 // 3 // (lanes * vectors * window * DTYPES[found.dtype].bits // 8)
+    block = divisor(size["c"], max(held, 1))
+    steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
-    return Tiles(pixels, lanes * vectors, steps, written_out)
+    return Tiles(pixels, lanes * vectors, block, steps, written_out)
 
 
 def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule:
     """Tile after tile in registers; the last one, if it is not whole, has code of its own."""
     f, o, c, p, q = loops_below(sch, name, outer)
     rest = extent(sch, name, f) % tiles.pixels
+    one = extent(sch, name, c) == tiles.block
+    sch, (block, c) = cut(sch, name, c, tiles.block)
     sch, (c, step) = cut(sch, name, c, tiles.steps)
     sch, (tile, pixel) = cut(sch, name, f, tiles.pixels)
-    before = sch.reorder(tile, c, step, p, q, pixel, o)
-    sch = before.decompose_reduction(name, at=c)
+    before = sch.reorder(block, tile, c, step, p, q, pixel, o)
+    sch = before.decompose_reduction(name, at=c if one else block)
     sch = sch.loop_partition(tile) if rest else sch
     for block in added(before, sch):
         *_, pixel, lane = sch.loops(block)

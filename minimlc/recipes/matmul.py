@@ -38,6 +38,12 @@ MOST_SUMMED = 384
 SHORTEST = 16
 """Products in a panel at the least, however small a cache is."""
 
+UNROLLED = 4
+"""Products along k that are written out: a shared core has less to do besides arithmetic."""
+
+PART = 4
+"""Adding up a tile's part costs about as much as so many more products."""
+
 WORTH_THREADS = 4_000_000
 """Multiplications from which on starting threads pays: about a fifth of a millisecond."""
 
@@ -63,8 +69,8 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
 
     A panel of A fills most of the first level, a block of B has a quarter of the second level, a
-    block of A one of the third: other work may share them. Blocks are cut evenly, so that the last
-    is about as large as the others.
+    block of A an eighth of the third, which other cores share. Blocks are cut evenly, so that the
+    last is about as large as the others.
     """
     m, n, k = found.rows, found.columns, found.sums
     size = DTYPES[found.dtypes[0]].bits // 8
@@ -75,18 +81,23 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
-    sums = even(held, MOST_SUMMED, unit.step)
-    sum_block = even(held, held, sums)
-    row_block = even(m, target.l3 // 4 // (sum_block * size), rows)
+    whole = max(unit.step, UNROLLED if held > MOST_SUMMED else 1)
+    sums = even(held, MOST_SUMMED, whole, PART)
+    sum_block = ceil(held / sums) * sums
+    row_block = even(m, target.l3 // 8 // (sum_block * size), rows)
     share = ceil(n / target.cores)
     column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
     return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit)
 
 
-def even(size: int, most: int, multiple: int = 1) -> int:
-    """The size of a block when `size` is cut evenly into blocks of at most about `most`."""
-    count = ceil(size / max(most, multiple))
-    return ceil(ceil(size / count) / multiple) * multiple
+def even(size: int, most: int, multiple: int = 1, cost: int = 0) -> int:
+    """The size of a block when `size` is cut into even blocks of at most about `most`.
+
+    It is the largest that is least work: all blocks together, and `cost` for each of them.
+    """
+    least = ceil(size / max(most, multiple))
+    blocks = [ceil(ceil(size / n) / multiple) * multiple for n in range(least, 2 * least + 1)]
+    return min(blocks, key=lambda block: ceil(size / block) * (block + cost))
 
 
 def matmul(
@@ -254,6 +265,10 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
         sch = in_registers(sch, loops_below(sch, f"{sums}_init", parts[-1]))
     if not tiles.unit.intrin:
         sch = in_registers(sch, rest)
+        written_out = divisor(tiles.sums, UNROLLED)
+        if written_out > 1:
+            sch, (_, step) = cut(sch, f"{sums}_update", summed, written_out)
+            sch = sch.unroll(step)
     sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
     return sch, blocks[-1], column_block
 

@@ -24,7 +24,7 @@ from minimlc.recipes.views import (
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.arith import variables
-from minimlc.tir.nodes import Load, Store
+from minimlc.tir.nodes import Buffer, IfThenElse, Load, Store
 
 VECTORS = 8
 """Vectors of partial sums: what adds and what loads are then about equally busy."""
@@ -34,6 +34,9 @@ LONG_ROW = 16
 
 SHORT_ROW, MOST_ROWS = 512, 4
 """Bytes of a short row, and how many of them take each step together."""
+
+PAGE = 4096
+"""Bytes after which the machine by itself does not foresee what is touched next."""
 
 MOST_WRITTEN_OUT = 8
 """Steps of a sum that become straight code."""
@@ -82,11 +85,59 @@ def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
     if rows:
         for name in reversed([name for name in names if name != last]):
             sch = sch.compute_at(name, rows[-1])
+    if rows and together == 1:
+        sch = next_row_asked_for(sch, last, partial, rows[-1], target)
     for name in names:
         sch = in_vectors(sch, name, rows, name in partial, together > 1)
     for loop in shared:
         sch = sch.parallel(loop)
     return sch
+
+
+def next_row_asked_for(
+    sch: Schedule, last: str, partial: list[str], row: str, target: Target
+) -> Schedule:
+    """While a row is taken, ask memory for the next one, if the first level holds both of them.
+
+    The last sum over a row asks for its input, what writes whole pages for its output: before, the
+    row at hand is still on its way.
+    """
+    for name in reversed(partial):
+        found = [buffer for buffer in inputs_by(sch, name, row) if is_far(buffer, target)]
+        if found:
+            loop = loops_of(sch, name, "R")[0]
+            sch = sch.annotate(loop, "prefetch", (found[0].name, row))
+            break
+    item = block_of(sch, last)
+    assert isinstance(item.body, Store)
+    written = item.body.buffer
+    lanes = target.vector_bits // DTYPES[written.dtype].bits
+    whole = written.shape[-1] % lanes == 0 and row_bytes(written) > PAGE // 2
+    if whole and item.init is None and is_far(written, target):
+        piece = lanes * divisor(written.shape[-1] // lanes, VECTORS)
+        sch, (loop, _) = cut(sch, last, sch.loops(last)[-1], piece)
+        sch = sch.annotate(loop, "prefetch", (written.name, row))
+    return sch
+
+
+def inputs_by(sch: Schedule, name: str, row: str) -> list[Buffer]:
+    """The function's parameters of which a block reads other elements for each `row`."""
+    item = block_of(sch, name)
+    own = {it.var for it in item.iters if row in {var.name for var in variables(it.value)}}
+    loads = [part for part in walk(item.body) if isinstance(part, Load)]
+    far = [load for load in loads if load.buffer in sch.func.params]
+    return [load.buffer for load in far if any(own & variables(index) for index in load.indices)]
+
+
+def is_far(buffer: Buffer, target: Target) -> bool:
+    """Whether rows come from beyond the second level, and the first holds two of it and of others."""
+    size = prod(buffer.shape) * DTYPES[buffer.dtype].bits // 8
+    return size > target.l2 and SHORT_ROW < row_bytes(buffer) <= target.l1 // 4
+
+
+def row_bytes(buffer: Buffer) -> int:
+    """The size of a row of a buffer."""
+    return buffer.shape[-1] * DTYPES[buffer.dtype].bits // 8
 
 
 def rows_together(sch: Schedule, last: str, rows: list[str]) -> int:
@@ -130,8 +181,8 @@ def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
     size = extent(sch, name, k)
     if size < 2 * lanes:
         return sch
-    fits = [n * lanes for n in (VECTORS, 4, 2, 1) if size >= 2 * n * lanes]
-    wide = next((width for width in fits if size % width == 0), fits[0])
+    fits = [n * lanes for n in range(VECTORS, 0, -1) if size >= 2 * n * lanes]
+    wide = next((width for width in fits if size % width == 0 and 2 * width >= fits[0]), fits[0])
     sch = sch.split(k, [None, wide])
     sch = sch.rfactor(loops_of(sch, name, "R")[-1])
     if wide > lanes:
@@ -170,6 +221,8 @@ def in_vectors(
     if is_partial:
         ready = ready.vectorize(ready.loops(init)[-1]).vectorize(ready.loops(update)[-1])
     ready = written_out(ready, near)
+    if isinstance(block_of(ready, update).body, IfThenElse):
+        ready = ready.loop_partition(sums[0])
     return ready.unroll(sums[0]) if extent(ready, update, sums[0]) <= MOST_WRITTEN_OUT else ready
 
 

@@ -38,10 +38,10 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
             C[i] += f(i, k)                    for k in range(m):
                                                    C[i] += f(i, k)
 
-    The block becomes `C_init` and `C_update`. Legal when all of the reduction's loops are at or
-    inside `at`, every loop there tells instances of the block apart (else the sum would start
-    once and run several times), no condition stands between `at` and the block, and nothing else
-    in `at` touches what the block writes or writes what its init reads.
+    The block becomes `C_init` and `C_update`. Legal when all of the reduction's loops that run more
+    than once are at or inside `at`, every loop there tells instances of the block apart (else the
+    sum would start once and run several times), no condition stands between `at` and the block,
+    and nothing else in `at` touches what the block writes or writes what its init reads.
     """
     place = find_block(func, block)
     target = place.stmt
@@ -71,7 +71,8 @@ def _check_loops(
 ) -> None:
     reduce_iters = [it for it in block.iters if it.kind == "R"]
     spatial_iters = [it for it in block.iters if it.kind != "R"]
-    above = loops_feeding(reduce_iters, outside)
+    many = [loop for loop in outside if constant_value(loop.extent) != 1]
+    above = loops_feeding(reduce_iters, many)
     if above:
         refuse(
             "E114",
