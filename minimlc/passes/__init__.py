@@ -7,6 +7,7 @@ from minimlc.passes.fold_constants import fold_constants
 from minimlc.passes.fuse_ops import fuse_ops
 from minimlc.passes.fuse_tir import fuse_tir
 from minimlc.passes.legalize import legalize
+from minimlc.passes.pack_constants import pack_constants
 from minimlc.passes.remove_unused import remove_unused
 
 default_pipeline = (
@@ -18,6 +19,8 @@ default_pipeline = (
     fuse_tir,
     remove_unused,
     recipes.apply,
+    pack_constants,
+    remove_unused,
 )
 """What `build` does to graph functions: operators become few primitive functions, scheduled."""
 
@@ -29,5 +32,6 @@ __all__ = [
     "fuse_ops",
     "fuse_tir",
     "legalize",
+    "pack_constants",
     "remove_unused",
 ]

@@ -130,7 +130,7 @@ def inputs_by(sch: Schedule, name: str, row: str) -> list[Buffer]:
 
 
 def is_far(buffer: Buffer, target: Target) -> bool:
-    """Whether rows come from beyond the second level, and the first holds two of it and of others."""
+    """Whether rows come from beyond the second level, and the first has room for four."""
     size = prod(buffer.shape) * DTYPES[buffer.dtype].bits // 8
     return size > target.l2 and SHORT_ROW < row_bytes(buffer) <= target.l1 // 4
 

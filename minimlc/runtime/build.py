@@ -92,8 +92,9 @@ def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) ->
     """The pipeline given, or the default one with its recipes for the target, or without them."""
     if pipeline is not None:
         return pipeline
-    last = [partial(apply_recipes, target=target)] if scheduled else []
-    return [*(step for step in default_pipeline if step is not apply_recipes), *last]
+    recipes = [partial(apply_recipes, target=target)] if scheduled else []
+    at = default_pipeline.index(apply_recipes)
+    return [*default_pipeline[:at], *recipes, *default_pipeline[at + 1 :]]
 
 
 def _functions(module: IRModule) -> dict[str, PrimFunc]:

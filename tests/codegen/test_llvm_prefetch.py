@@ -24,8 +24,8 @@ def main(A: T.Buffer((6, 40), "float32"), C: T.Buffer((6, 40), "float32")):
 """
 
 
-def noted(buffer: str) -> IRModule:
-    return Schedule(parse(TWO_STEPS), check=False).annotate("i", "prefetch", buffer).mod
+def noted(note: object, loop: str = "i") -> IRModule:
+    return Schedule(parse(TWO_STEPS), check=False).annotate(loop, "prefetch", note).mod
 
 
 def asked(mod: IRModule) -> int:
@@ -52,3 +52,22 @@ def test_storage_inside_of_the_loop_is_not_there_to_ask_for():
 def test_a_parallel_loop_asks_too():
     sch = Schedule(noted("A"), check=False)
     assert asked(sch.parallel("i").mod) == 4
+
+
+@pytest.mark.parametrize("note", [("A", "i"), ("A", "j"), "A"])
+def test_an_inner_loop_asks_for_its_part_of_another_iteration(note):
+    """The next row's element, the next element, this one: one line each, in each of 40 columns."""
+    assert asked(noted(note, "j")) == 1
+
+
+def test_the_next_iteration_is_a_row_further():
+    """With a note that names the loop, the address is 40 floats on, and nothing else differs."""
+    here, ahead = (build(noted(n, "j"), cache=False).source("llvm") for n in ("A", ("A", "i")))
+    assert here != ahead
+    assert len(here.splitlines()) < len(ahead.splitlines())
+
+
+@pytest.mark.parametrize("note", [("A", "elsewhere"), ("nothing", "i"), 3, ("A", "i", "j")])
+def test_a_note_that_means_nothing_is_left(note):
+    """An unknown loop is no next one; what is no buffer is not asked for."""
+    assert asked(noted(note)) == (4 if note == ("A", "elsewhere") else 0)

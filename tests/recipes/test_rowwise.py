@@ -5,9 +5,11 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
+from minimlc.codegen.lower import lower
 from minimlc.recipes.rowwise import MOST_ROWS
 from minimlc.schedule import Schedule
 from minimlc.script import R
+from minimlc.tir.nodes import IfThenElse
 from minimlc.tir.wellformed import loops_in
 from tests.recipes.programs import arguments, interpreted, run, target
 
@@ -49,3 +51,47 @@ def test_short_rows_are_done_together(shape, rows):
     means = interpreted(mod, arrays)
     np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(run(made, arrays), means, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [100, 136, 777, 1016, 1000])
+def test_a_row_of_any_length_has_a_long_part_without_a_condition(length):
+    mod = softmax(3, length)
+    made = scheduled(mod)
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(made, arrays), means, rtol=1e-5, atol=1e-6)
+    (func,) = made.functions.values()
+    loops = loops_in(lower(func).body)
+    conditional = [loop.var.name for loop in loops if isinstance(loop.body, IfThenElse)]
+    assert all("_tail" in name for name in conditional)
+
+
+def notes(mod: mlc.IRModule) -> dict[str, object]:
+    """What the loops ask memory for."""
+    (func,) = mod.functions.values()
+    return {
+        lp.var.name: v for lp in loops_in(func.body) for k, v in lp.annotations if k == "prefetch"
+    }
+
+
+def test_rows_from_afar_are_asked_for_a_row_ahead():
+    """The input by the last sum over it, the output by what writes it; by the outer loop's next."""
+    far = target(l1=64 * 1024, l2=4096)
+    mod = softmax(4, 1024)
+    made = recipes.rowwise(Schedule(mod, check=False), target=far).mod
+    assert [(note[0], note[1][0]) for note in notes(made).values()] == [
+        ("A", "i"),
+        ("softmax", "i"),
+    ]
+    arrays = arguments(mod)
+    np.testing.assert_allclose(run(made, arrays), interpreted(mod, arrays), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "l2"), [((4, 1024), 1 << 20), ((64, 64), 4096), ((2, 8192), 4096)]
+)
+def test_rows_that_are_near_or_short_or_long_are_not(shape, l2):
+    far = target(l1=32 * 1024, l2=l2)
+    made = recipes.rowwise(Schedule(softmax(*shape), check=False), target=far).mod
+    assert notes(made) == {}

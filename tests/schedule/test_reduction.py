@@ -27,6 +27,11 @@ def test_decompose_refuses_a_reduction_loop_outside():
     refuses("E114", lambda: sch.decompose_reduction("C", at="i1"), "no init")
 
 
+def test_decompose_inside_of_a_reduction_loop_that_runs_once():
+    sch = mlc.Schedule(MatmulRelu).split("k", [1, None]).reorder("k_0", "i", "j", "k_1")
+    assert_same(MatmulRelu, sch.decompose_reduction("Y", at="k_1").mod)
+
+
 def test_decompose_refuses_a_loop_that_runs_the_sum_anew():
     @I.ir_module
     class Again:

@@ -1,0 +1,174 @@
+"""pack_constants: copies of constants are made ahead of time, and nothing else is."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc import passes
+from minimlc.graph import op
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.nodes import Constant, TensorType, Var, call_tir, constant
+from minimlc.module import IRModule, run_passes
+from minimlc.passes.pack_constants import pack_constants
+from minimlc.recipes import SCHEDULED
+from minimlc.run import interpret
+from minimlc.schedule import Schedule
+from minimlc.script import parse
+from minimlc.tir.access import accesses
+from minimlc.verify import verify
+
+BEFORE = passes.default_pipeline[: passes.default_pipeline.index(pack_constants)]
+
+
+def random(*shape):
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def model(body, x, *weights):
+    """`body(x, *weights)` with the weights bound as constants, scheduled and not packed yet."""
+    names = [f"w{at}" for at in range(len(weights))]
+    params = [Var("x", TensorType(x.shape, "float32"))]
+    params += [Var(n, TensorType(w.shape, "float32")) for n, w in zip(names, weights, strict=True)]
+    bb = BlockBuilder()
+    with bb.function("main", params):
+        with bb.dataflow():
+            out = bb.emit_output(body(*params))
+        bb.emit_func_output(out)
+    bound = passes.bind_params(bb.get(), dict(zip(names, weights, strict=True)))
+    return run_passes(bound, BEFORE)
+
+
+def constants(mod):
+    calls = [binding.value for binding in mod["main"].bindings()]
+    return [arg for call in calls for arg in call.args if isinstance(arg, Constant)]
+
+
+def callees(mod):
+    return [binding.value.callee for binding in mod["main"].bindings()]
+
+
+def packed(mod):
+    """The module packed: well-formed, nothing left to do, the same bits."""
+    after = verify(passes.remove_unused(pack_constants(mod)))
+    assert pack_constants(after) is after
+    return after
+
+
+def assert_same_bits(before, after, x):
+    results = [np.asarray(mlc.build(mod, cache=False)["main"](x)) for mod in (before, after)]
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("shape", [(32, 48, 64), (33, 50, 70), (20, 400, 5)])
+def test_a_matrix_becomes_panels(shape):
+    m, k, n = shape
+    x, w = random(m, k), random(k, n)
+    before = model(op.matmul, x, w)
+    after = packed(before)
+    (panels,) = constants(after)
+    assert panels.data.shape != w.shape
+    kept = panels.data[panels.data != 0]
+    np.testing.assert_array_equal(np.sort(kept), np.sort(w, axis=None))
+    assert_same_bits(before, after, x)
+    np.testing.assert_allclose(interpret(after, "main", x), x @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_the_function_makes_no_copy_any_more():
+    before = model(op.matmul, random(32, 48), random(48, 64))
+    after = packed(before)
+    (old,), (new,) = callees(before), callees(after)
+    assert len(after[new].allocs) == len(before[old].allocs) - 1
+    assert (SCHEDULED, True) in after[new].attrs
+    assert not any(
+        item.is_write and item.buffer is after[new].params[1] for item in accesses(after[new])
+    )
+
+
+def test_a_convolutions_weights_go_by_channels():
+    x, w = random(1, 8, 10, 10), random(16, 8, 3, 3)
+    before = model(lambda a, b: op.conv2d(a, b, padding=1), x, w)
+    after = packed(before)
+    (weights,) = constants(after)
+    assert weights.data.shape == (1, 8, 3, 3, 16)
+    assert_same_bits(before, after, x)
+
+
+def test_layers_of_one_shape_share_a_function():
+    x, weights = random(32, 64), (random(64, 64), random(64, 64) + 1)
+    before = model(lambda a, v, w: op.matmul(op.relu(op.matmul(a, v)), w), x, *weights)
+    after = packed(before)
+    assert len(set(callees(after))) == len(set(callees(before)))
+    assert_same_bits(before, after, x)
+
+
+def test_what_a_function_reads_elsewhere_stays():
+    """The sum needs the matrix as it is."""
+    w = random(64, 64)
+    mod = model(lambda a, b: op.add(op.matmul(a, b), b), random(64, 64), w)
+    assert any(np.array_equal(item.data, w) for item in constants(packed(mod)))
+
+
+def test_a_parameter_is_copied_at_each_call():
+    x = Var("x", TensorType((32, 48), "float32"))
+    w = Var("w", TensorType((48, 64), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x, w]):
+        bb.emit_func_output(bb.emit(op.matmul(x, w)))
+    mod = run_passes(bb.get(), BEFORE)
+    assert pack_constants(mod) is mod
+
+
+PLAIN = """@T.prim_func
+def main(
+    A: T.Buffer((4, 6), "float32"), W: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")
+):
+    for i, j in T.grid(4, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + W[vi, vj]
+"""
+
+
+def calling(schedule):
+    """A graph function that calls the scheduled addition with a constant."""
+    func = schedule(Schedule(parse(PLAIN))).func
+    x = Var("x", TensorType((4, 6), "float32"))
+    bb = BlockBuilder(IRModule.of({"plus": func}))
+    with bb.function("main", [x]):
+        call = call_tir("plus", (x, constant(random(4, 6))), x.type)
+        bb.emit_func_output(bb.emit(call))
+    return bb.get()
+
+
+def test_a_layout_of_ones_own_is_packed():
+    """Whatever wrote the copy: here one made by hand, without a recipe."""
+
+    def turned(sch):
+        return sch.cache_read("C", "W").transform_layout("W_local", "W_local", "i, j -> j, i")
+
+    before = calling(turned)
+    after = packed(before)
+    (weights,) = constants(after)
+    np.testing.assert_array_equal(weights.data, random(4, 6).T)
+    assert_same_bits(before, after, random(4, 6))
+
+
+def test_a_copy_in_the_same_order_stays():
+    mod = calling(lambda sch: sch.cache_read("C", "W"))
+    assert pack_constants(mod) is mod
+
+
+def test_numbers_that_are_computed_stay():
+    doubled = PLAIN.replace("+ W[vi, vj]", "+ B[vj, vi]").replace(
+        "    for i, j",
+        """    B = T.alloc_buffer((6, 4), "float32")
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vj, vi] = W[vi, vj] * T.float32(2)
+    for i, j""",
+        1,
+    )
+    func = parse(doubled)["main"]
+    mod = calling(lambda sch: Schedule(func))
+    assert pack_constants(mod) is mod
