@@ -47,6 +47,20 @@ def test_a_tile_fills_the_registers(features, most):
     assert [loop.extent.value for loop in unrolled] == [most]
 
 
+@pytest.mark.parametrize(("l1", "block"), [(4096, 4), (1, 1), (1 << 15, 8)])
+def test_weights_are_taken_by_blocks_that_the_first_level_holds(l1, block):
+    mod = conv2d(n=1, c=8, h=9, w=9, o=16)
+    made = recipes.conv2d(Schedule(mod, check=False), target=target(l1=l1))
+    sums = next(name for name in made.blocks() if name.endswith("_update"))
+    loops = {loop.var.name: loop.extent.value for loop in loops_in(made.func.body)}
+    taken = [loops[name] for name in made.loops(sums) if name.startswith("ax2")]
+    assert taken[:2] == [8 // block, block]
+    arrays = arguments(mod)
+    np.testing.assert_allclose(
+        run(made.mod, arrays), interpreted(mod, arrays), rtol=1e-4, atol=1e-5
+    )
+
+
 def test_it_is_made_of_public_primitives_alone():
     mod = conv2d(2, 4, 9, 9, 24)
     sch = recipes.conv2d(Schedule(mod, check=False), target=target())

@@ -5,6 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
+from minimlc.recipes.matmul import even
 from minimlc.schedule import Schedule
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, arguments, interpreted, matmul, run, target
@@ -46,6 +47,15 @@ def test_any_size_and_layout_is_right(sizes, turned):
         return
     arrays = arguments(mod)
     assert worst_error(mod, turned, arrays, run(scheduled(mod), arrays)) <= 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "size"),
+    [((1000, 32, 16), 16), ((1024, 32, 16), 32), ((10, 100), 10), ((1024, 384, 4, 4), 256)],
+)
+def test_blocks_are_even_and_waste_little(asked, size):
+    """63 columns of 16 by one; 4 x 256 and their cost are less than 3 x 344 and theirs."""
+    assert even(*asked) == size
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
