@@ -51,6 +51,7 @@ class Memory(Mathematics):
     private: dict[Buffer, int] = field(default_factory=dict)
     lanes: Lanes | None = None
     mask: Value | None = None
+    nontemporal: object = None
 
     def expr(self, item: Expr) -> Value:
         raise NotImplementedError
@@ -141,9 +142,9 @@ class Memory(Mathematics):
         if self.mask is not None:
             self._masked("store", register_type(value), f"ptr {pointer}", element, value.text)
             return
-        self.code.do(
-            f"store {register_type(value)} {value.text}, ptr {pointer}, align {SIZE[element]}"
-        )
+        past = ", !nontemporal !{i32 1}" if value.lanes and buffer.name == self.nontemporal else ""
+        kind = register_type(value)
+        self.code.do(f"store {kind} {value.text}, ptr {pointer}, align {SIZE[element]}{past}")
 
     def _masked(self, verb: str, kind: str, pointer: str, element: str, other: str) -> str:
         """LLVM's masked load (`other` fills the lanes left out) or store (of `other`)."""

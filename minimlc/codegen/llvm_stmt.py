@@ -57,6 +57,17 @@ class Statements(Tensors):
                 raise BuildError(f"LLVM code has no statement {type(item).__name__}")
 
     def _for(self, item: For) -> None:
+        name = dict(item.annotations).get("nontemporal")
+        if name is None or item.kind == "parallel":
+            self._any_loop(item)
+            return
+        saved, self.nontemporal = self.nontemporal, name
+        self._any_loop(item)
+        self.nontemporal = saved
+        # Such stores are not ordered with others: whoever is told that the loop is done sees them.
+        self.code.do("fence seq_cst")
+
+    def _any_loop(self, item: For) -> None:
         extent = self.expr(item.extent)
         if extent.lanes:
             self._each_lane(item)

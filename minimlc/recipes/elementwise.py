@@ -107,7 +107,7 @@ def one_loop(sch: Schedule, name: str, target: Target) -> Schedule:
     together = straight_loops(sch, name) if short else []
     together = together if len(together) > 1 else loops[-1:]
     if enough and together == loops:
-        return _in_chunks(sch, name, loops)
+        return _in_chunks(sch, name, loops, target)
     sch = _as_lanes(sch, name, together)
     outer = [loop for loop in loops if loop not in together]
     if not outer or not enough:
@@ -119,9 +119,12 @@ def one_loop(sch: Schedule, name: str, target: Target) -> Schedule:
     return sch.parallel(sch.loops(name)[0])
 
 
-def _in_chunks(sch: Schedule, name: str, loops: list[str]) -> Schedule:
+def _in_chunks(sch: Schedule, name: str, loops: list[str], target: Target) -> Schedule:
     """One long row in pieces that threads take. What is left over has a loop of its own: a
     condition in the pieces would cost more than the work.
+
+    What no cache can hold until it is read again goes past them, where the old content would be
+    fetched only to be overwritten.
     """
     first, *others = loops
     count = extent(sch, name, first)
@@ -131,7 +134,11 @@ def _in_chunks(sch: Schedule, name: str, loops: list[str]) -> Schedule:
         (rest,) = added(before, sch)
         sch = _as_lanes(sch, rest, sch.loops(rest))
     sch, (chunk, within) = cut(sch, name, first, step)
-    return _as_lanes(sch, name, [within, *others]).parallel(chunk)
+    sch = _as_lanes(sch, name, [within, *others]).parallel(chunk)
+    written = _store(sch, name).buffer
+    if size_of(sch, name) * DTYPES[written.dtype].bits // 8 <= target.l3:
+        return sch
+    return sch.annotate(sch.loops(name)[-1], "nontemporal", written.name)
 
 
 def _as_lanes(sch: Schedule, name: str, loops: list[str]) -> Schedule:

@@ -13,7 +13,7 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
-from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows
+from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, summed_apart
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
     HINT,
@@ -120,9 +120,8 @@ def matmul(
     if found.columns < lanes and in_order:
         sch = pad(sch, found.block, {"n": lanes})
         found = find_product(sch, found.block)
-    # Other numbers of products have no parts that are long enough, and few enough for the digits.
-    parted = divisor(found.sums, MOST_SUMMED) ** 2 >= found.sums
-    if found.columns <= 2 * lanes and in_order and parted:
+    alike = found.sums % summed_apart(found.sums) == 0
+    if found.columns <= 2 * lanes and in_order and alike:
         return few_columns(sch, found, lanes)
     return packed(sch, found, target)
 
@@ -172,7 +171,7 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
 def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
     """Few columns of C: each element of A is read once, so nothing is copied."""
     rows = divisor(found.rows, 12 if found.columns <= lanes else 6)
-    part = divisor(found.sums, MOST_SUMMED)
+    part = summed_apart(found.sums)
     tiles = Tiles(rows, found.columns, part, found.rows, found.columns, found.sums)
     sch, sums, result = divide(sch, found, tiles)
     sch, _, _ = tile(sch, sums, result, tiles)

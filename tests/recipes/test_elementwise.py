@@ -87,3 +87,16 @@ def test_axes_that_an_operand_goes_along_or_not_at_all_are_one(shape, other, wan
 
 def test_only_as_many_loops_are_fused_as_threads_need():
     assert loops(made(doubled(8, 64, 12, 64)))[:2] == [("parallel", 512), ("serial", 12)]
+
+
+def test_what_no_cache_holds_goes_past_the_caches():
+    """Wherever the array begins: such stores need no alignment. The rest has a loop of its own."""
+    mod = doubled(600_011)
+    near, far = (recipes.apply(mod, target(256, l3=l3)) for l3 in (1 << 24, 1 << 20))
+    past = [mlc.build(m, cache=False).source("llvm").count("!nontemporal") for m in (near, far)]
+    assert past[0] == 0 < past[1]
+    for start in range(4):
+        values = random(600_011 + 4)[start : start + 600_011]
+        out = np.empty(600_011 + 4, np.float32)[start : start + 600_011]
+        mlc.build(far, cache=False)["main"](values, out)
+        np.testing.assert_array_equal(out, 2 * values)
