@@ -34,18 +34,20 @@ class Prefetches(Expressions):
         so the box of elements may reach beyond what guards let the iteration touch, and beyond
         the last iteration.
         """
-        (note,) = [value for key, value in loop.annotations if key == "prefetch"] or [None]
-        if note is None or self.lanes is not None or self.sites is not None:
+        notes = [value for key, value in loop.annotations if key == "prefetch"]
+        if not notes or self.lanes is not None or self.sites is not None:
             return
-        name, ahead = note if isinstance(note, tuple) and len(note) == 2 else (note, None)
         # What has its storage inside of the loop is not there when an iteration begins.
         own = {part.buffer for part in walk(loop.body) if isinstance(part, Alloc)}
-        touched: dict[Buffer, list[Access]] = {}
-        for item in accesses(self.program):
-            if item.buffer.name == name and item.buffer not in own and loop in item.loops:
-                touched.setdefault(item.buffer, []).append(item)
-        for buffer, items in touched.items():
-            self._ask_for(buffer, items, loop, ahead)
+        items = [item for item in accesses(self.program) if loop in item.loops]
+        for note in notes:
+            name, ahead = note if isinstance(note, tuple) and len(note) == 2 else (note, None)
+            touched: dict[Buffer, list[Access]] = {}
+            for item in items:
+                if item.buffer.name == name and item.buffer not in own:
+                    touched.setdefault(item.buffer, []).append(item)
+            for buffer, found in touched.items():
+                self._ask_for(buffer, found, loop, ahead)
 
     def _ask_for(self, buffer: Buffer, items: list[Access], loop: For, ahead: object) -> None:
         around = items[0].loops

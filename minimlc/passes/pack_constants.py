@@ -7,17 +7,22 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import to_numpy
+from minimlc.errors import ScheduleError
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, call_tir, constant
 from minimlc.module import IRModule
 from minimlc.node import replace, structural_equal, walk
 from minimlc.schedule.layout import with_storage
-from minimlc.schedule.tree import replaced
+from minimlc.schedule.shape import check_full_domain, check_plain_path
+from minimlc.schedule.tree import find_block, replaced
 from minimlc.tir.access import accesses
 from minimlc.tir.arith import has_loads
-from minimlc.tir.nodes import Block, Buffer, Const, Load, PrimFunc, Select, Store, Var
+from minimlc.tir.nodes import Block, Buffer, Cast, Const, Load, PrimFunc, Select, Store, Var
 from minimlc.tir.nodes import Expr as Value
 from minimlc.tir.points import evaluate
+
+EXACT = {("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")}
+"""Conversions that change no number: what the recipes for 16-bit floats copy by."""
 
 GROWTH = 2
 """How many times larger than the constant its copy may be, for zeros at its edges."""
@@ -28,10 +33,11 @@ def pack_constants(mod: IRModule) -> IRModule:
 
         lv = R.call_tir(mm, (x, const))    -->    lv = R.call_tir(mm_packed, (x, const'))
 
-    A copy is a block that puts the constant's elements elsewhere, with zeros at the edges, and
-    alone writes a buffer of the function's own: panels of a matrix, a convolution's weights by
-    channels. The buffer becomes the parameter in the constant's place, where nothing else reads
-    that and the copy is not much larger.
+    A copy is a block that puts the constant's elements elsewhere, with zeros at the edges or in
+    a wider dtype, and alone writes a buffer of the function's own: panels of a matrix, a
+    convolution's weights by channels. The buffer becomes the parameter in the constant's place,
+    where nothing else reads that and the copy is not much larger. (Bytes in groups for a tensor
+    unit are no such copy.)
     """
     return _Pack(mod)(mod)
 
@@ -39,6 +45,7 @@ def pack_constants(mod: IRModule) -> IRModule:
 class _Pack(Mutator):
     def __init__(self, mod: IRModule):
         self.mod = mod
+        self.made: dict[Constant, list[Constant]] = {}
 
     def visit_Call(self, call: Call) -> Expr:
         func = self.mod.functions.get(call.callee) if call.op == "call_tir" else None
@@ -46,26 +53,36 @@ class _Pack(Mutator):
             return call
         args, packed = list(call.args), func
         for place, arg in enumerate(args):
-            if not isinstance(arg, Constant):
-                continue
-            copy = copy_of(packed, packed.params[place])
-            if copy is not None:
-                args[place] = constant(contents(copy, arg.data))
+            while isinstance(arg, Constant) and (copy := copy_of(packed, packed.params[place])):
+                try:
+                    arg = args[place] = self.once(arg, contents(copy, arg.data))
+                except ValueError:  # an index that is not known at compile time
+                    break
                 packed = without_copy(packed, place, copy)
         if packed is func:
             return call
         name = self.builder.add_func(packed, f"{call.callee}_packed")
         return call_tir(name, tuple(args), call.type)
 
+    def once(self, source: Constant, data: np.ndarray) -> Constant:
+        """A constant made of another: the same one for weights that two layers share."""
+        known = self.made.setdefault(source, [])
+        made = constant(data)
+        for item in known:
+            if item.type == made.type and item.data.tobytes() == made.data.tobytes():
+                return item
+        known.append(made)
+        return made
+
 
 def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
-    """The block through which alone `func` reads a parameter, if it does nothing but copy it."""
+    """The block through which alone `func` reads a parameter, if all it does is to copy it."""
     items = accesses(func)
     readers = {item.block for item in items if item.buffer is param}
     block = readers.pop() if len(readers) == 1 else None
     if block is None or block.init is not None or not isinstance(block.body, Store):
         return None
-    made = block.body.buffer
+    made, value = block.body.buffer, block.body.value
     writers = {item.block for item in items if item.buffer is made and item.is_write}
     fits = prod(made.shape) <= GROWTH * prod(param.shape)
     if made not in func.allocs or writers != {block} or not fits:
@@ -73,33 +90,47 @@ def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
     own = {it.var for it in block.iters}
     bound = all(part in own for part in walk(block.body) if isinstance(part, Var))
     spatial = all(it.kind == "S" for it in block.iters)
-    value = block.body.value
     same = isinstance(value, Load) and structural_equal(value.indices, block.body.indices)
-    return block if bound and spatial and not same and _is_copy(value, param) else None
+    plain = bound and spatial and not same and _is_copy(value, param)
+    return block if plain and _runs_in_full(func, block) else None
+
+
+def _runs_in_full(func: PrimFunc, block: Block) -> bool:
+    """Whether a block surely runs for all values of its iters, whatever conditions say."""
+    place = find_block(func, block.name)
+    try:
+        check_plain_path(place.around, "pack_constants")
+        check_full_domain(block, block.iters, place.loops, place.loops, "pack_constants")
+    except ScheduleError:
+        return False
+    return True
 
 
 def _is_copy(value: Value, param: Buffer) -> bool:
-    """Whether a value is an element of `param`, or a number, as conditions on indices say."""
+    """Whether a value is an element of `param`, perhaps in a wider dtype, or a number."""
     match value:
-        case Load(buffer, indices):
-            return buffer is param and not any(map(has_loads, indices))
+        case Load(buffer):
+            return buffer is param
         case Select(condition, a, b):
             return not has_loads(condition) and _is_copy(a, param) and _is_copy(b, param)
+        case Cast(dtype, a):
+            return (a.dtype, dtype) in EXACT and _is_copy(a, param)
     return isinstance(value, Const)
 
 
 def contents(copy: Block, data: np.ndarray) -> np.ndarray:
-    """What a copy writes, as an array of its buffer's shape; elements it leaves out are zero."""
+    """What a copy writes, as an array of its buffer's shape; elsewhere it is zero.
+
+    ValueError for an index that depends on more than the block's iters.
+    """
     assert isinstance(copy.body, Store)
     made = copy.body.buffer
-    count = len(copy.iters)
-    values = {
-        it.var: np.arange(it.extent).reshape([-1 if n == at else 1 for n in range(count)])
-        for at, it in enumerate(copy.iters)
-    }
+    grid = tuple(it.extent for it in copy.iters)
+    axes = np.ogrid[tuple(map(slice, grid))]
+    values = {it.var: axis for it, axis in zip(copy.iters, axes, strict=True)}
     result = np.zeros(made.shape, to_numpy(made.dtype))
-    places = tuple(evaluate(index, values) for index in copy.body.indices)
-    result[places] = _elements(copy.body.value, values, data)
+    places = [np.broadcast_to(evaluate(index, values), grid) for index in copy.body.indices]
+    result[tuple(places)] = _elements(copy.body.value, values, data)
     return result
 
 
@@ -113,6 +144,8 @@ def _elements(value: Value, values: Mapping[Var, Any], data: np.ndarray) -> Any:
         case Select(condition, a, b):
             sides = (_elements(side, values, data) for side in (a, b))
             return np.where(evaluate(condition, values), *sides)
+        case Cast(dtype, a):
+            return np.asarray(_elements(a, values, data)).astype(to_numpy(dtype))
     assert isinstance(value, Const)
     return to_numpy(value.dtype).type(value.value)
 

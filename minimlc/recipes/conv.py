@@ -110,12 +110,12 @@ def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule
     """Tile after tile in registers; the last one, if it is not whole, has code of its own."""
     f, o, c, p, q = loops_below(sch, name, outer)
     rest = extent(sch, name, f) % tiles.pixels
-    one = extent(sch, name, c) == tiles.block
-    sch, (block, c) = cut(sch, name, c, tiles.block)
+    whole = extent(sch, name, c) == tiles.block
+    sch, (part, c) = cut(sch, name, c, tiles.block)
     sch, (c, step) = cut(sch, name, c, tiles.steps)
     sch, (tile, pixel) = cut(sch, name, f, tiles.pixels)
-    before = sch.reorder(block, tile, c, step, p, q, pixel, o)
-    sch = before.decompose_reduction(name, at=c if one else block)
+    before = sch.reorder(part, tile, c, step, p, q, pixel, o)
+    sch = before.decompose_reduction(name, at=c if whole else part)
     sch = sch.loop_partition(tile) if rest else sch
     for block in added(before, sch):
         *_, pixel, lane = sch.loops(block)

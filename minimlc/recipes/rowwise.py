@@ -35,8 +35,8 @@ LONG_ROW = 16
 SHORT_ROW, MOST_ROWS = 512, 4
 """Bytes of a short row, and how many of them take each step together."""
 
-PAGE = 4096
-"""Bytes after which the machine by itself does not foresee what is touched next."""
+HALF_A_PAGE = 2048
+"""Bytes: of shorter rows, the machine by itself foresees the next one in the same page."""
 
 MOST_WRITTEN_OUT = 8
 """Steps of a sum that become straight code."""
@@ -68,13 +68,15 @@ def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
     others = [name for name in sch.blocks() if name not in names]
     elements = prod(extent(sch, last, loop) for loop in sch.loops(last))
     partial: list[str] = []
+    depth = max(rows_deep(sch, name) for name in reductions)
     for name in reductions:
         before = sch
         sch = in_lanes(sch, name, target)
         partial += added(before, sch)
     names = [name for name in sch.blocks() if name not in others]
-    rows = loops_of(sch, last, "S")[: None if last in reductions else -1]
-    together = rows_together(sch, last, rows) if last not in reductions else 1
+    loops = loops_of(sch, last, "S")
+    rows = loops if last in reductions else loops[: min(depth, len(loops) - 1)]
+    together = rows_together(sch, last, rows) if len(rows) == len(loops) - 1 else 1
     if together > 1:
         sch, (outer, _) = cut(sch, last, rows[-1], together)
         rows = [*rows[:-1], outer]
@@ -97,47 +99,58 @@ def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
 def next_row_asked_for(
     sch: Schedule, last: str, partial: list[str], row: str, target: Target
 ) -> Schedule:
-    """While a row is taken, ask memory for the next one, if the first level holds both of them.
+    """While a row is taken, ask memory for the next: by itself it foresees nothing beyond a page.
 
-    The last sum over a row asks for its input, what writes whole pages for its output: before, the
-    row at hand is still on its way.
+    The last sum over a row asks for its input, whose row at hand is still on its way before; what
+    writes whole vectors, for its output.
     """
     for name in reversed(partial):
-        found = [buffer for buffer in inputs_by(sch, name, row) if is_far(buffer, target)]
+        loads = [part for part in walk(block_of(sch, name).body) if isinstance(part, Load)]
+        given = [load for load in loads if load.buffer in sch.func.params]
+        found = [load for load in given if is_far(load, row_bytes(sch, name, load, row), target)]
         if found:
             loop = loops_of(sch, name, "R")[0]
-            sch = sch.annotate(loop, "prefetch", (found[0].name, row))
+            sch = sch.annotate(loop, "prefetch", (found[0].buffer.name, row))
             break
     item = block_of(sch, last)
     assert isinstance(item.body, Store)
-    written = item.body.buffer
-    lanes = target.vector_bits // DTYPES[written.dtype].bits
-    whole = written.shape[-1] % lanes == 0 and row_bytes(written) > PAGE // 2
-    if whole and item.init is None and is_far(written, target):
-        piece = lanes * divisor(written.shape[-1] // lanes, VECTORS)
-        sch, (loop, _) = cut(sch, last, sch.loops(last)[-1], piece)
-        sch = sch.annotate(loop, "prefetch", (written.name, row))
+    size, (_, bits) = row_bytes(sch, last, item.body, row), size_of(item.body.buffer)
+    count, lanes = extent(sch, last, sch.loops(last)[-1]), target.vector_bits // bits
+    whole = item.init is None and count % lanes == 0
+    if whole and size >= HALF_A_PAGE and is_far(item.body, size, target):
+        sch, (loop, _) = cut(
+            sch, last, sch.loops(last)[-1], lanes * divisor(count // lanes, VECTORS)
+        )
+        sch = sch.annotate(loop, "prefetch", (item.body.buffer.name, row))
     return sch
 
 
-def inputs_by(sch: Schedule, name: str, row: str) -> list[Buffer]:
-    """The function's parameters of which a block reads other elements for each `row`."""
-    item = block_of(sch, name)
-    own = {it.var for it in item.iters if row in {var.name for var in variables(it.value)}}
-    loads = [part for part in walk(item.body) if isinstance(part, Load)]
-    far = [load for load in loads if load.buffer in sch.func.params]
-    return [load.buffer for load in far if any(own & variables(index) for index in load.indices)]
+def row_bytes(sch: Schedule, name: str, access: Load | Store, row: str) -> int:
+    """How much of a buffer one iteration of `row` goes through; 0 if all do through the same."""
+    iters = block_of(sch, name).iters
+    own = {it.var for it in iters if row in {var.name for var in variables(it.value)}}
+    places = [at for at, index in enumerate(access.indices) if own & variables(index)]
+    inner = access.buffer.shape[places[-1] + 1 :] if places else (0,)
+    return prod(inner) * size_of(access.buffer)[1] // 8
 
 
-def is_far(buffer: Buffer, target: Target) -> bool:
-    """Whether rows come from beyond the second level, and the first has room for four."""
-    size = prod(buffer.shape) * DTYPES[buffer.dtype].bits // 8
-    return size > target.l2 and SHORT_ROW < row_bytes(buffer) <= target.l1 // 4
+def is_far(access: Load | Store, row: int, target: Target) -> bool:
+    """Whether rows come from beyond the second level, and the first has room for four of them:
+    this one and the next of an input and an output.
+    """
+    count, bits = size_of(access.buffer)
+    return count * bits // 8 > target.l2 and SHORT_ROW < row <= target.l1 // 4
 
 
-def row_bytes(buffer: Buffer) -> int:
-    """The size of a row of a buffer."""
-    return buffer.shape[-1] * DTYPES[buffer.dtype].bits // 8
+def size_of(buffer: Buffer) -> tuple[int, int]:
+    """How many elements a buffer has, and the bits of each."""
+    return prod(buffer.shape), DTYPES[buffer.dtype].bits
+
+
+def rows_deep(sch: Schedule, name: str) -> int:
+    """How many loops there are over the rows that a block reduces, but for inner ones of one."""
+    spatial = [extent(sch, name, loop) > 1 for loop in loops_of(sch, name, "S")]
+    return max((at + 1 for at, long in enumerate(spatial) if long), default=0)
 
 
 def rows_together(sch: Schedule, last: str, rows: list[str]) -> int:

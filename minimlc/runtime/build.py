@@ -47,10 +47,10 @@ def build(
     """Compile a module (or one function, then called "main") for a target.
 
     Primitive functions are compiled as they are given. Where graph functions contain operators,
-    `pipeline` (the default one, if None) lowers them first; `recipes=False` leaves out its
-    schedules. `bounds="check"` makes an access outside a buffer an `IndexError`, at a cost.
-    Target "c" compiles with the system's C compiler. `cache=False` neither reads nor writes the
-    compile cache. Raises `BuildError`.
+    `pipeline` (the default one, if None) lowers them first, and leaves out what nothing calls
+    then; `recipes=False` leaves out its schedules. `bounds="check"` makes an access outside a
+    buffer an `IndexError`, at a cost. Target "c" compiles with the system's C compiler.
+    `cache=False` neither reads nor writes the compile cache. Raises `BuildError`.
     """
     chosen = Target.of(target)
     if bounds is not None and bounds not in BOUNDS:

@@ -160,12 +160,12 @@ def _init_parts(block: Block) -> Iterator[Node]:
 def _init_nest(block: Block, inside: Sequence[For], names: Names) -> Stmt:
     """The init over the spatial loops at and inside the place of decomposition."""
     spatial_iters = tuple(it for it in block.iters if it.kind != "R")
-    reduce_iters = [it for it in block.iters if it.kind == "R"]
     assert block.init is not None
     plain = replace(block, iters=spatial_iters, init=None, body=block.init, annotations=())
     copy = copy_block(plain, names, f"{block.name}_init")
-    start: dict[Node, Node] = {lp.var: index(0) for lp in loops_feeding(reduce_iters, inside)}
     loops = loops_feeding(spatial_iters, inside)
+    # The others feed the sum, or run once: a condition may still speak of them.
+    start: dict[Node, Node] = {lp.var: index(0) for lp in inside if lp not in loops}
     fresh: dict[Node, Node] = {lp.var: names.var(f"{lp.var.name}_init") for lp in loops}
     moved = {**start, **fresh}
     parts = [substitute(part, moved) for part in conjuncts(block.predicate)]

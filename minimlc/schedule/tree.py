@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.access import accesses, lasting, loop_ranges, top_statements
+from minimlc.tir.access import accesses, lasting, loop_ranges, reads, top_statements
 from minimlc.tir.arith import (
     Ranges,
     Simplifier,
@@ -24,6 +24,7 @@ from minimlc.tir.legality import (
     private_candidates,
 )
 from minimlc.tir.nodes import (
+    Binary,
     Block,
     Buffer,
     Expr,
@@ -179,8 +180,11 @@ class _Replace(Mutator):
         return None if body is None else replace(item, body=body)
 
     def visit_IfThenElse(self, item: IfThenElse) -> Stmt | None:
-        new = self.visit_children(item)
-        return None if new.then_case is None and new.else_case is None else new
+        then_case, else_case = self.visit(item.then_case), self.visit(item.else_case)
+        if then_case is None and else_case is None:
+            return None
+        then_case = Seq(()) if then_case is None else then_case
+        return replace(item, then_case=then_case, else_case=else_case)
 
 
 def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:
@@ -341,6 +345,17 @@ class _SimplifyFunc(Mutator):
         if new is item:
             _SIMPLE_IN[item] = self.surroundings
         return new
+
+    def visit_Store(self, item: Store) -> Stmt:
+        """An update stays one: a sum of int64 would be put into an order of its own."""
+        indices = tuple(self.simple(at) for at in item.indices)
+        same = all(a is b for a, b in zip(indices, item.indices, strict=True))
+        value, indices = item.value, item.indices if same else indices
+        if isinstance(value, Binary) and reads(value, item.buffer):
+            value = replace(value, a=self.simple(value.a), b=self.simple(value.b))
+        else:
+            value = self.simple(value)
+        return replace(item, indices=indices, value=value)
 
     def visit_For(self, item: For) -> Stmt:
         inner = _SimplifyFunc(loop_ranges((item,), self.ranges))

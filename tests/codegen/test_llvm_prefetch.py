@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from minimlc.module import IRModule
+from minimlc.node import replace
 from minimlc.runtime.build import build
 from minimlc.schedule import Schedule
+from minimlc.schedule.tree import replaced
 from minimlc.script import parse
+from minimlc.tir.wellformed import loops_in
 from tests.helpers import assert_close, copies, random_args
 
 TWO_STEPS = """@T.prim_func
@@ -71,3 +74,10 @@ def test_the_next_iteration_is_a_row_further():
 def test_a_note_that_means_nothing_is_left(note):
     """An unknown loop is no next one; what is no buffer is not asked for."""
     assert asked(noted(note)) == (4 if note == ("A", "elsewhere") else 0)
+
+
+def test_a_loop_made_by_hand_may_have_two_notes():
+    mod = parse(TWO_STEPS)
+    (loop,) = [lp for lp in loops_in(mod["main"].body) if lp.var.name == "i"]
+    both = replace(loop, annotations=(("prefetch", "A"), ("prefetch", "C")))
+    assert asked(mod.with_function("main", replaced(mod["main"], {loop: both}))) == 8

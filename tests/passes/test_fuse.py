@@ -19,8 +19,9 @@ from minimlc.graph.nodes import (
     call_dps_packed,
     call_function,
 )
-from minimlc.module import IRModule
+from minimlc.module import IRModule, run_passes
 from minimlc.passes.pattern import Kind, kind_of
+from minimlc.run import interpret
 from minimlc.tir import te
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.wellformed import blocks_in
@@ -217,6 +218,20 @@ def test_a_reduction_takes_the_elements_it_reads():
 def test_an_anchor_that_is_read_elsewhere_is_not_followed_by_movement():
     mod = fused(build(lambda bb: op.permute_dims(op.matmul(X, W))))
     assert callees(mod) == ["matmul", "permute_dims"]
+
+
+def test_a_sum_of_a_sum_of_int64_stays_a_reduction():
+    """Like indices, int64 is put in order where it is simplified; an update must stay one."""
+    whole = TensorType((16,), "int64")
+    x, y = Var("x", whole), Var("y", whole)
+    bb = BlockBuilder()
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            total = bb.emit_output(op.sum(bb.emit(op.add(x, y)), axis=[0]))
+        bb.emit_func_output(total)
+    after = verify(run_passes(bb.get(), passes.default_pipeline))
+    arrays = [np.arange(16) - 5, np.arange(16) ** 2]
+    assert interpret(after, "main", *arrays) == np.sum(arrays)
 
 
 def test_registered_functions_are_left_alone():

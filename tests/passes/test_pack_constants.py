@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc import passes
+from minimlc import passes, te
+from minimlc.dtypes import to_numpy
 from minimlc.graph import op
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import Constant, TensorType, Var, call_tir, constant
@@ -118,6 +119,37 @@ def test_a_parameter_is_copied_at_each_call():
     assert pack_constants(mod) is mod
 
 
+def test_weights_of_two_calls_are_packed_once():
+    x, w = random(32, 64), random(64, 64)
+    before = model(lambda a, b: op.matmul(op.relu(op.matmul(a, b)), b), x, w)
+    first, second = constants(packed(before))
+    assert first is second
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_numbers_of_16_bits_are_packed_as_they_are_added_up(dtype):
+    x, w = (random(*s).astype(to_numpy(dtype)) for s in ((32, 48), (48, 64)))
+    sums = TensorType((32, 64), "float32")
+    a, b = (te.placeholder(s, dtype, name=n) for s, n in (((32, 48), "A"), ((48, 64), "B")))
+    k = te.reduce_axis((0, 48), name="k")
+
+    def element(i, j):
+        return te.sum(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k)
+
+    func = te.create_prim_func([a, b, te.compute((32, 64), element, name="C")])
+    plain = mlc.Target("llvm", "x86-64-v3", "+avx2,+fma", vector_bits=256)
+    made = mlc.recipes.apply(func, plain)["main"]
+    p = Var("x", TensorType((32, 48), dtype))
+    bb = BlockBuilder(IRModule.of({"mm": made}))
+    with bb.function("main", [p]):
+        bb.emit_func_output(bb.emit(call_tir("mm", (p, constant(w)), sums)))
+    before = bb.get()
+    after = packed(before)
+    (panels,) = constants(after)
+    assert panels.dtype == "float32"
+    assert_same_bits(before, after, x)
+
+
 PLAIN = """@T.prim_func
 def main(
     A: T.Buffer((4, 6), "float32"), W: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")
@@ -131,7 +163,11 @@ def main(
 
 def calling(schedule):
     """A graph function that calls the scheduled addition with a constant."""
-    func = schedule(Schedule(parse(PLAIN))).func
+    return called(schedule(Schedule(parse(PLAIN))).func)
+
+
+def called(func):
+    """A graph function that calls this one with a constant."""
     x = Var("x", TensorType((4, 6), "float32"))
     bb = BlockBuilder(IRModule.of({"plus": func}))
     with bb.function("main", [x]):
@@ -158,17 +194,68 @@ def test_a_copy_in_the_same_order_stays():
     assert pack_constants(mod) is mod
 
 
-def test_numbers_that_are_computed_stay():
-    doubled = PLAIN.replace("+ W[vi, vj]", "+ B[vj, vi]").replace(
-        "    for i, j",
-        """    B = T.alloc_buffer((6, 4), "float32")
-    for i, j in T.grid(4, 6):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vj, vi] = W[vi, vj] * T.float32(2)
-    for i, j""",
-        1,
-    )
-    func = parse(doubled)["main"]
-    mod = calling(lambda sch: Schedule(func))
+def through_a_copy(copy, shape="4, 6", use="vi, vj"):
+    """The addition, with W read through a buffer B that these lines fill."""
+    lines = copy.strip("\n").splitlines()
+    made = [f'    B = T.alloc_buffer(({shape}), "float32")', *(f"    {line}" for line in lines)]
+    text = PLAIN.replace("+ W[vi, vj]", f"+ B[{use}]")
+    func = parse(text.replace("    for i, j", "\n".join(made) + "\n    for i, j", 1))["main"]
+    return called(func)
+
+
+COPY = """
+for i, j in T.grid({}, {}):
+    with T.block("B"):
+        vi = T.axis.spatial({}, i)
+        vj = T.axis.spatial({}, j){}
+        B[{}] = {}
+"""
+
+
+def test_a_copy_by_hand_is_packed():
+    before = through_a_copy(COPY.format(4, 6, 4, 6, "", "vj, vi", "W[vi, vj]"), "6, 4", "vj, vi")
+    after = packed(before)
+    (weights,) = constants(after)
+    np.testing.assert_array_equal(weights.data, random(4, 6).T)
+    assert_same_bits(before, after, random(4, 6))
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        COPY.format(4, 6, 4, 6, "", "vi, vj", "W[vi, vj] * T.float32(2)"),
+        COPY.format(4, 8, 4, 8, "\n        T.where(j < 6)", "vi, 5 - vj", "W[vi, vj]"),
+        COPY.format(4, 6, 4, 9, "", "vi, 5 - vj", "W[vi, vj]"),
+        COPY.format(4, 6, 9, 6, "", "vi, 5 - vj", "W[vi, vj]"),
+        COPY.format(4, 6, 4, 6, "", "vi, 5 - vj", "T.max(W[vi, vj], T.float32(0))"),
+        COPY.format(4, 6, 4, 6, "", "T.abs(vi - 3), vj", "W[vi, vj]"),
+    ],
+    ids=["computed", "where", "wide columns", "wide rows", "a maximum", "an index of its own"],
+)
+def test_what_does_more_or_less_than_copy_stays(copy):
+    mod = through_a_copy(copy)
     assert pack_constants(mod) is mod
+
+
+@pytest.mark.parametrize("other", ["", "else"])
+def test_a_copy_under_a_condition_stays(other):
+    inside = COPY.format(4, 6, 4, 6, "", "vi, 5 - vj", "W[vi, vj]").strip("\n").splitlines()
+    lines = ["for t in range(2):", "    if t < 1:", *(f"        {line}" for line in inside)]
+    if other:
+        again = [line.replace('"B"', '"B2"').replace("W[", "A[") for line in inside]
+        lines += ["    else:", *(f"        {line}" for line in again)]
+    mod = through_a_copy("\n".join(lines))
+    assert pack_constants(mod) is mod
+
+
+def test_a_copy_of_a_copy_is_packed_too():
+    twice = calling(
+        lambda sch: (
+            sch.cache_read("C", "W")
+            .transform_layout("W_local", "W_local", "i, j -> j, i")
+            .cache_read("C", "W_local")
+            .transform_layout("W_local_local", "W_local_local", "j, i -> j // 2, i, j % 2")
+        )
+    )
+    (weights,) = constants(packed(twice))
+    assert weights.data.shape == (3, 4, 2)

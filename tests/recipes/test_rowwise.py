@@ -95,3 +95,25 @@ def test_rows_that_are_near_or_short_or_long_are_not(shape, l2):
     far = target(l1=32 * 1024, l2=l2)
     made = recipes.rowwise(Schedule(softmax(*shape), check=False), target=far).mod
     assert notes(made) == {}
+
+
+@pytest.mark.parametrize("axes", [[1, 2], [2], [0, 1, 2]], ids=str)
+def test_sums_over_several_axes_are_made_once(axes):
+    """A sum stands in no loop over what it sums up, which would make it anew."""
+    x = mlc.Var("x", R.Tensor((3, 6, 40), "float32"))
+    scale = mlc.Var("scale", R.Tensor(tuple((3, 6, 40)[axis] for axis in axes), "float32"))
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [x, scale]):
+        with bb.dataflow():
+            result = bb.emit_output(mlc.op.layer_norm(x, scale, scale, axes=axes))
+        bb.emit_func_output(result)
+    made = mlc.run_passes(bb.get(), [mlc.passes.legalize, mlc.passes.fuse_ops, mlc.passes.fuse_tir])
+    (func,) = [func for _, func in made.entries if isinstance(func, mlc.PrimFunc)]
+    mod = mlc.IRModule.of({"main": func})
+    sch = recipes.rowwise(Schedule(mod, check=False), target=target())
+    loops = {loop.var.name: loop.extent.value for loop in loops_in(sch.func.body)}
+    (sums,) = [name for name in sch.blocks() if name.endswith("sum_rf_update")]
+    assert np.prod([loops[name] for name in sch.loops(sums)]) == 3 * 6 * 40
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(run(sch.mod, arrays), means, rtol=1e-5, atol=1e-5)

@@ -32,6 +32,12 @@ def test_decompose_inside_of_a_reduction_loop_that_runs_once():
     assert_same(MatmulRelu, sch.decompose_reduction("Y", at="k_1").mod)
 
 
+def test_a_condition_may_speak_of_a_loop_that_runs_once():
+    """The init's condition has 0 for it, as it has for the sum's loops."""
+    sch = mlc.Schedule(MatmulRelu).add_unit_loop("k").split("unit", [2, None])
+    assert_same(MatmulRelu, sch.decompose_reduction("Y", at="unit_1").mod)
+
+
 def test_decompose_refuses_a_loop_that_runs_the_sum_anew():
     @I.ir_module
     class Again:
