@@ -64,11 +64,11 @@ class Tiles(NamedTuple):
 def conv2d(
     sch: Schedule, block: str | None = None, *, target: str | Target | None = None
 ) -> Schedule:
-    """A fast out[n, o, i, j] += image[n, c, i*s + p, j*t + q] * w[o, c, p, q] in floats.
+    """A fast out[n, o, i, j] += image[n, c, i*s + p, j*t + q] * w[o, c, p, q].
 
-    The pixels of all images form one row, which is cut into tiles. The channels o must fill
-    whole vectors. `block` names the convolution, by default the first there is. Raises
-    `ScheduleError` where there is none.
+    All three are float32 or float64. The pixels of all images form one row, which is cut into
+    tiles. The channels o must fill whole vectors. `block` names the convolution, by default the
+    first there is. Raises `ScheduleError` where there is none.
     """
     target = started(sch, target)
     name, found = find_convolution(sch, block)
@@ -174,7 +174,7 @@ def find_convolution(sch: Schedule, block: str | None) -> tuple[str, Convolution
             return name, found
     what = f'block "{block}" is' if block is not None else "no block is"
     raise ScheduleError(
-        f"conv2d: {what} out[n, o, i, j] += image[...] * w[o, c, p, q] in floats",
+        f"conv2d: {what} out[n, o, i, j] += image[...] * w[o, c, p, q] in float32 or float64",
         code="E170",
         hint=HINT,
     )

@@ -13,7 +13,7 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
-from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, summed_apart
+from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, most_summed, summed_apart
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
     HINT,
@@ -32,8 +32,8 @@ from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Expr, Store
 
-MOST_SUMMED = 384
-"""Products that a tile in registers adds up: more would save a little time and lose digits."""
+MOST_BY_A_UNIT = 384
+"""Products that a tensor unit adds up in a tile: bytes exactly, 16-bit floats in its own order."""
 
 SHORTEST = 16
 """Products in a panel at the least, however small a cache is."""
@@ -81,8 +81,8 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
-    whole = max(unit.step, UNROLLED if held > MOST_SUMMED else 1)
-    sums = even(held, MOST_SUMMED, whole, PART)
+    most = MOST_BY_A_UNIT if unit.intrin else min(most_summed(k), held)
+    sums = even(held, most, max(unit.step, UNROLLED if held > most else 1), PART)
     sum_block = ceil(held / sums) * sums
     row_block = even(m, target.l3 // 8 // (sum_block * size), rows)
     share = ceil(n / target.cores)

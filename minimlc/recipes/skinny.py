@@ -9,8 +9,10 @@ from minimlc.schedule import Schedule
 FEW_ROWS = 12
 """Rows of C up to which B is read in the order in which it lies."""
 
-MOST_SUMMED = 256
-"""Products that are added up in a row: rounding errors grow with their number."""
+MOST_SUMMED, ALONE = 256, 128
+"""Products that are added up in a row, and how many need no parts: rounding errors grow with their
+number. From two parts on they stay below 4 u |A||B| for normal numbers.
+"""
 
 FEWEST_COLUMNS = 8
 """Columns of C from which on this is for it, whatever the machine's vectors."""
@@ -47,10 +49,16 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
 
 def summed_apart(sums: int) -> int:
     """How many products a partial sum has: all alike, or for awkward numbers, a guarded last."""
-    fitting = divisor(sums, MOST_SUMMED)
-    if fitting * fitting >= sums or sums <= MOST_SUMMED:
+    most = most_summed(sums)
+    fitting = divisor(sums, most)
+    if fitting * fitting >= sums:
         return fitting
-    return ceil(ceil(sums / ceil(sums / MOST_SUMMED)) / DEPTH) * DEPTH
+    return ceil(ceil(sums / ceil(sums / most)) / DEPTH) * DEPTH
+
+
+def most_summed(sums: int) -> int:
+    """How many of so many products may be added up in a row."""
+    return min(MOST_SUMMED, sums if sums <= ALONE else ceil(sums / 2))
 
 
 def sums_apart(sch: Schedule, name: str, block: int) -> tuple[Schedule, str]:

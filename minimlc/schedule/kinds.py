@@ -98,9 +98,10 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
 
     Always legal: an annotation has no meaning of its own. `value` is a number, a string, a truth
     value or a tuple of those. LLVM code heeds two, on loops: with `"prefetch": "X"` an iteration
-    first asks memory for what it touches of X, with `("X", "i")` for what it touches in the next
-    iteration of the loop i around it; with `"nontemporal": "X"`, vectors stored to X go past the
-    caches.
+    first asks memory for what it touches of X (64 lines of it at most; lanes of a vectorized loop
+    do not ask), with `("X", "i")` for what it touches in the next iteration of the loop i around
+    it; with `"nontemporal": "X"`, vectors stored to X go past the caches. A note that means
+    nothing is not heeded.
     """
     if not _is_plain(value):
         refuse("E118", f"annotate: a value is a number, a string or a tuple, got {value!r}")

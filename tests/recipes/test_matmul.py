@@ -50,6 +50,32 @@ def test_any_size_and_layout_is_right(sizes, turned):
 
 
 @pytest.mark.parametrize(
+    "sizes",
+    [
+        (384, 384, 384),
+        (64, 64, 383),
+        (128, 128, 200),
+        (128, 128, 128),
+        (300, 8, 384),
+        (8, 600, 384),
+    ],
+    ids=str,
+)
+def test_errors_are_small_and_near_numpys_whatever_is_summed(sizes):
+    """A sum of a few hundred products in one go would be two and a half times numpy's."""
+    mod = matmul(*sizes)
+    lib = mlc.build(scheduled(mod), cache=False)["mm"]
+    rng = np.random.default_rng(0)
+    for draw in (rng.standard_normal, rng.random):
+        a, b = (draw(shape, np.float32) for shape in (sizes[::2], sizes[:0:-1]))
+        c = np.empty(sizes[:2], np.float32)
+        lib(a, b, c)
+        ours, theirs = (worst_error(mod, (False, False), (a, b), x) for x in (c, a @ b))
+        assert ours <= 2 * theirs
+        assert ours <= 4 or draw == rng.random
+
+
+@pytest.mark.parametrize(
     ("asked", "size"),
     [((1000, 32, 16), 16), ((1024, 32, 16), 32), ((10, 100), 10), ((1024, 384, 4, 4), 256)],
 )
