@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 from weakref import WeakKeyDictionary
 
 from minimlc.errors import CompileError, did_you_mean
@@ -61,17 +62,37 @@ class IRModule(Node):
 _TABLES: WeakKeyDictionary[IRModule, Mapping[str, Node]] = WeakKeyDictionary()
 
 
-def not_a_module(value: object, verb: str) -> CompileError:
+def not_a_module(
+    value: object, verb: str, wanted: str = "a module or a function", error: type = CompileError
+) -> CompileError:
     """The error for something else where a module is wanted."""
+    why = f"{verb} takes {wanted}, got {type(value).__name__}"
+    hint = "mlc.parse(text) and @I.ir_module make modules"
     if isinstance(value, type):
         why, hint = f"{value.__name__} is a plain class", "put @I.ir_module above it"
-    else:
-        why = f"{verb} takes a module or a function, got {type(value).__name__}"
-        hint = "mlc.parse(text) and @I.ir_module make modules"
-    return CompileError(why, code="E132", hint=hint)
+    elif isinstance(getattr(value, "mod", None), IRModule):
+        hint = f"{verb}(sch.mod)  # the module of a schedule sch"
+    elif isinstance(value, Node):
+        hint = 'mlc.IRModule.of({"main": func})  # a module of one function'
+    return error(why, code="E132", hint=hint)
 
 
 Pass = Callable[[IRModule], IRModule]
+Rest = ParamSpec("Rest")
+
+
+def module_pass(
+    transform: Callable[Concatenate[IRModule, Rest], IRModule],
+) -> Callable[Concatenate[IRModule, Rest], IRModule]:
+    """A pass that refuses what is no module."""
+
+    @wraps(transform)
+    def checked(mod: IRModule, *args: Rest.args, **options: Rest.kwargs) -> IRModule:
+        if not isinstance(mod, IRModule):
+            raise not_a_module(mod, transform.__name__, "a module")
+        return transform(mod, *args, **options)
+
+    return checked
 
 
 class Step(NamedTuple):
@@ -118,15 +139,36 @@ Observer = Callable[[str, IRModule, IRModule, float], None]
 
 
 def run_passes(mod: IRModule, passes: Iterable[Pass], observe: Observer | None = None) -> IRModule:
-    """Apply passes in order. `observe(name, before, after, seconds)` is called after each."""
-    for transform in passes:
+    """Apply passes in order. `observe(name, before, after, seconds)` is called after each.
+
+    `CompileError` for what is no module, no list of passes, and for a pass that returns neither.
+    """
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "run_passes", "a module")
+    for transform in _listed(passes):
         start = time.perf_counter()
         after = transform(mod)
         seconds = time.perf_counter() - start
+        if not isinstance(after, IRModule):
+            why = f'the pass "{pass_name(transform)}" returned {type(after).__name__}, no module'
+            raise CompileError(why, code="E132", hint="a pass ends with `return mod`")
         if observe is not None:
             observe(pass_name(transform), mod, after, seconds)
         mod = after
     return mod
+
+
+def _listed(passes: Any) -> list[Pass]:
+    """The passes; refuses what is no list of functions."""
+    several = isinstance(passes, Iterable) and not callable(passes)
+    listed = list(passes) if several else [passes]
+    for each in listed:
+        if not (several and callable(each)):
+            found = f"the function {pass_name(each)}" if callable(each) else repr(each)
+            why = f"passes are a list of functions of a module, got {found}"
+            hint = "mlc.run_passes(mod, [mlc.passes.legalize])"
+            raise CompileError(why if several else f"{why} itself", code="E132", hint=hint)
+    return listed
 
 
 def pass_name(transform: Pass) -> str:

@@ -1,6 +1,6 @@
 """The reference interpreter: what a program means. Every backend is compared with it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -42,14 +42,18 @@ def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
 # Arguments
 
 
-def check_arguments(func: PrimFunc | graph.Function, name: str, args: Sequence[Any]) -> None:
+def check_arguments(
+    func: PrimFunc | graph.Function, name: str, args: Sequence[Any], named: Iterable[str] = ()
+) -> None:
     """Refuse arguments that `func` cannot take: `CallError` says which one, and which axis."""
+    signature = f"{name}({', '.join(p.name for p in func.params)})"
+    if named:
+        raise by_position(name, named, signature)
     if len(args) != len(func.params):
-        names = ", ".join(p.name for p in func.params)
         raise CallError(
             f"{name} takes {len(func.params)} argument(s), got {len(args)}",
             code="E601",
-            hint=f"{name}({names})",
+            hint=signature,
         )
     for number, arg in enumerate(args):
         param = func.params[number]
@@ -57,6 +61,13 @@ def check_arguments(func: PrimFunc | graph.Function, name: str, args: Sequence[A
         _check_value(f'{name}: argument "{param.name}"', wanted, arg)
     if isinstance(func, PrimFunc):
         _check_written(func, name, args)
+
+
+def by_position(name: str, named: Iterable[str], signature: str) -> CallError:
+    """The error for arguments given by name."""
+    given = ", ".join(f"{each}=" for each in named)
+    why = f"{name} takes its arguments by position, got {given}"
+    return CallError(why, code="E601", hint=signature)
 
 
 def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> None:

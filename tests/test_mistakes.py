@@ -29,6 +29,9 @@ def main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((4, 4), "float32")):
     )
 
 
+LEGALIZE = mlc.passes.legalize
+
+
 def set_mod():
     SCH.mod = MatmulRelu
 
@@ -37,12 +40,29 @@ def set_new():
     SCH.anything = 1
 
 
+def forgetful(mod):
+    """A pass that does not return what it made."""
+
+
 @pytest.mark.parametrize(
     ("code", "call", "word"),
     [
         ("E132", lambda: mlc.Schedule(Plain), "@I.ir_module"),
         ("E132", lambda: mlc.verify(Plain), "@I.ir_module"),
         ("E132", lambda: mlc.Schedule(None), "mlc.parse"),
+        ("E132", lambda: mlc.build(SCH), "build(sch.mod)"),
+        ("E132", lambda: mlc.recipes.apply(SCH), "recipes.apply(sch.mod)"),
+        ("E132", lambda: mlc.run_passes(None, []), "run_passes takes a module, got NoneType"),
+        ("E132", lambda: mlc.run_passes(MatmulRelu, LEGALIZE), "got the function legalize itself"),
+        ("E132", lambda: mlc.run_passes(MatmulRelu, None), "got None itself"),
+        ("E132", lambda: mlc.run_passes(MatmulRelu, [LEGALIZE, 3]), "functions of a module, got 3"),
+        ("E132", lambda: mlc.run_passes(MatmulRelu, [forgetful]), '"forgetful" returned NoneType'),
+        ("E132", lambda: mlc.build(MatmulRelu, pipeline=LEGALIZE), "the function legalize itself"),
+        ("E230", lambda: mlc.passes.bind_params(MatmulRelu, [X]), "got list"),
+        ("E132", lambda: mlc.recipes.rows(MatmulRelu), "takes a Schedule, got IRModule"),
+        ("E105", lambda: mlc.recipes.attempt(SCH, "vectorise", "j"), "vectorize"),
+        ("E105", lambda: mlc.recipes.attempt(SCH, "vectorize", "jj"), 'no loop "jj"'),
+        ("E118", lambda: mlc.recipes.attempt(SCH, "split", "j", 3.5), "factors"),
         ("E133", set_mod, "never changes"),
         ("E133", set_new, "never changes"),
         ("E105", lambda: SCH.split("i", factor=[None, 4]), 'no "factor"'),
@@ -54,6 +74,20 @@ def set_new():
 )
 def test_a_mistake_gets_one_short_error(code, call, word):
     refuses(code, call, word)
+
+
+@pytest.mark.parametrize("name", [n for n in mlc.passes.__all__ if n != "default_pipeline"])
+@pytest.mark.parametrize("value", [None, MatmulRelu["main"], SCH])
+def test_passes_take_modules(name, value):
+    refuses("E132", lambda: getattr(mlc.passes, name)(value), f"{name} takes a module, got")
+
+
+@pytest.mark.parametrize(
+    ("name", "known"), [("softmax", "rowwise"), ("pooling", "windows"), ("matmull", "matmul")]
+)
+def test_a_recipe_is_found_by_its_works_name(name, known):
+    with pytest.raises(AttributeError, match=known):
+        getattr(mlc.recipes, name)
 
 
 def test_functions_are_found_by_name():

@@ -58,8 +58,8 @@ _NUMBERS = itertools.count(1)
 
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
-        check_arguments(func, name, args)
+    def call(*args: Any, **named: Any) -> Any:
+        check_arguments(func, name, args, named)
         try:
             with np.errstate(all="ignore"):
                 return inner(*args)

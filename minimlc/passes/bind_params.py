@@ -9,10 +9,11 @@ from minimlc.dtypes import dtype_name
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Constant, Expr, Function, TensorType, Var, constant
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 from minimlc.node import replace
 
 
+@module_pass
 def bind_params(mod: IRModule, params: Mapping[str, Any], func: str = "main") -> IRModule:
     """Make constants of parameters of the graph function `func`.
 
@@ -23,6 +24,12 @@ def bind_params(mod: IRModule, params: Mapping[str, Any], func: str = "main") ->
     parameter and for an array of another shape or dtype. As a pass:
     `functools.partial(bind_params, params=params)`.
     """
+    if not isinstance(params, Mapping):
+        raise CompileError(
+            f"bind_params: params are arrays by parameter name, got {type(params).__name__}",
+            code="E230",
+            hint='bind_params(mod, {"w": array})',
+        )
     target = mod[func]
     if not isinstance(target, Function):
         raise CompileError(f'bind_params: "{func}" is no graph function', code="E230")

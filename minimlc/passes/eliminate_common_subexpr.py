@@ -5,11 +5,12 @@ from typing import Any
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Binding, Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from minimlc.graph.scope import Scope
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 from minimlc.node import structural_hash
 from minimlc.passes.effects import Effects
 
 
+@module_pass
 def eliminate_common_subexpr(mod: IRModule) -> IRModule:
     """Give the same variable to equal calls on equal operands, and drop mere aliases.
 

@@ -20,7 +20,7 @@ from minimlc.graph.nodes import (
     tensor_types,
 )
 from minimlc.graph.ops import evaluate
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 from minimlc.node import children
 from minimlc.run import interpret, nest
 from minimlc.tir.access import loop_extent
@@ -32,6 +32,7 @@ WORK = 10_000
 """Loop iterations of a primitive function that the interpreter may take."""
 
 
+@module_pass
 def fold_constants(mod: IRModule) -> IRModule:
     """Replace calls on constants by their value.
 

@@ -16,7 +16,7 @@ from minimlc.graph.nodes import (
     call_function,
 )
 from minimlc.graph.scope import Scope
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 from minimlc.names import UniqueNames
 from minimlc.node import replace
 from minimlc.passes.effects import operands, used_variables
@@ -27,6 +27,7 @@ LARGEST = 32
 """Calls in one group at most: longer chains gain nothing, and later steps stay quick."""
 
 
+@module_pass
 def fuse_ops(mod: IRModule) -> IRModule:
     """Make graph functions, marked primitive, of calls of primitive functions that fit together.
 

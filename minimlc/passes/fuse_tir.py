@@ -18,7 +18,7 @@ from minimlc.graph.nodes import (
     call_tir,
     tensor_types,
 )
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 from minimlc.node import Node, walk
 from minimlc.passes.merge import Merger, copy_of
 from minimlc.schedule.inline import compute_inline
@@ -29,6 +29,7 @@ CHEAP = 8
 """Nodes of an expression that may be computed again wherever it is read."""
 
 
+@module_pass
 def fuse_tir(mod: IRModule) -> IRModule:
     """Join the primitive functions that each graph function marked primitive calls into one.
 

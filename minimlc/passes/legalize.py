@@ -8,11 +8,12 @@ from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import JOINTS, Call, Expr, Function, TupleType, call_tir
 from minimlc.graph.ops import ALIASES, OPS, lower
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 
 Override = Callable[[BlockBuilder, Call], Expr]
 
 
+@module_pass
 def legalize(mod: IRModule, overrides: Mapping[str, Override] | None = None) -> IRModule:
     """Replace every operator by a call of a primitive function that computes it.
 

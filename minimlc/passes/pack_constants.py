@@ -10,7 +10,7 @@ from minimlc.dtypes import to_numpy
 from minimlc.errors import ScheduleError
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, call_tir, constant
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 from minimlc.node import replace, structural_equal, walk
 from minimlc.schedule.layout import with_storage
 from minimlc.schedule.shape import check_full_domain, check_plain_path
@@ -28,6 +28,7 @@ GROWTH = 2
 """How many times larger than the constant its copy may be, for zeros at its edges."""
 
 
+@module_pass
 def pack_constants(mod: IRModule) -> IRModule:
     """Make the copies of constants that scheduled functions begin with.
 

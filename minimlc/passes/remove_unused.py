@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from minimlc.graph.mutator import is_primitive
 from minimlc.graph.nodes import JOINTS, Binding, BindingBlock, Call, Function, Var
-from minimlc.module import IRModule
+from minimlc.module import IRModule, module_pass
 from minimlc.node import replace
 from minimlc.passes.effects import Effects, used_variables
 
 
+@module_pass
 def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModule:
     """Take out bindings whose value nothing uses, and functions that nothing calls.
 

@@ -6,7 +6,7 @@ caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
 
 from collections.abc import Callable, Sequence
 
-from minimlc.errors import ScheduleError
+from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule, not_a_module
 from minimlc.node import replace
@@ -30,6 +30,19 @@ RECIPES = (matmul, conv2d, transpose, windows)
 """What `apply` tries on each block, in this order, unless the function is `attention`. Where none
 is for any, `rowwise` or `elementwise` may be for the function; `rows` does what is left.
 """
+
+OTHER_NAMES = {
+    "softmax": "rowwise",
+    "layer_norm": "rowwise",
+    "reduction": "rowwise",
+    "pooling": "windows",
+    "max_pool2d": "windows",
+    "avg_pool2d": "windows",
+    "depthwise_conv2d": "windows",
+    "batch_matmul": "matmul",
+    "dense": "matmul",
+}
+"""The recipes that work goes by which users know under other names."""
 
 __all__ = [
     "apply",
@@ -65,6 +78,12 @@ def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = Non
     }
     unchanged = all(functions[name] is func for name, func in mod.entries)
     return mod if unchanged else IRModule.of(functions)
+
+
+def __getattr__(name: str) -> Recipe:
+    known = [each for each in __all__ if each not in ("apply", "attempt")]
+    hint = f"mlc.recipes.{OTHER_NAMES[name]}" if name in OTHER_NAMES else did_you_mean(name, known)
+    raise AttributeError(f'there is no recipe "{name}": {hint}')
 
 
 def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:

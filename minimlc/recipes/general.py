@@ -4,6 +4,7 @@ from typing import Any
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
+from minimlc.recipes.views import started
 from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block, find_loop
@@ -11,11 +12,15 @@ from minimlc.tir.arith import variables
 from minimlc.tir.nodes import Block, For, Load, Store, Var
 from minimlc.tir.wellformed import blocks_in
 
+MISTAKES = ("E105", "E118")
+"""Codes of errors that say that a call makes no sense: an unknown name, an argument of no use."""
+
 
 def rows(sch: Schedule) -> Schedule:
     """Work along rows: in each block the loop over the output's last axis goes inside and becomes
     vector lanes; a reduction keeps a whole row of sums and adds to it.
     """
+    started(sch, None)
     for name in sch.blocks():
         sch = _row_wise(sch, name)
     return sch
@@ -68,8 +73,14 @@ def collects_narrow(block: Block) -> bool:
 
 
 def attempt(sch: Schedule, primitive: str, *args: Any, **options: Any) -> Schedule:
-    """Apply a primitive where it is legal; where it refuses, leave the schedule as it is."""
+    """Apply a primitive where it is legal; where it refuses, leave the schedule as it is.
+
+    Mistakes in the call itself, such as a name that does not exist, are errors as anywhere.
+    """
+    started(sch, None)
     try:
         return sch.apply(primitive, *args, **options)
-    except ScheduleError:
+    except ScheduleError as error:
+        if error.code in MISTAKES:
+            raise
         return sch

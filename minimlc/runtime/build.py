@@ -8,10 +8,10 @@ from minimlc.codegen.llvm_entry import Operand, emit_entry, entry_symbol, symbol
 from minimlc.codegen.python import compile_python, emit_python
 from minimlc.errors import BuildError, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
-from minimlc.module import IRModule, Pass, run_passes
+from minimlc.module import IRModule, Pass, not_a_module, run_passes
 from minimlc.passes import default_pipeline
 from minimlc.recipes import apply as apply_recipes
-from minimlc.run import written
+from minimlc.run import by_position, written
 from minimlc.runtime.build_c import c_entries, c_text
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
@@ -75,8 +75,7 @@ def _as_module(mod: IRModule | PrimFunc | Function) -> IRModule:
     if isinstance(mod, PrimFunc | Function):
         name = dict(mod.attrs).get("global_symbol", "main")
         return IRModule.of({str(name): mod})
-    why = f"build takes a module or a function, got {type(mod).__name__}"
-    raise BuildError(why, code="E132", hint="mlc.parse(text) and @I.ir_module make modules")
+    raise not_a_module(mod, "build", error=BuildError)
 
 
 def _has_operators(module: IRModule) -> bool:
@@ -120,7 +119,9 @@ def _build_python(module: IRModule, target: Target, check: bool) -> Library:
 def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callable[..., None]:
     arguments = Arguments(name, _parameters(func))
 
-    def call(*arrays: Any) -> None:
+    def call(*arrays: Any, **named: Any) -> None:
+        if named:
+            raise by_position(name, named, arguments.signature)
         function(*arguments.check(arrays)[0])
 
     call.__name__ = name

@@ -146,15 +146,18 @@ class Arguments:
                 f"{which} must be C-contiguous; its strides are {array.strides} bytes"
                 + _axis(array),
                 code="E605",
-                hint="numpy.ascontiguousarray(x)"
-                + (" and copy the result back" if parameter.written else ""),
+                hint=_instead(parameter, f"numpy.ascontiguousarray({parameter.name})"),
             )
         if not array.flags.aligned:
             raise CallError(
-                f"{which} is not aligned to {want.alignment} bytes", code="E606", hint="x.copy()"
+                f"{which} is not aligned to {want.alignment} bytes",
+                code="E606",
+                hint=_instead(parameter, f"{parameter.name}.copy()"),
             )
         raise CallError(
-            f"{which} is written, and this array is read-only", code="E607", hint="x.copy()"
+            f"{which} is written, and this array is read-only",
+            code="E607",
+            hint=_instead(parameter, f"{parameter.name}.copy()"),
         )
 
     def _explain_dtype(self, which: str, parameter: Parameter, array: np.ndarray) -> None:
@@ -162,12 +165,14 @@ class Arguments:
             raise CallError(
                 f"{which} must be in the machine's byte order, got {array.dtype.str}",
                 code="E603",
-                hint=f'{parameter.name}.astype("{parameter.dtype}")',
+                hint=_instead(parameter, f'{parameter.name}.astype("{parameter.dtype}")'),
             )
+        as_bits = parameter.dtype == "bfloat16" and array.dtype.name in ("uint16", "int16")
+        made = "view(ml_dtypes.bfloat16)" if as_bits else f'astype("{parameter.dtype}")'
         raise CallError(
             f"{which} must be {parameter.dtype}, got {array.dtype.name}",
             code="E603",
-            hint=f'{parameter.name}.astype("{parameter.dtype}")',
+            hint=_instead(parameter, f"{parameter.name}.{made}"),
         )
 
     def _refuse_overlap(self, i: int, j: int) -> None:
@@ -179,8 +184,16 @@ class Arguments:
         )
 
 
+def _instead(parameter: Parameter, copied: str) -> str:
+    """What to pass: the copy; the results in what is written are to be found there."""
+    if not parameter.written:
+        return copied
+    return f"out = {copied}  # pass out for {parameter.name}: the results are in it"
+
+
 def _fitting(parameter: Parameter, array: np.ndarray) -> str:
-    return fitting_array(parameter.name, parameter.shape, array.shape, parameter.dtype)
+    made = fitting_array(parameter.name, parameter.shape, array.shape, parameter.dtype)
+    return _instead(parameter, made)
 
 
 def _axis(array: np.ndarray) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import TensorType, TupleType, Type
-from minimlc.run import call_packed, nest
+from minimlc.run import by_position, call_packed, nest
 from minimlc.runtime.call import Arguments, Parameter, address_of
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
@@ -51,7 +51,9 @@ class Kernel:
         self._sites = sites
         self._keep = keep
 
-    def __call__(self, *arrays: Any) -> None:
+    def __call__(self, *arrays: Any, **named: Any) -> None:
+        if named:
+            raise by_position(self.__name__, named, self._arguments.signature)
         shared, addresses = self._arguments.check(arrays)
         if self._sites is None:
             status, slots = self._entry(*addresses), None
@@ -143,7 +145,9 @@ class NativeGraph(GraphFunction):
         count = len(plan.inputs) + len(plan.outputs) + 2 + (sites is not None)
         self._entry = entry_point(address, count)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if named:
+            raise by_position(self.__name__, named, self._arguments.signature)
         inputs, addresses = self._check(arguments)
         outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs]
         for output in outputs:
@@ -174,7 +178,9 @@ class SteppedGraph(GraphFunction):
         self._kernels = kernels
         self._constants = tuple(c.copy() for c in self._plan.constants)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if named:
+            raise by_position(self.__name__, named, self._arguments.signature)
         inputs, _ = self._check(arguments)
         outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs]
         memory, address = aligned_bytes(self._plan.arena_bytes)

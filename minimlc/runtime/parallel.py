@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -50,21 +51,25 @@ def set_num_threads(count: int) -> None:
     More than the cores this process may use only take turns on them: the number becomes that of
     the cores, with a `UserWarning`.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    try:
+        wanted = 0 if isinstance(count, bool) else operator.index(count)
+    except TypeError:
+        wanted = 0
+    if wanted < 1:
         raise CompileError(
             f"the number of threads must be an integer of at least 1, got {count!r}",
             code="E610",
             hint=f"mlc.set_num_threads({Target.host().cores})",
         )
     cores = Target.host().cores
-    if count > cores:
+    if wanted > cores:
         warnings.warn(
-            f"{count} threads were asked for, this process may use {cores} core(s): "
+            f"{wanted} threads were asked for, this process may use {cores} core(s): "
             f"parallel loops use {cores}",
             UserWarning,
             stacklevel=2,
         )
-    _threads.value = min(count, cores)
+    _threads.value = min(wanted, cores)
 
 
 def _after_fork() -> None:

@@ -3,9 +3,11 @@
 from minimlc.errors import did_you_mean
 from minimlc.node import replace
 from minimlc.schedule.tree import (
+    NoSuchName,
     check_independent,
     check_thread_axes,
     constant_extent,
+    find_buffer,
     find_loop,
     refuse,
     replaced,
@@ -93,6 +95,10 @@ def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> P
     return func
 
 
+HEEDED = ("prefetch", "nontemporal")
+"""The notes on loops that code generation looks for."""
+
+
 def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     """Note `key: value` on the loop or the block called `name`, for a later pass to read.
 
@@ -100,14 +106,34 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     value or a tuple of those. LLVM code heeds two, on loops: with `"prefetch": "X"` an iteration
     first asks memory for what it touches of X (64 lines of it at most; lanes of a vectorized loop
     do not ask), with `("X", "i")` for what it touches in the next iteration of the loop i around
-    it; with `"nontemporal": "X"`, vectors stored to X go past the caches. A note that means
-    nothing is not heeded.
+    it; with `"nontemporal": "X"`, vectors stored to X go past the caches. These two are refused
+    where there is no buffer X or no loop i.
     """
     if not _is_plain(value):
         refuse("E118", f"annotate: a value is a number, a string or a tuple, got {value!r}")
     item = _annotated(func, name)
+    if key in HEEDED and isinstance(item, For):
+        _check_heeded(func, key, value, item)
     kept = tuple(pair for pair in item.annotations if pair[0] != key)
     return replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
+
+
+def _check_heeded(func: PrimFunc, key: str, value: object, loop: For) -> None:
+    """Refuse a note that code generation would look for and could make nothing of."""
+    match value:
+        case str(buffer):
+            outer = None
+        case (str(buffer), str(outer)) if key == "prefetch":
+            pass
+        case _:
+            form = '"X" or ("X", "i")' if key == "prefetch" else '"X"'
+            refuse("E118", f"annotate: a {key} is {form}, got {value!r}", at=loop)
+    find_buffer(func, buffer)
+    around = [each.var.name for each in find_loop(func, loop.var.name).loops]
+    if outer is not None and outer not in [*around, loop.var.name]:
+        raise NoSuchName(
+            "loop", outer, around, f'around "{loop.var.name}" there is none of that name'
+        )
 
 
 def unannotate(func: PrimFunc, name: str, key: str) -> PrimFunc:

@@ -40,7 +40,6 @@ def noted(loop, buffer, kind="serial"):
         ("m", "B", "serial", False),
         ("i", "B", "parallel", False),  # whose end each thread reaches by itself
         ("j", "B", "parallel", True),
-        ("j", "nothing", "serial", False),
     ],
 )
 def test_only_vectors_for_the_buffer_inside_of_the_loop(loop, buffer, kind, stores):

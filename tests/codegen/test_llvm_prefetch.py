@@ -1,8 +1,11 @@
 """Prefetches: what is asked for, and that nothing else changes."""
 
+import re
+
 import numpy as np
 import pytest
 
+from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.runtime.build import build
@@ -70,14 +73,42 @@ def test_the_next_iteration_is_a_row_further():
     assert len(here.splitlines()) < len(ahead.splitlines())
 
 
+def by_hand(*notes: object) -> IRModule:
+    """The loop i with notes that no primitive has looked at."""
+    mod = parse(TWO_STEPS)
+    (loop,) = [lp for lp in loops_in(mod["main"].body) if lp.var.name == "i"]
+    made = replace(loop, annotations=tuple(("prefetch", note) for note in notes))
+    return mod.with_function("main", replaced(mod["main"], {loop: made}))
+
+
 @pytest.mark.parametrize("note", [("A", "elsewhere"), ("nothing", "i"), 3, ("A", "i", "j")])
 def test_a_note_that_means_nothing_is_left(note):
     """An unknown loop is no next one; what is no buffer is not asked for."""
-    assert asked(noted(note)) == (4 if note == ("A", "elsewhere") else 0)
+    assert asked(by_hand(note)) == (4 if note == ("A", "elsewhere") else 0)
+
+
+@pytest.mark.parametrize(
+    ("loop", "key", "note", "code", "says"),
+    [
+        ("i", "prefetch", "D", "E105", 'there is no buffer "D"'),
+        ("i", "prefetch", ("A", "k"), "E105", 'there is no loop "k"; around "i" there is none'),
+        ("j", "prefetch", ("A", "k"), "E105", 'there is no loop "k"; around "j" there is none'),
+        ("i", "prefetch", 3, "E118", 'a prefetch is "X" or ("X", "i"), got 3'),
+        ("i", "nontemporal", ("C", "i"), "E118", 'a nontemporal is "X", got'),
+        ("i", "nontemporal", "c", "E105", 'there is no buffer "c"'),
+    ],
+)
+def test_annotate_refuses_notes_that_mean_nothing(loop, key, note, code, says):
+    with pytest.raises(ScheduleError, match=re.escape(says)) as caught:
+        Schedule(parse(TWO_STEPS), check=False).annotate(loop, key, note)
+    assert caught.value.code == code
+
+
+def test_other_notes_hold_anything():
+    Schedule(parse(TWO_STEPS), check=False).annotate("i", "mine", ("D", 3)).annotate(
+        "C", "prefetch", 3
+    )
 
 
 def test_a_loop_made_by_hand_may_have_two_notes():
-    mod = parse(TWO_STEPS)
-    (loop,) = [lp for lp in loops_in(mod["main"].body) if lp.var.name == "i"]
-    both = replace(loop, annotations=(("prefetch", "A"), ("prefetch", "C")))
-    assert asked(mod.with_function("main", replaced(mod["main"], {loop: both}))) == 8
+    assert asked(by_hand("A", "C")) == 8

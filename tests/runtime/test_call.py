@@ -43,6 +43,7 @@ def test_calls_write_into_their_arguments(lib):
 def test_the_count(lib):
     x, y, _ = arrays()
     refuses("E601", lambda: lib["main"](x, y), "takes 3", "got 2", "y: float32[4, 6]")
+    refuses("E601", lambda: lib["main"](x, y=y, z=y), "by position, got y=, z=", "main(x: float32")
 
 
 def test_what_is_no_array(lib):
@@ -55,6 +56,7 @@ def test_dtypes_and_byte_order(lib):
     x, y, z = arrays()
     refuses("E603", lambda: lib["main"](x.astype("float64"), y, z), '"x"', "float64")
     refuses("E603", lambda: lib["main"](x.astype("int32"), y, z), "int32")
+    refuses("E603", lambda: lib["main"](x, y.astype(int), z), "out = y.astype", "pass out for y")
     refuses("E603", lambda: lib["main"](x.astype(x.dtype.newbyteorder()), y, z), "byte order")
 
 
@@ -70,7 +72,7 @@ def test_strides_name_the_axis(lib):
     wide = np.zeros((4, 12), np.float32)
     refuses("E605", lambda: lib["main"](wide[:, ::2], y, z), '"x"', "axis 1")
     refuses("E605", lambda: lib["main"](wide[:, :6], y, z), "axis 0")
-    refuses("E605", lambda: lib["main"](x, np.zeros((6, 4), np.float32).T, z), '"y"', "copy the")
+    refuses("E605", lambda: lib["main"](x, np.zeros((6, 4), np.float32).T, z), '"y"', "for y")
 
 
 def test_alignment(lib):
