@@ -9,9 +9,11 @@ class Module:
 """
 
 import ast
+import gc
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -62,6 +64,21 @@ def _module_of(cls: type, frame: FrameType) -> IRModule:
         raise error.with_traceback(None) from None
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the garbage collector: nothing of a growing tree is garbage, and to look through all
+    of it again and again takes as long as to make it.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_uncollected()
 def parse(text: str) -> IRModule:
     """The module that a script describes: a class, or functions that stand alone.
 

@@ -1,5 +1,6 @@
 """What the parser accepts: every spelling, and the tree it stands for."""
 
+import gc
 import math
 
 import numpy as np
@@ -367,3 +368,17 @@ def f(A: T.Buffer((8, 4), "float32")):
             A[vi, j] = 1.0
 """
     assert_round_trips(parse(text))
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_the_garbage_collector_is_as_before(collecting):
+    """It rests while a text is read, whatever comes of that."""
+    try:
+        (gc.enable if collecting else gc.disable)()
+        parse("@T.prim_func\ndef f(A: T.Buffer((4,), 'float32')):\n    A[0] = T.float32(1)\n")
+        assert gc.isenabled() == collecting
+        with pytest.raises(ScriptError):
+            parse("nothing")
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable()

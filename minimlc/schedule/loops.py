@@ -256,13 +256,15 @@ def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None
     places = [chain.index(loop) for loop in new_chain]
     items = accesses(func)
     inside = [item for item in items if chain[-1] in item.loops]
-    owned = {buffer for buffer in func.allocs if is_private(buffer, chain[-1], items)}
     for first, second in conflicting_pairs(inside):
-        if first.buffer in owned or commutes(first, second, chain):
+        if commutes(first, second, chain):
             continue
         for vector in direction_vectors(Conflict(first, second), chain):
             if _leading(vector) == _leading(tuple(vector[p] for p in places)):
                 continue
+            buffer = first.buffer
+            if buffer in func.allocs and is_private(buffer, chain[-1], items):
+                break
             _refuse_unless_absent(chain, vector, first, second)
 
 

@@ -53,6 +53,8 @@ def anchors(place: Place) -> list[Anchor]:
 
 def inside(items: Sequence[Access], stmt: Stmt) -> list[Access]:
     """The accesses that stand in a statement."""
+    if isinstance(stmt, For):
+        return [item for item in items if stmt in item.loops]
     nodes = set(walk(stmt))
     return [item for item in items if item.node in nodes]
 

@@ -1,13 +1,14 @@
 """Finding, replacing and naming inside a primitive function: what all primitives share."""
 
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.access import accesses, lasting, loop_ranges, reads, top_statements
+from minimlc.tir.access import accesses, lasting, loop_ranges, top_statements
 from minimlc.tir.arith import (
     Ranges,
     Simplifier,
@@ -30,6 +31,7 @@ from minimlc.tir.nodes import (
     Expr,
     For,
     IfThenElse,
+    Load,
     PrimFunc,
     Seq,
     Stmt,
@@ -85,30 +87,46 @@ class NoSuchName(ScheduleError):
         super().__init__(why, code="E105", hint=did_you_mean(str(name), self.known))
 
 
+@lru_cache(maxsize=8)
+def _places(body: Stmt) -> dict[str, dict[str, Place]]:
+    """Where a function's loops and blocks are, by name, in program order."""
+    found: dict[str, dict[str, Place]] = {"loop": {}, "block": {}}
+    stack = [Place(body, ())]
+    while stack:
+        place = stack.pop()
+        match place.stmt:
+            case For() as loop:
+                found["loop"].setdefault(loop.var.name, place)
+            case Block() as block:
+                found["block"].setdefault(block.name, place)
+        around = (*place.around, place.stmt)
+        stack += [Place(part, around) for part in reversed(inner_stmts(place.stmt))]
+    return found
+
+
 def names_of(func: PrimFunc, kind: str) -> list[str]:
     """The names of a function's loops, blocks or buffers, in program order."""
-    if kind == "loop":
-        return [loop.var.name for loop in loops_in(func.body)]
-    if kind == "block":
-        return [block.name for block in blocks_in(func.body)]
-    return [buffer.name for buffer in (*func.params, *func.allocs)]
+    if kind == "buffer":
+        return [buffer.name for buffer in (*func.params, *func.allocs)]
+    return list(_places(func.body)[kind])
 
 
 def find_loop(func: PrimFunc, name: str) -> Place:
     """The loop whose variable is called `name`."""
-    names = names_of(func, "loop")
-    if not isinstance(name, str) or name not in names:
-        is_block = name in names_of(func, "block")
-        raise NoSuchName("loop", name, names, f'"{name}" is a block' if is_block else "")
-    return _place(func, lambda s: isinstance(s, For) and s.var.name == name)
+    places = _places(func.body)
+    if not isinstance(name, str) or name not in places["loop"]:
+        is_block = isinstance(name, str) and name in places["block"]
+        remark = f'"{name}" is a block' if is_block else ""
+        raise NoSuchName("loop", name, places["loop"], remark)
+    return places["loop"][name]
 
 
 def find_block(func: PrimFunc, name: str) -> Place:
     """The block called `name`."""
-    names = names_of(func, "block")
-    if name not in names:
-        raise NoSuchName("block", name, names)
-    return _place(func, lambda s: isinstance(s, Block) and s.name == name)
+    places = _places(func.body)["block"]
+    if not isinstance(name, str) or name not in places:
+        raise NoSuchName("block", name, places)
+    return places[name]
 
 
 def find_buffer(func: PrimFunc, name: str) -> Buffer:
@@ -119,22 +137,7 @@ def find_buffer(func: PrimFunc, name: str) -> Buffer:
     return buffers[name]
 
 
-def _place(func: PrimFunc, matches: Callable[[Stmt], bool]) -> Place:
-    def search(stmt: Stmt, around: tuple[Stmt, ...]) -> Place | None:
-        if matches(stmt):
-            return Place(stmt, around)
-        for part in inner_stmts(stmt):
-            found = search(part, (*around, stmt))
-            if found is not None:
-                return found
-        return None
-
-    found = search(func.body, ())
-    assert found is not None
-    return found
-
-
-def inner_stmts(stmt: Stmt) -> Iterable[Stmt]:
+def inner_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside one."""
     match stmt:
         case Seq(stmts):
@@ -351,7 +354,9 @@ class _SimplifyFunc(Mutator):
         indices = tuple(self.simple(at) for at in item.indices)
         same = all(a is b for a, b in zip(indices, item.indices, strict=True))
         value, indices = item.value, item.indices if same else indices
-        if isinstance(value, Binary) and reads(value, item.buffer):
+        if isinstance(value, Binary) and any(
+            isinstance(side, Load) and side.buffer is item.buffer for side in (value.a, value.b)
+        ):
             value = replace(value, a=self.simple(value.a), b=self.simple(value.b))
         else:
             value = self.simple(value)

@@ -4,8 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from minimlc.node import walk
-from minimlc.tir.access import Access, accesses, part_accesses, top_statements, touched
+from minimlc.tir.access import (
+    Access,
+    accesses,
+    part_accesses,
+    statements_in,
+    top_statements,
+    touched,
+)
 from minimlc.tir.arith import key
 from minimlc.tir.dependence import Conflict, Witness, find_conflict
 from minimlc.tir.nodes import Alloc, Buffer, Expr, For, PrimFunc, Stmt, Var
@@ -78,7 +84,7 @@ def _is_owned(
         return True
     if loop.kind == "vectorized":
         return False
-    return any(isinstance(n, Alloc) and n.buffer is buffer for n in walk(loop.body))
+    return any(isinstance(n, Alloc) and n.buffer is buffer for n in statements_in(loop.body))
 
 
 _PROVEN: WeakKeyDictionary[Stmt, frozenset[frozenset[Buffer]]] = WeakKeyDictionary()
@@ -129,7 +135,8 @@ def axis_conflict(func: PrimFunc) -> tuple[For, str] | None:
             if loop.kind != "thread_binding":
                 continue
             axis = loop.thread
-            inner = [n for n in walk(loop.body) if isinstance(n, For) and n.thread == axis]
+            inside = statements_in(loop.body)
+            inner = [n for n in inside if isinstance(n, For) and n.thread == axis]
             if inner:
                 name = inner[0].var.name
                 return inner[0], f"{name} and {loop.var.name} around it are both {axis}"

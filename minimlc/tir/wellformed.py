@@ -4,7 +4,7 @@ Checked: names and scopes, dtypes, that iters stay in their extents and indices 
 that each axis is of the kind it claims, and that parallel and vectorized loops carry nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 from weakref import WeakSet
 
@@ -21,6 +21,7 @@ from minimlc.tir.access import (
     part_accesses,
     reads_any,
     reducer_of,
+    statements_in,
     top_statements,
 )
 from minimlc.tir.arith import has_loads, variables
@@ -75,25 +76,6 @@ def blocks_in(stmt: Node) -> list[Block]:
 def loops_in(stmt: Node) -> list[For]:
     """Every loop, outer before inner, in program order."""
     return [part for part in statements_in(stmt) if isinstance(part, For)]
-
-
-def statements_in(stmt: Node) -> Iterator[Stmt]:
-    """A statement and every statement inside it, outer before inner, in program order."""
-    stack = [stmt]
-    while stack:
-        item = stack.pop()
-        match item:
-            case Store():
-                inside: Sequence[Node] = ()
-            case Seq(stmts):
-                inside = stmts
-            case For() | Alloc():
-                inside = (item.body,)
-            case _:
-                inside = [part for part in children(item) if isinstance(part, Stmt)]
-        if isinstance(item, Stmt):
-            yield item
-        stack += reversed(inside)
 
 
 class _Scopes:
