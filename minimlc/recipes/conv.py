@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
+from minimlc.recipes.general import attempt
+from minimlc.recipes.lowprec import are_multiplied
 from minimlc.recipes.matmul import WORTH_THREADS
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import (
@@ -37,13 +39,17 @@ SQUARES = (8, 4, 7, 6, 5)
 
 
 class Convolution(NamedTuple):
-    """out[n, o, i, j] += image[...] * weights[o, c, p, q]; `iters` in the block's order."""
+    """out[n, o, i, j] += image[...] * weights[o, c, p, q]; `iters` in the block's order.
+
+    `dtypes` are those of the image, the weights and the sums.
+    """
 
     iters: str
     sizes: dict[str, int]
     output: str
+    image: str
     weights: str
-    dtype: str
+    dtypes: tuple[str, str, str]
 
 
 class Tiles(NamedTuple):
@@ -66,16 +72,21 @@ def conv2d(
 ) -> Schedule:
     """A fast out[n, o, i, j] += image[n, c, i*s + p, j*t + q] * w[o, c, p, q].
 
-    All three are float32 or float64. The pixels of all images form one row, which is cut into
-    tiles. The channels o must fill whole vectors. `block` names the convolution, by default the
-    first there is. Raises `ScheduleError` where there is none.
+    All three are float32 or float64; 16-bit floats may be multiplied and are added up in float32.
+    The pixels of all images form one row, which is cut into tiles. The channels o must fill whole
+    vectors. `block` names the convolution, by default the first there is. Raises `ScheduleError`
+    where there is none.
     """
     target = started(sch, target)
     name, found = find_convolution(sch, block)
     size = found.sizes
     tiles = tiles_for(name, found, target)
+    sch, conversions = widened(sch, name, found)
+    name, found = find_convolution(sch, name)
     sch, result = one_row_of_pixels(sch, name, found)
     sch, weights = channels_last(sch, name, found, tiles.channels)
+    for copy in conversions:
+        sch = sch.compute_inline(copy)
     sums = buffer_of(sch, name)
     sch, (o, _) = cut(sch, result, sch.loops(result)[0], tiles.channels)
     sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
@@ -88,7 +99,8 @@ def conv2d(
 def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
     """The tile that fills the vector registers and leaves four for pixels and weights."""
     size = found.sizes
-    lanes = target.vector_bits // DTYPES[found.dtype].bits
+    bits = DTYPES[found.dtypes[2]].bits
+    lanes = target.vector_bits // bits
     count = size["n"] * size["i"] * size["j"]
     window = size["p"] * size["q"]
     why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
@@ -99,11 +111,29 @@ def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
     vectors = divisor(size["o"] // lanes, 2)
     most = min((vector_registers(target) - 4) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    held = target.l1 * 2 // 3 // (lanes * vectors * window * DTYPES[found.dtype].bits // 8)
+    held = target.l1 * 2 // 3 // (lanes * vectors * window * bits // 8)
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
     return Tiles(pixels, lanes * vectors, block, steps, written_out)
+
+
+def widened(sch: Schedule, name: str, found: Convolution) -> tuple[Schedule, list[str]]:
+    """Image and weights in the dtype of the sums; what pads the image writes it so at once.
+
+    Gives the block that converts the weights, which is to be part of the one that packs them.
+    """
+    image, weights, sums = found.dtypes
+    if image != sums:
+        after = sch.cache_read(name, found.image, dtype=sums)
+        (copy,) = added(sch, after)
+        sch = after
+        for pads in sch.producers(copy):
+            sch = attempt(sch, "compute_inline", pads)
+    if weights == sums:
+        return sch, []
+    after = sch.cache_read(name, found.weights, dtype=sums)
+    return after, added(sch, after)
 
 
 def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule:
@@ -174,7 +204,8 @@ def find_convolution(sch: Schedule, block: str | None) -> tuple[str, Convolution
             return name, found
     what = f'block "{block}" is' if block is not None else "no block is"
     raise ScheduleError(
-        f"conv2d: {what} out[n, o, i, j] += image[...] * w[o, c, p, q] in float32 or float64",
+        f"conv2d: {what} out[n, o, i, j] += image[...] * w[o, c, p, q] of floats, added up in "
+        "float32 or float64",
         code="E170",
         hint=HINT,
     )
@@ -188,14 +219,13 @@ def _convolution(block: Block) -> Convolution | None:
     output = block.body
     for weights, image in (loads, loads[::-1]):
         roles = _roles(output, weights, kinds)
-        types = {output.buffer.dtype, weights.buffer.dtype, image.buffer.dtype}
-        if roles is None or len(types) != 1 or output.buffer.dtype not in ("float32", "float64"):
+        dtypes = (image.buffer.dtype, weights.buffer.dtype, output.buffer.dtype)
+        if roles is None or not (dtypes[2].startswith("float") and are_multiplied(dtypes)):
             continue
         iters = "".join(roles[it.var] for it in block.iters)
         sizes = {roles[it.var]: it.extent for it in block.iters}
-        return Convolution(
-            iters, sizes, output.buffer.name, weights.buffer.name, output.buffer.dtype
-        )
+        names = [part.buffer.name for part in (output, image, weights)]
+        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes)
     return None
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import minimlc as mlc
 from minimlc import te
+from minimlc.dtypes import to_numpy
 
 SMALL_CACHES = {"l1": 1024, "l2": 4096, "l3": 8192}
 """Caches so small that a program which runs in an instant has several blocks of each kind."""
@@ -34,7 +35,10 @@ def matmul(m, n, k, *, turned=(False, False), dtype="float32", batch=()) -> mlc.
 
 
 def conv2d(n, c, h, w, o, kernel=3, stride=1, dtype="float32") -> mlc.IRModule:
-    """out[n, o, i, j] += image[n, c, i*s + p, j*s + q] * weights[o, c, p, q], without borders."""
+    """out[n, o, i, j] += image[n, c, i*s + p, j*s + q] * weights[o, c, p, q], without borders.
+
+    16-bit floats are added up in float32.
+    """
     image = te.placeholder((n, c, h, w), dtype, name="image")
     weights = te.placeholder((o, c, kernel, kernel), dtype, name="weights")
     r = te.reduce_axis((0, c), name="c")
@@ -42,8 +46,9 @@ def conv2d(n, c, h, w, o, kernel=3, stride=1, dtype="float32") -> mlc.IRModule:
     shape = (n, o, (h - kernel) // stride + 1, (w - kernel) // stride + 1)
 
     def element(b, f, i, j):
-        pixel = image[b, r, i * stride + p, j * stride + q]
-        return te.sum(pixel * weights[f, r, p, q], axis=[r, p, q])
+        pixel, weight = image[b, r, i * stride + p, j * stride + q], weights[f, r, p, q]
+        wide = "float32" if dtype in ("float16", "bfloat16") else dtype
+        return te.sum(pixel.astype(wide) * weight.astype(wide), axis=[r, p, q])
 
     out = te.compute(shape, element, name="out")
     return mlc.IRModule.of({"conv": te.create_prim_func([image, weights, out])})
@@ -54,7 +59,7 @@ def arguments(mod: mlc.IRModule, seed: int = 0) -> list[np.ndarray]:
     (func,) = mod.functions.values()
     rng = np.random.default_rng(seed)
     *inputs, out = func.params
-    arrays = [rng.standard_normal(p.shape).astype(p.dtype) for p in inputs]
+    arrays = [rng.standard_normal(p.shape).astype(to_numpy(p.dtype)) for p in inputs]
     return [*arrays, np.full(out.shape, np.nan, out.dtype)]
 
 

@@ -7,6 +7,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
+from minimlc.dtypes import to_numpy
+from minimlc.graph.nodes import TensorType
 from minimlc.schedule import Schedule
 from minimlc.tir.wellformed import loops_in
 from tests.helpers import refuses
@@ -37,6 +39,38 @@ def test_it_means_the_same(case, bits):
     means = interpreted(mod, arrays)
     np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", [CASES[1], CASES[2]], ids=str)
+def test_halves_are_added_up_in_float32(case, dtype):
+    mod = conv2d(**case, dtype=dtype)
+    made = scheduled(mod, target())
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_graphs_halves_are_widened_where_they_are_padded_and_packed(dtype):
+    """Image and weights are copied once each, into float32."""
+    shapes = {"x": (1, 4, 6, 6), "w": (16, 4, 3, 3)}
+    x, w = (mlc.Var(name, TensorType(shape, dtype)) for name, shape in shapes.items())
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            out = bb.emit_output(mlc.op.conv2d(x, w, padding=1))
+        bb.emit_func_output(out)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(to_numpy(dtype)) for shape in shapes.values()]
+    lib = mlc.build(bb.get(), cache=False)
+    found, means = lib["main"](*arrays), mlc.interpret(bb.get(), "main", *arrays)
+    step = 2.0**-10 if dtype == "float16" else 2.0**-7
+    np.testing.assert_allclose(found.astype("f4"), means.astype("f4"), rtol=step, atol=step / 8)
+    own = mlc.passes.default_pipeline
+    allocs = mlc.run_passes(bb.get(), own)["conv2d"].allocs
+    assert {buffer.dtype for buffer in allocs} == {"float32"}
 
 
 @pytest.mark.parametrize(("features", "most"), [("+avx2", 6), ("+avx2,+avx512f", 14)])

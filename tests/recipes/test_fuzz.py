@@ -160,7 +160,8 @@ def product(rng: random.Random) -> mlc.IRModule:
 def convolution(rng: random.Random) -> mlc.IRModule:
     kernel, stride = rng.choice((1, 2, 3)), rng.choice((1, 2))
     sizes = rng.choice((1, 2)), rng.choice((1, 3)), rng.choice((5, 8)), rng.choice((6, 9))
-    return main_only(conv2d(*sizes, rng.choice((8, 16, 12)), kernel, stride))
+    dtype = rng.choice(("float32", "float32", "bfloat16"))
+    return main_only(conv2d(*sizes, rng.choice((8, 16, 12)), kernel, stride, dtype))
 
 
 KINDS: dict[str, Draw] = {
