@@ -139,27 +139,28 @@ Observer = Callable[[str, IRModule, IRModule, float], None]
 
 
 def run_passes(mod: IRModule, passes: Iterable[Pass], observe: Observer | None = None) -> IRModule:
-    """Apply passes in order. `observe(name, before, after, seconds)` is called after each.
-
-    `CompileError` for what is no module, no list of passes, and for a pass that returns neither.
-    """
-    if not isinstance(mod, IRModule):
-        raise not_a_module(mod, "run_passes", "a module")
-    for transform in _listed(passes):
+    """Apply passes in order. `observe(name, before, after, seconds)` is called after each."""
+    for transform in _checked(mod, passes):
         start = time.perf_counter()
         after = transform(mod)
         seconds = time.perf_counter() - start
-        if not isinstance(after, IRModule):
-            why = f'the pass "{pass_name(transform)}" returned {type(after).__name__}, no module'
-            raise CompileError(why, code="E132", hint="a pass ends with `return mod`")
+        _check_returned(after, transform)
         if observe is not None:
             observe(pass_name(transform), mod, after, seconds)
         mod = after
     return mod
 
 
-def _listed(passes: Any) -> list[Pass]:
-    """The passes; refuses what is no list of functions."""
+def _check_returned(value: object, transform: Pass) -> None:
+    if not isinstance(value, IRModule):
+        why = f'the pass "{pass_name(transform)}" returned {type(value).__name__}, no module'
+        raise CompileError(why, code="E132", hint="a pass ends with `return mod`")
+
+
+def _checked(mod: object, passes: Any) -> list[Pass]:
+    """The passes; refuses what is no module and no list of functions."""
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "run_passes", "a module")
     several = isinstance(passes, Iterable) and not callable(passes)
     listed = list(passes) if several else [passes]
     for each in listed:
@@ -167,7 +168,8 @@ def _listed(passes: Any) -> list[Pass]:
             found = f"the function {pass_name(each)}" if callable(each) else repr(each)
             why = f"passes are a list of functions of a module, got {found}"
             hint = "mlc.run_passes(mod, [mlc.passes.legalize])"
-            raise CompileError(why if several else f"{why} itself", code="E132", hint=hint)
+            alone = " itself" if callable(each) else ""
+            raise CompileError(f"{why}{alone}", code="E132", hint=hint)
     return listed
 
 

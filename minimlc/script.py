@@ -10,8 +10,10 @@ class Module:
 
 import ast
 import gc
+import os
 import sys
 import textwrap
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType, FunctionType
@@ -64,21 +66,43 @@ def _module_of(cls: type, frame: FrameType) -> IRModule:
         raise error.with_traceback(None) from None
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the garbage collector: nothing of a growing tree is garbage, and to look through all
-    of it again and again takes as long as to make it.
+class _Collector:
+    """Lets the garbage collector rest while any thread is inside: nothing of a growing tree is
+    garbage, and to look through all of it again and again takes as long as to make it.
     """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """With nobody inside, as in a process that was forked just now."""
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._resumes = False
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """The first one in stops it, the last one out starts it again, if it ran before."""
+        try:
+            with self._lock:
+                self._inside += 1
+                if self._inside == 1:
+                    self._resumes = gc.isenabled()
+                    gc.disable()
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0 and self._resumes:
+                    gc.enable()
 
 
-@_uncollected()
+_COLLECTOR = _Collector()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_COLLECTOR.start_anew)
+
+
+@_COLLECTOR.resting()
 def parse(text: str) -> IRModule:
     """The module that a script describes: a class, or functions that stand alone.
 

@@ -9,7 +9,7 @@ import pytest
 from minimlc import IRModule, ScriptError, parse, structural_equal
 from minimlc.graph import nodes as graph
 from minimlc.node import span_of, walk
-from minimlc.script import I, R, T
+from minimlc.script import _COLLECTOR, I, R, T
 from minimlc.tir.nodes import (
     Alloc,
     Block,
@@ -382,3 +382,14 @@ def test_the_garbage_collector_is_as_before(collecting):
         assert gc.isenabled() == collecting
     finally:
         gc.enable()
+
+
+def test_the_collector_rests_until_the_last_one_is_out():
+    """Threads overlap: who came first leaves first, and who came second found it off."""
+    first, second = _COLLECTOR.resting(), _COLLECTOR.resting()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()

@@ -129,7 +129,8 @@ def widened(sch: Schedule, name: str, found: Convolution) -> tuple[Schedule, lis
         (copy,) = added(sch, after)
         sch = after
         for pads in sch.producers(copy):
-            sch = attempt(sch, "compute_inline", pads)
+            if sch.consumers(pads) == [copy]:
+                sch = attempt(sch, "compute_inline", pads)
     if weights == sums:
         return sch, []
     after = sch.cache_read(name, found.weights, dtype=sums)

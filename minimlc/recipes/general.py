@@ -12,8 +12,8 @@ from minimlc.tir.arith import variables
 from minimlc.tir.nodes import Block, For, Load, Store, Var
 from minimlc.tir.wellformed import blocks_in
 
-MISTAKES = ("E105", "E118")
-"""Codes of errors that say that a call makes no sense: an unknown name, an argument of no use."""
+NO_SUCH_NAME = "E105"
+"""The code of errors about loops, blocks, buffers and primitives that do not exist."""
 
 
 def rows(sch: Schedule) -> Schedule:
@@ -36,6 +36,8 @@ def _row_wise(sch: Schedule, name: str) -> Schedule:
         return sch
     reduces = [it for it in block.stmt.iters if it.kind == "R"]
     inner = [loop.var.name for loop in loops_feeding(reduces, block.loops)]
+    if lane in inner:
+        return sch
     if not inner:
         return sch if collects_narrow(block.stmt) else attempt(sch, "vectorize", lane)
     moved = attempt(sch, "reorder", *inner, lane)
@@ -75,12 +77,12 @@ def collects_narrow(block: Block) -> bool:
 def attempt(sch: Schedule, primitive: str, *args: Any, **options: Any) -> Schedule:
     """Apply a primitive where it is legal; where it refuses, leave the schedule as it is.
 
-    Mistakes in the call itself, such as a name that does not exist, are errors as anywhere.
+    A name that does not exist is an error as anywhere.
     """
     started(sch, None)
     try:
         return sch.apply(primitive, *args, **options)
     except ScheduleError as error:
-        if error.code in MISTAKES:
+        if error.code == NO_SUCH_NAME:
             raise
         return sch

@@ -2,8 +2,9 @@
 
 from math import ceil
 
+from minimlc.errors import ScheduleError
 from minimlc.recipes.product import Product
-from minimlc.recipes.views import added, divisor, loops_feeding_axis, loops_of
+from minimlc.recipes.views import HINT, added, divisor, loops_feeding_axis, loops_of
 from minimlc.schedule import Schedule
 
 FEW_ROWS = 12
@@ -31,8 +32,12 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     block = summed_apart(found.sums)
     if block < found.sums:
         sch, name = sums_apart(sch, name, block)
-    *_, k = loops_of(sch, name, "R")
     rows, columns = (loops_feeding_axis(sch, name, axis) for axis in (-2, -1))
+    summed = loops_of(sch, name, "R")
+    if not summed or not columns or (found.rows > 1 and not rows) or {*summed} & {*rows, *columns}:
+        why = f'matmul: rows, columns and sums of block "{name}" have no loops of their own'
+        raise ScheduleError(why, code="E170", hint=HINT)
+    k = summed[-1]
     sch = sch.split(k, [None, divisor(block, DEPTH)])
     *_, down, deep = loops_of(sch, name, "R")
     group: list[str] = []

@@ -42,14 +42,19 @@ def cache_dir() -> Path:
 @functools.cache
 def code_version() -> str:
     """A hash of what tells the code generator's own source from another: a changed compiler finds
-    no old code. Names, sizes and times are what Python asks of its compiled files, too.
+    no old code. Names, sizes and times are what Python asks of its compiled files, too; where
+    all times are one, as an installation may set them, they tell nothing, and contents do.
     """
     digest = hashlib.blake2b(digest_size=16)
     root = Path(__file__).parent.parent
-    for folder in (".", "codegen", "tir", "schedule", "runtime"):
-        for path in sorted((root / folder).glob("*.py")):
-            facts = path.stat()
-            digest.update(f"{path.name} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+    folders = (".", "codegen", "tir", "schedule", "runtime")
+    paths = [path for folder in folders for path in sorted((root / folder).glob("*.py"))]
+    facts = [path.stat() for path in paths]
+    alike = len({each.st_mtime_ns for each in facts}) <= 1
+    for path, each in zip(paths, facts, strict=True):
+        digest.update(f"{path.name} {each.st_size} {each.st_mtime_ns}\n".encode())
+        if alike:
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

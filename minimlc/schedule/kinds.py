@@ -102,12 +102,12 @@ HEEDED = ("prefetch", "nontemporal")
 def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     """Note `key: value` on the loop or the block called `name`, for a later pass to read.
 
-    Always legal: an annotation has no meaning of its own. `value` is a number, a string, a truth
-    value or a tuple of those. LLVM code heeds two, on loops: with `"prefetch": "X"` an iteration
-    first asks memory for what it touches of X (64 lines of it at most; lanes of a vectorized loop
-    do not ask), with `("X", "i")` for what it touches in the next iteration of the loop i around
-    it; with `"nontemporal": "X"`, vectors stored to X go past the caches. These two are refused
-    where there is no buffer X or no loop i.
+    `value` is a number, a string, a truth value or a tuple of those. A note has no meaning of its
+    own, so it is always legal, but for two that LLVM code heeds on loops: with `"prefetch": "X"`
+    an iteration first asks memory for what it touches of X (64 lines of it at most; lanes of a
+    vectorized loop do not ask), with `("X", "i")` for what it touches in the next iteration of
+    the loop i around it; with `"nontemporal": "X"`, vectors stored to X go past the caches. These
+    two are refused where there is no buffer X or no loop i at that time.
     """
     if not _is_plain(value):
         refuse("E118", f"annotate: a value is a number, a string or a tuple, got {value!r}")

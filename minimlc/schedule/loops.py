@@ -256,14 +256,17 @@ def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None
     places = [chain.index(loop) for loop in new_chain]
     items = accesses(func)
     inside = [item for item in items if chain[-1] in item.loops]
+    owned: dict[Buffer, bool] = {}
     for first, second in conflicting_pairs(inside):
-        if commutes(first, second, chain):
+        buffer = first.buffer
+        if owned.get(buffer) or commutes(first, second, chain):
             continue
         for vector in direction_vectors(Conflict(first, second), chain):
             if _leading(vector) == _leading(tuple(vector[p] for p in places)):
                 continue
-            buffer = first.buffer
-            if buffer in func.allocs and is_private(buffer, chain[-1], items):
+            if buffer not in owned:
+                owned[buffer] = buffer in func.allocs and is_private(buffer, chain[-1], items)
+            if owned[buffer]:
                 break
             _refuse_unless_absent(chain, vector, first, second)
 

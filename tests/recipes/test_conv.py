@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc import recipes
+from minimlc import recipes, te
 from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import TensorType
 from minimlc.schedule import Schedule
+from minimlc.script import T
 from minimlc.tir.wellformed import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, conv2d, interpreted, run, target
@@ -71,6 +72,29 @@ def test_a_graphs_halves_are_widened_where_they_are_padded_and_packed(dtype):
     own = mlc.passes.default_pipeline
     allocs = mlc.run_passes(bb.get(), own)["conv2d"].allocs
     assert {buffer.dtype for buffer in allocs} == {"float32"}
+
+
+def test_an_image_of_two_convolutions_is_made_once():
+    """What both read is not made anew in each, where it would be made for every product."""
+    image = te.placeholder((1, 8, 10, 10), "bfloat16", name="image")
+    made = te.compute(image.shape, lambda *at: T.exp(image[at]), name="made")
+    outs = []
+    for number in range(2):
+        weights = te.placeholder((16, 8, 3, 3), "bfloat16", name=f"weights{number}")
+        axes = [
+            te.reduce_axis((0, size), name=name) for size, name in ((8, "c"), (3, "p"), (3, "q"))
+        ]
+
+        def element(n, o, i, j, weights=weights, axes=axes):
+            c, p, q = axes
+            pixel = made[n, c, i + p, j + q].astype("float32")
+            return te.sum(pixel * weights[o, c, p, q].astype("float32"), axis=axes)
+
+        outs += [weights, te.compute((1, 16, 8, 8), element, name=f"out{number}")]
+    mod = mlc.IRModule.of({"main": te.create_prim_func([image, *outs])})
+    text = recipes.apply(mod).script()
+    assert text.count("T.exp") == 1
+    assert text.count("_update") >= 2
 
 
 @pytest.mark.parametrize(("features", "most"), [("+avx2", 6), ("+avx2,+avx512f", 14)])

@@ -115,3 +115,28 @@ def test_a_product_that_is_added_to_what_is_there():
     arrays = [*arguments(mod)[:2], np.ones((16, 32), np.float32)]
     expected = 1 + arrays[0] @ arrays[1]
     np.testing.assert_allclose(run(made, arrays), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_sums_along_a_row_of_which_each_element_takes_its_part():
+    """The output's loop is one of the sum's, too: it cannot go inside of that."""
+    mod = mlc.parse("""@T.prim_func
+def main(A: T.Buffer((64,), "float32"), C: T.Buffer((16,), "float32")):
+    for j, k in T.grid(16, 4):
+        with T.block("C"):
+            vj = T.axis.spatial(16, j)
+            vk = T.axis.reduce(64, j * 4 + k)
+            with T.init():
+                C[vj] = T.float32(0)
+            C[vj] = C[vj] + A[vk]
+""")
+    mlc.verify(recipes.apply(mod))
+    sch = mlc.Schedule(mod, check=False)
+    assert recipes.attempt(sch, "split", "j", [None, 5], tail="error") is sch
+
+
+@pytest.mark.parametrize("step", ["partition", "fuse"])
+def test_products_whose_loops_were_scheduled_serially(step):
+    sch = mlc.Schedule(matmul(4, 32, 16), check=False)
+    i, j, k = sch.loops("C")
+    sch = sch.loop_partition(i, points=[2]) if step == "partition" else sch.fuse(i, j, k)
+    mlc.verify(recipes.apply(sch.mod))
