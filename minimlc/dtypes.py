@@ -37,11 +37,17 @@ INDEX = "int64"
 
 
 def dtype_record(name: str) -> DType:
-    """The record of a dtype name; `CompileError` with near misses for an unknown one."""
-    if name not in DTYPES:
-        hint = did_you_mean(str(name), DTYPES)
-        raise CompileError(f'unknown dtype "{name}"', code="E108", hint=hint)
-    return DTYPES[name]
+    """The record of a dtype's name, or of a numpy dtype; `CompileError` for an unknown one."""
+    if isinstance(name, str) and name in DTYPES:
+        return DTYPES[name]
+    try:
+        known = np.dtype(name).name  # type: ignore[call-overload]
+    except TypeError:
+        known = ""
+    if known in DTYPES and not isinstance(name, str):
+        return DTYPES[known]
+    hint = f'"{known}"' if known in DTYPES else did_you_mean(str(name), DTYPES)
+    raise CompileError(f'unknown dtype "{name}"', code="E108", hint=hint)
 
 
 def dtype_name(array_dtype: object) -> str:
@@ -77,6 +83,13 @@ def holds(wide: str, narrow: str) -> bool:
 
 def to_numpy(name: str) -> np.dtype:
     return dtype_record(name).numpy
+
+
+def whole_range(name: str) -> tuple[int, int] | None:
+    """The least and greatest value of an integer type or of bool; None for floats, which round."""
+    if is_float(name):
+        return None
+    return (0, 1) if name == "bool" else integer_range(name)
 
 
 def integer_range(name: str) -> tuple[int, int]:

@@ -179,7 +179,7 @@ def fitting_array(name: str, wanted: tuple[int, ...], got: tuple[int, ...], dtyp
 
 def near_misses(name: str, known: Iterable[str]) -> list[str]:
     """The known names most like `name`, best first."""
-    known = list(known)
+    name, known = str(name), list(known)
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     close = close or [item for item in known if item.lower() == name.lower()]
     return sorted(close, key=lambda item: not (name.startswith(item) or item.startswith(name)))

@@ -71,7 +71,7 @@ def not_a_module(
     if isinstance(value, type):
         why, hint = f"{value.__name__} is a plain class", "put @I.ir_module above it"
     elif isinstance(getattr(value, "mod", None), IRModule):
-        hint = f"{verb}(sch.mod)  # the module of a schedule sch"
+        hint = f"{verb}(x.mod), where x is this {type(value).__name__}"
     elif isinstance(value, Node):
         hint = 'mlc.IRModule.of({"main": func})  # a module of one function'
     return error(why, code="E132", hint=hint)
@@ -161,7 +161,7 @@ def _checked(mod: object, passes: Any) -> list[Pass]:
     """The passes; refuses what is no module and no list of functions."""
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "run_passes", "a module")
-    several = isinstance(passes, Iterable) and not callable(passes)
+    several = isinstance(passes, Iterable) and not callable(passes) and not isinstance(passes, str)
     listed = list(passes) if several else [passes]
     for each in listed:
         if not (several and callable(each)):

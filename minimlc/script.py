@@ -20,7 +20,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from minimlc.constructs import Namespace, forms
-from minimlc.errors import ScriptError, Span
+from minimlc.errors import CompileError, ScriptError, Span
 from minimlc.graph.script import R, parse_function
 from minimlc.graph.script_value import Module
 from minimlc.module import IRModule
@@ -108,6 +108,9 @@ def parse(text: str) -> IRModule:
 
     `T`, `R` and `I` mean what they mean everywhere; the text is read, never run.
     """
+    if not isinstance(text, str):
+        why = f"parse takes a text, got {type(text).__name__}"
+        raise CompileError(why, code="E132", hint="mlc.parse(mod.script())")
     source = Source("", textwrap.dedent(text))
     if not source.tree.body:
         span = Span("", 1, 0, 1, source.lines[0])

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc import te
 from minimlc.script import R
 from tests.helpers import refuses
 from tests.schedule.programs import MatmulRelu
 
 X = mlc.Var("x", R.Tensor((2, 3), "float32"))
 SCH = mlc.Schedule(MatmulRelu)
+BYTES, INTS = (te.placeholder((4,), dtype, name="A") for dtype in ("int8", "int32"))
+SMALL = mlc.Var("x", R.Tensor((4,), "int8"))
 
 
 class Plain:
@@ -60,6 +63,25 @@ def forgetful(mod):
         ("E132", lambda: mlc.build(MatmulRelu, pipeline=LEGALIZE), "the function legalize itself"),
         ("E230", lambda: mlc.passes.bind_params(MatmulRelu, [X]), "got list"),
         ("E132", lambda: mlc.recipes.rows(MatmulRelu), "takes a Schedule, got IRModule"),
+        ("E132", lambda: mlc.run_passes(MatmulRelu, "legalize"), "got 'legalize'"),
+        ("E132", lambda: mlc.parse(None), "takes a text, got NoneType"),
+        ("E230", lambda: mlc.passes.remove_unused(MatmulRelu, "main"), "entries=['main']"),
+        ("E105", lambda: mlc.passes.remove_unused(MatmulRelu, [None]), 'no function "None"'),
+        ("E211", lambda: mlc.BlockBuilder().function("a b", [X]).__enter__(), "an identifier"),
+        ("E211", lambda: mlc.BlockBuilder().function("for", [X]).__enter__(), "an identifier"),
+        ("E108", lambda: te.placeholder((8,), "f4"), '"float32"'),
+        ("E108", lambda: BYTES[0] + 200, "200 is not in -128 ... 127, as int8 is"),
+        ("E108", lambda: BYTES[0] < 300, "300 is not in"),
+        ("E108", lambda: 2**40 - INTS[0], "1099511627776 is not in"),
+        ("E108", lambda: mlc.constant(2.7, "int8"), "2.7 is no int8"),
+        ("E108", lambda: mlc.constant([1, 300], "int8"), "300 is no int8"),
+        ("E108", lambda: mlc.constant([np.nan], "int32"), "nan is no int32"),
+        ("E108", lambda: mlc.constant(-1, "uint8"), "-1 is no uint8"),
+        ("E108", lambda: mlc.constant(1e6, "float16"), "1000000.0 is no float16"),
+        ("E108", lambda: mlc.constant(2, "bool"), "2 is no bool"),
+        ("E108", lambda: mlc.constant(2**70, "int64"), "no int64"),
+        ("E108", lambda: mlc.constant([[1], [1, 2]]), "no array"),
+        ("E204", lambda: mlc.op.pad(SMALL, ((1, 1),), value=300), "value=300 is no int8"),
         ("E105", lambda: mlc.recipes.attempt(SCH, "vectorise", "j"), "vectorize"),
         ("E105", lambda: mlc.recipes.attempt(SCH, "vectorize", "jj"), 'no loop "jj"'),
         ("E133", set_mod, "never changes"),
@@ -79,6 +101,29 @@ def test_a_mistake_gets_one_short_error(code, call, word):
 @pytest.mark.parametrize("value", [None, MatmulRelu["main"], SCH])
 def test_passes_take_modules(name, value):
     refuses("E132", lambda: getattr(mlc.passes, name)(value), f"{name} takes a module, got")
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.float32, "float32"])
+def test_numpys_dtypes_are_dtypes(dtype):
+    assert te.placeholder((8,), dtype).dtype == "float32"
+    assert mlc.constant([1, 2], dtype).data.dtype == np.float32
+
+
+def test_constants_are_rounded_and_keep_what_is_infinite():
+    assert mlc.constant(0.1, "float32").data == np.float32(0.1)
+    assert mlc.constant(np.inf, "float16").data == np.inf
+    assert np.isnan(mlc.constant(np.nan, "float16").data)
+    assert mlc.constant(3.0, "int8").data == 3
+    assert (BYTES[0] * -128).b.value == -128
+
+
+@pytest.mark.parametrize("name", ["a b", "é", "x$y"])
+def test_functions_may_have_any_name(name):
+    """A text cannot say it, machine code can."""
+    lib = mlc.build(mlc.IRModule.of({name: MatmulRelu["main"]}), cache=False)
+    arguments = [np.ones(p.shape, p.dtype) for p in MatmulRelu["main"].params]
+    lib[name](*arguments)
+    assert arguments[-1].max() == arguments[0].shape[1]
 
 
 @pytest.mark.parametrize(

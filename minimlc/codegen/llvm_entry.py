@@ -23,12 +23,19 @@ KernelCall = tuple[str, tuple[Operand, ...]]
 
 def symbol(name: str) -> str:
     """The function's name in machine code; the dot keeps clear of the C library's names."""
-    return f"mlc.{name}"
+    return f"mlc.{_plain(name)}"
 
 
 def entry_symbol(name: str) -> str:
     """The name of a graph function's entry point."""
-    return f"mlc.graph.{name}"
+    return f"mlc.graph.{_plain(name)}"
+
+
+def _plain(name: str) -> str:
+    """The name as LLVM can read it: other letters than ASCII's by their numbers."""
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c == "_") else f"${ord(c):x}$" for c in name
+    )
 
 
 def emit_entry(

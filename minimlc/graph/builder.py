@@ -11,6 +11,7 @@ mod = bb.get()
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,9 @@ class BlockBuilder:
 
         `attrs={"primitive": True}` marks a group of operators for `fuse_tir`.
         """
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
+            why = f"a function's name is an identifier, got {name!r}"
+            raise CompileError(why, code="E211", hint='bb.function("main", [x])')
         if name in self._names:
             raise CompileError(
                 f'the module already has a function "{name}"',

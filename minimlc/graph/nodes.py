@@ -20,7 +20,7 @@ from typing import ClassVar, NoReturn
 
 import numpy as np
 
-from minimlc.dtypes import dtype_name, dtype_record
+from minimlc.dtypes import dtype_name, dtype_record, is_float, to_numpy
 from minimlc.errors import CompileError, OpError, not_compiled
 from minimlc.node import Node, node
 
@@ -211,11 +211,39 @@ JOINTS = ("call_tir", "call_dps_packed", "call")
 
 
 def constant(value: object, dtype: str | None = None) -> Constant:
-    """A constant from anything numpy can make an array of (copied, made read-only)."""
-    data = np.array(value, dtype=None if dtype is None else dtype_record(dtype).numpy, order="C")
+    """A constant from anything numpy can make an array of (copied, made read-only).
+
+    With `dtype`, `CompileError` for numbers that it does not have; floats are rounded to it.
+    """
+    try:
+        data = np.array(value, order="C")
+    except ValueError as error:
+        raise CompileError(f"constant: no array: {error}", code="E108") from None
+    if dtype is not None:
+        data = _converted(data, dtype_record(dtype).name)
     dtype_name(data.dtype)
     data.setflags(write=False)
     return Constant(data)
+
+
+def _converted(data: np.ndarray, dtype: str) -> np.ndarray:
+    """The same numbers in another dtype, floats rounded."""
+    wanted = to_numpy(dtype)
+    if data.dtype == wanted:
+        return data
+    try:
+        with np.errstate(all="ignore"):
+            made = data.astype(wanted)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CompileError(f"constant: no {dtype}: {error}", code="E108") from None
+    if is_float(dtype):
+        kept = np.isfinite(made.astype(np.float64)) | ~np.isfinite(data.astype(np.float64))
+    else:
+        kept = np.asarray(made == data)
+    if not kept.all():
+        first = data[np.unravel_index(int(np.argmin(kept)), data.shape)]
+        raise CompileError(f"constant: {first} is no {dtype}", code="E108")
+    return made
 
 
 def call_tir(callee: str, args: tuple[Expr, ...], out: Type) -> Call:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from minimlc.errors import CompileError
 from minimlc.graph.mutator import is_primitive
 from minimlc.graph.nodes import JOINTS, Binding, BindingBlock, Call, Function, Var
 from minimlc.module import IRModule, module_pass
@@ -20,6 +21,9 @@ def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModu
     Functions reached from `entries` stay: by default every graph function that is no fused group,
     or every function of a module without graph functions. Calls that may have effects stay.
     """
+    if isinstance(entries, str):
+        why = f"remove_unused: entries are a list of functions' names, got {entries!r}"
+        raise CompileError(why, code="E230", hint=f"entries=[{entries!r}]")
     effects = Effects(mod)
     functions = {
         name: _live(func, effects) if isinstance(func, Function) else func

@@ -81,8 +81,8 @@ def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = Non
 
 
 def __getattr__(name: str) -> Recipe:
-    known = [each for each in __all__ if each not in ("apply", "attempt")]
-    hint = f"mlc.recipes.{OTHER_NAMES[name]}" if name in OTHER_NAMES else did_you_mean(name, known)
+    other = OTHER_NAMES.get(name)
+    hint = f"mlc.recipes.{other}" if other else did_you_mean(name, __all__)
     raise AttributeError(f'there is no recipe "{name}": {hint}')
 
 

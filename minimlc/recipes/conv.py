@@ -203,7 +203,7 @@ def find_convolution(sch: Schedule, block: str | None) -> tuple[str, Convolution
     for name in [block] if block is not None else sch.blocks():
         if (found := _convolution(block_of(sch, name))) is not None:
             return name, found
-    what = f'block "{block}" is' if block is not None else "no block is"
+    what = f'block "{block}" is not' if block is not None else "no block is"
     raise ScheduleError(
         f"conv2d: {what} out[n, o, i, j] += image[...] * w[o, c, p, q] of floats, added up in "
         "float32 or float64",

@@ -44,9 +44,9 @@ def find_product(sch: Schedule, block: str | None = None) -> Product:
         assert isinstance(item, Block)
         if (found := _product(item)) is not None:
             return found
-    what = f'block "{block}" is' if block is not None else "no block is"
+    what = f'block "{block}" is no' if block is not None else "no block is a"
     raise ScheduleError(
-        f"{what} a matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]",
+        f"{what} matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]",
         code="E170",
         hint=HINT,
     )

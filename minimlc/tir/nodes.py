@@ -17,7 +17,15 @@ from typing import ClassVar, Literal, NoReturn, TypeVar
 
 import numpy as np
 
-from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
+from minimlc.dtypes import (
+    DTYPES,
+    INDEX,
+    dtype_record,
+    integer_range,
+    is_float,
+    is_integer,
+    whole_range,
+)
 from minimlc.errors import CompileError, did_you_mean, not_compiled
 from minimlc.node import Mutator, Node, node
 from minimlc.tir.intrinsics import INTRINSICS, RECORDS
@@ -380,6 +388,7 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
         value = bool(value)
         return Const(value, "bool") if dtype in (None, "bool") else const(value, dtype)
     if isinstance(value, int | np.integer):
+        _check_range(int(value), dtype or INDEX)
         return const(int(value), dtype or INDEX)
     if isinstance(value, float | np.floating):
         if dtype is None or is_float(dtype):
@@ -393,6 +402,15 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
         return as_expr(float(value), dtype)
     why = f"expected a number or an expression, got {type(value).__name__}: {value!r}"
     raise CompileError(why, code="E108")
+
+
+def _check_range(value: int, dtype: str) -> None:
+    """Refuse an integer that a dtype does not have."""
+    limits = whole_range(dtype_record(dtype).name)
+    if limits is not None and not limits[0] <= value <= limits[1]:
+        why = f"{value} is not in {limits[0]} ... {limits[1]}, as {dtype} is"
+        hint = 'T.cast(x, "int64") for the other side' if limits[1] < 2**63 - 1 else ""
+        raise CompileError(why, code="E108", hint=hint)
 
 
 def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:

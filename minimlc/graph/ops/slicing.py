@@ -5,6 +5,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from minimlc.dtypes import whole_range
 from minimlc.graph.nodes import TensorType, TupleType
 from minimlc.graph.ops.loops import choose
 from minimlc.graph.ops.record import ALL, REQUIRED, Op, axis_of, refuse, sizes_of
@@ -180,7 +181,8 @@ def _widths(ndim: int, pad_width: object) -> tuple[tuple[int, int], ...]:
 def _pad_type(x: TensorType, pad_width: object, value: object) -> TensorType:
     if not isinstance(value, int | float | bool):
         refuse(f"value is a number, got {value!r}", "E204")
-    if isinstance(value, float) and x.dtype.startswith(("int", "uint", "bool")):
+    limits = whole_range(x.dtype)
+    if limits and (isinstance(value, float) or not limits[0] <= value <= limits[1]):
         refuse(f"value={value} is no {x.dtype}", "E204")
     widths = _widths(x.ndim, pad_width)
     return TensorType(
