@@ -218,7 +218,7 @@ def constant(value: object, dtype: str | None = None) -> Constant:
     try:
         data = np.array(value, order="C")
     except ValueError as error:
-        raise CompileError(f"constant: no array: {error}", code="E108") from None
+        raise CompileError(f"no constant of these values: {error}", code="E123") from None
     if dtype is not None:
         data = _converted(data, dtype_record(dtype).name)
     dtype_name(data.dtype)
@@ -235,14 +235,14 @@ def _converted(data: np.ndarray, dtype: str) -> np.ndarray:
         with np.errstate(all="ignore"):
             made = data.astype(wanted)
     except (TypeError, ValueError, OverflowError) as error:
-        raise CompileError(f"constant: no {dtype}: {error}", code="E108") from None
+        raise CompileError(f"no constant of these values: {error}", code="E123") from None
     if is_float(dtype):
         kept = np.isfinite(made.astype(np.float64)) | ~np.isfinite(data.astype(np.float64))
     else:
         kept = np.asarray(made == data)
     if not kept.all():
         first = data[np.unravel_index(int(np.argmin(kept)), data.shape)]
-        raise CompileError(f"constant: {first} is no {dtype}", code="E108")
+        raise CompileError(f"no constant of these values: {first} is no {dtype}", code="E123")
     return made
 
 
