@@ -40,9 +40,9 @@ def dtype_record(name: str) -> DType:
     """The record of a dtype's name, or of a numpy dtype; `CompileError` for an unknown one."""
     if isinstance(name, str) and name in DTYPES:
         return DTYPES[name]
-    try:
-        known = np.dtype(name).name  # type: ignore[call-overload]
-    except TypeError:
+    try:  # numpy takes None for float64
+        known = "" if name is None else np.dtype(name).name
+    except (TypeError, ValueError, SyntaxError):
         known = ""
     if known in DTYPES and not isinstance(name, str):
         return DTYPES[known]
