@@ -297,13 +297,17 @@ def in_panels(
 ) -> tuple[Schedule, str]:
     """Copy a block of a factor inside `loop`, as panels that are read in order.
 
-    Gives the name of the loop over panels, too.
+    Rows of A that lie along k are copied in short runs, not element by element: a tile reads them
+    one at a time whatever lies beside them. Gives the name of the loop over panels, too.
     """
     axes = [f"{axis}{number}" for number, axis in enumerate(side.axes)]
     (wide,) = [axis for axis in axes if axis[0] == role]
     batch = [axis for axis in axes if axis[0] == "b"]
     (deep,) = [axis for axis in axes if axis[0] == "k"]
-    width, inner_axes = tiles.unit.panel(role, tiles.rows if role == "m" else tiles.columns)
+    unit = tiles.unit
+    if unit == FLOATS and role == "m" and side.axes[-1] == "k":
+        unit = Unit(depth=divisor(tiles.sums, UNROLLED))
+    width, inner_axes = unit.panel(role, tiles.rows if role == "m" else tiles.columns)
     layout = [*batch, *(each.format(wide=wide, deep=deep) for each in inner_axes)]
     buffer = buffer_of(sch, copy)
     sch = sch.compute_at(copy, loop)
@@ -315,6 +319,6 @@ def in_panels(
     panel, lane = [name for name in loops_below(sch, copy, loop) if name not in inner]
     if side.axes[-1] != role:
         sch = sch.reorder(panel, along, lane)
-    if tiles.unit.depth > 1:
-        return grouped(sch, copy, (panel, along, lane), role, tiles.unit), panel
+    if unit.depth > 1:
+        return grouped(sch, copy, (panel, along, lane), role, unit), panel
     return sch.vectorize(lane), panel
