@@ -11,6 +11,7 @@ from minimlc.recipes.views import (
     added,
     block_of,
     cut,
+    divisor,
     extent,
     loops_below,
     loops_feeding_axis,
@@ -34,6 +35,11 @@ WRITE = 16
 
 MOST = 8
 """Elements on a side of a rectangle: more of them do not fit into the registers."""
+
+RUN = 256
+"""Elements of a row that are written before those of the next, where what they are read from is
+not in the cache for the next row: nor is, in long columns, where the pages of so many rows are.
+"""
 
 MANY = 16
 """Iterations that threads can share out evenly enough."""
@@ -126,6 +132,11 @@ def in_rectangles(sch: Schedule, name: str, load: Load, axis: int, target: Targe
     along, lane = (inner, lane) if first == row else (lane, inner)
     sch = sch.reorder(within, along, lane) if first == row else sch
     sch = _through_registers(sch, name, load.buffer.name, within, along, lane)
+    run = divisor(extent(sch, name, within), RUN // lanes)
+    alone = first == row and sizes[column] % lanes == 0
+    if alone and not again and 2 * run * lanes >= RUN:
+        sch, (runs, _) = cut(sch, name, within, run)
+        sch = sch.reorder(runs, outer)
     if not enough:
         return sch
     shared = max([outer, *others], key=lambda loop: extent(sch, name, loop))

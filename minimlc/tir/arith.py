@@ -133,7 +133,7 @@ class Ranges:
             var: (0, extent - 1) if isinstance(extent, int) else extent
             for var, extent in extents.items()
         }
-        self.facts: dict[Any, float] = {}
+        self.facts: dict[frozenset[tuple[Any, int]], float] = {}
         self.contradicted = False
 
     def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
@@ -207,12 +207,23 @@ class Ranges:
             ends = (_times(coefficient, a), _times(coefficient, b))
             low, high = low + min(ends), high + max(ends)
         if self.facts and len(form.terms) > 0:
-            high = min(high, self._fact(form, 1) + form.constant)
-            low = max(low, form.constant - self._fact(form, -1))
+            high = min(high, form.constant + self._most(form, 1))
+            low = max(low, form.constant - self._most(form, -1))
         return low, high
 
-    def _fact(self, form: Linear, sign: int) -> float:
-        return self.facts.get(_terms_key(form, sign), inf)
+    def _most(self, form: Linear, sign: int) -> float:
+        """What guards leave of `sign` times the terms at the most: a guard's terms may stand in
+        them several times over, beside others.
+        """
+        most = inf
+        for terms, bound in self.facts.items():
+            times = _times_within(terms, form, sign)
+            if times:
+                known = {k for k, _ in terms}
+                others = Linear({k: t for k, t in form.terms.items() if k not in known}, 0)
+                low, high = self.linear_bounds(others)
+                most = min(most, times * bound + (high if sign > 0 else -low))
+        return most
 
     def _atom(self, atom: Expr) -> Interval:
         match atom:
@@ -272,8 +283,20 @@ def _floor(value: float, by: int) -> float:
     return value if value in (inf, -inf) else value // by
 
 
-def _terms_key(form: Linear, sign: int = 1) -> Any:
-    return frozenset((k, sign * c) for k, (c, _) in form.terms.items())
+def _terms_key(form: Linear) -> frozenset[tuple[Any, int]]:
+    return frozenset((k, c) for k, (c, _) in form.terms.items())
+
+
+def _times_within(terms: frozenset[tuple[Any, int]], form: Linear, sign: int) -> int:
+    """How often `terms` stand in `sign * form`; 0 if not a whole number of times."""
+    times = 0
+    for k, c in terms:
+        here, _ = form.terms.get(k, (0, None))
+        often, left = divmod(sign * here, c)
+        if left or often <= 0 or times not in (0, often):
+            return 0
+        times = often
+    return times
 
 
 def _compare(op: str, low: float, high: float) -> bool | None:

@@ -88,6 +88,15 @@ def test_more_of_a_line_is_read_where_it_does_not_stay():
     assert "T.vectorized(8)" in far.script()
 
 
+@pytest.mark.parametrize("columns", [1024, 1600])
+def test_long_rows_are_written_in_runs(columns):
+    mod = scheduled((columns, 24), (1, 0))
+    sizes = [loop.extent.value for loop in loops_in(mod["main"].body)]
+    assert sizes[:3] == [columns // (sizes[2] * 4), 3, sizes[2]]
+    assert 32 <= sizes[2] <= 64
+    moves(mod, np.random.default_rng(0).random((columns, 24), np.float32), (1, 0))
+
+
 def test_an_axis_in_between_stays_outside():
     made = mlc.Schedule(scheduled((40, 30, 48), (2, 1, 0)), check=False)
     names = [loop.var.name for loop in loops_in(made.func.body)]

@@ -153,6 +153,20 @@ def test_a_split_of_a_loop_whose_extent_varies(extent, factors):
     assert_right(sch.mod, new.parallel("i").mod)
 
 
+@pytest.mark.parametrize("first", [4, 7])
+def test_an_uneven_split_of_a_part_of_a_large_nest_is_known_to_stay_inside(first):
+    text = """@T.prim_func
+def main(A: T.Buffer((3000, 1000), "int32"), C: T.Buffer((3000, 1000), "int32")):
+    for i, j in T.grid(3000, 1000):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + 1
+"""
+    sch = mlc.Schedule(mlc.parse(text)).split("j", [None, first]).split("j_0", [None, 32])
+    mlc.verify(sch.mod)
+    assert "T.where(" in sch.mod.script()
+
+
 def test_a_varying_extent_is_the_outer_loops():
     sch = schedule(RAGGED.format(extent="i + 1"))
     text = sch.split("j", [None, 4]).mod.script()

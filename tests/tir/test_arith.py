@@ -2,6 +2,7 @@
 
 import random
 from functools import reduce
+from itertools import product
 from math import inf
 from operator import add, floordiv, mod, mul, sub
 
@@ -25,6 +26,27 @@ def test_a_guard_from_below_does_too():
     i, j = Var("i"), Var("j")
     ranges = Ranges({i: 8, j: 4}).assume(Binary(">=", i * 4 - j, index(5)))
     assert ranges.bounds(i) == (2, 7)
+
+
+def test_a_guard_bounds_multiples_of_its_sum_beside_other_terms():
+    i, j, k = Var("i"), Var("j"), Var("k")
+    ranges = Ranges({i: 8, j: 32, k: 4}).assume(Binary("<", i * 32 + j, index(250)))
+    assert ranges.bounds(i * 128 + j * 4 + k) == (0, 249 * 4 + 3)
+    assert ranges.bounds(7 - k - j * 4 - i * 128) == (7 - 3 - 249 * 4, 7)
+    assert ranges.bounds(i * 128 + j * 5 + k) == (0, 7 * 128 + 31 * 5 + 3)
+    assert ranges.bounds(i * 48 + j + k * 2)[1] == 7 * 48 + 31 + 6
+
+
+def test_bounds_from_guards_hold_for_all_values():
+    draw = random.Random(0)
+    i, j, k = Var("i"), Var("j"), Var("k")
+    for _ in range(300):
+        p, q, limit, *form = (draw.randint(-6, 6) for _ in range(6))
+        ranges = Ranges({i: 5, j: 4, k: 3}).assume(Binary("<", i * p + j * q, index(limit)))
+        low, high = ranges.bounds(i * form[0] + j * form[1] + k * form[2])
+        for a, b, c in product(range(5), range(4), range(3)):
+            if p * a + q * b < limit:
+                assert low <= form[0] * a + form[1] * b + form[2] * c <= high
 
 
 def test_a_variable_of_which_nothing_is_known_bounds_no_other():
