@@ -15,7 +15,12 @@ SQUARE = (256, 512, 1024, 2048)
 SKINNY: Sequence[Shape] = ((1, 2048, 2048), (8, 2048, 2048), (2048, 8, 2048))
 BATCHED = (64, 128, 128, 128)
 SIZE = 1024
-LONG: Shape = (256, 256, 4096)
+SUMS: Sequence[Shape] = (
+    *((512, 512, k) for k in (8, 16, 32, 64, 128, 256, 512)),
+    (SIZE, SIZE, SIZE),
+    (256, 256, 4096),
+)
+"""Products whose errors are looked at, by how much they sum up, and those of `SKINNY`."""
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
@@ -29,7 +34,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
         whole(found, SIZE)
         naive(found, SIZE)
         scaling(found, SQUARE[-1])
-        errors(found.report, [(SIZE, SIZE, SIZE), LONG])
+        errors(found.report, [*SUMS, *SKINNY])
         same_bits(found.report, SIZE)
     return found.report
 

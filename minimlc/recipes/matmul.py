@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
+from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, most_summed, summed_apart
@@ -40,6 +41,12 @@ SHORTEST = 16
 
 UNROLLED = 4
 """Products along k that are written out: a shared core has less to do besides arithmetic."""
+
+FEW_TILES = 4
+"""Tiles side by side in C up to which elements of A are not used often enough to copy them."""
+
+TILES_TO_SHARE = 4
+"""Tiles side by side for each thread at the least: each thread goes through all of A for them."""
 
 PART = 4
 """Adding up a tile's part costs about as much as so many more products."""
@@ -85,9 +92,18 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     sums = even(held, most, max(unit.step, UNROLLED if held > most else 1), PART)
     sum_block = ceil(held / sums) * sums
     row_block = even(m, target.l3 // 8 // (sum_block * size), rows)
-    share = ceil(n / target.cores)
+    share = ceil(n / target.cores) if by_columns(n, columns, target) else n
     column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
     return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit)
+
+
+def by_columns(n: int, columns: int, target: Target) -> bool:
+    """Whether threads share the columns of C rather than its rows: each gets several tiles of
+    them, and about as many as the others.
+    """
+    tiles = ceil(n / columns)
+    share = ceil(tiles / target.cores)
+    return share >= TILES_TO_SHARE and share * target.cores * 16 <= tiles * 17
 
 
 def even(size: int, most: int, multiple: int = 1, cost: int = 0) -> int:
@@ -148,13 +164,22 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     sch, conversions = converted(sch, found, unit)
     found = find_product(sch, found.block)
     tiles = tiles_for(found, target, unit)
+    rows = 0 if conversions else rows_in_place(found, tiles, target)
+    if rows:
+        tiles = tiles._replace(rows=rows, row_block=found.rows)
     sch, sums, result = divide(sch, found, tiles)
-    sch, left = copied(sch, sums, found.left)
+    left = ""
+    if not rows:
+        sch, left = copied(sch, sums, found.left)
     sch, right = copied(sch, sums, found.right)
     for copy in conversions:
         sch = sch.compute_inline(copy)
-    sch, left_at, right_at = tile(sch, sums, result, tiles)
-    sch, row_panel = in_panels(sch, left, left_at, found.left, "m", tiles)
+    sch, left_at, right_at, row_tile = tile(sch, sums, result, tiles)
+    sch = finished(sch, result, loops_below(sch, result, row_tile)[0])
+    shared = [right_at if by_columns(found.columns, tiles.columns, target) else row_tile]
+    if left:
+        sch, row_panel = in_panels(sch, left, left_at, found.left, "m", tiles)
+        shared.append(row_panel)
     sch, _ = in_panels(sch, right, right_at, found.right, "n", tiles)
     if unit.loads:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
@@ -165,7 +190,24 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     for loop in loops_of(sch, result, "S")[: len(found.batches)]:
         if extent(sch, result, loop) >= target.cores:
             return sch.parallel(loop)
-    return sch.parallel(right_at).parallel(row_panel)
+    for loop in shared:
+        sch = sch.parallel(loop)
+    return sch
+
+
+def rows_in_place(found: Product, tiles: Tiles, target: Target) -> int:
+    """How many rows a tile has that reads A where it lies; 0 where a copy of A is worth it.
+
+    It is not where A is seldom read, or stays in the first cache. Without a copy, nothing rounds
+    A's sizes up.
+    """
+    whole = found.left.axes.endswith("mk") and found.sums % tiles.sum_block == 0
+    size = found.rows * found.sums * DTYPES[found.dtypes[0]].bits // 8
+    seldom = found.columns <= FEW_TILES * tiles.columns or size <= target.l1
+    if not whole or not seldom or tiles.unit != FLOATS:
+        return 0
+    sizes = range(tiles.rows, tiles.rows // 2, -1)
+    return next((rows for rows in sizes if found.rows % rows == 0), 0)
 
 
 def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
@@ -174,7 +216,7 @@ def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
     part = summed_apart(found.sums)
     tiles = Tiles(rows, found.columns, part, found.rows, found.columns, found.sums)
     sch, sums, result = divide(sch, found, tiles)
-    sch, _, _ = tile(sch, sums, result, tiles)
+    sch, *_ = tile(sch, sums, result, tiles)
     return sch
 
 
@@ -193,7 +235,8 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
             before = padded
             padded = padded.cache_write(name, found.output)
             ends = added(before, padded)
-        return with_epilogue(padded, ends[0]), name, ends[0]
+        padded, end = with_epilogue(padded, ends[0])
+        return padded, name, end
     rounded = pad(sch, name, {"k": tiles.sum_block})
     (sums_loop,) = loops_of(rounded, name, "R")
     cut = rounded.split(sums_loop, [None, tiles.sums])
@@ -208,13 +251,25 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
     return padded, sums, name
 
 
-def with_epilogue(sch: Schedule, result: str) -> Schedule:
-    """What is computed from C element by element, done when a tile of C is written."""
+def with_epilogue(sch: Schedule, result: str) -> tuple[Schedule, str]:
+    """What is computed from C element by element, done when a tile of C is written.
+
+    Gives the name of the block that then writes.
+    """
     for name in sch.consumers(result):
-        try:
-            return with_epilogue(sch.reverse_compute_inline(name), result)
-        except ScheduleError:
-            continue
+        done = attempt(sch, "reverse_compute_inline", name)
+        if done is not sch:
+            return with_epilogue(done, name)
+    return sch, result
+
+
+def finished(sch: Schedule, result: str, loop: str) -> Schedule:
+    """What is computed from C element by element, done in `loop` when a tile of C is complete."""
+    for consumer in sch.consumers(result):
+        merged, name = with_epilogue(sch, consumer)
+        done = attempt(merged, "reverse_compute_at", name, loop)
+        if done is not merged:
+            return finished(in_registers(done, loops_below(done, name, loop)), name, loop)
     return sch
 
 
@@ -237,10 +292,11 @@ def copied(sch: Schedule, sums: str, side: Operand) -> tuple[Schedule, str]:
     return cached, added(sch, cached)[0]
 
 
-def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule, str, str]:
+def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule, str, str, str]:
     """Loops over blocks, over tiles in them, and over k with one tile in registers.
 
-    Gives the names of the loops that a block of A, and of B, is for.
+    Gives the names of the loops that a block of A, and of B, is for, and of that over rows of
+    tiles.
     """
     *_, i, j = loops_of(sch, result, "S")
     for loop in loops_of(sch, result, "R"):
@@ -269,7 +325,7 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
             sch, (_, step) = cut(sch, f"{sums}_update", summed, written_out)
             sch = sch.unroll(step)
     sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
-    return sch, blocks[-1], column_block
+    return sch, blocks[-1], column_block, row_tile
 
 
 def in_registers(sch: Schedule, loops: list[str]) -> Schedule:

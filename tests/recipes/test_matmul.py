@@ -7,6 +7,8 @@ import minimlc as mlc
 from minimlc import recipes, te
 from minimlc.recipes.matmul import even
 from minimlc.schedule import Schedule
+from minimlc.script import T
+from minimlc.tir.wellformed import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, arguments, interpreted, matmul, run, target
 
@@ -151,8 +153,9 @@ def test_infinities_and_nan_stay_in_their_row_and_column():
     assert not np.isfinite(found[~clean]).any()
 
 
-def test_the_bits_do_not_depend_on_threads_or_on_the_run():
-    mod = matmul(200, 180, 160)
+@pytest.mark.parametrize("sizes", [(200, 180, 160), (500, 100, 300), (1200, 64, 600)], ids=str)
+def test_the_bits_do_not_depend_on_threads_or_on_the_run(sizes):
+    mod = matmul(*sizes)
     made = scheduled(mod)
     assert "parallel" in made.script()
     arrays = arguments(mod)
@@ -168,6 +171,52 @@ def test_the_bits_do_not_depend_on_threads_or_on_the_run():
     finally:
         mlc.set_num_threads(before)
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "copied"),
+    [
+        ((512, 64, 512), False),
+        ((96, 128, 64), False),
+        ((512, 128, 512), True),
+        ((97, 64, 64), True),
+    ],
+    ids=str,
+)
+def test_rows_that_are_seldom_read_are_not_copied(sizes, copied):
+    made = Schedule(scheduled(matmul(*sizes), target()), check=False)
+    assert any(name.startswith("A_") for name in made.blocks()) == copied
+    arrays = arguments(made.mod)
+    assert worst_error(made.mod, (False, False), arrays, run(made.mod, arrays)) <= 4
+
+
+@pytest.mark.parametrize(("columns", "whole"), [(100, 112), (48, 48), (777, 784), (1024, 1024)])
+def test_threads_share_rows_where_columns_would_not_be_shared_evenly(columns, whole):
+    made = Schedule(scheduled(matmul(500, columns, 300), target(cores=2)), check=False)
+    (panels,) = [buffer for buffer in made.func.allocs if buffer.name.startswith("B_")]
+    assert panels.shape[0] * panels.shape[2] == whole
+    around = [loop for loop in loops_in(made.func.body) if loop.var.name in made.loops("C")]
+    (shared,) = [loop.extent.value for loop in around if loop.kind == "parallel"]
+    assert shared == 84 if columns < 200 else shared < 40
+
+
+@pytest.mark.parametrize("sums", [8, 64, 300])
+def test_what_follows_element_by_element_is_done_when_a_tile_is_written(sums):
+    a, b = te.placeholder((50, sums), name="A"), te.placeholder((sums, 40), name="B")
+    bias, scale = te.placeholder((40,), name="bias"), te.placeholder((), name="scale")
+    k = te.reduce_axis((0, sums), name="k")
+    c = te.compute((50, 40), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    d = te.compute((50, 40), lambda i, j: c[i, j] * scale[()] + bias[j], name="D")
+    e = te.compute((50, 40), lambda i, j: T.max(d[i, j], T.float32(0)), name="E")
+    mod = mlc.IRModule.of({"mm": te.create_prim_func([a, b, bias, scale, e])})
+    made = scheduled(mod, target())
+    sch = Schedule(made, check=False)
+    assert sch.blocks()[-1] == "E" and "D" not in sch.blocks()
+    (update,) = [name for name in sch.blocks() if name.endswith("_update")]
+    assert len(set(sch.loops(update)) & set(sch.loops("E"))) >= 4
+    x, y, *rest, out = arguments(mod)
+    want = np.maximum((x.astype(float) @ y) * rest[1] + rest[0], 0)
+    np.testing.assert_allclose(run(made, [x, y, *rest, out]), want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("sizes", [(40, 70, 100), (2, 64, 100), (60, 16, 40)], ids=str)
@@ -188,7 +237,7 @@ def test_the_target_decides_the_tile():
 def test_apply_finds_the_product_and_leaves_schedules_alone():
     mod = matmul(64, 64, 64)
     made = recipes.apply(mod)
-    assert "A_pad" in made.script()
+    assert {"B_local", "C_rf_update"} <= set(Schedule(made, check=False).blocks())
     assert recipes.apply(made) is made
     sch = Schedule(mod, check=False)
     by_hand = sch.parallel(sch.loops("C")[0]).mod
