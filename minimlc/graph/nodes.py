@@ -21,7 +21,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 
 from minimlc.dtypes import dtype_name, dtype_record, is_float, to_numpy
-from minimlc.errors import CompileError, OpError, not_compiled
+from minimlc.errors import CompileError, not_compiled
 from minimlc.node import Node, node
 
 Attrs = tuple[tuple[str, object], ...]
@@ -65,19 +65,13 @@ Type = TensorType | TupleType
 
 
 class Expr(Node):
-    """A value of the graph level; every expression has a `type`."""
+    """A value of the graph level; every expression has a `type`.
+
+    `minimlc.graph.operators` says what Python's operators make of one.
+    """
 
     __slots__ = ()
     type: Type
-
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: object, **options: object
-    ) -> None:
-        raise OpError(
-            f"numpy's {ufunc.__name__} was applied to a value of the graph",
-            code="E201",
-            hint=f"mlc.op has the operators: mlc.op.{ufunc.__name__}(x), if it is one of them",
-        )
 
     @property
     def shape(self) -> tuple[int, ...]:

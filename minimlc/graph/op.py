@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 
 from minimlc.errors import did_you_mean
-from minimlc.graph.nodes import Call, Expr, constant
+from minimlc.graph.nodes import Call
 from minimlc.graph.ops import ALIASES, OPS
 from minimlc.graph.ops.record import ALL, FLOATS, INTEGERS, NUMBERS, REQUIRED, Op
 
@@ -52,27 +52,6 @@ _functions = {name: _function(record) for name, record in OPS.items()}
 _functions.update({alias: _functions[name] for alias, name in ALIASES.items()})
 globals().update(_functions)
 
-OPERATORS = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "matmul": "matmul",
-}
-"""How Python's operators on graph values are spelled: `x + y` is `op.add(x, y)`."""
-
-
-def _operator(name: str, reflected: bool) -> Callable[[Expr, object], Call]:
-    def apply(self: Expr, other: object) -> Call:
-        value = other if isinstance(other, Expr) else constant(other, self.dtype)
-        return _functions[name](*((value, self) if reflected else (self, value)))
-
-    return apply
-
-
-for _python, _name in OPERATORS.items():
-    setattr(Expr, f"__{_python}__", _operator(_name, False))
-    setattr(Expr, f"__r{_python}__", _operator(_name, True))
 __all__ = sorted(_functions)
 
 

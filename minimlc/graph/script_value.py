@@ -22,6 +22,7 @@ from minimlc.graph.nodes import (
     Var,
     constant,
 )
+from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS, call_op
 from minimlc.graph.script_forms import FORMS, as_type, const_data, make_const, out_type
 from minimlc.names import UniqueNames
@@ -30,18 +31,9 @@ from minimlc.scripting import Reader
 from minimlc.source import Names, Source, unquoted
 
 _OPERATORS = {
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-    "/": "divide",
-    "@": "matmul",
-    "**": "power",
+    **{sign: name for sign, (_, name) in (ARITHMETIC | COMPARISONS).items()},
     "==": "equal",
     "!=": "not_equal",
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
 }
 _TENSOR_HINT = 'x: R.Tensor((1, 784), "float32")'
 
