@@ -196,11 +196,12 @@ class Binary(Expr):
     """Two operands of one dtype; comparisons give bool.
 
     `//` and `%` round towards minus infinity, as Python's; on floats they are numpy's
-    `floor_divide` and `remainder`, on integers a zero divisor is an error. `min` and `max` pass NaN
-    on, as numpy's `minimum` and `maximum`: `max(a, b)` is `a` where `a >= b` or `a` is NaN, else
-    `b`. Integer arithmetic wraps. A shift by a negative count, or by the type's bits or more,
-    gives 0 (-1 for `>>` of a negative value), as numpy's. `and` and `or` evaluate `b` only where it
-    counts. 16-bit floats: each operation is computed in float32 and rounded.
+    `floor_divide` and `remainder`, on integers a zero divisor is an error to the interpreter and
+    target "python", and gives 0 in native code. `min` and `max` pass NaN on, as numpy's `minimum`
+    and `maximum`: `max(a, b)` is `a` where `a >= b` or `a` is NaN, else `b`. Integer arithmetic
+    wraps. A shift by a negative count, or by the type's bits or more, gives 0 (-1 for `>>` of a
+    negative value), as numpy's. `and` and `or` evaluate `b` only where it counts. 16-bit floats:
+    each operation is computed in float32 and rounded.
     """
 
     op: str
