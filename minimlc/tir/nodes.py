@@ -397,12 +397,15 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
         raise CompileError(
             f"the number {value} is no {dtype}",
             code="E108",
-            hint=f'T.cast(x, "float32") for the {dtype} side',
+            hint=f'T.cast(x, "float32") for the {dtype} side{_WHOLE if dtype == INDEX else ""}',
         )
     if hasattr(value, "__float__"):
         return as_expr(float(value), dtype)
     why = f"expected a number or an expression, got {type(value).__name__}: {value!r}"
     raise CompileError(why, code="E108")
+
+
+_WHOLE = "; an index is an integer: vi * 3 // 2"
 
 
 def _check_range(value: int, dtype: str) -> None:

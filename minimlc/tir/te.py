@@ -7,6 +7,10 @@
 
 A compute becomes one loop nest around one block of the tensor's name. The function given to it is
 called once, with index expressions: what it returns is the program, not a number.
+
+All of `T`'s functions of expressions are here too: `te.exp`, `te.log`, `te.sqrt`, `te.tanh`,
+`te.sigmoid`, `te.abs`, `te.pow` (or `te.power`), `te.if_then_else`, `te.cast`, ... Only `te.max`
+and `te.min` differ: they are reductions, `T.max(a, b)` is the greater of two.
 """
 
 import inspect
@@ -16,10 +20,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from minimlc.dtypes import dtype_record, integer_range
-from minimlc.errors import CompileError, Span, identifier, source_line
+from minimlc.errors import CompileError, Span, did_you_mean, identifier, source_line
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
-from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     INDEX,
     Block,
@@ -40,6 +43,7 @@ from minimlc.tir.nodes import (
     load,
     seq,
 )
+from minimlc.tir.script_expr import FUNCTIONS
 
 
 @node
@@ -162,10 +166,13 @@ def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
     axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
     for item in axes:
         if not isinstance(item, ReduceAxis):
+            two = name in ("max", "min") and isinstance(item, Expr | int | float)
             raise CompileError(
                 f"te.{name} combines over reduce axes, got {item!r}",
                 code="E130",
-                hint='k = te.reduce_axis((0, n), name="k")',
+                hint=f"T.{name}(a, b)  # {_IMPORT}; the {name} of two values"
+                if two
+                else 'k = te.reduce_axis((0, n), name="k")',
             )
     if not axes:
         raise CompileError(f"te.{name} needs at least one reduce axis", code="E130")
@@ -209,7 +216,7 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
         error.span = error.span or span
         called = _BUILTIN.search(span.text) if span is not None else None
         if error.code == "E112" and called is not None:
-            error.hint = f"T.{called[1]}(a, b)  # the {called[1]} of traced values"
+            error.hint = f"T.{called[1]}(a, b)  # {_IMPORT}; the {called[1]} of traced values"
         raise
     except TypeError as error:
         hint = next((hint for words, hint in _OF_NUMBERS.items() if words in str(error)), "")
@@ -222,25 +229,26 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
 
 
 def _same_call(text: str) -> str:
-    """The first call of numpy or math in a line of source, as one of the loop language."""
+    """The first call of numpy or math in a line of source, as one of ours."""
     found = _FOREIGN.search(text)
-    if found is None or found[2] not in INTRINSICS:
+    if found is None or found[2] not in _ELEMENTWISE:
         return ""
-    return f"T.{found[2]}({found[3]})  # in place of {found[1]}.{found[2]}"
+    return f"te.{found[2]}({found[3]})  # in place of {found[1]}.{found[2]}"
 
 
 _FOREIGN = re.compile(r"\b(np|numpy|math)\.(\w+)\(([^()]*)\)")
 _BUILTIN = re.compile(r"(?<![.\w])(max|min)\(")
-_OWN = "use the loop language's own: T.exp, T.sqrt, T.max, T.if_then_else, ..."
+_IMPORT = "from minimlc.script import T"
+_OWN = "use te's own: te.exp, te.sqrt, te.if_then_else, ..."
 _OF_NUMBERS = {
     "is not iterable": "te.sum(x, axis=k)  # with k = te.reduce_axis((0, n))",
     "ufunc": _OWN,
     "must be real number": _OWN,
-    "must be a string or a real number": 'T.cast(x, "float32")',
-    "must be a string, a bytes-like object or a real number": 'T.cast(x, "int32")',
-    "abs()": "T.abs(x)",
-    "__round__": "T.round(x)",
-    "** or pow()": "T.pow(a, b)",
+    "must be a string or a real number": 'te.cast(x, "float32")',
+    "must be a string, a bytes-like object or a real number": 'te.cast(x, "int32")',
+    "abs()": "te.abs(x)",
+    "__round__": "te.round(x)",
+    "** or pow()": "te.pow(a, b)",
 }
 """What Python says when its functions of numbers get an expression, and what to write."""
 
@@ -449,3 +457,34 @@ def _span_of_function(function: Callable) -> Span | None:
     start = text.find("lambda")
     column = start if start >= 0 else len(text) - len(text.lstrip())
     return Span(code.co_filename, code.co_firstlineno, column, len(text), text)
+
+
+PUBLIC = (
+    *("Reduction", "ReduceAxis", "Tensor", "compute", "create_prim_func", "placeholder"),
+    *("max", "min", "prod", "reduce_axis", "sum"),
+)
+_ELEMENTWISE = {
+    name: function
+    for name, function in (
+        *((called.removeprefix("T."), function) for called, function in FUNCTIONS.items()),
+        ("power", FUNCTIONS["T.pow"]),
+    )
+    if name not in PUBLIC
+}
+"""`T`'s functions, but for those that are reductions here."""
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """Reached for what is not defined above: a function of elements, or no name of `te`."""
+    # Looked up, not defined: as globals, `abs` and `bool` would hide Python's own in this file.
+    if name in _ELEMENTWISE:
+        return _ELEMENTWISE[name]
+    if name.startswith("__"):
+        raise AttributeError(name)
+    hint = did_you_mean(name, [*PUBLIC, *_ELEMENTWISE])
+    raise AttributeError(f'te has no "{name}"; {hint}')
+
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return sorted({*PUBLIC, *_ELEMENTWISE})

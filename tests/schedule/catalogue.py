@@ -197,7 +197,7 @@ CATALOGUE = {
         {"B": OUT},
     ),
     "if on a traced value": Mistake("E112", traced_if, {"T": T, "X": X, "a": 1.0, "b": 0.0}),
-    "numpy on a traced value": Mistake("E130", traced_numpy, {"T": T, "X": X}),
+    "numpy on a traced value": Mistake("E130", traced_numpy, {"te": mlc.te, "X": X}),
 }
 
 

@@ -8,6 +8,7 @@ from minimlc.dtypes import to_numpy
 from minimlc.errors import CompileError
 from minimlc.node import structural_equal, walk
 from minimlc.run import interpret
+from minimlc.script import T
 from minimlc.tir import te
 from minimlc.tir.nodes import Block, For, binary, intrin, select
 from tests.helpers import random_array, refuses
@@ -106,6 +107,21 @@ def test_padding_reads_only_where_it_may():
     assert p.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]
 
 
+def test_the_functions_of_elements_are_those_of_scripts():
+    for name in ("exp", "sigmoid", "pow", "cast", "if_then_else"):
+        assert getattr(te, name) is getattr(T, name) and name in dir(te)
+    assert te.power is T.pow and te.max is not T.max
+    X = te.placeholder((3,), name="X")
+    x, y = np.array([-1.0, 0.5, 2.0], np.float32), np.empty(3, np.float32)
+    run([X, te.compute((3,), lambda i: te.exp(te.abs(X[i])))], x, y)
+    np.testing.assert_allclose(y, np.exp(abs(x)), rtol=1e-6)
+
+
+def test_a_name_that_te_lacks_gets_its_near_misses():
+    with pytest.raises(AttributeError, match=r'no "comput"; did you mean "compute"'):
+        te.comput
+
+
 def test_parameters_with_defaults_are_no_indices():
     Y = te.compute((4,), lambda i, scale=3.0: A[i, 0] * scale)
     assert [axis.name for axis in Y.axes] == ["i"]
@@ -124,12 +140,14 @@ def test_keywords_and_odd_names_become_identifiers():
         ("E130", lambda: te.compute((4, 6), lambda i: A[i, 0]), "(i)"),
         ("E130", lambda: te.placeholder((4, -1)), ">= 0"),
         ("E112", lambda: te.compute((4,), lambda i: 1.0 if A[i, 0] > 0 else 0.0), "if_then_else"),
-        ("E130", lambda: te.compute((4,), lambda i: np.exp(A[i, 0])), "T.exp"),
-        ("E130", lambda: te.compute((4,), lambda i: math.exp(A[i, 0])), "T.exp"),
-        ("E130", lambda: te.compute((4,), lambda i: abs(A[i, 0])), "T.abs"),
-        ("E130", lambda: te.compute((4,), lambda i: A[i, 0] ** 2), "T.pow"),
-        ("E130", lambda: te.compute((4,), lambda i: float(A[i, 0])), "T.cast"),
+        ("E130", lambda: te.compute((4,), lambda i: np.exp(A[i, 0])), "te.exp"),
+        ("E130", lambda: te.compute((4,), lambda i: math.exp(A[i, 0])), "te.exp"),
+        ("E130", lambda: te.compute((4,), lambda i: abs(A[i, 0])), "te.abs"),
+        ("E130", lambda: te.compute((4,), lambda i: A[i, 0] ** 2), "te.pow"),
+        ("E130", lambda: te.compute((4,), lambda i: float(A[i, 0])), "te.cast"),
         ("E112", lambda: te.compute((4,), lambda i: max(A[i, 0], 0)), "T.max(a, b)"),
+        ("E130", lambda: te.compute((4,), lambda i: te.max(A[i, 0], 0.0)), "T.max(a, b)"),
+        ("E108", lambda: te.compute((4,), lambda i: A[i * 1.5, 0]), "vi * 3 // 2"),
         ("E130", lambda: te.compute((4, 6), lambda *i: A(*i)), "write A[i0, i1]"),
         ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, k])), "te.sum(..., axis=k)"),
         ("E108", lambda: te.placeholder((4,), "flot32"), '"float32"'),
