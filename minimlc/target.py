@@ -26,7 +26,7 @@ class Target:
     `cpu` and `features` are LLVM's names ("x86-64-v3", "+avx2,+fma"); the features decide, since
     a CPU can be reported under the name of an older one. Made from a name alone, a target has no
     CPU of its own and stands for the machine at hand. Raises `BuildError` for sizes that no machine
-    has.
+    has, and for features that begin with neither + nor -.
     """
 
     name: str = "llvm"
@@ -39,6 +39,20 @@ class Target:
     cores: int = 1
 
     def __post_init__(self) -> None:
+        for name in ("name", "cpu", "features"):
+            if not isinstance(getattr(self, name), str):
+                _refuse(f"{name}={getattr(self, name)!r} is no text", 'mlc.Target("llvm")')
+        for part in self.features.split(",") if self.features else ():
+            if part[:1] not in ("+", "-"):
+                raise BuildError(
+                    f'the feature "{part}" of CPU "{self.cpu}" begins with neither + nor -',
+                    code="E509",
+                    hint=f'mlc.Target("llvm", "{self.cpu or "x86-64"}", "+avx2,+fma")',
+                )
+        for name in ("vector_bits", "l1", "l2", "l3", "cores"):
+            size = getattr(self, name)
+            if not hasattr(size, "__index__") or isinstance(size, bool):
+                _refuse(f"{name}={size!r} is no integer")
         bits = self.vector_bits
         if bits < 64 or bits & (bits - 1):
             _refuse(f"vector_bits={bits} is no power of two from 64 on")
@@ -80,8 +94,8 @@ class Target:
         return Target.host(name)
 
 
-def _refuse(why: str) -> None:
-    raise BuildError(f"there is no such machine: {why}", code="E501", hint="mlc.Target.host()")
+def _refuse(why: str, hint: str = "mlc.Target.host()") -> None:
+    raise BuildError(f"there is no such machine: {why}", code="E501", hint=hint)
 
 
 def _features_text(features: str) -> str:

@@ -16,6 +16,27 @@ def test_machines_that_cannot_be_are_refused(size):
     refuses("E501", lambda: mlc.Target(**size), f"{name}={value} is")
 
 
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"l1": "a"}, "l1='a' is no integer"),
+        ({"cores": 2.5}, "cores=2.5 is no integer"),
+        ({"vector_bits": "256"}, "vector_bits='256' is no integer"),
+        ({"cores": True}, "cores=True is no integer"),
+        ({"cpu": 3}, "cpu=3 is no text"),
+        ({"features": ["+avx2"]}, "is no text"),
+    ],
+    ids=str,
+)
+def test_values_of_another_kind_are_refused(given, word):
+    refuses("E501", lambda: mlc.Target(**given), word)
+
+
+@pytest.mark.parametrize("features", ["avx2", "+fma,avx2", "+fma, +avx2", "+fma,"])
+def test_features_are_added_or_taken_away(features):
+    refuses("E509", lambda: mlc.Target("llvm", "x86-64", features), "begins with neither + nor -")
+
+
 def test_a_recipe_copes_with_caches_of_a_byte():
     mod = matmul(20, 34, 40)
     tiny = mlc.Target("llvm", "x86-64", "+sse2", l1=1, l2=1, l3=1, cores=64)
