@@ -14,6 +14,8 @@ from math import prod
 from operator import ge
 from typing import Any, NamedTuple
 
+import numpy as np
+
 MAX_LINES = 15
 MAX_WIDTH = 240
 
@@ -155,6 +157,14 @@ def is_runnable(hint: str) -> bool:
         return False
     names = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     return bool(names) and names <= {"sch", "mlc", "error", "help", "print"}
+
+
+def check_flags(error: type[CompileError], code: str, call: str, **flags: object) -> None:
+    """Refuse options of `call` that are neither true nor false: Python takes any text for true."""
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool_):
+            why = f"{name} is True or False, got {value!r:.60}"
+            raise error(why, code=code, hint=f"{call}, {name}=False)")
 
 
 def not_compiled() -> CallError:

@@ -32,6 +32,9 @@ def register_func(name: str, func: Function | None = None, *, override: bool = F
         )
 
     def register(given: Function) -> Function:
+        if not callable(given):
+            why = f'a function is wanted for "{name}", got {given!r:.60}'
+            raise CompileError(why, code="E614", hint=f'@mlc.register_func("{name}")')
         taken = _FUNCTIONS.get(name)
         if taken is not None and not override and not _same_source(taken, given):
             raise CompileError(

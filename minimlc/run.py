@@ -10,7 +10,7 @@ from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.errors import CallError, CompileError, Span, fitting_array, source_line
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import evaluate
-from minimlc.module import IRModule
+from minimlc.module import IRModule, not_a_module
 from minimlc.node import Node, walk
 from minimlc.registry import get_function
 from minimlc.tir.execute import execute, poison
@@ -24,6 +24,8 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
     None; a graph function gives its result, a tuple for a tuple. `CallError` names the argument
     that does not fit; `BoundsError` an access outside its buffer.
     """
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "mlc.interpret", "a module")
     return _call(mod, name, args)
 
 

@@ -32,7 +32,7 @@ from minimlc.graph.nodes import (
     constant,
 )
 from minimlc.graph.scope import Scope
-from minimlc.module import IRModule
+from minimlc.module import IRModule, not_a_module
 from minimlc.names import UniqueNames
 from minimlc.node import Node, structural_equal, structural_hash
 from minimlc.tir import te
@@ -43,6 +43,8 @@ class BlockBuilder:
     """Builds graph functions and the primitive functions they call. `mod` is where it starts."""
 
     def __init__(self, mod: IRModule | None = None):
+        if mod is not None and not isinstance(mod, IRModule):
+            raise not_a_module(mod, "mlc.BlockBuilder", "a module")
         self._functions: dict[str, Node] = dict(mod.entries) if mod is not None else {}
         self._names = UniqueNames(self._functions)
         self._scopes: list[Scope] = []
@@ -112,6 +114,10 @@ class BlockBuilder:
         The primitive function takes `primfunc_name_hint`, else `function`'s own name. Structurally
         equal ones are added once.
         """
+        if not callable(function):
+            why = f"expected a function that returns tensor expressions, got {function!r:.60}"
+            hint = "bb.emit_te(lambda A: te.compute(A.shape, lambda *i: A[i] * 2), x)"
+            raise CompileError(why, code="E213", hint=hint)
         hint = attrs.pop("primfunc_name_hint", None) or _name_of(function)
         inputs = _Inputs(self)
         values = [inputs.convert(arg, _letter(n)) for n, arg in enumerate(args)]
@@ -151,7 +157,7 @@ class BlockBuilder:
                 hint="move it out of the `with bb.dataflow()`",
             )
         if params is not None:
-            scope.set_params(tuple(params))
+            scope.set_params(params)
         result = scope.atom(_as_expr(output))
         if scope.params is None:
             scope.set_params(())

@@ -41,9 +41,9 @@ class Scope:
         self._declared: set[Var] = set()
         self._awaited: dict[Var, None] = {}
         if params is not None:
-            self.set_params(tuple(params))
+            self.set_params(params)
 
-    def set_params(self, params: tuple[Var, ...]) -> None:
+    def set_params(self, params: Iterable[Var]) -> None:
         """Declare the parameters; every variable taken for one must be among them."""
         if self.params is not None:
             raise CompileError(
@@ -51,6 +51,14 @@ class Scope:
                 code="E211",
                 hint="give them to bb.function, or to bb.emit_func_output, not to both",
             )
+        if isinstance(params, Expr) or not isinstance(params, Iterable):
+            shown = params.name if isinstance(params, Var) else "x"
+            raise CompileError(
+                f'the parameters of "{self.name}" are a list of variables, got {params!r}',
+                code="E211",
+                hint=f'bb.function("{self.name}", [{shown}])',
+            )
+        params = tuple(params)
         for param in params:
             if not isinstance(param, Var):
                 raise CompileError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from minimlc.codegen.llvm_entry import Operand, emit_entry, entry_symbol, symbol
 from minimlc.codegen.python import compile_python, emit_python
-from minimlc.errors import BuildError, did_you_mean
+from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
 from minimlc.passes import default_pipeline
@@ -57,6 +57,7 @@ def build(
         raise BuildError(
             f'unknown bounds mode "{bounds}"', code="E505", hint=did_you_mean(str(bounds), BOUNDS)
         )
+    check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
     module = _as_module(mod)
     verify(module)
     if pipeline is not None or _has_operators(module):

@@ -82,6 +82,10 @@ def time(
     The garbage collector is off while a sample is taken. Works for any callable, so that a
     baseline is measured the same way.
     """
+    for label, count in (("warmup", warmup), ("repeat", repeat)):
+        if not hasattr(count, "__index__") or isinstance(count, bool):
+            why = f"{label} is a whole number, got {count!r:.60}"
+            raise CompileError(why, hint="mlc.time(function, *arguments, warmup=3, repeat=20)")
     if warmup < 0 or repeat < 1:
         raise CompileError(f"warmup must be >= 0 and repeat >= 1, got {warmup} and {repeat}")
     for _ in range(warmup):

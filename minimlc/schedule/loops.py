@@ -104,6 +104,9 @@ def _parts(func: PrimFunc, loop: For, count: int, names: Sequence[str] | None) -
         refuse("E118", f"split makes {count} loops, got {len(names)} name(s)")
     for name in names or ():
         _check_name(name, fresh)
+    if names is not None and len(set(names)) < count:
+        hint = f'names=["{loop.var.name}_0", "{loop.var.name}_1", ...]'
+        refuse("E118", f"split: each loop has a name of its own, got {list(names)}", hint=hint)
     return [fresh.var(name) for name in names or [f"{loop.var.name}_{n}" for n in range(count)]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any
 
-from minimlc.errors import CompileError, ScheduleError, did_you_mean, near_misses
+from minimlc.errors import CompileError, ScheduleError, check_flags, did_you_mean, near_misses
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
 from minimlc.schedule.check import UNCHECKED, VERIFIED, Verdict, check_step, fault
@@ -74,6 +74,7 @@ class Schedule:
     def __init__(self, mod: IRModule | PrimFunc, func: str | None = None, *, check: bool = True):
         whole = IRModule.of({_own_name(mod): mod}) if isinstance(mod, PrimFunc) else mod
         name = _choose(whole, func)
+        check_flags(ScheduleError, "E118", "mlc.Schedule(mod", check=check)
         steps = (Step("start", whole, 0.0),)
         self._fill(whole, name, check, Trace(), steps, VERIFIED if check else UNCHECKED)
         check_prim_func(name, self.func)

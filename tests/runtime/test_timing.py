@@ -48,6 +48,11 @@ def test_wrong_counts():
         time(print, repeat=0)
 
 
+@pytest.mark.parametrize("counts", [{"repeat": "3"}, {"warmup": 1.5}, {"repeat": True}], ids=str)
+def test_counts_are_whole_numbers(counts):
+    refuses("", lambda: time(print, **counts), "is a whole number")
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(2.5, "2.5 s"), (0.0123, "12.3 ms"), (5e-6, "5 µs"), (3.21e-8, "32.1 ns")]
 )

@@ -20,6 +20,10 @@ def schedule() -> mlc.Schedule:
     return mlc.Schedule(mlc.parse(TEXT))
 
 
+def test_two_loops_of_one_name():
+    refuses("E118", lambda: schedule().split("i", [None, 4], names=["a", "a"]), "a name of its own")
+
+
 @pytest.mark.parametrize("depth", [200, 900, 100_000])
 def test_a_trace_that_nests_without_end(depth):
     value = "[" * depth + "]" * depth
