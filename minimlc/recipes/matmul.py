@@ -46,7 +46,7 @@ FEW_TILES = 4
 """Tiles side by side in C up to which elements of A are not used often enough to copy them."""
 
 TILES_TO_SHARE = 4
-"""Tiles side by side for each thread at the least: each thread goes through all of A for them."""
+"""Tiles for each thread at the least, side by side: it goes through all of A for them."""
 
 PART = 4
 """Adding up a tile's part costs about as much as so many more products."""
@@ -70,6 +70,7 @@ class Tiles(NamedTuple):
     column_block: int
     sum_block: int
     unit: Unit = FLOATS
+    by_columns: bool = True
 
 
 def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
@@ -92,18 +93,21 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     sums = even(held, most, max(unit.step, UNROLLED if held > most else 1), PART)
     sum_block = ceil(held / sums) * sums
     row_block = even(m, target.l3 // 8 // (sum_block * size), rows)
-    share = ceil(n / target.cores) if by_columns(n, columns, target) else n
+    by_columns = shares_columns(ceil(m / rows), ceil(n / columns), target.cores)
+    share = ceil(n / target.cores) if by_columns else n
     column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
-    return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit)
+    return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns)
 
 
-def by_columns(n: int, columns: int, target: Target) -> bool:
-    """Whether threads share the columns of C rather than its rows: each gets several tiles of
-    them, and about as many as the others.
+def shares_columns(down: int, across: int, cores: int) -> bool:
+    """Whether threads share the columns of C rather than its rows, by the tiles in either.
+
+    They do where each gets several tiles of them, and about as many as the others; or where there
+    are too few tiles down for the rows to be shared.
     """
-    tiles = ceil(n / columns)
-    share = ceil(tiles / target.cores)
-    return share >= TILES_TO_SHARE and share * target.cores * 16 <= tiles * 17
+    share = ceil(across / cores)
+    even = share >= TILES_TO_SHARE and share * cores * 16 <= across * 17
+    return even or down < TILES_TO_SHARE * cores
 
 
 def even(size: int, most: int, multiple: int = 1, cost: int = 0) -> int:
@@ -176,7 +180,7 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
         sch = sch.compute_inline(copy)
     sch, left_at, right_at, row_tile = tile(sch, sums, result, tiles)
     sch = finished(sch, result, loops_below(sch, result, row_tile)[0])
-    shared = [right_at if by_columns(found.columns, tiles.columns, target) else row_tile]
+    shared = [right_at if tiles.by_columns else row_tile]
     if left:
         sch, row_panel = in_panels(sch, left, left_at, found.left, "m", tiles)
         shared.append(row_panel)
@@ -269,7 +273,7 @@ def finished(sch: Schedule, result: str, loop: str) -> Schedule:
         merged, name = with_epilogue(sch, consumer)
         done = attempt(merged, "reverse_compute_at", name, loop)
         if done is not merged:
-            return finished(in_registers(done, loops_below(done, name, loop)), name, loop)
+            sch = finished(in_registers(done, loops_below(done, name, loop)), name, loop)
     return sch
 
 

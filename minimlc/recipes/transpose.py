@@ -137,11 +137,12 @@ def in_rectangles(sch: Schedule, name: str, load: Load, axis: int, target: Targe
     if alone and not again and 2 * run * lanes >= RUN:
         sch, (runs, _) = cut(sch, name, within, run)
         sch = sch.reorder(runs, outer)
+        others = [*others, runs]
     if not enough:
         return sch
-    shared = max([outer, *others], key=lambda loop: extent(sch, name, loop))
-    shared = next((loop for loop in others if sizes[loop] >= MANY), shared)
-    return sch.parallel(shared)
+    counts = {loop: extent(sch, name, loop) for loop in (*others, outer)}
+    longest = max([outer, *others], key=lambda loop: counts[loop])
+    return sch.parallel(next((loop for loop in others if counts[loop] >= MANY), longest))
 
 
 def _cut_evenly(sch: Schedule, name: str, loop: str, size: int) -> tuple[Schedule, list[str]]:

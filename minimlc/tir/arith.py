@@ -23,6 +23,7 @@ from minimlc.tir.nodes import (
 )
 
 Interval = tuple[float, float]
+Terms = frozenset[tuple[Any, int]]
 EVERYTHING: Interval = (-inf, inf)
 WRAP = 2**62
 
@@ -133,19 +134,22 @@ class Ranges:
             var: (0, extent - 1) if isinstance(extent, int) else extent
             for var, extent in extents.items()
         }
-        self.facts: dict[frozenset[tuple[Any, int]], float] = {}
+        self.facts: dict[Terms, float] = {}
+        self.exact: frozenset[Terms] = frozenset()
         self.contradicted = False
 
     def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
         """These ranges and more variables."""
         result = Ranges({**self.variables, **Ranges(extents).variables})
         result.facts = dict(self.facts)
+        result.exact = self.exact
         result.contradicted = self.contradicted
         return result
 
     def key(self) -> Hashable:
         """Equal for ranges that know the same."""
-        return frozenset(self.variables.items()), frozenset(self.facts.items()), self.contradicted
+        known = frozenset(self.variables.items()), frozenset(self.facts.items())
+        return *known, self.exact, self.contradicted
 
     def assume(self, condition: Expr | None) -> "Ranges":
         """These ranges where `condition` holds too: its conjuncts that compare indices."""
@@ -163,27 +167,31 @@ class Ranges:
             case Const(value):
                 self.contradicted = self.contradicted or not value
             case Binary("<", a, b) if a.dtype == INDEX:
-                self._at_most(linear(a - b), -1)
+                self._at_most(a, b, -1)
             case Binary("<=", a, b) if a.dtype == INDEX:
-                self._at_most(linear(a - b), 0)
+                self._at_most(a, b, 0)
             case Binary(">", a, b) if a.dtype == INDEX:
-                self._at_most(linear(b - a), -1)
+                self._at_most(b, a, -1)
             case Binary(">=", a, b) if a.dtype == INDEX:
-                self._at_most(linear(b - a), 0)
+                self._at_most(b, a, 0)
             case Binary("==", a, b) if a.dtype == INDEX:
-                self._at_most(linear(a - b), 0)
-                self._at_most(linear(b - a), 0)
+                self._at_most(a, b, 0)
+                self._at_most(b, a, 0)
 
-    def _at_most(self, form: Linear, limit: int) -> None:
-        """Learn that `form <= limit`."""
+    def _at_most(self, a: Expr, b: Expr, limit: int) -> None:
+        """Learn that `a - b <= limit`."""
+        ends = (*self._sum_of_bounds(linear(a)), *self._sum_of_bounds(linear(b)))
+        exact = min(ends) >= -WRAP and max(ends) < WRAP
+        form = linear(a - b)
         bound = limit - form.constant
         for known, (coefficient, atom) in form.terms.items():
             if isinstance(atom, Var):
                 others = Linear({k: t for k, t in form.terms.items() if k is not known}, 0)
                 self._narrow(atom, coefficient, bound - self.linear_bounds(others)[0])
         if len(form.terms) > 1 or not all(isinstance(atom, Var) for _, atom in form.terms.values()):
-            name = _terms_key(form)
-            self.facts[name] = min(bound, self.facts.get(name, inf))
+            terms = frozenset((k, c) for k, (c, _) in form.terms.items())
+            self.facts[terms] = min(bound, self.facts.get(terms, inf))
+            self.exact = self.exact | {terms} if exact else self.exact - {terms}
 
     def _narrow(self, var: Var, coefficient: int, bound: float) -> None:
         """Learn that `coefficient * var <= bound`."""
@@ -201,28 +209,36 @@ class Ranges:
         return self.linear_bounds(linear(expr))
 
     def linear_bounds(self, form: Linear) -> Interval:
-        low = high = float(form.constant)
-        for coefficient, atom in form.terms.values():
-            a, b = self._atom(atom)
-            ends = (_times(coefficient, a), _times(coefficient, b))
-            low, high = low + min(ends), high + max(ends)
+        low, high = self._sum_of_bounds(form)
         if self.facts and len(form.terms) > 0:
             high = min(high, form.constant + self._most(form, 1))
             low = max(low, form.constant - self._most(form, -1))
         return low, high
 
+    def _sum_of_bounds(self, form: Linear) -> Interval:
+        low = high = float(form.constant)
+        for coefficient, atom in form.terms.values():
+            a, b = self._atom(atom)
+            ends = (_times(coefficient, a), _times(coefficient, b))
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
     def _most(self, form: Linear, sign: int) -> float:
-        """What guards leave of `sign` times the terms at the most: a guard's terms may stand in
-        them several times over, beside others.
+        """What guards leave of `sign` times the terms at the most.
+
+        A guard's terms may stand in them several times over and beside others, unless what it
+        compares can wrap: then it only tells of those very terms.
         """
         most = inf
         for terms, bound in self.facts.items():
             times = _times_within(terms, form, sign)
-            if times:
-                known = {k for k, _ in terms}
-                others = Linear({k: t for k, t in form.terms.items() if k not in known}, 0)
-                low, high = self.linear_bounds(others)
-                most = min(most, times * bound + (high if sign > 0 else -low))
+            same = times == 1 and len(terms) == len(form.terms)
+            if times == 0 or not (same or terms in self.exact):
+                continue
+            known = {k for k, _ in terms}
+            others = Linear({k: t for k, t in form.terms.items() if k not in known}, 0)
+            low, high = self._sum_of_bounds(others)
+            most = min(most, times * bound + (high if sign > 0 else -low))
         return most
 
     def _atom(self, atom: Expr) -> Interval:
@@ -283,11 +299,7 @@ def _floor(value: float, by: int) -> float:
     return value if value in (inf, -inf) else value // by
 
 
-def _terms_key(form: Linear) -> frozenset[tuple[Any, int]]:
-    return frozenset((k, c) for k, (c, _) in form.terms.items())
-
-
-def _times_within(terms: frozenset[tuple[Any, int]], form: Linear, sign: int) -> int:
+def _times_within(terms: Terms, form: Linear, sign: int) -> int:
     """How often `terms` stand in `sign * form`; 0 if not a whole number of times."""
     times = 0
     for k, c in terms:

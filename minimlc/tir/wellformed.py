@@ -235,8 +235,7 @@ def _check_iter(
     if (low >= 0 and high < it.extent) or ranges.is_empty():
         return
     where = Buffer(it.var.name, (it.extent,), INDEX)
-    concerned = _concerned(loops, [it.value, *guards])
-    probe = Access(where, (it.value,), False, concerned, guards, block, "", 0, block)
+    probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
     bad = _first_outside(probe)
     if bad == "":
         return
@@ -248,17 +247,6 @@ def _check_iter(
         example=bad or "",
         hint=f"T.where({_inside(it.value, low, it.extent)})  # says where the block runs",
     )
-
-
-def _concerned(loops: tuple[For, ...], values: list[Expr]) -> tuple[For, ...]:
-    """The loops that the values depend on: fewer iterations to try than those of all."""
-    needed = {var for value in values for var in variables(value)}
-    kept: list[For] = []
-    for loop in reversed(loops):
-        if loop.var in needed:
-            kept.append(loop)
-            needed |= variables(loop.extent)
-    return tuple(reversed(kept))
 
 
 def _check_range(item: Access) -> None:

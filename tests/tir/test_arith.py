@@ -2,14 +2,14 @@
 
 import random
 from functools import reduce
-from itertools import product
+from itertools import pairwise, product
 from math import inf
 from operator import add, floordiv, mod, mul, sub
 
 import pytest
 
 from minimlc.tir.arith import Ranges, linear, recombined
-from minimlc.tir.nodes import Binary, Const, Expr, Var, index
+from minimlc.tir.nodes import Binary, Buffer, Const, Expr, Load, Var, index
 
 OPERATORS = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
 
@@ -47,6 +47,25 @@ def test_bounds_from_guards_hold_for_all_values():
         for a, b, c in product(range(5), range(4), range(3)):
             if p * a + q * b < limit:
                 assert low <= form[0] * a + form[1] * b + form[2] * c <= high
+
+
+def test_a_guard_on_sums_that_may_wrap_tells_of_those_sums_alone():
+    i = Var("i")
+    a = Load(Buffer("A", (4,), "int64"), (index(0),))
+    ranges = Ranges({i: 4})
+    for guard in (Binary(">=", a, index(0)), Binary("<", a * 4, index(10))):
+        ranges = ranges.assume(guard)
+    assert ranges.bounds(a * 4 + i) == (-inf, inf)
+    assert ranges.bounds(a * 4) == (-inf, 9)
+
+
+def test_many_guards_are_looked_through_once():
+    names = [Var(f"x{n}") for n in range(40)]
+    ranges = Ranges(dict.fromkeys(names, 100))
+    for var, other in pairwise(names):
+        ranges = ranges.assume(Binary("<", var + other, index(10)))
+    total = reduce(add, names)
+    assert ranges.bounds(total)[0] == 0
 
 
 def test_a_variable_of_which_nothing_is_known_bounds_no_other():
