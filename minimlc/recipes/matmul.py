@@ -89,7 +89,7 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
-    most = MOST_BY_A_UNIT if unit.intrin else min(most_summed(k), held)
+    most = MOST_BY_A_UNIT if unit.intrin else min(most_summed(found), held)
     sums = even(held, most, max(unit.step, UNROLLED if held > most else 1), PART)
     sum_block = ceil(held / sums) * sums
     row_block = even(m, target.l3 // 8 // (sum_block * size), rows)
@@ -140,7 +140,7 @@ def matmul(
     if found.columns < lanes and in_order:
         sch = pad(sch, found.block, {"n": lanes})
         found = find_product(sch, found.block)
-    alike = found.sums % summed_apart(found.sums) == 0
+    alike = found.sums % summed_apart(found) == 0
     if found.columns <= 2 * lanes and in_order and alike:
         return few_columns(sch, found, lanes)
     return packed(sch, found, target)
@@ -217,7 +217,7 @@ def rows_in_place(found: Product, tiles: Tiles, target: Target) -> int:
 def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
     """Few columns of C: each element of A is read once, so nothing is copied."""
     rows = divisor(found.rows, 12 if found.columns <= lanes else 6)
-    part = summed_apart(found.sums)
+    part = summed_apart(found)
     tiles = Tiles(rows, found.columns, part, found.rows, found.columns, found.sums)
     sch, sums, result = divide(sch, found, tiles)
     sch, *_ = tile(sch, sums, result, tiles)

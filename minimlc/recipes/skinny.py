@@ -1,6 +1,6 @@
 """Matrix products with few rows: B is read once, in the order in which it lies."""
 
-from math import ceil
+from math import ceil, prod
 
 from minimlc.errors import ScheduleError
 from minimlc.recipes.product import Product
@@ -10,11 +10,15 @@ from minimlc.schedule import Schedule
 FEW_ROWS = 12
 """Rows of C up to which B is read in the order in which it lies."""
 
-MOST_SUMMED, ALONE = 256, 8
-"""Products that are added up in a row, and how many need no parts: rounding errors grow with their
-number. The largest of 512 x 512 sums of normal numbers is about 3 u |A||B| in two parts, or one
-short one, and 4 to 5 in one.
+MOST_SUMMED, SHORT, LONGER = 256, 8, 128
+"""Products that are added up in a row at the most, and of how many in all they need no parts: of
+the second number, or of the third, where C has few elements. Rounding errors grow with their
+number, and the largest of them with that of the elements: of 512 x 512 sums of normal numbers it
+is about 3 u |A||B| in two parts, or in one of 8, and 4 to 5 in one of 16 to 256.
 """
+
+FEW_ELEMENTS = 1024
+"""Elements of C, the largest of whose errors are about 3 u |A||B| in one part, too."""
 
 FEWEST_COLUMNS = 8
 """Columns of C from which on this is for it, whatever the machine's vectors."""
@@ -30,7 +34,7 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     a block of B gives is summed up apart, which keeps rounding errors small.
     """
     name = found.block
-    block = summed_apart(found.sums)
+    block = summed_apart(found)
     if block < found.sums:
         sch, name = sums_apart(sch, name, block)
     rows, columns = (loops_feeding_axis(sch, name, axis) for axis in (-2, -1))
@@ -53,18 +57,20 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     return sch
 
 
-def summed_apart(sums: int) -> int:
+def summed_apart(found: Product) -> int:
     """How many products a partial sum has: all alike, or for awkward numbers, a guarded last."""
-    most = most_summed(sums)
+    sums, most = found.sums, most_summed(found)
     fitting = divisor(sums, most)
     if fitting * fitting >= sums:
         return fitting
     return ceil(ceil(sums / ceil(sums / most)) / DEPTH) * DEPTH
 
 
-def most_summed(sums: int) -> int:
-    """How many of so many products may be added up in a row."""
-    return min(MOST_SUMMED, sums if sums <= ALONE else ceil(sums / 2))
+def most_summed(found: Product) -> int:
+    """How many of a product's sums may be added up in a row."""
+    few = prod(found.batches) * found.rows * found.columns <= FEW_ELEMENTS
+    sums, alone = found.sums, LONGER if few else SHORT
+    return min(MOST_SUMMED, sums if sums <= alone else ceil(sums / 2))
 
 
 def sums_apart(sch: Schedule, name: str, block: int) -> tuple[Schedule, str]:
