@@ -1,4 +1,4 @@
-"""The README's table of figures, from the results that are kept: `python -m benchmarks.summary`."""
+"""The README's table of figures, from the results that are kept: the end of `make bench`."""
 
 import json
 import sys
