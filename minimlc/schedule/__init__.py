@@ -20,6 +20,7 @@ compute_inline = on_module("compute_inline")
 reverse_compute_inline = on_module("reverse_compute_inline")
 decompose_reduction = on_module("decompose_reduction")
 rfactor = on_module("rfactor")
+decompose_sum = on_module("decompose_sum")
 fuse_reduction_epilogue = on_module("fuse_reduction_epilogue")
 decompose_padding = on_module("decompose_padding")
 pad_einsum = on_module("pad_einsum")
@@ -54,6 +55,7 @@ __all__ = [
     "compute_inline",
     "decompose_padding",
     "decompose_reduction",
+    "decompose_sum",
     "find_intrin",
     "fuse",
     "fuse_reduction_epilogue",

@@ -1,19 +1,19 @@
 """The primitive pad_einsum: a sum of products over rounder extents."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import copysign, isfinite, prod
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
 
 from minimlc.dtypes import is_float, is_integer, to_numpy
-from minimlc.node import Mutator, replace, walk
+from minimlc.node import Mutator, replace
 from minimlc.schedule.layout import MOST_PADDING, SMALL
-from minimlc.schedule.shape import exclusive
 from minimlc.schedule.staging import End, Rename, copy_nest
+from minimlc.schedule.sums import Einsum, einsum_of, no_einsum, own_nest
 from minimlc.schedule.tree import (
     Names,
-    Place,
     find_block,
     finish,
     nest,
@@ -21,8 +21,7 @@ from minimlc.schedule.tree import (
     replaced,
     with_alloc,
 )
-from minimlc.tir.access import reduction_parts, starts_its_target
-from minimlc.tir.arith import constant_value, variables
+from minimlc.tir.arith import variables
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -32,7 +31,6 @@ from minimlc.tir.nodes import (
     Const,
     Expr,
     For,
-    IfThenElse,
     Load,
     PrimFunc,
     Select,
@@ -49,14 +47,6 @@ from minimlc.tir.nodes import (
 VERB = "pad_einsum"
 Sizes = dict[Var, int]
 """The extents that padded iters are to have."""
-
-
-class Einsum(NamedTuple):
-    """A sum of products: `store` adds `value` to its target, which begins with `start`."""
-
-    store: Store
-    value: Expr
-    start: Const
 
 
 def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
@@ -77,8 +67,8 @@ def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
     target = place.stmt
     assert isinstance(target, Block)
     sizes = _sizes(target, padding)
-    top, own = _own_nest(func, target, place)
-    einsum = _einsum(target, place)
+    top, own = own_nest(func, place, VERB)
+    einsum = einsum_of(place, VERB)
     if not sizes:
         return func
     names = Names(func)
@@ -105,8 +95,7 @@ def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
     return finish(func)
 
 
-def _cannot(block: Block, why: str, *, example: str = "", hint: str = "") -> NoReturn:
-    refuse("E154", f'{VERB}: block "{block.name}" {why}', at=block, example=example, hint=hint)
+_cannot = partial(no_einsum, VERB)
 
 
 def _sizes(block: Block, padding: Sequence[int]) -> Sizes:
@@ -120,65 +109,6 @@ def _sizes(block: Block, padding: Sequence[int]) -> Sizes:
         )
     pairs = zip(block.iters, padding, strict=True)
     return {it.var: -(-it.extent // by) * by for it, by in pairs if it.extent % by}
-
-
-def _own_nest(func: PrimFunc, block: Block, place: Place) -> tuple[Stmt, Sequence[For]]:
-    """The block's nest: one serial loop for each iter, and nothing else."""
-    top, own, _ = exclusive(func, place)
-    if any(isinstance(stmt, Block | IfThenElse) for stmt in place.around):
-        _cannot(block, "is inside a condition or another block")
-    if block.predicate is not None:
-        _cannot(block, f"runs only where {block.predicate.script()}")
-    for loop in own:
-        if loop.kind != "serial":
-            refuse(
-                "E119",
-                f'{VERB}: loop "{loop.var.name}" of block "{block.name}" is {loop.kind} already',
-                hint=f"do this step before the one that made {loop.var.name} {loop.kind}",
-            )
-    extents = {loop.var: constant_value(loop.extent) for loop in own}
-    bound = {it.value: it.extent for it in block.iters}
-    if len(bound) != len(block.iters) or bound != extents or min(bound.values(), default=1) < 1:
-        _cannot(
-            block,
-            "is not alone in loops that are its iters, one for each",
-            hint="pad before the loops are split or fused",
-        )
-    return top, own
-
-
-def _einsum(block: Block, place: Place) -> Einsum:
-    parts = reduction_parts(block)
-    if parts is None or parts[0] != "+" or not isinstance(block.body, Store):
-        _cannot(block, "is not of the form: C[...] = C[...] + product of elements")
-    if not starts_its_target(block) or not isinstance(block.init, Store):
-        _cannot(block, "has no init of its own", hint="pad before decompose_reduction")
-    if not isinstance(block.init.value, Const):
-        _cannot(block, f"starts from {block.init.value.script()}, which is no constant")
-    if any(it.kind == "O" for it in block.iters):
-        _cannot(block, "must take its iterations in order")
-    spatial = {it.var for it in block.iters if it.kind == "S"}
-    store = block.body
-    if set(store.indices) != spatial or len(store.indices) != len(spatial):
-        _cannot(block, f"does not index {store.buffer.name} by each spatial iter once")
-    if {n for n in walk(block.body) if isinstance(n, Var)} & {lp.var for lp in place.loops}:
-        _cannot(block, "speaks of loops directly, not through its iters")
-    _check_products(block, parts[2])
-    return Einsum(store, parts[2], block.init.value)
-
-
-def _check_products(block: Block, value: Expr) -> None:
-    """A value is made of elements and constants by +, - and *."""
-    match value:
-        case Load() | Const():
-            pass
-        case Cast(_, a) | Unary("-", a):
-            _check_products(block, a)
-        case Binary("+" | "-" | "*", a, b):
-            _check_products(block, a)
-            _check_products(block, b)
-        case _:
-            _cannot(block, f"adds up {value.script()}, which is no sum of products")
 
 
 def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:

@@ -1,6 +1,6 @@
 """Primitives that dissolve a block into another: compute_inline and reverse_compute_inline."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from minimlc.node import Mutator, Node, replace, walk
@@ -22,7 +22,7 @@ from minimlc.schedule.tree import (
     without_unused_allocs,
 )
 from minimlc.tir.access import Access, update_of
-from minimlc.tir.nodes import Expr, Load, PrimFunc, Store, Var, substitute
+from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var, substitute
 from minimlc.tir.regions import covers
 
 
@@ -137,9 +137,17 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
 
 def _source(func: PrimFunc, made: Producer) -> Producer:
-    """The only block whose buffer `made` can be inlined into."""
+    """The only block whose buffer `made` can be inlined into.
+
+    Of several that it reads, the one whose element it needs for each of its own.
+    """
     inputs = {i.buffer for i in made.own() if not i.is_write} & set(func.allocs)
-    writers = {i.block.name for i in made.others() if i.is_write and i.buffer in inputs and i.block}
+    writers = _writers(made, inputs)
+    if len(writers) > 1:
+        writers = (
+            _writers(made, {b for b in inputs if _element_for_element(made, b) is not None})
+            or writers
+        )
     if len(writers) != 1:
         found = ", ".join(sorted(writers)) or "none"
         refuse(
@@ -159,14 +167,27 @@ def _source(func: PrimFunc, made: Producer) -> Producer:
     return source
 
 
+def _writers(made: Producer, buffers: Collection[Buffer]) -> set[str]:
+    """The other blocks that write one of these buffers."""
+    return {i.block.name for i in made.others() if i.is_write and i.buffer in buffers and i.block}
+
+
+def _element_for_element(made: Producer, buffer: Buffer) -> list[Var] | None:
+    """The iters by which a block reads one element of a buffer for each of its own; or None."""
+    loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is buffer]
+    own = {it.var for it in made.block.iters}
+    first = loads[0].indices
+    direct = [i for i in first if isinstance(i, Var) and i in own]
+    same = all(load.indices == first for load in loads)
+    fits = len(set(direct)) == len(first) and set(direct) == own and same
+    return direct if fits else None
+
+
 def matching(made: Producer, source: Producer, verb: str) -> dict[Node, Node]:
     """Each iter of the reader as the iter of the producer that stands for the same index."""
-    loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is source.buffer]
-    first = loads[0]
     own = {it.var: it for it in made.block.iters}
-    direct = [i for i in first.indices if isinstance(i, Var) and i in own]
-    same = all(load.indices == first.indices for load in loads)
-    if len(set(direct)) != len(first.indices) or set(direct) != set(own) or not same:
+    direct = _element_for_element(made, source.buffer)
+    if direct is None:
         refuse(
             "E115",
             f'{verb}: "{made.block.name}" does not read {source.buffer.name} element for element',

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from minimlc.dtypes import DTYPES, dtype_record, holds
+from minimlc.dtypes import DTYPES, dtype_record, holds, integer_range, is_integer
 from minimlc.node import Mutator, replace
 from minimlc.schedule.layout import check_scope
 from minimlc.schedule.staging import Anchor, End, Rename, anchors, beside, copy_nest, inside
 from minimlc.schedule.tree import Names, Place, find_block, find_buffer, finish, refuse
 from minimlc.tir.access import Access, accesses, reads_any
-from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc
+from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc, const
 from minimlc.tir.regions import Box, covers, enclosing_box, starts_inside
 
 
@@ -39,7 +39,12 @@ def use_of(func: PrimFunc, block: str, buffer: str) -> Use:
 
 
 def cache_read(
-    func: PrimFunc, block: str, buffer: str, scope: str = "local", dtype: str | None = None
+    func: PrimFunc,
+    block: str,
+    buffer: str,
+    scope: str = "local",
+    dtype: str | None = None,
+    offset: int = 0,
 ) -> PrimFunc:
     """Let a block read a copy of a buffer that is made before it.
 
@@ -51,7 +56,8 @@ def cache_read(
     elements that the block reads there. Legal when the block does not write the buffer itself.
 
     With `dtype`, the copy holds wider elements: what the block converted at each use is converted
-    once. Legal when that dtype has every value of the buffer's.
+    once. Legal when that dtype has every value of the buffer's. With `offset`, integers are copied
+    plus that number, which each use takes off again; so bytes of either sign can become the other.
     """
     check_scope(scope)
     use = use_of(func, block, buffer)
@@ -60,29 +66,46 @@ def cache_read(
     anchor = reading_anchor(use, "cache_read")
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
-    if dtype is not None and dtype != cache.dtype:
-        _check_wider(use, dtype)
-        cache = replace(cache, dtype=dtype)
+    if offset or (dtype is not None and dtype != cache.dtype):
+        cache = replace(cache, dtype=dtype or cache.dtype)
+        _check_wider(use, cache.dtype, offset)
     box = _box(use, anchor)
-    copy = copy_nest(End(use.buffer), End(cache), cache.shape, names, cache.name, box, anchor.loops)
-    new = _Widened(use.buffer, cache).visit(use.block)
+    source, end = End(use.buffer), End(cache)
+    copy = copy_nest(source, end, cache.shape, names, cache.name, box, anchor.loops, offset)
+    new = _Widened(use, cache, offset).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
 
 
-def _check_wider(use: Use, dtype: str) -> None:
-    """Refuse a dtype that has not every value of a buffer's."""
-    old = use.buffer.dtype
-    if not holds(dtype_record(dtype).name, old):
-        why = f"{dtype} has not every value of {use.buffer.name}'s {old}"
-        wider = [name for name in DTYPES if name != old and holds(name, old)]
-        refuse("E117", f"cache_read: {why}", at=use.block, hint=" or ".join(wider))
+def _check_wider(use: Use, dtype: str, offset: int) -> None:
+    """Refuse a dtype that has not every value of a buffer's, plus an offset."""
+    old, name = use.buffer.dtype, use.buffer.name
+    dtype = dtype_record(dtype).name
+    if offset and not (is_integer(old) and is_integer(dtype)):
+        why = f"cache_read: an offset is for integers; {name} is {old}, its copy would be {dtype}"
+        refuse("E117", why, at=use.block)
+    fitting = [each for each in DTYPES if _has_all(each, old, offset)]
+    if dtype not in fitting:
+        plus = f" plus {offset}" if offset else ""
+        why = f"cache_read: {dtype} has not every value of {name}'s {old}{plus}"
+        wider = [each for each in fitting if each != old]
+        refuse("E117", why, at=use.block, hint=" or ".join(wider))
+
+
+def _has_all(dtype: str, old: str, offset: int) -> bool:
+    """Whether a dtype has all values of another one, each plus an offset."""
+    if not offset:
+        return holds(dtype, old)
+    if not (is_integer(dtype) and is_integer(old)):
+        return False
+    (low, high), (least, most) = integer_range(dtype), integer_range(old)
+    return low <= least + offset and most + offset <= high
 
 
 class _Widened(Mutator):
     """Reads a copy in place of a buffer; where it is of another dtype, with one conversion."""
 
-    def __init__(self, old: Buffer, new: Buffer):
-        self.old, self.new = old, new
+    def __init__(self, use: Use, new: Buffer, offset: int):
+        self.use, self.old, self.new, self.offset = use, use.buffer, new, offset
 
     def visit_Load(self, item: Load) -> Expr:
         if item.buffer is not self.old:
@@ -95,8 +118,25 @@ class _Widened(Mutator):
         return self._converted(item.dtype, item.a)
 
     def _converted(self, dtype: str, item: Load) -> Expr:
-        moved = replace(self.visit_children(item), buffer=self.new)
-        return moved if self.new.dtype == dtype else Cast(dtype, moved)
+        moved: Expr = replace(self.visit_children(item), buffer=self.new)
+        if self.new.dtype != dtype:
+            moved = Cast(dtype, moved)
+        return moved - const(self.taken_off(dtype), dtype) if self.offset else moved
+
+    def taken_off(self, dtype: str) -> int:
+        """The offset, in a dtype that has it, and all of the copy's values."""
+        if not is_integer(dtype) or not holds(dtype, self.new.dtype) or not self._has(dtype):
+            name = self.old.name
+            why = f"{name} is used as {dtype}, which has not all values of {self.new.dtype}"
+            hint = (
+                f"an offset is for an element that is converted where it is used: {name} to int32"
+            )
+            refuse("E117", f"cache_read: {why}", at=self.use.block, hint=hint)
+        return self.offset
+
+    def _has(self, dtype: str) -> bool:
+        low, high = integer_range(dtype)
+        return low <= self.offset <= high
 
 
 def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:

@@ -174,6 +174,7 @@ class Schedule:
     reverse_compute_inline = _method("reverse_compute_inline")
     decompose_reduction = _method("decompose_reduction")
     rfactor = _method("rfactor")
+    decompose_sum = _method("decompose_sum")
     fuse_reduction_epilogue = _method("fuse_reduction_epilogue")
     decompose_padding = _method("decompose_padding")
     pad_einsum = _method("pad_einsum")

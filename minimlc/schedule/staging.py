@@ -20,10 +20,14 @@ from minimlc.tir.nodes import (
     Stmt,
     Store,
     conjunction,
+    const,
     index,
     seq,
 )
 from minimlc.tir.regions import Box, Side
+
+WIDEST = "int64"
+"""Holds the sum of an element and an offset, until it is narrowed to what has room for it."""
 
 
 class Anchor(NamedTuple):
@@ -79,10 +83,12 @@ def copy_nest(
     name: str,
     box: Box | None = None,
     loops: Sequence[For] = (),
+    offset: int = 0,
 ) -> Stmt:
     """A block over iters of these sizes that copies element by element, with loops of its own.
 
     It runs over a box of the iters, whose corner may speak of the `loops` around; or over all.
+    To integers an `offset` is added, which the target's dtype has room for.
     """
     ranges = loop_ranges(tuple(loops))
     own: list[For] = []
@@ -99,7 +105,9 @@ def copy_nest(
         clips += _clips(value, size, ranges)
     values = [it.var for it in iters]
     load: Expr = Load(source.buffer, tuple(source.at(values)))
-    if source.buffer.dtype != target.buffer.dtype:
+    if offset:
+        load = Cast(WIDEST, load) + const(offset, WIDEST)
+    if load.dtype != target.buffer.dtype:
         load = Cast(target.buffer.dtype, load)
     store = Store(target.buffer, tuple(target.at(values)), load)
     block = Block(names.block(name), tuple(iters), conjunction(clips), None, store)

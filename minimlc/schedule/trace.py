@@ -30,6 +30,7 @@ from minimlc.schedule import (
     rolling,
     space,
     tensors,
+    terms,
 )
 from minimlc.tir.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
@@ -55,6 +56,7 @@ PRIMITIVES: dict[str, Primitive] = {
         inline.reverse_compute_inline,
         reduction.decompose_reduction,
         partial.rfactor,
+        terms.decompose_sum,
         epilogue.fuse_reduction_epilogue,
         padding.decompose_padding,
         einsum.pad_einsum,

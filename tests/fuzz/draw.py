@@ -244,14 +244,30 @@ def _decompose_padding(site: Site) -> Arguments:
     return [block, site.loop(site.around[block])], {}
 
 
-def _pad_einsum(site: Site) -> Arguments:
-    """A sum from a constant in loops that are its iters, padded where an iter is an index."""
+def _plain_sums(site: Site) -> list[str]:
+    """The blocks that add up from a constant in loops that are their iters."""
     fitting = []
     for name, block in site.blocks.items():
         constant = isinstance(block.init, Store) and isinstance(block.init.value, Const)
         if constant and reducer_of(block) == "+" and is_alone(site, name) and site.movable(name):
             fitting.append(name)
-    block = site.blocks[site.block(fitting)]
+    return fitting
+
+
+def _decompose_sum(site: Site) -> Arguments:
+    """A sum of several terms."""
+    signs = ("+", "-")
+    fitting = [
+        name
+        for name in _plain_sums(site)
+        if sum(isinstance(n, Binary) and n.op in signs for n in walk(site.blocks[name].body)) > 1
+    ]
+    return [site.block(fitting)], {}
+
+
+def _pad_einsum(site: Site) -> Arguments:
+    """A sum from a constant in loops that are its iters, padded where an iter is an index."""
+    block = site.blocks[site.block(_plain_sums(site))]
     padding = [
         site.rng.choice([1, 2, 4, 5]) if site.wild or _is_index(block, it.var) else 1
         for it in block.iters
@@ -335,6 +351,7 @@ RULES: dict[str, Rule] = {
     "unannotate": _unannotate,
     "bind": _bind,
     "rfactor": _rfactor,
+    "decompose_sum": _decompose_sum,
     "fuse_reduction_epilogue": _fuse_reduction_epilogue,
     "decompose_padding": _decompose_padding,
     "pad_einsum": _pad_einsum,

@@ -22,7 +22,11 @@ def _cache_read(site: Site) -> Arguments:
     apart = [buffer for buffer in site.reads(block) if buffer not in site.writes(block)]
     options = _scope(site)
     if site.chance(0.3):
-        options["dtype"] = site.rng.choice(["float64", "float32", "int64", "int32", "int16"])
+        options["dtype"] = site.rng.choice(
+            ["float64", "float32", "int64", "int32", "int16", "uint8"]
+        )
+    if site.chance(0.2):
+        options["offset"] = site.rng.choice([128, -128, 1000])
     return [block, site.buffer(apart)], options
 
 

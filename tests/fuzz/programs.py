@@ -100,6 +100,22 @@ class Softmax:
 
 
 @I.ir_module
+class ZeroPoints:
+    @T.prim_func
+    def main(
+        A: T.Buffer((5, 6), "int8"), B: T.Buffer((6, 7), "uint8"), C: T.Buffer((5, 7), "int32")
+    ):
+        for i, j, k in T.grid(5, 7, 6):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = 0
+                C[vi, vj] = C[vi, vj] + (
+                    (T.cast(A[vi, vk], "int32") - 3) * (T.cast(B[vk, vj], "int32") - 130)
+                )
+
+
+@I.ir_module
 class Scan:
     @T.prim_func
     def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32")):
@@ -202,6 +218,7 @@ PROGRAMS: dict[str, IRModule] = {
     "conv": Conv,
     "window": Window,
     "softmax": Softmax,
+    "zero_points": ZeroPoints,
     "scan": Scan,
     "transpose": Transpose,
     "inplace": Inplace,
