@@ -6,6 +6,7 @@ numbers below 2**-126 (subnormal ones) as zero, factors and sums alike.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Code
@@ -47,11 +48,11 @@ class Instruction(NamedTuple):
     tiles: tuple[int, ...] = ()
 
 
-def _dot(name: str, lanes: int, operand: str, adds: bool = True) -> Emitter:
+def _dot(name: str, lanes: int, operand: str, adds: bool = True, turned: bool = False) -> Emitter:
     """16 sums of a few products each: `a` as one 32-bit number in all lanes, times `b`.
 
     The instruction works on `lanes` sums at a time. One that only multiplies (`adds` is False)
-    is followed by an addition.
+    is followed by an addition; one that is `turned` takes `b` first.
     """
 
     def emit(code: Code, parts: list[Part]) -> None:
@@ -63,7 +64,9 @@ def _dot(name: str, lanes: int, operand: str, adds: bool = True) -> Emitter:
             at, place = (_moved(code, part.pointer, 4 * first) for part in (b, c))
             right = code.value(f"load {operand}, ptr {at}, align {b.size}")
             sums = code.value(f"load {result}, ptr {place}, align 4")
-            factors = ((operand, left), (operand, right))
+            factors = [(operand, left), (operand, right)]
+            if turned:
+                factors.reverse()
             if adds:
                 total = _call(code, result, name, (result, sums), *factors)
             else:
@@ -158,8 +161,11 @@ def _multiply(name: str) -> Emitter:
     return emit
 
 
-def _interleave(code: Code, parts: list[Part]) -> None:
-    """A few rows of 16 elements become 16 groups, one of each row: shuffles, on any machine."""
+def _interleave(code: Code, parts: list[Part], shifted: bool = False) -> None:
+    """A few rows of 16 elements become 16 groups, one of each row: shuffles, on any machine.
+
+    Bytes that are `shifted` become those of the other sign, 128 away: their first bit turns over.
+    """
     rows, groups = parts
     depth = groups.strides[0]
     kind, wide = MEMORY[rows.buffer.dtype], MEMORY[groups.buffer.dtype]
@@ -177,7 +183,11 @@ def _interleave(code: Code, parts: list[Part]) -> None:
         pairs = zip(values[::2], values[1::2], strict=True)
         values = [_shuffle(code, f"<{lanes} x {wide}>", a, b, order) for a, b in pairs]
         lanes *= 2
-    code.do(f"store <{lanes} x {wide}> {values[0]}, ptr {groups.pointer}, align {groups.size}")
+    made = values[0]
+    if shifted:
+        bits = ", ".join([f"{wide} -128"] * lanes)
+        made = code.value(f"xor <{lanes} x {wide}> {made}, <{bits}>")
+    code.do(f"store <{lanes} x {wide}> {made}, ptr {groups.pointer}, align {groups.size}")
 
 
 def _groups(depth: int) -> list[int]:
@@ -190,8 +200,9 @@ def _shuffle(code: Code, kind: str, a: str, b: str, order: Iterable[int]) -> str
     return code.value(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
 
 
-def _side_by_side(depth: int) -> tuple[Instruction, ...]:
-    return (Instruction(frozenset(), ((None, 1), (depth, 1)), _interleave),)
+def _side_by_side(depth: int, shifted: bool = False) -> tuple[Instruction, ...]:
+    emit = partial(_interleave, shifted=shifted)
+    return (Instruction(frozenset(), ((None, 1), (depth, 1)), emit),)
 
 
 def _sums(products: int, features: str, emit: Emitter) -> Instruction:
@@ -218,6 +229,12 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
         _sums(4, "+avx512vnni", _dot("llvm.x86.avx512.vpdpbusd.512", 16, "<16 x i32>")),
         _sums(4, "+avxvnni", _dot("llvm.x86.avx512.vpdpbusd.256", 8, "<8 x i32>")),
     ),
+    "dot_i8u8i32": (
+        _sums(
+            4, "+avx512vnni", _dot("llvm.x86.avx512.vpdpbusd.512", 16, "<16 x i32>", turned=True)
+        ),
+        _sums(4, "+avxvnni", _dot("llvm.x86.avx512.vpdpbusd.256", 8, "<8 x i32>", turned=True)),
+    ),
     "dot_i8i8i32": (_sums(4, "+avxvnniint8", _dot("llvm.x86.avx2.vpdpbssd.256", 8, "<8 x i32>")),),
     "dot_i16i16i32": (
         _sums(2, "+avx512vnni", _dot("llvm.x86.avx512.vpdpwssd.512", 16, "<16 x i32>")),
@@ -234,6 +251,8 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
     "interleave_u8i16": _side_by_side(2),
     "interleave_i8": _side_by_side(4),
     "interleave_u8": _side_by_side(4),
+    "interleave_i8u8": _side_by_side(4, shifted=True),
+    "interleave_u8i8": _side_by_side(4, shifted=True),
     "amx_zero_f32": _on_tiles(AMX, ((16, 1),), _zero, 0),
     "amx_zero_i32": _on_tiles(AMX, ((16, 1),), _zero, 0),
     "amx_load_bf16": _on_tiles(AMX, ((None, 2, 1), (32, 2, 1)), _load, 1),

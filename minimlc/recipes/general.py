@@ -22,11 +22,12 @@ def rows(sch: Schedule) -> Schedule:
     """
     started(sch, None)
     for name in sch.blocks():
-        sch = _row_wise(sch, name)
+        sch = row_wise(sch, name)
     return sch
 
 
-def _row_wise(sch: Schedule, name: str) -> Schedule:
+def row_wise(sch: Schedule, name: str) -> Schedule:
+    """One block with the loop over its output's last axis inside, as vector lanes."""
     block = find_block(sch.func, name)
     assert isinstance(block.stmt, Block)
     lane = _last_axis(block.stmt, block.loops)

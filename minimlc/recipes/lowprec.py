@@ -3,16 +3,20 @@
 Every CPU multiplies pairs of 16-bit integers and adds them up, twice as fast as it does with
 floats; the newer ones take four bytes at a time. 16-bit floats without a unit of their own become
 float32 while they are copied, so that they cost what float32 does and half of its memory traffic.
+Most units for bytes take a signed one times an unsigned one. Where A and B are alike, B's get an
+offset of 128 while they are copied, and what that adds to the sums is taken off at the end: 128
+times what a row of A adds up to.
 """
 
 from typing import NamedTuple
 
 from minimlc.node import walk
-from minimlc.recipes.general import attempt
+from minimlc.recipes.general import attempt, row_wise
 from minimlc.recipes.product import Product
+from minimlc.recipes.rowwise import is_along_rows, row_by_row
 from minimlc.recipes.views import added, block_of, cut
 from minimlc.schedule import Schedule
-from minimlc.schedule.intrinsics import INTERLEAVED
+from minimlc.schedule.intrinsics import INTERLEAVED, SHIFTED
 from minimlc.target import Target
 from minimlc.tir.nodes import Load, Store
 
@@ -74,13 +78,23 @@ UNITS: tuple[tuple[str, Unit], ...] = (
     ("+amx-bf16", _tiles("bf16", "bf16", "f32", 2)),
     *(("+amx-int8", _tiles(a, b, "i32", 4)) for a in ("i8", "u8") for b in ("i8", "u8")),
     ("+avxvnniint8", Unit("int8", "int8", "dot_i8i8i32", 4, 16)),
-    ("+avx512vnni", Unit("uint8", "int8", "dot_u8i8i32", 4, 16)),
-    ("+avxvnni", Unit("uint8", "int8", "dot_u8i8i32", 4, 16)),
+    *(
+        (feature, unit)
+        for feature in ("+avx512vnni", "+avxvnni")
+        for unit in (
+            Unit("uint8", "int8", "dot_u8i8i32", 4, 16),
+            Unit("int8", "uint8", "dot_i8u8i32", 4, 16),
+        )
+    ),
     ("+avx512bf16", Unit("bfloat16", "bfloat16", "dot_bf16bf16f32", 2, 16)),
 )
 """The units for factors of certain dtypes by the feature that tells of them, the best first."""
 
+OFFSETS = {(source, wanted): offset for source, wanted, offset in SHIFTED.values()}
+"""What makes bytes of one sign those of the other."""
+
 INTERLEAVES = {kind: name for name, kind in INTERLEAVED.items()}
+INTERLEAVES |= {(*kind[:2], 4): name for name, kind in SHIFTED.items()}
 """The intrinsics that pack rows of B, by what they read, write, and how many rows it is."""
 
 WORDS = Unit("int16", "int16", "dot_i16i16i32", 2, 16)
@@ -98,30 +112,51 @@ def are_multiplied(dtypes: tuple[str, str, str]) -> bool:
 
 
 def unit_for(found: Product, target: Target) -> Unit:
-    """The best unit that the target has for a product's dtypes."""
+    """The best unit that the target has for a product's dtypes.
+
+    Where B's bytes have the other sign than it wants, an offset costs less than 16 bits do.
+    """
     left, right, result = found.dtypes
-    features = target.features.split(",")
-    for feature, unit in UNITS:
-        if feature in features and (unit.left, unit.right) == (left, right):
-            return unit
-    return WORDS if result == "int32" else FLOATS
+    units = [unit for feature, unit in UNITS if feature in target.features.split(",")]
+    exact = [unit for unit in units if (unit.left, unit.right) == (left, right)]
+    shifted = [unit for unit in units if unit.left == left and (right, unit.right) in OFFSETS]
+    return next(iter(exact + shifted), WORDS if result == "int32" else FLOATS)
 
 
-def converted(sch: Schedule, found: Product, unit: Unit) -> tuple[Schedule, list[str]]:
-    """Factors as copies of the dtypes that the unit takes, and the blocks that make the copies.
+def converted(
+    sch: Schedule, found: Product, unit: Unit, target: Target
+) -> tuple[Schedule, str, list[str]]:
+    """Factors as copies of the dtypes that the unit takes.
 
-    They are to be computed where the copies are copied into panels: `compute_inline`.
+    Where those have an offset, what it adds to the sums is summed up by a block of its own. Gives
+    the names of the product's block, and of those that make the copies: they are to be computed
+    where the copies are copied into panels, by `compute_inline`.
     """
     copies: list[str] = []
+    shifted = False
     for side, dtype, old in zip(
         (found.left, found.right), (unit.left, unit.right), found.dtypes[:2], strict=True
     ):
         wanted = dtype or found.dtypes[2]
         if wanted != old:
-            after = sch.cache_read(found.block, side.buffer, dtype=wanted)
+            offset = OFFSETS.get((old, wanted), 0)
+            after = sch.cache_read(found.block, side.buffer, dtype=wanted, offset=offset)
             copies += added(sch, after)
-            sch = after
-    return sch, copies
+            sch, shifted = after, shifted or offset != 0
+    if not shifted:
+        return sch, found.block, copies
+    apart = sch.decompose_sum(found.block)
+    *others, product = added(sch, apart)
+    for name in others:
+        apart = summed_up(apart, name, target)
+    return apart, product, copies
+
+
+def summed_up(sch: Schedule, name: str, target: Target) -> Schedule:
+    """A sum over one factor alone: along its rows, or of all of them at a time."""
+    if is_along_rows(sch, name):
+        return row_by_row(sch, [name], target)
+    return row_wise(sch, name)
 
 
 def grouped(
@@ -138,7 +173,7 @@ def grouped(
     depth = unit.step if in_order and role == "m" else unit.depth
     sch, (outer, inner) = cut(sch, copy, along, depth)
     if in_order:
-        return sch.reorder(panel, outer, lane, inner).vectorize(inner)
+        return sch.reorder(panel, lane, outer, inner).vectorize(inner)
     if role == "m":
         return sch.vectorize(lane)
     sch, (lanes, lane) = cut(sch, copy, lane, unit.lanes)
@@ -147,4 +182,7 @@ def grouped(
     kinds = [part.buffer.dtype for part in walk(block.body) if isinstance(part, Load | Store)]
     made = INTERLEAVES.get((kinds[-1], kinds[0], unit.depth))
     done = attempt(sch, "tensorize", inner, made) if made else sch
-    return done if done is not sch else sch.vectorize(lane)
+    if done is sch:
+        return sch.vectorize(lane)
+    (source, *_) = [part.buffer.name for part in walk(block.body) if isinstance(part, Load)]
+    return done.annotate(panel, "prefetch", (source, outer))

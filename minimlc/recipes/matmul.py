@@ -34,7 +34,9 @@ from minimlc.target import Target
 from minimlc.tir.nodes import Expr, Store
 
 MOST_BY_A_UNIT = 384
-"""Products that a tensor unit adds up in a tile: bytes exactly, 16-bit floats in its own order."""
+"""Products that a tensor unit adds up in a tile: bytes exactly, 16-bit floats in its own order.
+Vectors add up bytes as far as a panel goes.
+"""
 
 SHORTEST = 16
 """Products in a panel at the least, however small a cache is."""
@@ -44,6 +46,9 @@ UNROLLED = 4
 
 FEW_TILES = 4
 """Tiles side by side in C up to which elements of A are not used often enough to copy them."""
+
+SAME_SET = 4096
+"""Bytes after which addresses take turns for the same few places in the first-level cache."""
 
 TILES_TO_SHARE = 4
 """Tiles for each thread at the least, side by side: it goes through all of A for them."""
@@ -76,8 +81,8 @@ class Tiles(NamedTuple):
 def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
 
-    A panel of A fills most of the first level, a block of B has a quarter of the second level, a
-    block of A an eighth of the third, which other cores share. Blocks are cut evenly, so that the
+    A panel of A fills most of the first level, a block of B has half of the second level, a block
+    of A an eighth of the third, which other cores share. Blocks are cut evenly, so that the
     last is about as large as the others.
     """
     m, n, k = found.rows, found.columns, found.sums
@@ -89,13 +94,16 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
-    most = MOST_BY_A_UNIT if unit.intrin else min(most_summed(found), held)
-    sums = even(held, most, max(unit.step, UNROLLED if held > most else 1), PART)
+    if not unit.intrin:
+        most = most_summed(found)
+    else:
+        most = held if found.dtypes[2] == "int32" and not unit.loads else MOST_BY_A_UNIT
+    sums = even(held, min(most, held), max(unit.step, UNROLLED if held > most else 1), PART)
     sum_block = ceil(held / sums) * sums
     row_block = even(m, target.l3 // 8 // (sum_block * size), rows)
     by_columns = shares_columns(ceil(m / rows), ceil(n / columns), target.cores)
     share = ceil(n / target.cores) if by_columns else n
-    column_block = even(n, min(target.l2 // 4 // (sum_block * size), share), columns)
+    column_block = even(n, min(target.l2 // 2 // (sum_block * size), share), columns)
     return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns)
 
 
@@ -134,7 +142,7 @@ def matmul(
     lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
     in_order = found.right.axes.endswith("n")
     few = found.rows <= FEW_ROWS and in_order
-    check_kind(sch, found, FEWEST_COLUMNS if few else 1 if in_order else lanes)
+    check_kind(sch, found, FEWEST_COLUMNS if few else 1 if in_order else min(lanes, FEWEST_COLUMNS))
     if few:
         return few_rows(sch, found)
     if found.columns < lanes and in_order:
@@ -165,10 +173,11 @@ def check_kind(sch: Schedule, found: Product, columns: int) -> None:
 def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     """Blocks for the caches, copied as panels, and a tile of C in registers."""
     unit = unit_for(found, target)
-    sch, conversions = converted(sch, found, unit)
-    found = find_product(sch, found.block)
+    given = found.left.buffer
+    sch, product, conversions = converted(sch, found, unit, target)
+    found = find_product(sch, product)
     tiles = tiles_for(found, target, unit)
-    rows = 0 if conversions else rows_in_place(found, tiles, target)
+    rows = rows_in_place(found, tiles, target) if found.left.buffer == given else 0
     if rows:
         tiles = tiles._replace(rows=rows, row_block=found.rows)
     sch, sums, result = divide(sch, found, tiles)
@@ -188,7 +197,7 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     if unit.loads:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
     elif unit.intrin:
-        sch = on_unit(sch, f"{sums}_update", unit)
+        sch = on_unit(sch, f"{sums}_update", tiles)
     if prod(found.batches) * found.rows * found.columns * found.sums < WORTH_THREADS:
         return sch
     for loop in loops_of(sch, result, "S")[: len(found.batches)]:
@@ -202,13 +211,16 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
 def rows_in_place(found: Product, tiles: Tiles, target: Target) -> int:
     """How many rows a tile has that reads A where it lies; 0 where a copy of A is worth it.
 
-    It is not where A is seldom read, or stays in the first cache. Without a copy, nothing rounds
-    A's sizes up.
+    It is not where A is seldom read, or stays in the first cache; nor for a tensor unit, which
+    takes several elements of a row at a time, unless they keep out each other's rows. Without a
+    copy, nothing rounds A's sizes up.
     """
-    whole = found.left.axes.endswith("mk") and found.sums % tiles.sum_block == 0
-    size = found.rows * found.sums * DTYPES[found.dtypes[0]].bits // 8
-    seldom = found.columns <= FEW_TILES * tiles.columns or size <= target.l1
-    if not whole or not seldom or tiles.unit != FLOATS:
+    unit = tiles.unit
+    aligned = found.sums % tiles.sum_block == 0 and found.sums % unit.step == 0
+    row = found.sums * DTYPES[found.dtypes[0]].bits // 8
+    seldom = found.columns <= FEW_TILES * tiles.columns or row * found.rows <= target.l1
+    wanted = (seldom or row % SAME_SET != 0) if unit.intrin else seldom
+    if not found.left.axes.endswith("mk") or not aligned or not wanted or unit.loads:
         return 0
     sizes = range(tiles.rows, tiles.rows // 2, -1)
     return next((rows for rows in sizes if found.rows % rows == 0), 0)
@@ -324,10 +336,7 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
         sch = in_registers(sch, loops_below(sch, f"{sums}_init", parts[-1]))
     if not tiles.unit.intrin:
         sch = in_registers(sch, rest)
-        written_out = divisor(tiles.sums, UNROLLED)
-        if written_out > 1:
-            sch, (_, step) = cut(sch, f"{sums}_update", summed, written_out)
-            sch = sch.unroll(step)
+        sch = written_out(sch, f"{sums}_update", summed, steps_written_out(tiles))
     sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
     return sch, blocks[-1], column_block, row_tile
 
@@ -340,8 +349,22 @@ def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
     return sch
 
 
-def on_unit(sch: Schedule, block: str, unit: Unit) -> Schedule:
+def steps_written_out(tiles: Tiles) -> int:
+    """How many steps along k are straight code."""
+    return divisor(tiles.sums // tiles.unit.depth, UNROLLED)
+
+
+def written_out(sch: Schedule, block: str, loop: str, steps: int) -> Schedule:
+    """So many iterations of a loop as straight code."""
+    if steps == 1:
+        return sch
+    sch, (_, step) = cut(sch, block, loop, steps)
+    return sch.unroll(step)
+
+
+def on_unit(sch: Schedule, block: str, tiles: Tiles) -> Schedule:
     """The tile's rows are written out, each as products that a tensor intrinsic adds up."""
+    unit = tiles.unit
     summed = loops_of(sch, block, "R")[-1]
     *rows, column = loops_below(sch, block, summed)
     sch, (outer, deep) = cut(sch, block, summed, unit.depth)
@@ -349,7 +372,7 @@ def on_unit(sch: Schedule, block: str, unit: Unit) -> Schedule:
     sch = sch.reorder(outer, *rows, columns, deep, lane).tensorize(deep, unit.intrin)
     for loop in (*rows, columns):
         sch = sch.unroll(loop)
-    return sch
+    return written_out(sch, f"{block}_o", outer, steps_written_out(tiles))
 
 
 def in_panels(
@@ -365,8 +388,8 @@ def in_panels(
     batch = [axis for axis in axes if axis[0] == "b"]
     (deep,) = [axis for axis in axes if axis[0] == "k"]
     unit = tiles.unit
-    if unit == FLOATS and role == "m" and side.axes[-1] == "k":
-        unit = Unit(depth=divisor(tiles.sums, UNROLLED))
+    if not unit.loads and role == "m" and side.axes[-1] == "k":
+        unit = Unit(depth=unit.depth * steps_written_out(tiles))
     width, inner_axes = unit.panel(role, tiles.rows if role == "m" else tiles.columns)
     layout = [*batch, *(each.format(wide=wide, deep=deep) for each in inner_axes)]
     buffer = buffer_of(sch, copy)

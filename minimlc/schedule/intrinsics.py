@@ -61,6 +61,31 @@ def dot_u8i8i32() -> Pair:
     return description, implementation
 
 
+def dot_i8u8i32() -> Pair:
+    """16 sums of 4 products of a signed and an unsigned byte: `dot_u8i8i32`, turned around."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "uint8"), c: T.Buffer((16,), "int32")
+    ):
+        for lane, k in T.grid(16, 4):
+            with T.block("dot"):
+                vl, vk = T.axis.remap("SR", [lane, k])
+                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    @T.prim_func
+    def implementation(
+        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "uint8"), c: T.Buffer((16,), "int32")
+    ):
+        for k in T.unroll(4):
+            for lane in T.vectorized(16):
+                with T.block("dot"):
+                    vl, vk = T.axis.remap("SR", [lane, k])
+                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+
+    return description, implementation
+
+
 def dot_i8i8i32() -> Pair:
     """16 sums of 4 products of signed bytes, as the newest CPUs add them up."""
 
@@ -184,6 +209,25 @@ def _interleave(source: str, target: str, depth: int) -> Pair:
     return converted, converted
 
 
+def _interleave_shifted(source: str, target: str, offset: int) -> Pair:
+    """Four rows of 16 bytes become 16 groups of bytes of the other sign, an offset away."""
+
+    @T.prim_func
+    def shifted(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
+        for p, j in T.grid(4, 16):
+            with T.block("interleave"):
+                vp, vj = T.axis.remap("SS", [p, j])
+                groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") + offset, target)
+
+    return shifted, shifted
+
+
+SHIFTED = {
+    "interleave_i8u8": ("int8", "uint8", 128),
+    "interleave_u8i8": ("uint8", "int8", -128),
+}
+"""What is interleaved and gets an offset: the dtype read, the one written, and the offset."""
+
 INTERLEAVED = {
     "interleave_bf16": ("bfloat16", "bfloat16", 2),
     "interleave_i16": ("int16", "int16", 2),
@@ -196,7 +240,16 @@ INTERLEAVED = {
 
 BUILT_IN: dict[str, Callable[[], Pair]] = {
     part.__name__: part
-    for part in (dot4, dot_u8i8i32, dot_i8i8i32, dot_i16i16i32, mma_16x16x16, zero_16x16)
+    for part in (
+        dot4,
+        dot_u8i8i32,
+        dot_i8u8i32,
+        dot_i8i8i32,
+        dot_i16i16i32,
+        mma_16x16x16,
+        zero_16x16,
+    )
 }
-BUILT_IN |= {name: partial(_interleave, *kind) for name, kind in INTERLEAVED.items()} | X86
+BUILT_IN |= {name: partial(_interleave, *kind) for name, kind in INTERLEAVED.items()}
+BUILT_IN |= {name: partial(_interleave_shifted, *kind) for name, kind in SHIFTED.items()} | X86
 """Each built-in intrinsic's makers by name; a test registers and so verifies all of them."""

@@ -126,7 +126,8 @@ def test_zeros_and_ends_are_numpys(name):
         want = TRUE[name](x.astype(np.float64)).astype(np.float32)
     got = computed(name, [x])
     np.testing.assert_array_equal(got, want)
-    np.testing.assert_array_equal(np.signbit(got[:4]), np.signbit(want[:4]))
+    known = ~np.isnan(want)  # The sign of a NaN means nothing; numpy's is another on other CPUs.
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
 
 
 def test_special_powers_are_numpys():

@@ -122,7 +122,8 @@ def test_blocks_for_small_caches_and_batches(dtypes):
 UNITS = [
     ("+avx2,+avxvnni,+avxvnniint8", "int8", "int8", "dot_i8i8i32", "vpdpbssd"),
     ("+avx512f,+avx512bw,+avx512vl,+avx512vnni", "uint8", "int8", "dot_u8i8i32", "vpdpbusd"),
-    ("+avx512f,+avx512bw,+avx512vl,+avx512vnni", "int8", "int8", "dot_i16i16i32", "vpdpwssd"),
+    ("+avx512f,+avx512bw,+avx512vl,+avx512vnni", "int8", "int8", "dot_i8u8i32", "vpdpbusd"),
+    ("+avx512f,+avx512bw,+avx512vl,+avx512vnni", "int16", "int16", "dot_i16i16i32", "vpdpwssd"),
     ("+avx2,+avxvnni", "uint8", "int8", "dot_u8i8i32", "vpdpbusd"),
     ("+avx2,+fma", "int8", "int8", "dot_i16i16i32", "pmadd"),
     ("+neon", "int8", "int8", "dot_i16i16i32", "mul <16 x i32>"),
@@ -139,7 +140,7 @@ def test_the_target_decides_the_unit(features, left, right, intrin, instruction)
     assert instruction in emit_llvm(made.functions, machine_of(chosen)).text
     # Compiled for this machine, the same schedule is right with or without the instruction.
     arrays = arguments(mod)
-    expected = exact((False, False), arrays).astype(np.int64)
+    expected = exact((False, False), arrays).astype(np.int64).astype(np.int32)
     np.testing.assert_array_equal(run(made, arrays), expected)
 
 

@@ -65,7 +65,7 @@ def check(found, turned, arrays, dtypes):
     ("chosen", "dtypes", "instruction"),
     [
         (ICE_LAKE, ("uint8", "int8", "int32"), "avx512.vpdpbusd.512"),
-        (ICE_LAKE, ("int8", "int8", "int32"), "avx512.vpdpwssd.512"),
+        (ICE_LAKE, ("int8", "int8", "int32"), "avx512.vpdpbusd.512"),
         (SIERRA, ("int8", "int8", "int32"), "avx2.vpdpbssd.256"),
         (SIERRA, ("uint8", "int8", "int32"), "avx512.vpdpbusd.256"),
         (ZEN_4, ("bfloat16", "bfloat16", "float32"), "avx512bf16.dpbf16ps.512"),
