@@ -38,8 +38,8 @@ SHORT_ROW, MOST_ROWS = 512, 4
 HALF_A_PAGE = 2048
 """Bytes: of shorter rows, the machine by itself foresees the next one in the same page."""
 
-MOST_WRITTEN_OUT = 8
-"""Steps of a sum that become straight code."""
+MOST_WRITTEN_OUT, MOST_STRAIGHT = 8, 2048
+"""Steps of a sum that become straight code, and bytes that they may go through together."""
 
 
 def rowwise(
@@ -186,7 +186,11 @@ def is_short(sch: Schedule, name: str, sums: list[str]) -> bool:
 
 
 def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
-    """Partial sums in vectors: every lane takes each so-manieth element of the row."""
+    """Partial sums in vectors: every lane takes each so-manieth element of the row.
+
+    Then the vectors are added up, and of many lanes the quarters: one lane after the other, each
+    would wait for the last.
+    """
     k = loops_of(sch, name, "R")[-1]
     item = block_of(sch, name)
     assert isinstance(item.init, Store)
@@ -196,10 +200,11 @@ def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
         return sch
     fits = [n * lanes for n in range(VECTORS, 0, -1) if size >= 2 * n * lanes]
     wide = next((width for width in fits if size % width == 0 and 2 * width >= fits[0]), fits[0])
-    sch = sch.split(k, [None, wide])
-    sch = sch.rfactor(loops_of(sch, name, "R")[-1])
-    if wide > lanes:
-        sch = sch.split(loops_of(sch, name, "R")[-1], [None, lanes])
+    widths = [wide, lanes] if wide > lanes else [wide]
+    while widths[-1] > MOST_WRITTEN_OUT:
+        widths.append(widths[-1] // 4)
+    for width in widths:
+        sch = sch.split(loops_of(sch, name, "R")[-1], [None, width])
         sch = sch.rfactor(loops_of(sch, name, "R")[-1])
     return sch
 
@@ -236,7 +241,21 @@ def in_vectors(
     ready = written_out(ready, near)
     if isinstance(block_of(ready, update).body, IfThenElse):
         ready = ready.loop_partition(sums[0])
-    return ready.unroll(sums[0]) if extent(ready, update, sums[0]) <= MOST_WRITTEN_OUT else ready
+    return ready.unroll(sums[0]) if is_soon_done(ready, init, update) else ready
+
+
+def is_soon_done(sch: Schedule, init: str, update: str) -> bool:
+    """Whether the steps of a sum are worth straight code: few, and through little data.
+
+    A loop of more is faster than the same as straight code, which is fetched anew for every row.
+    """
+    start = block_of(sch, init).body
+    assert isinstance(start, Store)
+    loops = sch.loops(update)
+    steps = loops_of(sch, update, "R")[0]
+    elements = prod(extent(sch, update, loop) for loop in loops[loops.index(steps) :])
+    straight = elements * size_of(start.buffer)[1] // 8 <= MOST_STRAIGHT
+    return straight and extent(sch, update, steps) <= MOST_WRITTEN_OUT
 
 
 def beside(sch: Schedule, name: str, loop: str) -> list[str]:

@@ -170,23 +170,25 @@ def _gelu() -> Program:
     """
     write = Writer("x")
     (x,) = write.params
-    size = write.let("size", intrin("abs", x))
-    t = write.let("t", number_of(binary("min", bits_of(size), _GELU_END_BITS)))
+    t = write.let("t", number_of(binary("min", bits_of(intrin("abs", x)), _GELU_END_BITS)))
     square = write.let("square", t * t)
     q = write.let("q", (t - 1.5) / (t + 3.0))
-    slope = muladd(write.paired(_GELU_FAR[2:], q), q, _GELU_FAR[1])
-    factor = write.let("factor", muladd(slope, q, _GELU_FAR[0]))
     high = write.let("high", number_of(binary("&", bits_of(t), -(2**12))))
-    whole, power = write.nearest("n", muladd(square, 0.5 * LOG2_E, ROUND))
+    biased = write.let("biased", muladd(square, 0.5 * LOG2_E, ROUND - 64))
+    whole = write.let("n", biased - (ROUND - 64))
     rest = write.let("rest", muladd(whole, -2 * LN2_HIGH, high * high))
     less = write.let("less", muladd(whole, -2 * LN2_LOW, (t - high) * (t + high)))
     s = write.let("s", rest + less)
     gone = write.let("gone", rest + muladd(s * s, write.paired(_GELU_EXP, s), less))
-    scaled = write.let("scaled", number_of(bits_of(factor) - binary("<<", power - 64, 23)))
-    minus_h = write.let("minus_h", muladd(scaled, gone, -(scaled + scaled)))
+    slope = muladd(write.paired(_GELU_FAR[2:], q), q, _GELU_FAR[1])
+    factor = write.let("factor", muladd(slope, q, _GELU_FAR[0]))
     near = write.let("near", x * muladd(x, horner(_GELU_NEAR, square), 0.5))
+    # Of the sum's bits, those of n - 64 are the only ones that are not shifted out.
+    power = binary("<<", bits_of(biased), 23)
+    scaled = write.let("scaled", number_of(bits_of(factor) - power))
+    minus_h = write.let("minus_h", muladd(scaled, gone, -(scaled + scaled)))
     far = write.let("far", muladd(minus_h, 2.0**-65, at_least(x, -0.0)))
-    return write.program(select(size < _GELU_BEND, near, far))
+    return write.program(select(t < _GELU_BEND, near, far))
 
 
 def _sine(shift: int) -> Program:

@@ -67,6 +67,30 @@ def test_a_row_of_any_length_has_a_long_part_without_a_condition(length):
     assert all("_tail" in name for name in conditional)
 
 
+def wide(bits: int) -> mlc.Target:
+    return mlc.Target("llvm", "x86-64", "+avx512f,+avx512vl,+avx2,+fma", bits)
+
+
+@pytest.mark.parametrize(("bits", "partial"), [(128, 4), (256, 8), (512, 4)])
+def test_no_more_than_eight_lanes_are_added_up_one_after_the_other(bits, partial):
+    mod = softmax(4, 1024)
+    made = recipes.rowwise(Schedule(mod, check=False), target=wide(bits)).mod
+    (func,) = made.functions.values()
+    lanes = [loop.extent.value for loop in loops_in(func.body) if loop.kind == "vectorized"]
+    assert min(lanes) == partial
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-5, atol=1e-6)
+
+
+def test_a_long_row_is_gone_through_in_a_loop_on_wide_vectors():
+    made = recipes.rowwise(Schedule(softmax(4, 1024), check=False), target=wide(512)).mod
+    (func,) = made.functions.values()
+    around = [loop for loop in loops_in(func.body) if loop.var.name.startswith("k")]
+    kinds = {loop.kind for loop in around if "_0" in loop.var.name and loop.extent.value == 8}
+    assert "serial" in kinds
+
+
 def notes(mod: mlc.IRModule) -> dict[str, object]:
     """What the loops ask memory for."""
     (func,) = mod.functions.values()
