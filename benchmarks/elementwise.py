@@ -78,5 +78,6 @@ def gelu(found: Contest, side: int) -> None:
         *peers.numba(gelu_loops, x, out, threads=found.threads, fresh=True),
         *peers.jax(lambda a: module("jax").nn.gelu(a, approximate=False), x),
     ]
-    result = found.run(f"gelu, {side}×{side} float32", contenders, expected, moved=2 * x.nbytes)
+    title = f"gelu, {side}×{side} float32"
+    result = found.run(title, contenders, expected, moved=2 * x.nbytes, close=True)
     found.report.claims += result.claim(1.0, "torch", "torch.compile", "numba", "jax")

@@ -99,10 +99,8 @@ def whole(found: Contest, size: int) -> None:
         *peers.onnx(lambda: models.integer_matmul_onnx(size), found.threads, a=a, b=b),
     ]
     expected = a.astype(float) @ b.astype(float)
-    shape = (size, size, size)
-    result = found.run(
-        title(shape, "int8"), contenders, expected, tolerance=0.0, operations=2.0 * size**3
-    )
+    name, operations = title((size, size, size), "int8"), 2.0 * size**3
+    result = found.run(name, contenders, expected, tolerance=0.0, operations=operations, close=True)
     found.report.claims += result.claim(1.0, "torch", "jax", "onnxruntime")
 
 
