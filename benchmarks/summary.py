@@ -33,17 +33,22 @@ def text(results: Sequence[dict[str, Any]]) -> str:
 
 def rows_of(result: dict[str, Any]) -> Iterator[list[str]]:
     """The rows of one benchmark: its claims; its contests, where nothing is claimed of them."""
-    claims = [Claim(**{k: v for k, v in c.items() if k != "met"}) for c in result["claims"]]
+    claims = claims_of(result)
     for claim in worst(claims):
         peer = claim.peer or "–"
         share = f"{claim.share:.0%}" if claim.share is not None else ""
-        asked = f"({claim.bound()})" if claim.unless else claim.bound()
+        asked = claim.bound() if claim.holds or not claim.unless else f"({claim.bound()})"
         yield [claim.text, peer, asked, claim.figure(), claim.rate, share]
     for table in () if claims else tables_of(result):
         found = Result(table, {row.name: row.median for row in table.rows})
         for claim in found.claim(0.0):
             share = f"{claim.share:.0%}" if claim.share is not None else ""
             yield [table.title, claim.peer, "–", claim.figure(), claim.rate, share]
+
+
+def claims_of(result: dict[str, Any]) -> list[Claim]:
+    """What one benchmark claims."""
+    return [Claim(**{k: v for k, v in c.items() if k != "met"}) for c in result["claims"]]
 
 
 def tables_of(result: dict[str, Any]) -> Iterator[Table]:
@@ -71,9 +76,9 @@ def worst(claims: Sequence[Claim]) -> Iterator[Claim]:
 def excuses(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Why a limit in brackets does not count here."""
     for result in results:
-        for claim in result["claims"]:
-            if reason := claim.get("unless"):
-                yield f"({claim['text']}: not asked here, {reason}.)"
+        for claim in claims_of(result):
+            if claim.unless and not claim.holds:
+                yield f"({claim.text}: not asked here, {claim.unless}.)"
 
 
 def machines(results: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -97,7 +97,10 @@ def conv2d(
 
 
 def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
-    """The tile that fills the vector registers and leaves four for pixels and weights."""
+    """The tile that fills the vector registers and leaves some for pixels and weights.
+
+    Four of 16 will do; of 32, six: what keeps the arithmetic of wider machines busy waits in more.
+    """
     size = found.sizes
     bits = DTYPES[found.dtypes[2]].bits
     lanes = target.vector_bits // bits
@@ -109,9 +112,10 @@ def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
     if why:
         raise ScheduleError(f'conv2d: block "{name}": {why}', code="E170", hint=HINT)
     vectors = divisor(size["o"] // lanes, 2)
-    most = min((vector_registers(target) - 4) // vectors, count)
+    registers = vector_registers(target)
+    most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    held = target.l1 * 2 // 3 // (lanes * vectors * window * bits // 8)
+    held = target.l1 * 4 // 5 // (lanes * vectors * window * bits // 8)
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
