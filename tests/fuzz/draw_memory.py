@@ -1,6 +1,7 @@
 """How arguments are drawn for the primitives on memory and layout."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tests.fuzz.site import Arguments, Nothing, Site
 
@@ -20,7 +21,7 @@ def _scope(site: Site) -> dict[str, str]:
 def _cache_read(site: Site) -> Arguments:
     block = site.block(name for name in site.blocks if site.reads(name))
     apart = [buffer for buffer in site.reads(block) if buffer not in site.writes(block)]
-    options = _scope(site)
+    options: dict[str, Any] = {**_scope(site)}
     if site.chance(0.3):
         options["dtype"] = site.rng.choice(
             ["float64", "float32", "int64", "int32", "int16", "uint8"]
