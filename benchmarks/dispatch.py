@@ -3,7 +3,7 @@
 import numpy as np
 
 import minimlc as mlc
-from benchmarks import models
+from benchmarks import models, peers
 from benchmarks.harness import Contender, compare, threads
 from benchmarks.machine import describe
 from benchmarks.report import Report, Table
@@ -22,19 +22,13 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
     graph = mlc.build(graph_function())["main"]
     with threads(thread_count):
         report = Report("dispatch", thread_count, describe())
-        session = models.onnx_session(models.add_onnx(SIZE), thread_count)
-        feed = {"a": a, "b": b}
         contenders = [
             Contender("minimlc kernel: f(a, b, c)", lambda: add(a, b, c), lambda: c),
             Contender("the same: lib['add'](a, b, c)", lambda: library["add"](a, b, c), lambda: c),
             Contender("minimlc graph: c = f(a, b)", lambda: graph(a, b)),
             Contender("numpy: add(a, b, out=c)", lambda: np.add(a, b, out=c)),
             Contender("numpy: c = a + b", lambda: a + b),
-            Contender(
-                "onnxruntime: session.run",
-                lambda: session.run(None, feed),
-                lambda: session.run(None, feed)[0],
-            ),
+            *peers.onnx(lambda: models.add_onnx(SIZE), thread_count, a=a, b=b),
         ]
         expected = a.astype(np.float64) + b
         rows = compare(contenders, expected, tolerance=1e-6, rounds=repeat or ROUNDS)

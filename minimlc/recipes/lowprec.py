@@ -4,8 +4,8 @@ Every CPU multiplies pairs of 16-bit integers and adds them up, twice as fast as
 floats; the newer ones take four bytes at a time. 16-bit floats without a unit of their own become
 float32 while they are copied, so that they cost what float32 does and half of its memory traffic.
 Most units for bytes take a signed one times an unsigned one. Where A and B are alike, B's get an
-offset of 128 while they are copied, and what that adds to the sums is taken off at the end: 128
-times what a row of A adds up to.
+offset of 128 while they are copied, and what that adds to the sums is summed up apart and taken off
+at the end: 128 times each element of a row of A.
 """
 
 from typing import NamedTuple

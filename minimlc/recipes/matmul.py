@@ -148,7 +148,7 @@ def matmul(
     if found.columns < lanes and in_order:
         sch = pad(sch, found.block, {"n": lanes})
         found = find_product(sch, found.block)
-    alike = found.sums % summed_apart(found) == 0
+    alike = found.sums % summed_apart(found) == 0 and not unit_for(found, target).intrin
     if found.columns <= 2 * lanes and in_order and alike:
         return few_columns(sch, found, lanes)
     return packed(sch, found, target)

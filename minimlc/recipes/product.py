@@ -48,7 +48,7 @@ def find_product(sch: Schedule, block: str | None = None) -> Product:
     raise ScheduleError(
         f"{what} matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]",
         code="E170",
-        hint=HINT,
+        hint=f"{HINT}; of (A - a) * (B - b), sch.decompose_sum(block) makes one",
     )
 
 

@@ -72,7 +72,7 @@ def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, VERB)
     _check_runs(func, source)
-    check_between(made, source, VERB)
+    check_between(func, made, source, VERB)
     top, _, _ = exclusive(func, made.place)
     at = tuple(substitute(part, same) for part in store.indices)
     names_of = {source.buffer: store.buffer}

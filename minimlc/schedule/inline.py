@@ -127,7 +127,7 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         check_plain_path(side.place.around, "reverse_compute_inline")
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, "reverse_compute_inline")
-    check_between(made, source, "reverse_compute_inline")
+    check_between(func, made, source, "reverse_compute_inline")
     top, _, _ = exclusive(func, made.place)
     indices = tuple(substitute(i, same) for i in store.indices)
     value = _Feed(source, feed.value).visit(substitute(store.value, same))
@@ -142,12 +142,8 @@ def _source(func: PrimFunc, made: Producer) -> Producer:
     Of several that it reads, the one whose element it needs for each of its own.
     """
     inputs = {i.buffer for i in made.own() if not i.is_write} & set(func.allocs)
-    writers = _writers(made, inputs)
-    if len(writers) > 1:
-        writers = (
-            _writers(made, {b for b in inputs if _element_for_element(made, b) is not None})
-            or writers
-        )
+    fitting = {each for each in inputs if _element_for_element(made, each) is not None}
+    writers = _writers(made, fitting) or _writers(made, inputs)
     if len(writers) != 1:
         found = ", ".join(sorted(writers)) or "none"
         refuse(
@@ -175,6 +171,8 @@ def _writers(made: Producer, buffers: Collection[Buffer]) -> set[str]:
 def _element_for_element(made: Producer, buffer: Buffer) -> list[Var] | None:
     """The iters by which a block reads one element of a buffer for each of its own; or None."""
     loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is buffer]
+    if not loads:
+        return None
     own = {it.var for it in made.block.iters}
     first = loads[0].indices
     direct = [i for i in first if isinstance(i, Var) and i in own]
@@ -204,12 +202,15 @@ def matching(made: Producer, source: Producer, verb: str) -> dict[Node, Node]:
     return dict(zip(direct, (it.var for it in source.dims), strict=True))
 
 
-def check_between(made: Producer, source: Producer, verb: str) -> None:
-    """Nothing that the reader uses may change, nor its output be used, from the producer on."""
+def check_between(func: PrimFunc, made: Producer, source: Producer, verb: str) -> None:
+    """Nothing that the reader uses may change, nor its output be used, from the producer on.
+
+    What shares a loop with either of them comes again after it.
+    """
     start = min(item.order for item in source.own())
     stop = max(item.order for item in made.own())
     inputs = {item.buffer for item in made.own() if not item.is_write}
-    shared = set(source.place.loops) & set(made.place.loops)
+    shared = {loop for side in (made, source) for loop in exclusive(func, side.place)[2]}
     for item in made.others():
         near = start <= item.order <= stop or bool(shared & set(item.loops))
         if not near or (item.block is source.block and item.buffer is source.buffer):

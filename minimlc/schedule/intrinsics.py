@@ -211,15 +211,26 @@ def _interleave(source: str, target: str, depth: int) -> Pair:
 
 def _interleave_shifted(source: str, target: str, offset: int) -> Pair:
     """Four rows of 16 bytes become 16 groups of bytes of the other sign, an offset away."""
+    if offset > 0:
+
+        @T.prim_func
+        def raised(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
+            for p, j in T.grid(4, 16):
+                with T.block("interleave"):
+                    vp, vj = T.axis.remap("SS", [p, j])
+                    groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") + offset, target)
+
+        return raised, raised
+    taken_off = -offset
 
     @T.prim_func
-    def shifted(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
+    def lowered(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
         for p, j in T.grid(4, 16):
             with T.block("interleave"):
                 vp, vj = T.axis.remap("SS", [p, j])
-                groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") + offset, target)
+                groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") - taken_off, target)
 
-    return shifted, shifted
+    return lowered, lowered
 
 
 SHIFTED = {

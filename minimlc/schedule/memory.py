@@ -56,8 +56,9 @@ def cache_read(
     elements that the block reads there. Legal when the block does not write the buffer itself.
 
     With `dtype`, the copy holds wider elements: what the block converted at each use is converted
-    once. Legal when that dtype has every value of the buffer's. With `offset`, integers are copied
-    plus that number, which each use takes off again; so bytes of either sign can become the other.
+    once. With `offset`, integers are copied plus that number, which each use takes off again: 128
+    makes int8 of uint8's range, -128 the other way round. Legal when that dtype has every value of
+    the buffer's, plus the offset.
     """
     check_scope(scope)
     use = use_of(func, block, buffer)
@@ -93,10 +94,8 @@ def _check_wider(use: Use, dtype: str, offset: int) -> None:
 
 def _has_all(dtype: str, old: str, offset: int) -> bool:
     """Whether a dtype has all values of another one, each plus an offset."""
-    if not offset:
+    if not offset or not is_integer(dtype):
         return holds(dtype, old)
-    if not (is_integer(dtype) and is_integer(old)):
-        return False
     (low, high), (least, most) = integer_range(dtype), integer_range(old)
     return low <= least + offset and most + offset <= high
 
@@ -121,22 +120,14 @@ class _Widened(Mutator):
         moved: Expr = replace(self.visit_children(item), buffer=self.new)
         if self.new.dtype != dtype:
             moved = Cast(dtype, moved)
-        return moved - const(self.taken_off(dtype), dtype) if self.offset else moved
-
-    def taken_off(self, dtype: str) -> int:
-        """The offset, in a dtype that has it, and all of the copy's values."""
-        if not is_integer(dtype) or not holds(dtype, self.new.dtype) or not self._has(dtype):
+        if not self.offset:
+            return moved
+        if not holds(dtype, self.new.dtype):
             name = self.old.name
             why = f"{name} is used as {dtype}, which has not all values of {self.new.dtype}"
-            hint = (
-                f"an offset is for an element that is converted where it is used: {name} to int32"
-            )
+            hint = f"an offset is for what is converted where it is used: {name} to int32"
             refuse("E117", f"cache_read: {why}", at=self.use.block, hint=hint)
-        return self.offset
-
-    def _has(self, dtype: str) -> bool:
-        low, high = integer_range(dtype)
-        return low <= self.offset <= high
+        return moved - const(self.offset, dtype)
 
 
 def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:

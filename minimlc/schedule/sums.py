@@ -61,7 +61,7 @@ def own_nest(func: PrimFunc, place: Place, verb: str) -> tuple[Stmt, Sequence[Fo
             verb,
             block,
             "is not alone in loops that are its iters, one for each",
-            hint="do this step before the loops are split or fused",
+            hint="do this step before its loops are cut or fused, or its init decomposed",
         )
     return top, own
 
@@ -72,7 +72,7 @@ def einsum_of(place: Place, verb: str) -> Einsum:
     assert isinstance(block, Block)
     parts = reduction_parts(block)
     if parts is None or parts[0] != "+" or not isinstance(block.body, Store):
-        no_einsum(verb, block, "is not of the form: C[...] = C[...] + product of elements")
+        no_einsum(verb, block, "is not of the form: X[...] = X[...] + products of elements")
     if not starts_its_target(block) or not isinstance(block.init, Store):
         no_einsum(
             verb, block, "has no init of its own", hint="do this step before decompose_reduction"

@@ -52,9 +52,9 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
                                                           C[i, j] = C_j[j] + C_i_j[i, j]
 
     Products of sums are multiplied out; terms that speak of the same spatial iters stay together,
-    and a number goes with the fewest. Legal when the block is alone in loops that are its iters
-    and adds up integers from a constant: those wrap around, so that any order gives the same bits.
-    Floats would lose what cancels.
+    and those that speak of none go with the fewest. Legal when the block is alone in loops that are
+    its iters and adds up integers from a constant: those wrap around, so that any order gives the
+    same bits. Floats would lose what cancels.
     """
     place = find_block(func, block)
     target = place.stmt
@@ -74,9 +74,9 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
     sums: list[Expr] = []
     start = einsum.start
     for axes, terms in sorted(groups.items(), key=lambda group: len(group[0])):
-        shape = tuple(it.extent for axis in axes for it in target.iters if it.var is axis)
-        spoken = [it.value.script() for axis in axes for it in target.iters if it.var is axis]
-        name = "_".join([store.buffer.name, *spoken])
+        spoken = [it for axis in axes for it in target.iters if it.var is axis]
+        name = "_".join([store.buffer.name, *(it.value.script() for it in spoken)])
+        shape = tuple(it.extent for it in spoken)
         made = Buffer(names.buffer(name), shape, store.buffer.dtype)
         nests.append(_sum_nest(target, own, made, axes, start, terms, names))
         sums.append(Load(made, axes))
@@ -112,7 +112,7 @@ def _product(one: Term, other: Term) -> Term:
 
 
 def _by_axes(terms: Sequence[Term], axes: Sequence[Expr]) -> dict[tuple[Expr, ...], list[Term]]:
-    """Terms by the axes they speak of, in their order; numbers are with the fewest."""
+    """Terms by the axes they speak of, in their order; what speaks of none is with the fewest."""
     alike: dict[tuple, Term] = {}
     for term in terms:
         values = tuple(map(key, term.values))

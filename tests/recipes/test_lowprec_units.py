@@ -25,6 +25,7 @@ SAPPHIRE = Target(
 ICE_LAKE = Target("llvm", "icelake-server", f"{AVX512},+avx512vnni", 512, **SMALL)
 ZEN_4 = Target("llvm", "znver4", f"{AVX512},+avx512vnni,+avx512bf16", 512, **SMALL)
 SIERRA = Target("llvm", "sierraforest", "+avx2,+fma,+f16c,+avxvnni,+avxvnniint8", 256, **SMALL)
+ALDER = Target("llvm", "alderlake", "+avx2,+fma,+f16c,+avxvnni", 256, **SMALL)
 SIZES = [(64, 64, 128), (33, 40, 130), (14, 50, 70), (65, 33, 31)]
 
 
@@ -68,6 +69,9 @@ def check(found, turned, arrays, dtypes):
         (ICE_LAKE, ("int8", "int8", "int32"), "avx512.vpdpbusd.512"),
         (SIERRA, ("int8", "int8", "int32"), "avx2.vpdpbssd.256"),
         (SIERRA, ("uint8", "int8", "int32"), "avx512.vpdpbusd.256"),
+        (ALDER, ("int8", "int8", "int32"), "avx512.vpdpbusd.256"),
+        (ALDER, ("int8", "uint8", "int32"), "avx512.vpdpbusd.256"),
+        (ICE_LAKE, ("uint8", "uint8", "int32"), "avx512.vpdpbusd.512"),
         (ZEN_4, ("bfloat16", "bfloat16", "float32"), "avx512bf16.dpbf16ps.512"),
     ],
     ids=lambda item: getattr(item, "cpu", None),
@@ -79,6 +83,14 @@ def test_in_vectors(sizes, chosen, dtypes, instruction):
     used, _ = run_model(scheduled(mod, chosen), chosen, arrays)
     assert used == {instruction}
     check(arrays[2], (False, False), arrays, dtypes)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "interleave"), [("int8", "interleave_i8u8"), ("uint8", "interleave_u8i8")]
+)
+def test_bytes_get_their_offset_while_they_are_interleaved(dtype, interleave):
+    made = scheduled(product(64, 64, 128, dtype, dtype, "int32"), ICE_LAKE)
+    assert f'"tensor_intrin": "{interleave}"' in made.script()
 
 
 def test_each_thread_sets_up_tiles_of_its_own():

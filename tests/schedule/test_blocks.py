@@ -1,6 +1,7 @@
 """compute_at, reverse_compute_at, compute_inline, reverse_compute_inline."""
 
 import numpy as np
+import pytest
 
 import minimlc as mlc
 from minimlc.script import I, T
@@ -117,3 +118,75 @@ def test_moves_keep_concurrent_loops_right():
     a, c = np.arange(10, dtype="float32"), np.zeros(8, "float32")
     lib["main"](a, c)
     np.testing.assert_array_equal(c, 3 * (a[:-2] + a[1:-1] + a[2:]))
+
+
+TWO_SOURCES = """
+@T.prim_func
+def main(A: T.Buffer((6,), "int32"), Z: T.Buffer((6,), "int32")):
+    Y = T.alloc_buffer((6,), "int32")
+    X = T.alloc_buffer((6,), "int32")
+    for i in range(6):
+        with T.block("X"):
+            vi = T.axis.spatial(6, i)
+            X[vi] = A[vi] + 2
+    for i in range(6):
+        with T.block("Y"):
+            vi = T.axis.spatial(6, i)
+            Y[vi] = A[vi] * 3
+    for i in range(6):
+        with T.block("Z"):
+            vi = T.axis.spatial(6, i)
+            Z[vi] = Y[vi] * X[5 - vi]
+"""
+
+
+def test_of_several_producers_the_one_read_element_for_element_takes_the_reader():
+    before = mlc.parse(TWO_SOURCES)
+    sch = mlc.Schedule(before).reverse_compute_inline("Z")
+    assert sch.blocks() == ["X", "Z"] and "Z[vi] = A[vi] * " in sch.mod.script()
+    assert_same(before, sch.mod, exact=True)
+    both = mlc.parse(TWO_SOURCES.replace("X[5 - vi]", "X[vi]"))
+    refuses("E115", lambda: mlc.Schedule(both).reverse_compute_inline("Z"), "one producer")
+
+
+AGAIN = """
+@T.prim_func
+def main(A: T.Buffer((6,), "int32"), W: T.Buffer((3,), "int32"), Z: T.Buffer((6,), "int32")):
+    Y = T.alloc_buffer((6,), "int32")
+    X = T.alloc_buffer((6,), "int32")
+"""
+FILL = """
+{pad}for i in range(6):
+{pad}    with T.block("{name}"):
+{pad}        vi = T.axis.spatial(6, i)
+{pad}        {name}[vi] = {value}
+"""
+
+
+def repeated(*parts: tuple[str, str, str]) -> mlc.IRModule:
+    """Loops that fill arrays, some of them in a loop t: (where, what is filled, value)."""
+    text, looping = AGAIN, False
+    for where, name, value in parts:
+        if where == "t" and not looping:
+            text += "    for t in range(3):\n"
+        looping = where == "t"
+        pad = "        " if looping else "    "
+        if name == "W":
+            text += f"{pad}with T.block('W'):\n{pad}    vt = T.axis.spatial(3, t)\n"
+            text += f"{pad}    W[vt] = {value}\n"
+        else:
+            text += FILL.format(pad=pad, name=name, value=value).lstrip("\n")
+    return mlc.parse(text)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (("t", "X", "Z[vi] + 2"), ("t", "Y", "A[vi]"), ("", "Z", "Y[vi] * X[5 - vi]")),
+        (("t", "W", "Z[vt]"), ("t", "Y", "A[vi] * 3"), ("", "Z", "Y[vi] + 1")),
+        (("", "Y", "A[vi] * 3"), ("t", "Z", "Y[vi] + A[5 - vi]"), ("t", "A", "A[vi] + 5")),
+    ],
+)
+def test_reverse_compute_inline_refuses_where_a_loop_comes_again(parts):
+    mod = repeated(*parts)
+    refuses("E115", lambda: mlc.Schedule(mod).reverse_compute_inline("Z"), "between")
