@@ -16,6 +16,9 @@ from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
 from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
 
+LARGE = 1 << 16
+"""Bytes from which on it pays to choose where an array begins."""
+
 
 def error_slots(sites: Sequence[Site]) -> Any:
     """Room for what checked code says of a failure: which of the sites, and the index there."""
@@ -73,6 +76,16 @@ def aligned_bytes(size: int) -> tuple[np.ndarray, int]:
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = address_of(memory)
     return memory, start + -start % ALIGNMENT
+
+
+def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array; a large one on a cache line: to store a vector across two takes longer."""
+    size = prod(shape) * dtype.itemsize
+    if size < LARGE:
+        return np.empty(shape, dtype)
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -address_of(memory) % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 class GraphFunction:
@@ -149,7 +162,7 @@ class NativeGraph(GraphFunction):
         if named:
             raise by_position(self.__name__, named, self._arguments.signature)
         inputs, addresses = self._check(arguments)
-        outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
         for output in outputs:
             addresses.append(address_of(output))
         try:
@@ -182,7 +195,7 @@ class SteppedGraph(GraphFunction):
         if named:
             raise by_position(self.__name__, named, self._arguments.signature)
         inputs, _ = self._check(arguments)
-        outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs]
+        outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
         memory, address = aligned_bytes(self._plan.arena_bytes)
         start = address - address_of(memory)
 
