@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
-from minimlc.errors import ScheduleError, did_you_mean
+from minimlc.errors import ScheduleError, VerifyError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
 from minimlc.tir.access import accesses, lasting, loop_ranges, top_statements
@@ -41,7 +41,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.wellformed import blocks_in, iter_loop, loops_in
+from minimlc.tir.wellformed import blocks_in, check_blocks, iter_loop, loops_in
 
 
 class Place(NamedTuple):
@@ -391,12 +391,22 @@ def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
     return conjunction(new)
 
 
-def finish(func: PrimFunc) -> PrimFunc:
-    """A transformed function with its indices simplified and its concurrent loops checked anew."""
+def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
+    """A transformed function with its indices simplified and all that it claims proven anew.
+
+    Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
+    """
     parts = top_statements(func)
     new = tuple(map(_simplified, parts))
     if any(a is not b for a, b in zip(new, parts, strict=True)):
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
+    try:
+        check_blocks(func)
+    except VerifyError as error:
+        why = f"after this step {error.why}, as far as is known"
+        raise ScheduleError(
+            why, code=code or error.code, span=error.span, example=error.example, hint=hint
+        ) from None
     check_concurrent_loops(func)
     return func
 
