@@ -1,6 +1,6 @@
 """Finding, replacing and naming inside a primitive function: what all primitives share."""
 
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from minimlc.errors import ScheduleError, VerifyError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.access import accesses, lasting, loop_ranges, top_statements
+from minimlc.tir.access import Access, accesses, lasting, loop_ranges, top_statements
 from minimlc.tir.arith import (
     Ranges,
     Simplifier,
@@ -22,6 +22,7 @@ from minimlc.tir.legality import (
     axis_conflict,
     carried_dependence,
     concurrent_dependence,
+    has_lanes,
     private_candidates,
 )
 from minimlc.tir.nodes import (
@@ -461,9 +462,13 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
         why = f"{name} is a reduction loop of block {first.block.name}"
         if hint.startswith("leave"):
             hint = "partial results first, combined afterwards"
-    if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
-        why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
+    if carried_dependence(loop, items, func.allocs) is None:
+        lanes = next(lp for lp in _around(loop, items) if has_lanes(lp) or lp is loop)
+        why = f"all lanes of {lanes.var.name} would share the private buffer {first.buffer.name}"
         code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'
+        if lanes is not loop:
+            why = f'it is in the vectorized loop "{lanes.var.name}", and {why}'
+            hint = f"leave {lanes.var.name} or {name} serial"
     refuse(
         code,
         f'"{name}" cannot be {spoken(kind)}: {why}',
@@ -473,12 +478,16 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
     )
 
 
+def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:
+    """The loops of an access inside `loop`, outermost first."""
+    return next(item.loops for item in items if loop in item.loops)
+
+
 def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
     """A loop of the same nest whose iterations are independent: the outermost one for threads,
     the innermost one for lanes.
     """
-    around = next(item.loops for item in items if loop in item.loops)
-    others = [other for other in around if other is not loop and other.kind == "serial"]
+    others = [other for other in _around(loop, items) if other is not loop and other.kind == "serial"]
     for other in reversed(others) if kind == "vectorized" else others:
         private = () if kind == "vectorized" else private_candidates(func, other, items)
         if carried_dependence(other, items, private) is None:
