@@ -6,12 +6,14 @@ from typing import Any
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.shape import (
     Producer,
+    apart,
     check_clipping_only,
     check_full_domain,
     check_inputs_unchanged,
     check_intermediate,
     check_only_writer,
     check_plain_path,
+    check_runs,
     exclusive,
     producer,
 )
@@ -50,6 +52,8 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         refuse("E115", f"compute_inline: {made.buffer.name} is read before it is written")
     _check_made(made, readers)
     top, _, shared = exclusive(func, made.place)
+    near = set.intersection(*(set(item.loops) for item in readers))
+    check_runs((lp for lp in made.place.loops if lp not in near), "compute_inline")
     check_inputs_unchanged(func, made, shared, "compute_inline")
     without = replaced(func, {top: None})
     inlined = _Inline(made, store).visit(without)
@@ -127,6 +131,7 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         check_plain_path(side.place.around, "reverse_compute_inline")
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, "reverse_compute_inline")
+    check_runs(apart(made.place, source.place), "reverse_compute_inline")
     check_between(func, made, source, "reverse_compute_inline")
     top, _, _ = exclusive(func, made.place)
     indices = tuple(substitute(i, same) for i in store.indices)

@@ -203,8 +203,9 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     below = 1
     for loop, size in reversed(list(zip(chain, sizes, strict=True))):
         value: Expr = fused if below == 1 else fused // below
-        values[loop.var] = value if loop is chain[0] else value % size
-        below *= size
+        count = max(1, size)  # no iterations: no value is asked for, but none is divided by 0
+        values[loop.var] = value if loop is chain[0] else value % count
+        below *= count
     body = substitute(chain[-1].body, values)
     new = For(fused, index(prod(sizes)), "serial", body)
     return finish(replaced(func, {chain[0]: new}))

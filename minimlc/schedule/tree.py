@@ -487,7 +487,8 @@ def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
     """A loop of the same nest whose iterations are independent: the outermost one for threads,
     the innermost one for lanes.
     """
-    others = [other for other in _around(loop, items) if other is not loop and other.kind == "serial"]
+    around = _around(loop, items)
+    others = [other for other in around if other is not loop and other.kind == "serial"]
     for other in reversed(others) if kind == "vectorized" else others:
         private = () if kind == "vectorized" else private_candidates(func, other, items)
         if carried_dependence(other, items, private) is None:
