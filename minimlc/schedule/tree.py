@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from minimlc.errors import ScheduleError, VerifyError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.access import Access, accesses, lasting, loop_ranges, top_statements
+from minimlc.tir.access import Access, accesses, lasting, loop_ranges, statements_in, top_statements
 from minimlc.tir.arith import (
     Ranges,
     Simplifier,
@@ -26,6 +26,7 @@ from minimlc.tir.legality import (
     private_candidates,
 )
 from minimlc.tir.nodes import (
+    Alloc,
     Binary,
     Block,
     Buffer,
@@ -143,7 +144,7 @@ def inner_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
     match stmt:
         case Seq(stmts):
             return stmts
-        case For():
+        case For() | Alloc():
             return (stmt.body,)
         case Block():
             return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
@@ -180,6 +181,10 @@ class _Replace(Mutator):
         return seq(kept) if kept else None
 
     def visit_For(self, item: For) -> Stmt | None:
+        body = self.visit(item.body)
+        return None if body is None else replace(item, body=body)
+
+    def visit_Alloc(self, item: Alloc) -> Stmt | None:
         body = self.visit(item.body)
         return None if body is None else replace(item, body=body)
 
@@ -240,6 +245,11 @@ def constant_extent(loop: Stmt, verb: str) -> int:
     return extent
 
 
+def local_buffers(stmt: Stmt) -> list[Buffer]:
+    """The buffers that a statement allocates."""
+    return [part.buffer for part in statements_in(stmt) if isinstance(part, Alloc)]
+
+
 class Names:
     """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
 
@@ -248,7 +258,7 @@ class Names:
         blocks = blocks_in(func.body)
         self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
         self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
-        self.symbols.reserve(b.name for b in (*func.params, *func.allocs))
+        self.symbols.reserve(b.name for b in (*func.params, *func.allocs, *local_buffers(func.body)))
         self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
 
     def var(self, name: str) -> Var:
@@ -267,6 +277,8 @@ def copy_block(block: Block, names: Names, name: str) -> Block:
     iters = tuple(replace(it, var=fresh[it.var]) for it in block.iters)
     for loop in loops_in(block.body):
         fresh[loop.var] = names.var(loop.var.name)
+    for buffer in local_buffers(block.body):
+        fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
     init = None if block.init is None else substitute(block.init, fresh)
     body = substitute(block.body, fresh)
     return replace(block, name=names.block(name), iters=iters, init=init, body=body)
