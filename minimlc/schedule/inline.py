@@ -38,7 +38,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
     Legal when the block is one store without reduction or condition, alone writes its buffer,
     which is no output, and all that is read of it, and what it reads does not change before its
-    readers run.
+    readers run. What nothing reads is just left out.
     """
     made = producer(func, block, "compute_inline")
     store = _plain_store(made, "compute_inline")
@@ -47,7 +47,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     check_clipping_only(made.block, made.place.loops, "compute_inline")
     readers = [i for i in made.others() if i.buffer is made.buffer]
     if not readers:
-        refuse("E115", f"compute_inline: nothing reads {made.buffer.name}", at=made.block)
+        return finish(without_unused_allocs(replaced(func, {exclusive(func, made.place)[0]: None})))
     if min(item.order for item in readers) < max(item.order for item in made.own()):
         refuse("E115", f"compute_inline: {made.buffer.name} is read before it is written")
     _check_made(made, readers)
