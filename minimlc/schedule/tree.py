@@ -258,7 +258,8 @@ class Names:
         blocks = blocks_in(func.body)
         self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
         self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
-        self.symbols.reserve(b.name for b in (*func.params, *func.allocs, *local_buffers(func.body)))
+        buffers = (*func.params, *func.allocs, *local_buffers(func.body))
+        self.symbols.reserve(buffer.name for buffer in buffers)
         self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
 
     def var(self, name: str) -> Var:
