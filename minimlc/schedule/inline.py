@@ -18,6 +18,7 @@ from minimlc.schedule.shape import (
     exclusive,
     producer,
 )
+from minimlc.schedule.staging import inside
 from minimlc.schedule.tree import (
     finish,
     refuse,
@@ -27,7 +28,7 @@ from minimlc.schedule.tree import (
 from minimlc.tir.access import Access, update_of
 from minimlc.tir.arith import key, variables
 from minimlc.tir.index_map import IndexMap
-from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, substitute
+from minimlc.tir.nodes import Buffer, Expr, For, IfThenElse, Load, PrimFunc, Store, substitute
 from minimlc.tir.regions import covers
 
 
@@ -55,8 +56,9 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         refuse("E115", f"compute_inline: {made.buffer.name} is read before it is written")
     _check_made(made, readers)
     top, _, shared = exclusive(func, made.place)
-    near = set.intersection(*(set(item.loops) for item in readers))
-    check_runs((lp for lp in made.place.loops if lp not in near), "compute_inline")
+    alone = [s for s in made.place.around if len(inside(readers, s)) < len(readers)]
+    check_runs((s for s in alone if isinstance(s, For)), "compute_inline")
+    check_plain_path((s for s in alone if isinstance(s, IfThenElse)), "compute_inline")
     check_inputs_unchanged(func, made, shared, "compute_inline")
     without = replaced(func, {top: None})
     inlined = _Inline(made, store).visit(without)
@@ -152,7 +154,7 @@ def _source(func: PrimFunc, made: Producer) -> Producer:
     arithmetic.
     """
     inputs = {i.buffer for i in made.own() if not i.is_write} & set(func.allocs)
-    maps = {each: found for each in inputs if (found := _element_for_element(made, each))}
+    maps = {each: at for each in inputs if (at := _element_for_element(made, each))}
     direct = {each for each, at in maps.items() if {*at.inputs} == {*at.outputs}}
     writers = _writers(made, direct) or _writers(made, maps) or _writers(made, inputs)
     if len(writers) != 1:

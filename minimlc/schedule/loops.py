@@ -194,6 +194,8 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
         order = ", ".join(loop.var.name for loop in chain)
         refuse("E116", f"fuse: the loops stand in the order {order}", hint="reorder first")
     sizes = [constant_extent(loop, "fuse") for loop in chain]
+    if prod(sizes) >= 2**63:
+        refuse("E118", f"fuse: {sizes} make more iterations than int64 counts", at=chain[0])
     label = name or _fused_name([loop.var.name for loop in chain])
     names = Names(func)
     if name is not None:

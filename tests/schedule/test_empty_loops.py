@@ -110,3 +110,23 @@ def main(A: T.Buffer((4,), "int32"), C: T.Buffer((1,), "int32")):
 """
     sch = mlc.Schedule(mlc.parse(text), check=False)
     refuses("E113", lambda: sch.fuse_reduction_epilogue("Y", "C"), "the extent of t")
+
+
+def test_a_producer_under_a_condition_stays_where_it_is():
+    text = CHAIN.format(first=1, second=1).replace(
+        "    for i in", "    if A[0] > 0:\n     for i in"
+    )
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    refuses("E113", lambda: sch.compute_inline("Y"), "a condition")
+
+
+def test_more_iterations_than_there_are_numbers_are_not_fused():
+    text = """
+@T.prim_func
+def main(C: T.Buffer((2,), "int32")):
+    for i in range(2**40):
+        for j in range(2**40):
+            C[i % 2] = 1
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    refuses("E118", lambda: sch.fuse("i", "j"), "int64")
