@@ -40,8 +40,8 @@ class Memory(Mathematics):
     """Writes accesses into `code`. `variables` and `pointers` say what names stand for.
 
     In a vectorized loop, `lanes` is set and its variable stands for a ramp; `private` buffers
-    have so many copies there, one per lane. Where lanes go different ways, `mask` says which of them are meant.
-    With `sites`, each access is checked, and what fails jumps to "fail".
+    have so many copies there, one per lane. Where lanes go different ways, `mask` says which of
+    them are meant. With `sites`, each access is checked, and what fails jumps to "fail".
     """
 
     code: Code

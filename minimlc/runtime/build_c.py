@@ -35,9 +35,7 @@ def c_entries(
     emitted = emit_c(functions)
     if not functions or compiler() is None:
         return dict.fromkeys(functions, _refuse), None
-    loaded = compile_c(
-        emitted.text, target, threaded=emitted.threaded, simd=emitted.simd, cache=cache
-    )
+    loaded = compile_c(emitted, target, cache=cache)
     entries = {
         name: _entry(loaded, made, len(functions[name].params))
         for name, made in emitted.functions.items()
