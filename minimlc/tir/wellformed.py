@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 from weakref import WeakSet
 
-from minimlc.dtypes import INDEX
+from minimlc.dtypes import INDEX, excess
 from minimlc.errors import VerifyError
 from minimlc.node import Node, children, replace, span_of, walk
 from minimlc.tir.access import (
@@ -85,7 +85,7 @@ class _Scopes:
 
     def function(self, func: PrimFunc) -> None:
         for buffer in (*func.params, *func.allocs):
-            self.bind(buffer, "buffer", func)
+            self.buffer(buffer, func)
         self.stmt(func.body, frozenset((*func.params, *func.allocs)))
 
     def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
@@ -96,6 +96,12 @@ class _Scopes:
             self.fail(f"{kind} {symbol.name} is bound twice", where)  # type: ignore[attr-defined]
         self.bound.add(symbol)
         self.unique(symbol.name, kind, where)  # type: ignore[attr-defined]
+
+    def buffer(self, buffer: Buffer, where: Node) -> None:
+        self.bind(buffer, "buffer", where)
+        why = excess(buffer.shape, buffer.dtype)
+        if why:
+            self.fail(f"{buffer.name} {why}", where, "E135", "smaller sizes, or a smaller dtype")
 
     def unique(self, name: str, kind: str, where: Node) -> None:
         if name in self.names[kind]:
@@ -112,7 +118,7 @@ class _Scopes:
                 self.bind(var, "loop", item)
                 self.stmt(body, scope | {var})
             case Alloc(buffer, body):
-                self.bind(buffer, "buffer", item)
+                self.buffer(buffer, item)
                 self.stmt(body, scope | {buffer})
             case IfThenElse(condition, then_case, else_case):
                 self.condition(condition, scope)

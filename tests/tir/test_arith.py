@@ -7,8 +7,8 @@ from operator import add, floordiv, mod, mul, sub
 
 import pytest
 
-from minimlc.tir.arith import EVERYTHING, Ranges, linear, recombined
-from minimlc.tir.nodes import Binary, Buffer, Const, Expr, Load, Var, index
+from minimlc.tir.arith import EVERYTHING, Ranges, linear, recombined, simplify
+from minimlc.tir.nodes import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var, index
 
 OPERATORS = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
 
@@ -131,3 +131,50 @@ def test_sums_of_drawn_digits_keep_their_value():
         for number in [*range(-90, 90), *(rng.randint(-(10**6), 10**6) for _ in range(30))]:
             assert value(made, x, number) == value(expr, x, number)
     assert folded > 50
+
+
+def test_a_condition_that_may_wrap_bounds_nothing():
+    i = Var("i")
+    ranges = Ranges({i: 64}).assume(Binary("<", i * 6364136223846793005, index(2**62)))
+    assert ranges.bounds(i) == (0, 63)
+    assert ranges.prove(Binary("<", i % 3, index(3)))
+    assert simplify(i % 3, ranges).script() == "i % 3"
+    assert not Ranges({i: 4}).assume(Binary("<", i * 2**62, index(5))).is_empty()
+
+
+def test_bounds_are_exact_beyond_the_integers_of_float64():
+    i = Var("i")
+    ranges = Ranges({i: 2})
+    assert ranges.bounds(i * 2**53 + 1) == (1, 2**53 + 1)
+    wanted = "(i * 9007199254740992 + 1) // 9007199254740993"
+    assert simplify((i * 2**53 + 1) // (2**53 + 1), ranges).script() == wanted
+
+
+def test_where_a_sum_may_wrap_any_value_is_possible():
+    i = Var("i")
+    ranges = Ranges({i: 4})
+    assert ranges.bounds(i * 2**62) == EVERYTHING
+    assert ranges.bounds(i * 2**62 // 2**62)[0] < 0
+    assert ranges.bounds(i * 2**62 % 5) == (0, 4)
+    assert ranges.prove(Binary("<", i, i * 2**62)) is None
+    assert not ranges.is_exact(i * 2**62)
+    assert ranges.is_exact(i * (2**61 - 1) - 3)
+
+
+def test_the_rest_of_a_division_may_wrap_where_its_sum_does_not():
+    i = Var("i")
+    expr = (i * (2**62 + 2) - i * 2**62) % 4
+    assert simplify(expr, Ranges({i: 8})).script() == "i * 2 % 4"
+
+
+def test_the_else_of_a_choice_knows_that_its_condition_failed():
+    i = Var("i")
+    mirrored = Select(Binary("<", i, index(3)), 3 - i, i - 3)
+    assert Ranges({i: 11}).bounds(mirrored) == (0, 7)
+    either = Unary("not", Binary("or", Binary("<", i, index(2)), Binary(">", i, index(5))))
+    assert Ranges({i: 11}).assume(either).bounds(i) == (2, 5)
+
+
+def test_narrow_integers_have_their_own_bounds():
+    a = Load(Buffer("A", (4,), "uint8"), (index(0),))
+    assert Ranges().bounds(Cast("int64", a) * 2) == (0, 510)

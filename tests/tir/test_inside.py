@@ -201,3 +201,35 @@ def test_a_system_of_many_unknowns_is_given_up_in_time():
     total = reduce(lambda terms, name: {**terms, name: 1}, names, {})
     with pytest.raises(Undecided):
         solution([*rows, row(-(10**6), **total), row(10**5, **dict.fromkeys(names, -1))])
+
+
+def test_elements_that_meet_because_an_index_wraps_are_found():
+    text = """
+@T.prim_func
+def main(C: T.Buffer((4,), "int64")):
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.{kind}(8, i)
+            C[(vi * 4611686018427387904) // 4611686018427387904 + 2] = vi
+"""
+    with pytest.raises(mlc.VerifyError, match="vi=0 and vi=4 both write"):
+        mlc.verify(mlc.parse(text.format(kind="spatial")))
+    mod = mlc.parse(text.format(kind="opaque"))
+    mlc.verify(mod)
+    with pytest.raises(mlc.ScheduleError):
+        mlc.Schedule(mod).parallel("i")
+
+
+@pytest.mark.parametrize("shape", ["(2**62,)", "(2**40, 2**40)", "(0, 2**62)", "(2**46, 1)"])
+def test_a_buffer_has_as_many_bytes_as_a_program_can_address(shape: str):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    X = T.alloc_buffer({shape}, "float32")
+    for i in range(8):
+        A[i] = T.float32(1)
+"""
+    with pytest.raises(mlc.VerifyError) as caught:
+        mlc.verify(mlc.parse(text))
+    assert caught.value.code == "E135"
+    mlc.verify(mlc.parse(text.replace(shape, "(2**45,)")))
