@@ -86,7 +86,7 @@ class Unwritten(NamedTuple):
         """What to write where: the start of a sum, for one."""
         element, into = self.load.script(), self.into
         if into is None or not _is_same_element(self.load, into):
-            return f"write {element} first"
+            return f"write {_named(self.load.buffer, self.element)} first"
         value = into.value
         start = "..."
         if isinstance(value, Binary) and value.op in REDUCERS:
