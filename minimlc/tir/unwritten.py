@@ -25,7 +25,7 @@ from minimlc.tir.access import (
     statements_in,
 )
 from minimlc.tir.affine import Digits
-from minimlc.tir.arith import has_loads, key
+from minimlc.tir.arith import constant_value, has_loads, key
 from minimlc.tir.dependence import A_FEW, EXHAUSTIVE, Bounds, Equation, Points, points, solve
 from minimlc.tir.nodes import (
     Alloc,
@@ -43,10 +43,16 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.points import evaluate
 from minimlc.tir.reducers import identity
-from minimlc.tir.regions import covers
+from minimlc.tir.regions import covers, init_comes_first
 
 Values = Mapping[Var, int]
 Element = tuple[int, ...]
+
+MOST_TRIED = 8
+"""So many iterations of one read are looked at, of those that may find nothing written."""
+
+MOST_STEPS = 64
+"""So many reads are looked at for what comes of an unwritten value."""
 
 
 class Unwritten(NamedTuple):
@@ -115,13 +121,8 @@ def _is_same_element(load: Load, store: Store) -> bool:
 def check_written(func: PrimFunc) -> None:
     """Raise a `VerifyError` where `func` surely uses an element that was never written."""
     scopes = _scopes(func)
-    if not scopes:
-        return
-    search = _Search(func, scopes)
-    for read in search.uses():
-        found = search.unwritten(read)
-        if found is not None:
-            raise found
+    if scopes:
+        _Search(func, scopes).check()
 
 
 def _scopes(func: PrimFunc) -> dict[Buffer, int]:
@@ -139,138 +140,158 @@ def _scopes(func: PrimFunc) -> dict[Buffer, int]:
 
 
 class _Search:
-    """Looks for an iteration of a read that surely finds nothing written."""
+    """Looks for an iteration of a read that surely finds nothing written, and for what comes of it.
+
+    Trying a few iterations finds it; that no write can have come before, and that nothing else can
+    have been written to what was computed of it, is proven of all writes.
+    """
 
     def __init__(self, func: PrimFunc, scopes: Mapping[Buffer, int]):
         self.scopes = scopes
-        self.items = accesses(func)
-        self.parts: dict[tuple[Store, Block | None], list[Access]] = {}
+        self.reads: dict[Buffer, list[Access]] = {buffer: [] for buffer in scopes}
         self.writes: dict[Buffer, list[Access]] = {buffer: [] for buffer in scopes}
-        for item in self.items:
-            if item.is_write and item.buffer in scopes:
-                self.writes[item.buffer].append(item)
-            elif item.into is not None and item.buffer in scopes:
-                self.parts.setdefault((item.into, item.block), []).append(item)
-        self.empty = set(scopes)
-        self.defining = self._defining()
+        self.stores: dict[int, Access] = {}
+        self.updates: set[int] = set()
+        pending: list[Access] = []
+        for item in accesses(func):
+            if item.is_write:
+                self._group(item, pending)
+                pending = []
+            elif item.buffer in scopes:
+                self.reads[item.buffer].append(item)
+                pending.append(item)
 
-    def _defining(self) -> dict[Buffer, list[Access]]:
-        """The writes of each buffer, less those of a value that is unwritten itself.
-
-        Such are updates of an element by itself: the first one would have to find it written. And
-        such are values of a buffer that has no other writes: it stays `empty`.
+    def _group(self, write: Access, reads: list[Access]) -> None:
+        """Note a write, which reads its value is made of, and whether its own element is among
+        them in each instance: then it leaves unwritten what is unwritten.
         """
-        while True:
-            found = {
-                buffer: [write for write in writes if self._unwritten_part(write) is None]
-                for buffer, writes in self.writes.items()
-            }
-            left = {buffer for buffer in self.empty if not found[buffer]}
-            if left == self.empty:
-                return found
-            self.empty = left
+        if write.buffer in self.scopes:
+            self.writes[write.buffer].append(write)
+        for read in reads:
+            if read.into is write.node:
+                self.stores[read.order] = write
+                if _is_update(read) and len(read.guards) == len(write.guards):
+                    self.updates |= {write.order, read.order}
 
-    def _unwritten_part(self, write: Access) -> Access | None:
-        """A read that each instance of a write is made of: its own element, or an empty buffer."""
-        store = write.node
-        assert isinstance(store, Store)
-        for item in self.parts.get((store, write.block), ()):
-            assert isinstance(item.node, Load)
-            if len(item.guards) == len(write.guards) and (
-                item.buffer in self.empty or _is_same_element(item.node, store)
-            ):
-                return item
-        return None
+    def check(self) -> None:
+        """Raise a `VerifyError` for the first use that is found."""
+        for buffer, reads in self.reads.items():
+            for read in reads:
+                if any(_is_before(write, read) for write in self.writes[buffer]):
+                    continue
+                for at in self._candidates(read):
+                    self._check_at(read, at)
 
-    def uses(self) -> Iterator[Access]:
-        """The reads that decide something, or whose value a parameter takes, unless all they read
-        is surely written.
-        """
-        for item in self.items:
-            if item.is_write or item.buffer not in self.scopes:
-                continue
-            if item.into is not None and item.into.buffer in self.scopes:
-                continue
-            if not any(_is_before(write, item) for write in self.defining[item.buffer]):
-                yield item
-
-    def unwritten(self, read: Access) -> CompileError | None:
-        """What is wrong with a read, if some iteration of those tried surely finds nothing."""
-        for at in self._candidates(read):
-            element = _element(read, at)
-            if element is not None and not self._may_be_written(read, at, element):
-                return self._explained(read, at, element)
-        return None
-
-    def _may_be_written(self, read: Access, at: Values, element: Element) -> bool:
-        """Whether a write that defines the element may come before the read in iteration `at`."""
-        return any(
-            _may_reach(write, fixed, below, element)
-            for write in self.defining[read.buffer]
-            for fixed, below in self._earlier(write, read, at)
-        )
-
-    def _earlier(
-        self, write: Access, read: Access, at: Values
-    ) -> Iterator[tuple[dict[Var, int], Var | None]]:
-        """The instances of a write that come before a read in iteration `at`: values of the loops
-        that they share, and the first loop that is behind, if there is one (its value excluded).
-        """
-        fixed: dict[Var, int] = {}
-        for depth, loop in enumerate(_shared(write, read)):
-            fixed[loop.var] = at[loop.var]
-            if at[loop.var] > 0 and depth >= self.scopes[read.buffer]:
-                yield dict(fixed), loop.var
-        if write.order < read.order:
-            yield fixed, None
+    def _check_at(self, read: Access, at: Values) -> None:
+        element = _element(read, at)
+        if element is None or self._may_be_written(read, at, element):
+            return
+        use = self._use(read, at, [MOST_STEPS])
+        if use is None:
+            return
+        assert isinstance(read.node, Load)
+        values = {loop.var.name: at[loop.var] for loop in read.loops}
+        found = Unwritten(read.node, element, values, read.block, read.into)
+        store = self.stores.get(use[0].order)
+        if store is None:
+            raise found.error(kind=VerifyError)
+        raise found.error(store.buffer, _element(store, use[1]), VerifyError)
 
     def _candidates(self, read: Access) -> Iterator[Values]:
-        """Iterations of a read that may find nothing written: the first one that a look at the
-        first iterations of everything shows, then where its loops begin and end.
+        """Iterations of a read that may find nothing written: some that a look at the first
+        iterations of everything shows, then where its loops begin and end.
         """
         found = points(read, A_FEW)
         if found is None:
             return
         late = np.ones(len(found.elements), bool)
-        for write in self.defining[read.buffer]:
+        for write in self.writes[read.buffer]:
             late &= ~_written_before(write, read, self.scopes[read.buffer], found)
-        for row in np.flatnonzero(late)[:1]:
-            yield _values(found, row)
+        for row in np.flatnonzero(late)[:MOST_TRIED]:
+            yield _values(found, int(row))
         if found.complete:
             return
         lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
         first = dict.fromkeys(lasts, 0)
         yield from (first, *({**first, var: last} for var, last in lasts.items()), lasts)
 
-    def _explained(self, read: Access, at: Values, element: Element) -> CompileError:
-        first, when, origin = self._origin(read, at, element)
-        assert isinstance(first.node, Load)
-        values = {loop.var.name: when[loop.var] for loop in first.loops}
-        source = Unwritten(first.node, origin, values, first.block, first.into)
-        if read.into is None:
-            return source.error(kind=VerifyError)
-        after = self.items[read.order :]
-        store = next(item for item in after if item.is_write and item.node is read.into)
-        return source.error(store.buffer, _element(store, at), VerifyError)
+    def _may_be_written(self, read: Access, at: Values, element: Element) -> bool:
+        """Whether a write of the element may come before the read in iteration `at`."""
+        return any(
+            found is None or found
+            for write in self.writes[read.buffer]
+            for found in self._earlier(write, read, at, element)
+        )
 
-    def _origin(
-        self, read: Access, at: Values, element: Element, depth: int = 8
-    ) -> tuple[Access, Values, Element]:
-        """The first read of the element, or of one that it was computed of."""
-        for write in self.writes[read.buffer] if depth else ():
-            part = self._unwritten_part(write)
-            if part is None:
+    def _earlier(
+        self, write: Access, read: Access, at: Values, element: Element
+    ) -> Iterator[list[Values] | None]:
+        """The instances of a write that may touch an element before a read in iteration `at` does:
+        those behind in each of the loops that they share, then those of the same iteration. None
+        for such as are too many, or depend on data.
+        """
+        fixed: dict[Var, int] = {}
+        for depth, loop in enumerate(_shared(write, read)):
+            if at[loop.var] > 0 and depth >= self.scopes[read.buffer]:
+                yield _reaching(write, {**fixed}, (loop.var, at[loop.var]), element)
+            fixed[loop.var] = at[loop.var]
+        if write.order < read.order:
+            yield _reaching(write, fixed, None, element)
+
+    def _use(self, read: Access, at: Values, steps: list[int]) -> tuple[Access, Values] | None:
+        """Where an unwritten value is used: the read itself, or one of what is computed of it."""
+        store = self.stores.get(read.order)
+        if store is None or store.buffer not in self.scopes:
+            return read, at
+        element = _element(store, at)
+        if element is None:
+            return None
+        for later in self.reads[store.buffer]:
+            if later.order in self.updates:
                 continue
-            for fixed, below in self._earlier(write, read, at):
-                found = points(_restricted(write, fixed, below), A_FEW)
-                met = None if found is None else _are(found.elements, element)
-                if found is None or met is None or not met.any():
-                    continue
-                when = {**fixed, **_values(found, int(met.argmax()))}
-                made_of = _element(part, when)
-                if made_of is not None:
-                    return self._origin(part, when, made_of, depth - 1)
-        return read, at, element
+            for when in self._finding(later, store, at, element):
+                steps[0] -= 1
+                found = self._use(later, when, steps) if steps[0] > 0 else None
+                if found is not None:
+                    return found
+        return None
+
+    def _finding(
+        self, read: Access, store: Access, at: Values, element: Element
+    ) -> Iterator[Values]:
+        """Iterations of a read that surely find what a store left in iteration `at`."""
+        narrow = _narrowed(read, element)
+        found = points(narrow[0], A_FEW) if narrow is not None else None
+        if narrow is None or found is None:
+            return
+        rows = np.flatnonzero(_are(found.elements, element))
+        tried = [
+            {**narrow[1], **_values(found, int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])
+        ]
+        for when in tried:
+            if not self._is_after(read, when, store, at) or _element(read, when) != element:
+                continue
+            others = (w for w in self.writes[read.buffer] if w.order not in self.updates)
+            between = (
+                found is None or any(self._is_after(write, q, store, at) for q in found)
+                for write in others
+                for found in self._earlier(write, read, when, element)
+            )
+            if not any(between):
+                yield when
+
+    def _is_after(self, item: Access, when: Values, store: Access, at: Values) -> bool:
+        """Whether an access in iteration `when` comes after a store in `at`, to the same buffer."""
+        shared = [loop.var for loop in _shared(store, item)]
+        new, old = [when[var] for var in shared], [at[var] for var in shared]
+        scope = self.scopes[store.buffer]
+        return new[:scope] == old[:scope] and (new, item.order) > (old, store.order)
+
+
+def _is_update(read: Access) -> bool:
+    """Whether a read is of the element that its value goes to."""
+    assert isinstance(read.node, Load)
+    return read.into is not None and _is_same_element(read.node, read.into)
 
 
 def _shared(write: Access, read: Access) -> list[For]:
@@ -279,13 +300,15 @@ def _shared(write: Access, read: Access) -> list[For]:
     return [a for a, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
 
 
-def _known(write: Access) -> tuple[Expr, ...]:
-    """The conditions on a write that do not depend on data."""
-    return tuple(guard for guard in write.guards if not has_loads(guard))
+def _known(item: Access) -> tuple[Expr, ...]:
+    """The conditions on an access that do not depend on data."""
+    return tuple(guard for guard in item.guards if not has_loads(guard))
 
 
 def _is_before(write: Access, read: Access) -> bool:
-    """Whether a write surely comes before a read with all its elements."""
+    """Whether a write, or the init of the block that reads, surely comes before a read."""
+    if read.role == "update" and read.block is not None and read.block.init is not None:
+        return init_comes_first(read.block, read.loops, read.runs_where)
     if write.order > read.order:
         return False
     return covers(write, read, [loop.var for loop in _shared(write, read)])
@@ -306,54 +329,68 @@ def _element(item: Access, at: Values) -> Element | None:
         return None
 
 
-def _restricted(write: Access, fixed: Values, below: Var | None) -> Access:
-    """A write over the iterations in which some loops have the values `fixed`, and `below` one
-    before its value. Conditions that depend on data are taken to hold.
+def _restricted(item: Access, fixed: Values, below: Mapping[Var, int]) -> Access:
+    """An access over the iterations in which some loops have the values `fixed`, and others stay
+    below a limit.
     """
-    known: dict[Node, Node] = {v: index(n) for v, n in fixed.items() if v is not below}
-    loops = tuple(
-        replace(loop, extent=index(fixed[loop.var]))
-        if loop.var is below
-        else replace(loop, extent=substitute(loop.extent, known))
-        for loop in write.loops
-        if loop.var not in known
-    )
-    indices = tuple(substitute(part, known) for part in write.indices)
-    guards = tuple(substitute(part, known) for part in _known(write))
-    return write._replace(loops=loops, indices=indices, guards=guards)
+    known: dict[Node, Node] = {var: index(value) for var, value in fixed.items()}
+    loops = []
+    for loop in item.loops:
+        if loop.var not in known:
+            limit = below.get(loop.var)
+            extent = substitute(loop.extent, known) if limit is None else index(limit)
+            loops.append(replace(loop, extent=extent))
+    indices = tuple(substitute(part, known) for part in item.indices)
+    guards = tuple(substitute(part, known) for part in item.guards)
+    return item._replace(loops=tuple(loops), indices=indices, guards=guards)
 
 
-def _may_reach(write: Access, fixed: Values, below: Var | None, element: Element) -> bool:
-    """Whether such an instance of a write may touch the element."""
-    item = _restricted(write, fixed, below)
-    if not _is_solvable(item, element):
-        return False
+def _reaching(
+    write: Access, fixed: Values, below: tuple[Var, int] | None, element: Element
+) -> list[Values] | None:
+    """The instances of a write that may touch an element, while some loops have the values `fixed`
+    and one stays below a limit. None where they are too many, or data decides.
+
+    Conditions that depend on data are taken to hold.
+    """
+    item = write._replace(guards=_known(write))
+    narrow = _narrowed(_restricted(item, fixed, dict([below] if below else [])), element)
+    if narrow is None:
+        return []
     for limit in (A_FEW, EXHAUSTIVE):
-        found = points(item, limit)
-        if found is None or _are(found.elements, element).any():
-            return True
+        found = points(narrow[0], limit)
+        if found is None:
+            return None
+        rows = np.flatnonzero(_are(found.elements, element))
+        if len(rows) > MOST_TRIED:
+            return None
         if found.complete:
-            return False
-    return True
+            return [{**fixed, **narrow[1], **_values(found, int(row))} for row in rows]
+    return None
 
 
-def _values(found: Points, row: int) -> dict[Var, int]:
-    return {var: int(column[row]) for var, column in found.values.items()}
-
-
-def _are(elements: np.ndarray, element: Element) -> np.ndarray:
-    return (elements == np.array(element, np.int64)).all(axis=1)
+def _narrowed(item: Access, element: Element) -> tuple[Access, Values] | None:
+    """An access over fewer iterations, which still has all that touch an element, and the values of
+    the loops that have only one. None where there surely are none.
+    """
+    ranges = loop_ranges(item.loops)
+    equal = [Binary("==", i, index(e)) for i, e in zip(item.indices, element, strict=True)]
+    for part in (*equal, *_known(item)):
+        ranges = ranges.assume(part)
+    if ranges.is_empty():
+        return None
+    sizes = {loop.var: constant_value(loop.extent) for loop in item.loops}
+    limits = {var: ranges.variables[var] for var, size in sizes.items() if size is not None}
+    fixed = {var: int(low) for var, (low, high) in limits.items() if low == high}
+    below = {var: int(high) + 1 for var, (_, high) in limits.items() if var not in fixed}
+    if any(value >= (sizes[var] or 0) for var, value in fixed.items()):
+        return None
+    item = _restricted(item, fixed, below)
+    return (item, fixed) if _is_solvable(item, element) else None
 
 
 def _is_solvable(item: Access, element: Element) -> bool:
-    """Whether nothing known of the indices, conditions and loops excludes the element."""
-    ranges = loop_ranges(item.loops)
-    for part, value in zip(item.indices, element, strict=True):
-        ranges = ranges.assume(Binary("==", part, index(value)))
-    for guard in item.guards:
-        ranges = ranges.assume(guard)
-    if ranges.is_empty():
-        return False
+    """Whether the equations of indices and element may have a solution."""
     digits = Digits(loop_extents(item.loops))
     bounds: Bounds = {}
     equations = []
@@ -364,6 +401,14 @@ def _is_solvable(item: Access, element: Element) -> bool:
                 terms[digit], bounds[digit] = coefficient, (0, digit.extent - 1)
             equations.append(Equation(terms, total.constant - value))
     return solve(equations, bounds) is not None
+
+
+def _values(found: Points, row: int) -> dict[Var, int]:
+    return {var: int(column[row]) for var, column in found.values.items()}
+
+
+def _are(elements: np.ndarray, element: Element) -> np.ndarray:
+    return (elements == np.array(element, np.int64)).all(axis=1)
 
 
 def _written_before(write: Access, read: Access, scope: int, found: Points) -> np.ndarray:
