@@ -207,8 +207,10 @@ class _Search:
         late = np.ones(len(found.elements), bool)
         for write in self.writes[read.buffer]:
             late &= ~_written_before(write, read, self.scopes[read.buffer], found)
-        for row in np.flatnonzero(late)[:MOST_TRIED]:
-            yield _values(found, int(row))
+        rows = np.flatnonzero(late)
+        chosen = np.linspace(0, len(rows) - 1, MOST_TRIED).astype(int) if len(rows) else ()
+        for row in dict.fromkeys(chosen):
+            yield _values(found, int(rows[row]))
         if found.complete:
             return
         lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
