@@ -298,7 +298,7 @@ class Search(NamedTuple):
     complete: bool
 
 
-class _Points(NamedTuple):
+class Points(NamedTuple):
     """Instances of an access: each loop's values, the elements' coordinates, complete or not."""
 
     values: dict[Var, np.ndarray]
@@ -306,7 +306,7 @@ class _Points(NamedTuple):
     complete: bool
 
 
-def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
+def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     """The iterations of an access in order, the first few of each loop where they are too many.
 
     None where an index or a guard depends on data, or there are too many loops.
@@ -333,7 +333,7 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
         return None
     elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
     kept = {var: column[keep] for var, column in values.items()}
-    return _Points(kept, elements, sizes == extents)
+    return Points(kept, elements, sizes == extents)
 
 
 def _volume(sizes: Mapping[Var, int]) -> int:
@@ -361,7 +361,7 @@ def find_conflict(
     return search
 
 
-def _search_in(a: _Points, b: _Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
+def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
     complete = a.complete and b.complete
     if len(a.elements) == 0 or len(b.elements) == 0:
         return Search(None, complete)
@@ -388,7 +388,7 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
     return number
 
 
-def _at(side: _Points, row: int) -> dict[Var, int]:
+def _at(side: Points, row: int) -> dict[Var, int]:
     return {var: int(column[row]) for var, column in side.values.items()}
 
 

@@ -1,7 +1,8 @@
 """When a primitive function is well-formed; the first thing that is not is a `VerifyError`.
 
 Checked: names and scopes, dtypes, that iters stay in their extents and indices in their buffers,
-that each axis is of the kind it claims, and that parallel and vectorized loops carry nothing.
+that each axis is of the kind it claims, that parallel and vectorized loops carry nothing, and that
+nothing is used that surely was never written.
 """
 
 from collections.abc import Sequence
@@ -42,6 +43,7 @@ from minimlc.tir.nodes import (
     index,
 )
 from minimlc.tir.reducers import tuple_reducer
+from minimlc.tir.unwritten import check_written
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -62,6 +64,7 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
                 _check_range(item)
             _FINE.add(part)
     check_loop_kinds(func)
+    check_written(func)
     _CHECKED.add(func)
 
 
