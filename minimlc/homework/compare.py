@@ -14,7 +14,7 @@ SHOWN = 24
 class Outcome:
     """One question: the inputs before and after, the expected result and what came."""
 
-    case: tuple[int, ...]
+    text: str
     inputs: Sequence[np.ndarray]
     after: Sequence[np.ndarray]
     expected: np.ndarray
@@ -24,14 +24,14 @@ class Outcome:
 def changed(outcome: Outcome) -> str:
     for number, (before, after) in enumerate(zip(outcome.inputs, outcome.after, strict=True)):
         if not alike(after, before, 0.0):
-            return f"input {number} was changed, for {case_text(outcome.case)}"
+            return f"input {number} was changed, for {outcome.text}"
     return ""
 
 
 def wrong(outcome: Outcome, tolerance: float) -> str:
     """The first element that differs, with the inputs where they are small."""
     expected, got = outcome.expected, outcome.got
-    what = f"for {case_text(outcome.case)}"
+    what = f"for {outcome.text}"
     if (expected.shape, expected.dtype) != (got.shape, got.dtype):
         wanted = f"{expected.dtype} {expected.shape}"
         return f"{what}: the result is {got.dtype} {got.shape}, not {wanted}"
@@ -58,12 +58,6 @@ def _is_poison(value: Any) -> bool:
 
 def _shown(array: np.ndarray) -> str:
     return np.array2string(array, precision=4, separator=", ").replace("\n", "")
-
-
-def case_text(case: tuple[int, ...]) -> str:
-    if not case:
-        return "random inputs"
-    return f"({', '.join(map(str, case))})"
 
 
 def alike(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:

@@ -16,13 +16,16 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from minimlc import recipes
 from minimlc.errors import BuildError, CompileError
+from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.limits import STARTED, Limits, adopt, apply, end_children, how_it_ended
 from minimlc.homework.message import Arrays, Malformed, receive, send
 from minimlc.module import IRModule
@@ -127,6 +130,8 @@ def explain(error: BaseException) -> str:
     """An exception in words, with the submission's line where it came from."""
     if isinstance(error, Unfit):
         return str(error)
+    if isinstance(error, HomeworkError) and error.code == "E803":
+        return error.why
     if isinstance(error, SystemExit):
         return f"it called sys.exit({error.code!r}) instead of returning a result"
     if isinstance(error, MemoryError):
@@ -144,9 +149,20 @@ def explain(error: BaseException) -> str:
 
 
 def collect(
-    arrays: Arrays, source: str, entry: str, kind: str, cases: list, reference: str = ""
+    arrays: Arrays,
+    source: str,
+    entry: str,
+    kind: str,
+    cases: list,
+    reference: str = "",
+    taken: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
-    """Run a submission's source text; what its function `entry` gives, as data."""
+    """Run a submission's source text; what its function `entry` gives, as data. What is `taken`
+    away refuses, each with a sentence of its own.
+    """
+    if said := spelled(source, taken):
+        raise Unfit(said)
+    take_away(taken)
     names = {"mlc": _whole, "np": np, "te": te, "I": I, "R": R, "T": T, "__name__": "__main__"}
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
     exec(compile(source, FILENAME, "exec"), names)
@@ -255,6 +271,15 @@ def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Answer:
     return {"text": limited(done.script()), "same": same}, {}
 
 
+def written(arrays: Arrays, text: str) -> Answer:
+    """The primitives of each recipe's schedule for a program, in order, by the recipe's name."""
+    start, found = Schedule(parse(text), check=False), {}
+    for name in recipes.__all__:
+        with contextlib.suppress(CompileError, TypeError):  # not for it, or for whole modules
+            found[name] = [step for step, _ in getattr(recipes, name)(start).trace]
+    return {"recipes": found}, {}
+
+
 def ratio(arrays: Arrays, text: str, base: str, rounds: int, threads: int = 1) -> Answer:
     """How many times as fast as `base` a program is: in turns, the median of the rounds."""
     set_num_threads(threads)
@@ -286,6 +311,7 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
     "run": run,
     "replay": replay,
     "ratio": ratio,
+    "written": written,
 }
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from minimlc.homework.limits import Limits
 from minimlc.homework.structure import (
     fused_epilogue,
     no_guard,
+    ordered,
     packed,
     parallel,
     register_tile,
@@ -129,7 +130,7 @@ _SCHEDULES = Assignment(
     items=[
         values(1, tolerance=1e-3),
         pure(1),
-        structured(tiled("i", 2, 16) & tiled("j", 8, 64), 3),
+        structured(tiled("i", 2, 16) & tiled("j", 8, 64) & ordered("j", "i", "k", ("i", "j")), 3),
         structured(fused_epilogue(), 3),
         structured(register_tile(16, 512), 3),
         structured(packed("B"), 3),
