@@ -279,7 +279,7 @@ def find(assignment: str | Assignment) -> Assignment:
     """The assignment of a name; `HomeworkError` with near misses for an unknown one."""
     if isinstance(assignment, Assignment):
         return assignment
-    if assignment not in _known:
+    if not isinstance(assignment, str) or assignment not in _known:
         hint = did_you_mean(str(assignment), _known)
         raise HomeworkError(f'there is no assignment "{assignment}"', code="E801", hint=hint)
     return _known[assignment]

@@ -52,6 +52,8 @@ def collect(assignment: Assignment, submission: Any) -> Answer:
         return _called(assignment, submission)
     except (NoSource, Failed, CompileError) as error:
         return Answer(failed=str(error))
+    except Exception as error:  # attributes of somebody's object may raise anything
+        return Answer(failed=f"what was given can't be read ({type(error).__name__})")
 
 
 _WANTED = {
@@ -80,8 +82,8 @@ def _value(assignment: Assignment, submission: IRModule | PrimFunc | Schedule) -
 
 
 def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
-    taken = assignment.taken
-    place = f"{submission.__module__}.{getattr(submission, '__qualname__', '')}"
+    taken, name = assignment.taken, getattr(submission, "__qualname__", "")
+    place = f"{getattr(submission, '__module__', '')}.{name}"
     if submission is assignment.reference or above(place, taken):
         said = taken.get(above(place, taken), "that is the reference itself")
         return Answer(failed=said)

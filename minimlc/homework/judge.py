@@ -80,6 +80,8 @@ def _why_not(item: Item, findings: Findings) -> str:
         return item.requirement.explain(findings.nest())
     except Unrecognized as error:
         return str(error)
+    except Exception as error:  # whatever an analysis makes of an odd program, it earns nothing
+        return f"its structure can't be told ({type(error).__name__}: {error})"
 
 
 def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
@@ -88,7 +90,10 @@ def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
         raise Malformed(f"{len(texts)} programs for {len(assignment.cases)} cases")
     outcomes = []
     for number, question in enumerate(questions(assignment, seed)):
-        outcome = _run(assignment, str(texts[number % len(texts)]), question)
+        text = texts[number % len(texts)]
+        if not isinstance(text, str):
+            raise Malformed(f"a program is a text, not {type(text).__name__}")
+        outcome = _run(assignment, text, question)
         outcomes.append(outcome)
         if isinstance(outcome, str):
             break
@@ -106,7 +111,17 @@ def _run(assignment: Assignment, text: str, question: Question) -> Outcome | str
     except Failed as error:
         return f"for {question.text}: {error}"
     arrays = [after[str(number)] for number in range(len(given))]
-    return Outcome(question.text, inputs, arrays[:-1], expected, arrays[-1])
+    touched = partial(_touched, assignment, text)
+    return Outcome(question.text, inputs, arrays[:-1], expected, arrays[-1], touched)
+
+
+def _touched(assignment: Assignment, text: str) -> tuple[str, np.ndarray | None]:
+    """What a program reads before it writes it; which elements of its result it writes."""
+    try:
+        answer, found = evaluate({"op": "touched", "text": text}, {}, assignment.limits)
+    except Failed:
+        return "", None
+    return str(answer["early"]), found.get("written")
 
 
 def _poisoned(like: np.ndarray) -> np.ndarray:
