@@ -89,7 +89,8 @@ class Assignment:
       arrays, and the cases choose its inputs only.
 
     Cases are tried from the smallest on, so the first that fails is a smallest counter-example;
-    each on several kinds of `numbers`: "whole", "normal", "large", "tiny", "negative", "equal".
+    each on several kinds of `numbers`: "whole", "normal", "large", "tiny", "equal", "negative",
+    "lowest".
     `block` names the computation that structure is about, where the original has several.
 
     What solves a task in one line is taken away from submissions: "recipes" and "legalize" (graph

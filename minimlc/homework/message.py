@@ -84,8 +84,8 @@ def _array(data: bytes) -> np.ndarray:
         raise Malformed("an array's shape does not fit its bytes")
     try:
         return np.frombuffer(rest, dtype).reshape(shape, order="F" if by_columns else "C").copy()
-    except ValueError:  # empty, and yet of more elements or axes than numpy can count
-        raise Malformed("an array's shape is more than numpy can hold") from None
+    except (TypeError, ValueError):  # of more elements or axes than numpy counts, though empty
+        raise Malformed("an array's shape is none that numpy can hold") from None
 
 
 def send(stream: BinaryIO, body: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

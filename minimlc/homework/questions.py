@@ -11,17 +11,20 @@ if TYPE_CHECKING:
     from minimlc.homework.assignment import Assignment
 
 Random = np.random.Generator
-Numbers = Callable[[Random, tuple[int, ...]], Any]
+Numbers = Callable[[Random, np.ndarray], Any]
 
 NUMBERS: dict[str, Numbers] = {
-    "whole": lambda random, shape: random.integers(-4, 6, shape),
-    "normal": lambda random, shape: random.standard_normal(shape),
-    "large": lambda random, shape: 1000 * random.standard_normal(shape),
-    "tiny": lambda random, shape: 1e-30 * random.standard_normal(shape),
-    "negative": lambda random, shape: -1000 * (1 + random.random(shape)),
-    "equal": lambda random, shape: np.full(shape, random.integers(1, 6)),
+    "whole": lambda random, like: random.integers(-4, 6, like.shape),
+    "normal": lambda random, like: random.standard_normal(like.shape),
+    "large": lambda random, like: 1000 * random.standard_normal(like.shape),
+    "tiny": lambda random, like: 1e-30 * random.standard_normal(like.shape),
+    "equal": lambda random, like: np.full(like.shape, random.integers(1, 6)),
+    "negative": lambda random, like: -1000 * (1 + random.random(like.shape)),
+    "lowest": lambda random, like: np.finfo(like.dtype).min / 4 * (1 + random.random(like.shape)),
 }
-"""Kinds of floats by name. Other arrays have small whole numbers, whatever the kind."""
+"""Kinds of floats by name; "lowest" are near the least there is. Other arrays than those of floats
+have small whole numbers, whatever the kind.
+"""
 
 USUAL = ("whole", "normal")
 
@@ -49,7 +52,7 @@ def filled(like: np.ndarray, random: Random, kind: str) -> np.ndarray:
     if like.dtype.kind == "b":
         return random.integers(0, 2, like.shape).astype(bool)
     if like.dtype.kind == "f":
-        return np.asarray(NUMBERS[kind](random, like.shape)).astype(like.dtype)
+        return np.asarray(NUMBERS[kind](random, like)).astype(like.dtype)
     return random.integers(0 if like.dtype.kind == "u" else -4, 6, like.shape).astype(like.dtype)
 
 

@@ -176,6 +176,23 @@ def packed(buffer: str) -> Requirement:
     return Requirement(f"{buffer} is packed: read element after element", test)
 
 
+def copied_outside(buffer: str, axis: str) -> Requirement:
+    """The copy of the buffer is made outside of the axis's loops: once for all its iterations."""
+
+    def test(nest: Nest) -> str:
+        cache = nest.read_for(buffer)
+        if nest.sources.get(cache) is None:
+            return f"the computation reads {buffer} itself"
+        loops = [part.loop for part in nest.parts(axis)]
+        for place in nest.writers(cache):
+            around = [loop.var.name for loop in place.loops if loop in loops]
+            if around:
+                return f"{cache.name} is filled anew in each iteration of {around[0]}"
+        return ""
+
+    return Requirement(f"{buffer} is copied outside of the loops of {axis}", test)
+
+
 def _hot_loops(nest: Nest, item: Access) -> set[str]:
     """The names of the loops from the outermost one of the reduction on inwards."""
     reduced = [p.position for axis in nest.axes() for p in _reduced(nest, axis)]

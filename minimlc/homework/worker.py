@@ -153,18 +153,19 @@ class Worker:
                 self._watch(limits)
 
     def _watch(self, limits: Limits) -> None:
-        try:
-            process = psutil.Process(self._process.pid)
-            children = process.children(recursive=True)
-            used = max(one.memory_info().rss for one in (process, *children))
-            seconds = sum(sum(one.cpu_times()[:2]) for one in (process, *children))
-        except psutil.Error:
-            return  # one of them has ended: the next poll says how
+        below, used, seconds = [], 0, 0.0
+        with suppress(psutil.Error):  # it has ended: the next poll says how
+            below = psutil.Process(self._process.pid).children(recursive=True)
+        for one in below or [self._process]:
+            with suppress(psutil.Error):
+                process = psutil.Process(one.pid)
+                used = max(used, process.memory_info().rss)
+                seconds += sum(process.cpu_times()[:2])
         if used > 2 * limits.memory_bytes:
             raise Failed(_memory_text(limits))
         if seconds > 10 * limits.cpu_seconds + 60:
             raise Failed(_cpu_text(limits))
-        if len(children) > limits.processes + OWN:
+        if len(below) > limits.processes + OWN:
             raise Failed(STARTED)
         if _folder_size(self.folder) > limits.folder_bytes:
             raise Failed(f"it wrote more than {limits.folder_bytes:,} bytes of files")
