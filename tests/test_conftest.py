@@ -58,7 +58,9 @@ def test_marked(n): pass
 @pytest.mark.skipif(True, reason="needs the moon")
 def test_unmarked(): pass
 """
-    more = 'PARTS["distributed"] = _modules("no_such_module", "cupy")\nfind_spec = lambda name: None\n'
+    more = (
+        'PARTS["distributed"] = _modules("no_such_module", "cupy")\nfind_spec = lambda name: None\n'
+    )
     result = run(tmp_path, "", tests, more, *options)
     at = result.stdout.index(" 4 skipped: how many, why, and what brings them ")
     listed = [line.strip() for line in result.stdout[at:].splitlines()[1:3]]
