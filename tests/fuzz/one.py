@@ -61,7 +61,11 @@ def run(program: str, known: Subject, seed: int, steps: int = STEPS) -> Run:
     fault: tuple[str, str, Trace] | None = None
     versions = [(sch.mod, sch.mod.script())]
     for _ in range(steps):
-        step = random_step(sch, rng)
+        try:
+            step = random_step(sch, rng)
+        except mlc.CompileError as error:
+            fault = "steps", f"what there is can't be asked for: {error}", sch.trace
+            break
         start = time.process_time()
         try:
             new = step.apply(sch)

@@ -29,7 +29,7 @@ from tests.fuzz.subject import Subject, known_subject, native_targets
 
 BATCH = 40
 """So many schedules are compiled at once."""
-RANDOM = 4
+RANDOM = 2
 """Every so many schedules one is of a random program."""
 SHOWN = 10
 """So many failures are made small and printed."""

@@ -22,6 +22,9 @@ NEAR = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 INDICES = 7
 """An int64 parameter holds indices; they are below this."""
 
+WHOLE = "whole"
+"""The note `data` on a function that asks for small whole numbers: no sum of them is rounded."""
+
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
@@ -77,11 +80,14 @@ def _keeps_rounding(func: PrimFunc) -> bool:
 
 def _inputs(func: PrimFunc, rng: np.random.Generator, special: bool) -> list[np.ndarray]:
     arrays = []
+    whole = dict(func.attrs).get("data") == WHOLE
     for buffer in func.params:
         if buffer.dtype == "int64":
             arrays.append(rng.integers(0, INDICES, buffer.shape))
             continue
         array = random_array(buffer.shape, buffer.dtype, rng)
+        if is_float(buffer.dtype) and whole:
+            array = rng.integers(-3, 4, buffer.shape).astype(array.dtype)
         arrays.append(_with_special(array, buffer.dtype, rng) if special else array)
     return arrays
 
