@@ -12,18 +12,21 @@ Job = tuple[Run, Subject]
 
 def native_failures(jobs: Sequence[Job], target: str) -> list[Failure]:
     """Where code built for `target` fails, leaves its arrays, or computes something else."""
-    if not jobs:
-        return []
-    functions = {f"s{n}": main_of(run.after) for n, (run, _) in enumerate(jobs)}
+    whys = differences([(run.after, known) for run, known in jobs], target)
+    return [_failure(run, target, why) for (run, _), why in zip(jobs, whys, strict=True) if why]
+
+
+def differences(programs: Sequence[tuple[IRModule, Subject]], target: str) -> list[str]:
+    """What is wrong with each program as built for `target`, all at once; '' if nothing."""
+    functions = {f"s{n}": main_of(mod) for n, (mod, _) in enumerate(programs)}
     try:
         lib = mlc.build(IRModule.of(functions), target=target, cache=False)
     except Exception as error:
-        if len(jobs) == 1:
-            return [_failure(jobs[0][0], target, f"{type(error).__name__}: {error}")]
-        half = len(jobs) // 2
-        return native_failures(jobs[:half], target) + native_failures(jobs[half:], target)
-    whys = native_differences([(lib[f"s{n}"], known) for n, (_, known) in enumerate(jobs)])
-    return [_failure(run, target, why) for (run, _), why in zip(jobs, whys, strict=True) if why]
+        if len(programs) < 2:
+            return [f"{type(error).__name__}: {error}"] * len(programs)
+        half = len(programs) // 2
+        return differences(programs[:half], target) + differences(programs[half:], target)
+    return native_differences([(lib[f"s{n}"], known) for n, (_, known) in enumerate(programs)])
 
 
 def _failure(run: Run, target: str, why: str) -> Failure:

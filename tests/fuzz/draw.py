@@ -150,9 +150,7 @@ def _targets(site: Site, block: str) -> list[str]:
 
 
 def _reverse_compute_at(site: Site) -> Arguments:
-    fitting = [
-        n for n in site.spatial() if site.movable(n) and site.whole(n) and _sources(site, n)
-    ]
+    fitting = [n for n in site.spatial() if site.movable(n) and site.whole(n) and _sources(site, n)]
     block = site.block(fitting)
     return [block, site.loop(_sources(site, block))], {}
 

@@ -139,7 +139,7 @@ def is_alone(site: Site, block: str) -> bool:
 
 
 def _index_map(site: Site, sizes: Sequence[int], spread: bool = False) -> str:
-    """A map that is one-to-one, as text; `spread`, it may leave gaps. On a wild site it may be none."""
+    """A one-to-one map as text; `spread`, it may leave gaps. On a wild site it may be none."""
     names = [f"i{n}" for n in range(len(sizes))]
     outputs = list(names)
     for number, (name, size) in enumerate(zip(names, sizes, strict=True)):

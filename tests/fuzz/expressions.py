@@ -134,7 +134,7 @@ class Expressions:
     # Conditions
 
     def condition(self, axes: Axes, sources: Sequence[Source] = (), depth: int = 1) -> str:
-        """A truth value of axes, of `N`, of elements of the sources; some are arithmetic that wraps."""
+        """A truth value of axes, of `N`, of elements of the sources, of arithmetic that wraps."""
         if depth and self.chance(0.25):
             parts = [self.condition(axes, sources, 0) for _ in range(2)]
             return f"({parts[0]}) {self.rng.choice(('and', 'or'))} ({parts[1]})"

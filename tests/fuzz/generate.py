@@ -76,7 +76,7 @@ class Nest:
         lines = [f"{'    ' * depth}{head}" for depth, head in enumerate(self.heads)]
         return lines + indented(body, len(self.heads))
 
-    def block(self, name: str, body: Lines, init: Lines = []) -> Lines:
+    def block(self, name: str, body: Lines, init: Sequence[str] = ()) -> Lines:
         tests = " and ".join(f"({test})" for test in self.tests)
         where = [f"T.where({tests})"] if tests else []
         start = ["with T.init():", *indented(init)] if init else []
@@ -405,7 +405,7 @@ class Writer:
         return nest.block(self.name("b"), self.stored(target, nest.axes, Value(text)))
 
     def nested(self) -> Lines:
-        """A block for each row of blocks for each column, between them a buffer of the row's own."""
+        """A block for each row, in it a block for each column, and a buffer of the row's own."""
         nest = self.nest(self.shape[:1])
         row, sources = nest.axes[0], self.sources()
         body: Lines = []
