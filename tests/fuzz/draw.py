@@ -14,8 +14,10 @@ from minimlc.tir.wellformed import blocks_in, loops_in
 from tests.fuzz.draw_memory import MEMORY, is_alone
 from tests.fuzz.site import Arguments, Nothing, Site
 
-WILD = 0.12
-"""The share of steps whose arguments are drawn from all there is, sensible or not."""
+WILD = 0.15
+"""The share of steps whose arguments are drawn from all there is. The others are sensible: drawn so
+that what the primitive documents as "Legal when" should hold, as far as `Site` can see it.
+"""
 
 Rule = Callable[[Site], Arguments]
 

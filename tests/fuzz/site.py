@@ -18,7 +18,7 @@ class Nothing(Exception):
 
 
 class Site:
-    """Names to draw arguments from. A `wild` site offers everything there is, fitting or not.
+    """Names to draw arguments from. A `wild` site mostly offers everything, fitting or not.
 
     What fits is read off the tree and is no more than a guess: legality is for the primitive.
     """
@@ -53,7 +53,7 @@ class Site:
 
     def among(self, fitting: Iterable[str], everything: Iterable[str]) -> str:
         """One of what fits, or on a wild site of all there is."""
-        names = list(everything if self.wild else fitting)
+        names = list(everything if self.wild and self.chance(0.6) else fitting)
         if not names:
             raise Nothing
         return self.rng.choice(names)
