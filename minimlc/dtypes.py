@@ -96,3 +96,9 @@ def integer_range(name: str) -> tuple[int, int]:
     """The least and greatest value of an integer type."""
     info = np.iinfo(DTYPES[name].numpy)
     return int(info.min), int(info.max)
+
+
+def is_size(value: object) -> bool:
+    """Whether a value can be the size of an axis: an integer that every index below it has."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool | np.bool_ | np.ndarray)
+    return whole and 0 <= int(value) < 2**63  # type: ignore[call-overload]
