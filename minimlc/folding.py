@@ -72,26 +72,22 @@ def plain(value: Any) -> Any:
 MOST_BITS = 4096
 """Of an integer in a script: Python writes numbers of up to 4300 digits."""
 MOST_ITEMS = 2**16
-"""Of a text or a tuple in a script, the items of tuples in it counted."""
+"""Of a tuple in a script and those in it, and characters of a text."""
 MOST_TUPLES = 100
 """In one another."""
 
 
 def too_big(value: object) -> str:
     """What a constant has too much of; '' where it has not."""
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        return f"more than {MOST_BITS} bits"
-    if isinstance(value, str) and len(value) > MOST_ITEMS:
-        return f"more than {MOST_ITEMS} characters"
     count, level, items = 0, 0, [value]
     while items:
-        level += 1
-        items = [item for part in items if isinstance(part, tuple) for item in part]
-        count += len(items)
         if any(isinstance(item, int) and item.bit_length() > MOST_BITS for item in items):
             return f"a number of more than {MOST_BITS} bits"
+        count += sum(len(item) for item in items if isinstance(item, str | tuple))
         if count > MOST_ITEMS:
-            return f"more than {MOST_ITEMS} items"
+            return f"more than {MOST_ITEMS} items or characters"
+        items = [item for part in items if isinstance(part, tuple) for item in part]
+        level += 1
     return f"more than {MOST_TUPLES} levels" if level > MOST_TUPLES else ""
 
 

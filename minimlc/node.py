@@ -25,7 +25,7 @@ N = TypeVar("N", bound="Node")
 _NODE_NAMES: set[str] = set()
 
 MOST_LEVELS = 1000
-"""As many nodes may stand inside one another."""
+"""As many nodes may stand inside one another; loops and blocks count four times."""
 MOST_PARTS = 2**20
 """As many nodes may stand in a tree."""
 _FRAMES = 12
@@ -63,7 +63,10 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 class Node:
-    """Base of all IR. `_binds` names the fields that introduce symbols (variables, buffers)."""
+    """Base of all IR. `_binds` names the fields that introduce symbols (variables, buffers).
+
+    `_levels` is what a node counts of `MOST_LEVELS`, `_most` the limit of its parts.
+    """
 
     __slots__ = ("__weakref__", "_digest", "_weight", "span")
     _fields: ClassVar[tuple[str, ...]] = ()
@@ -73,12 +76,13 @@ class Node:
     _symbol: ClassVar[bool] = False
     _most: ClassVar[int | None] = MOST_PARTS
     _word: ClassVar[str] = "program"
+    _levels: ClassVar[int] = 1
     span: Span | None
 
     def __post_init__(self) -> None:
         kind = type(self)
         levels, parts = (0, 0) if kind._symbol else _weight_in(kind._values(self))
-        object.__setattr__(self, "_weight", (levels + 1, parts + 1))
+        object.__setattr__(self, "_weight", (levels + kind._levels, parts + 1))
         if kind._most is not None and (levels >= _PLAIN_LEVELS or parts >= kind._most):
             check_weight(self, kind._most)
 

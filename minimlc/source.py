@@ -7,6 +7,7 @@ one: notebook cells, several classes of one name, classes inside functions.
 
 import ast
 import linecache
+import re
 import warnings
 from bisect import bisect_left
 from collections import ChainMap
@@ -21,6 +22,8 @@ from minimlc.node import MOST_LEVELS, make_room
 V = TypeVar("V")
 Definition = ast.ClassDef | ast.FunctionDef
 Names = Mapping[str, Any]
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What Python's parser does not take: NUL, and halves of characters."""
 Place = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
 
 
@@ -33,6 +36,12 @@ class Source:
         self.tree = self._parse(text)
 
     def _parse(self, text: str) -> ast.Module:
+        odd = _NO_TEXT.search(text)
+        if odd is not None:
+            line = 1 + text.count("\n", 0, odd.start())
+            column = odd.start() - text.rfind("\n", 0, odd.start()) - 1
+            span = Span(self.filename, line, column, column + 1, self._line(line))
+            raise ScriptError(f"invalid text: {odd[0]!r}", code="E127", span=span)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python gave its own when it compiled the file
@@ -44,10 +53,6 @@ class Source:
             span = Span(self.filename, line, min(column, len(shown)), max(end, column + 1), shown)
             why = "invalid syntax" + f": {error.msg}" * (error.msg != "invalid syntax")
             raise ScriptError(why, code="E127", span=span) from None
-        except ValueError as error:
-            line = 1 + text.count("\n", 0, getattr(error, "start", text.find("\0")))
-            span = Span(self.filename, line, 0, 0, self._line(line))
-            raise ScriptError(f"invalid text: {error}", code="E127", span=span) from None
         except (MemoryError, RecursionError):  # what Python's parser says of too many levels
             line = 1 + bisect_left(range(len(self.lines)), True, key=self._too_deep)
             raise self._nested(Span(self.filename, line, 0, 0, self._line(line))) from None

@@ -285,6 +285,7 @@ class Seq(Stmt):
 class For(Stmt):
     """`body` for each `var` in 0 ... extent-1. `thread` names a GPU axis in a thread binding."""
 
+    _levels: ClassVar[int] = 4
     _binds: ClassVar[tuple[str, ...]] = ("var",)
     var: Var
     extent: Expr
@@ -314,6 +315,7 @@ class Block(Stmt):
     `init` runs before `body` in the instances whose reduce iters are all 0.
     """
 
+    _levels: ClassVar[int] = 4
     name: str
     iters: tuple[BlockIter, ...]
     predicate: Expr | None
