@@ -10,8 +10,10 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
-from minimlc.dtypes import INDEX, excess
-from minimlc.errors import VerifyError
+from minimlc.dtypes import INDEX, dtype_record, excess, is_size, whole_range
+from minimlc.errors import VerifyError, shown
+from minimlc.folding import unwritable
+from minimlc.names import misnamed
 from minimlc.node import Node, children, replace, span_of, walk
 from minimlc.tir.access import (
     Access,
@@ -29,10 +31,12 @@ from minimlc.tir.inside import Escape, escapes, fits
 from minimlc.tir.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.nodes import (
     Alloc,
+    Annotations,
     Binary,
     Block,
     BlockIter,
     Buffer,
+    Const,
     Expr,
     For,
     IfThenElse,
@@ -105,6 +109,7 @@ class _Scopes:
         self.names: dict[str, set[str]] = {"loop": set(), "block": set(), "buffer": set()}
 
     def function(self, func: PrimFunc) -> None:
+        self.attributes(func.attrs, func)
         for buffer in (*func.params, *func.allocs):
             self.buffer(buffer, func)
         self.stmt(func.body, frozenset((*func.params, *func.allocs)))
@@ -120,14 +125,24 @@ class _Scopes:
 
     def buffer(self, buffer: Buffer, where: Node) -> None:
         self.bind(buffer, "buffer", where)
+        if not all(map(is_size, buffer.shape)):
+            why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
+            self.fail(f"{why}, got {shown(buffer.shape)}", where)
         why = excess(buffer.shape, buffer.dtype)
         if why:
             self.fail(f"{buffer.name} {why}", where, "E135", "smaller sizes, or a smaller dtype")
 
     def unique(self, name: str, kind: str, where: Node) -> None:
+        wrong = misnamed(kind, name)
+        if wrong:
+            self.fail(wrong, where)
         if name in self.names[kind]:
             self.fail(f'two {kind}s are called "{name}"', where, hint=f"rename one {kind}")
         self.names[kind].add(name)
+
+    def attributes(self, given: Annotations, where: Node) -> None:
+        if unwritable(given):
+            self.fail(unwritable(given), where)
 
     def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
         match item:
@@ -135,6 +150,7 @@ class _Scopes:
                 for part in stmts:
                     self.stmt(part, scope)
             case For(var, extent, _, body):
+                self.attributes(item.annotations, item)
                 self.index(extent, scope)
                 self.bind(var, "loop", item)
                 self.stmt(body, scope | {var})
@@ -159,6 +175,7 @@ class _Scopes:
 
     def block(self, block: Block, scope: frozenset[Node]) -> None:
         self.unique(block.name, "block", block)
+        self.attributes(block.annotations, block)
         for it in block.iters:
             self.index(it.value, scope)
         if block.predicate is not None:
@@ -166,6 +183,11 @@ class _Scopes:
         for it in block.iters:
             if it.var in self.bound:
                 self.fail(f"iter {it.var.name} is bound twice", block)
+            if misnamed("iter", it.var.name):
+                self.fail(misnamed("iter", it.var.name), block)
+            if not is_size(it.extent):
+                why = f"the extent of {it.var.name} is an integer >= 0, less than 2**63"
+                self.fail(f"{why}, got {shown(it.extent)}", block)
             self.bound.add(it.var)
         inner = scope | {it.var for it in block.iters}
         if block.init is not None:
@@ -189,6 +211,8 @@ class _Scopes:
             case Load(buffer, indices):
                 self.element(expr, buffer, indices, scope)
                 return
+            case Const(value, dtype) if not _has(dtype, value):
+                self.fail(f"{shown(value)} is no {dtype}", expr, "E108")
             case Binary(_, a, b) if a.dtype != b.dtype:
                 self.fail(f'"{expr.op}" got {a.dtype} and {b.dtype}', expr, "E108")
         for part in children(expr):
@@ -204,6 +228,14 @@ class _Scopes:
             self.fail(why, where, "E107")
         for part in indices:
             self.index(part, scope)
+
+
+def _has(dtype: str, value: object) -> bool:
+    """Whether a constant may be of a dtype: floats are rounded where they are used."""
+    limits = whole_range(dtype_record(dtype).name)
+    if limits is None:
+        return isinstance(value, float)
+    return isinstance(value, int) and limits[0] <= value <= limits[1]
 
 
 def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:
