@@ -19,7 +19,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.tir.access import Access, loop_extents
-from minimlc.tir.affine import LONGEST, Digit, Divided, Sum
+from minimlc.tir.affine import WRAP, Digit, Divided, Sum
 from minimlc.tir.arith import has_loads, key
 from minimlc.tir.nodes import Binary, For, Var
 from minimlc.tir.points import evaluate
@@ -197,7 +197,7 @@ def _range_of(op: str, a: Sum | None, b: Sum | None) -> tuple[Sum, int] | None:
     """A sum that a comparison of two others keeps in a range, and that range's length."""
     if a is None or b is None:
         return None
-    if any(abs(end) >= LONGEST for side in (a, b) for end in side.bounds()):
+    if any(abs(end) >= WRAP for side in (a, b) for end in side.bounds()):
         return None
     less, more = (a, b) if op in ("<", "<=") else (b, a)
     gap = less.minus(more)
