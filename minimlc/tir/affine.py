@@ -14,6 +14,9 @@ from typing import NamedTuple, NoReturn
 from minimlc.tir.arith import linear
 from minimlc.tir.nodes import Binary, Const, Expr, Var, index
 
+WRAP = 2**62
+"""Sums that may leave -WRAP ... WRAP-1 have no digits: programs compute them in 64 bits."""
+
 
 class Digit(NamedTuple):
     """`var // divisor % extent`: takes 0 ... extent-1."""
@@ -114,7 +117,11 @@ class Digits:
             constant += coefficient * part.constant
             for digit, inner in part.terms.items():
                 total[digit] = total.get(digit, 0) + coefficient * inner
-        return Sum({d: c for d, c in total.items() if c}, constant)
+        found = Sum({d: c for d, c in total.items() if c}, constant)
+        low, high = found.bounds()
+        if low < -WRAP or high >= WRAP:
+            raise _NotAffine  # the program's sum may wrap; differences of two others cannot
+        return found
 
     def _atom(self, atom: Expr) -> Sum:
         match atom:

@@ -77,7 +77,7 @@ class IndexMap:
         """
         ranges = Ranges(dict(zip(self.inputs, extents, strict=True)))
         for part in (n for out in self.outputs for n in walk(out) if isinstance(n, Expr)):
-            if not ranges.is_bounded(part):
+            if not ranges.is_exact(part):
                 _unfit(f"{part.script()} leaves the range of 64-bit indices")
         sums = _digits(self.inputs, extents).sums(self.outputs)
         return tuple(

@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 from weakref import WeakSet
 
-import numpy as np
-
-from minimlc.dtypes import INDEX
+from minimlc.dtypes import INDEX, excess
 from minimlc.errors import VerifyError
 from minimlc.node import Node, children, replace, span_of, walk
 from minimlc.tir.access import (
     Access,
     accesses,
     lasting,
-    loop_ranges,
     part_accesses,
     reads_any,
     reducer_of,
@@ -26,7 +23,7 @@ from minimlc.tir.access import (
     top_statements,
 )
 from minimlc.tir.arith import has_loads, variables
-from minimlc.tir.dependence import points
+from minimlc.tir.inside import Escape, escapes
 from minimlc.tir.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.nodes import (
     Alloc,
@@ -91,7 +88,7 @@ class _Scopes:
 
     def function(self, func: PrimFunc) -> None:
         for buffer in (*func.params, *func.allocs):
-            self.bind(buffer, "buffer", func)
+            self.buffer(buffer, func)
         self.stmt(func.body, frozenset((*func.params, *func.allocs)))
 
     def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
@@ -102,6 +99,12 @@ class _Scopes:
             self.fail(f"{kind} {symbol.name} is bound twice", where)  # type: ignore[attr-defined]
         self.bound.add(symbol)
         self.unique(symbol.name, kind, where)  # type: ignore[attr-defined]
+
+    def buffer(self, buffer: Buffer, where: Node) -> None:
+        self.bind(buffer, "buffer", where)
+        why = excess(buffer.shape, buffer.dtype)
+        if why:
+            self.fail(f"{buffer.name} {why}", where, "E135", "smaller sizes, or a smaller dtype")
 
     def unique(self, name: str, kind: str, where: Node) -> None:
         if name in self.names[kind]:
@@ -118,7 +121,7 @@ class _Scopes:
                 self.bind(var, "loop", item)
                 self.stmt(body, scope | {var})
             case Alloc(buffer, body):
-                self.bind(buffer, "buffer", item)
+                self.buffer(buffer, item)
                 self.stmt(body, scope | {buffer})
             case IfThenElse(condition, then_case, else_case):
                 self.condition(condition, scope)
@@ -231,75 +234,50 @@ def _check_iter(
     block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
 ) -> None:
     """An iter's value stays within its extent."""
-    ranges = loop_ranges(loops)
-    for guard in guards:
-        ranges = ranges.assume(guard)
-    low, high = ranges.bounds(it.value)
-    if (low >= 0 and high < it.extent) or ranges.is_empty():
-        return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
-    bad = _first_outside(probe)
-    if bad == "":
+    found = next(escapes(probe), None)
+    if found is None:
         return
     raise VerifyError(
         f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
-        + ("" if bad else ", or is not known to stay inside"),
+        + ("" if found.example else ", or is not known to stay inside"),
         code="E106",
         span=span_of(it) or span_of(block),
-        example=bad or "",
-        hint=f"T.where({_inside(it.value, low, it.extent)})  # says where the block runs",
+        example=found.example,
+        hint=f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs",
     )
 
 
 def _check_range(item: Access) -> None:
-    """No index is certain to leave its buffer."""
-    ranges = loop_ranges(item.loops)
-    for guard in item.guards:
-        ranges = ranges.assume(guard)
-    for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
-        low, high = ranges.bounds(part)
-        if low >= 0 and high < size:
-            continue
-        bad = _first_outside(item)
-        if bad:
-            verb = "written" if item.is_write else "read"
-            raise VerifyError(
-                f"{item.buffer.name} is {verb} out of range in dimension {dim} (size {size})",
-                code="E107",
-                span=span_of(item.node),
-                example=bad,
-                hint=_keep_inside(item, _inside(part, low, size)),
-            )
+    """No index leaves its buffer. Of one that reads data only the data can tell."""
+    for found in escapes(item):
+        if found.example or not has_loads(item.indices[found.dim]):
+            raise _out_of_range(item, found)
 
 
-def _inside(value: Expr, low: float, size: int) -> str:
-    """The condition that keeps a value, which may be as low as `low`, in 0 ... size-1."""
-    return f"{value.script()} >= 0" if low < 0 else f"{value.script()} < {size}"
+def _out_of_range(item: Access, found: Escape) -> VerifyError:
+    verb = "written" if item.is_write else "read"
+    size = item.buffer.shape[found.dim]
+    return VerifyError(
+        f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
+        + ("" if found.example else ", or is not known to stay inside"),
+        code="E107",
+        span=span_of(item.node),
+        example=found.example,
+        hint=_keep_inside(item, _inside(item.indices[found.dim], found, size)),
+    )
+
+
+def _inside(value: Expr, found: Escape, size: int) -> str:
+    """The condition that keeps a value in 0 ... size-1, on the side where it leaves them."""
+    return f"{value.script()} >= 0" if found.below else f"{value.script()} < {size}"
 
 
 def _keep_inside(item: Access, condition: str) -> str:
     if item.block is None:
         return f"if {condition}:  # only there {item.buffer.name} has an element"
     return f"T.where({condition})  # only there {item.buffer.name} has an element"
-
-
-def _first_outside(item: Access) -> str | None:
-    """The first iteration whose element is outside the buffer; '' where there is none, None where
-    that could not be found out.
-    """
-    found = points(item)
-    if found is None:
-        return None
-    shape = np.array(item.buffer.shape)
-    rows = np.flatnonzero(((found.elements < 0) | (found.elements >= shape)).any(axis=1))
-    if len(rows) == 0:
-        return "" if found.complete else None
-    row = int(rows[0])
-    at = ", ".join(f"{var.name}={int(values[row])}" for var, values in found.values.items())
-    element = ", ".join(str(int(x)) for x in found.elements[row])
-    reached = f"{item.buffer.name}[{element}]" if item.buffer.dtype != INDEX or at else element
-    return f"{f'at {at}: ' if at else ''}{reached}"
 
 
 def iter_loop(it: BlockIter) -> For:
