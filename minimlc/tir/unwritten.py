@@ -253,11 +253,11 @@ class _Search:
         if element is None:
             return None
         for later in self.reads[store.buffer]:
-            if later.order in self.updates:
+            if later.order in self.updates or self.steps == 0:
                 continue
+            self.steps -= 1
             for when in self._finding(later, store, at, element):
-                self.steps -= 1
-                found = self._use(later, when) if self.steps > 0 else None
+                found = self._use(later, when)
                 if found is not None:
                     return found
         return None
