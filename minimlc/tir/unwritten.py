@@ -26,7 +26,7 @@ from minimlc.tir.access import (
 )
 from minimlc.tir.affine import Digits
 from minimlc.tir.arith import constant_value, has_loads, key
-from minimlc.tir.dependence import A_FEW, EXHAUSTIVE, Bounds, Equation, Points, points, solve
+from minimlc.tir.dependence import A_FEW, Bounds, Equation, Points, points, solve
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -51,8 +51,11 @@ Element = tuple[int, ...]
 MOST_TRIED = 8
 """So many iterations of one read are looked at, of those that may find nothing written."""
 
-MOST_STEPS = 64
-"""So many reads are looked at for what comes of an unwritten value."""
+MOST_STEPS = 128
+"""So many reads are looked at, in all, for what comes of unwritten values."""
+
+MANY = 1 << 14
+"""Up to so many iterations are looked at for writes of one element."""
 
 
 class Unwritten(NamedTuple):
@@ -152,6 +155,7 @@ class _Search:
         self.writes: dict[Buffer, list[Access]] = {buffer: [] for buffer in scopes}
         self.stores: dict[int, Access] = {}
         self.updates: set[int] = set()
+        self.steps = MOST_STEPS
         pending: list[Access] = []
         for item in accesses(func):
             if item.is_write:
@@ -186,7 +190,7 @@ class _Search:
         element = _element(read, at)
         if element is None or self._may_be_written(read, at, element):
             return
-        use = self._use(read, at, [MOST_STEPS])
+        use = self._use(read, at)
         if use is None:
             return
         assert isinstance(read.node, Load)
@@ -240,7 +244,7 @@ class _Search:
         if write.order < read.order:
             yield _reaching(write, fixed, None, element)
 
-    def _use(self, read: Access, at: Values, steps: list[int]) -> tuple[Access, Values] | None:
+    def _use(self, read: Access, at: Values) -> tuple[Access, Values] | None:
         """Where an unwritten value is used: the read itself, or one of what is computed of it."""
         store = self.stores.get(read.order)
         if store is None or store.buffer not in self.scopes:
@@ -249,11 +253,11 @@ class _Search:
         if element is None:
             return None
         for later in self.reads[store.buffer]:
-            if later.order in self.updates:
+            if later.order in self.updates or self.steps == 0:
                 continue
+            self.steps -= 1
             for when in self._finding(later, store, at, element):
-                steps[0] -= 1
-                found = self._use(later, when, steps) if steps[0] > 0 else None
+                found = self._use(later, when)
                 if found is not None:
                     return found
         return None
@@ -359,7 +363,7 @@ def _reaching(
     narrow = _narrowed(_restricted(item, fixed, dict([below] if below else [])), element)
     if narrow is None:
         return []
-    for limit in (A_FEW, EXHAUSTIVE):
+    for limit in (A_FEW, MANY):
         found = points(narrow[0], limit)
         if found is None:
             return None
