@@ -8,7 +8,7 @@ from minimlc.codegen.c import CFunction, emit_c
 from minimlc.errors import BuildError
 from minimlc.runtime.c_compiler import SharedObject, compile_c, compiler, missing_compiler
 from minimlc.runtime.native import entry_point
-from minimlc.runtime.parallel import num_threads
+from minimlc.runtime.parallel import minds_forks, num_threads
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 
@@ -58,6 +58,7 @@ def _entry(loaded: SharedObject, made: CFunction, count: int) -> Entry:
 def _threaded(entry: Entry, loaded: SharedObject) -> Entry:
     """`entry` on the number of threads asked for; what else the thread does with OpenMP keeps its
     own."""
+    minds_forks(loaded.library)
     ask, choose = loaded.library.omp_get_max_threads, loaded.library.omp_set_num_threads
 
     def call(*addresses: int) -> int | None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from minimlc.codegen.c import Emitted
 from minimlc.errors import BuildError
-from minimlc.runtime.cache import cache_dir, cache_key, load_entry, store_entry
+from minimlc.runtime.cache import cache_key, load_entry, own_folder, store_entry
 from minimlc.target import Target
 
 NAMES = ("cc", "gcc", "clang")
@@ -207,9 +207,9 @@ _PROCESS = ctypes.CDLL(None) if os.name == "posix" else None
 def _load(code: bytes) -> ctypes.CDLL:
     """Load a shared object from a file of its own; where that may not run, from the cache's."""
     failure: OSError | None = None
-    for folder in (None, cache_dir()):
+    for folder in (tempfile.gettempdir, own_folder):
         with contextlib.suppress(PermissionError, FileNotFoundError):
-            handle, name = tempfile.mkstemp(".so", "minimlc-", folder)
+            handle, name = tempfile.mkstemp(".so", "minimlc-", folder())
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(code)
