@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from minimlc.codegen.c import CFunction, emit_c
 from minimlc.errors import BuildError
 from minimlc.runtime.c_compiler import SharedObject, compile_c, compiler, missing_compiler
+from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import minds_forks, num_threads
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -51,8 +52,7 @@ def _refuse(*_: Any) -> NoReturn:
 
 def _entry(loaded: SharedObject, made: CFunction, count: int) -> Entry:
     result = ctypes.c_int if made.can_fail else None
-    prototype = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * count)
-    return prototype(loaded.address(made.symbol))
+    return entry_point(loaded.address(made.symbol), count, result)
 
 
 def _threaded(entry: Entry, loaded: SharedObject) -> Entry:

@@ -191,8 +191,9 @@ def compare(nest: Nest, func: PrimFunc, run: Callable[..., object]) -> None:
         interpret(IRModule.of({"f": func}), "f", *expected)
         run(*got)
         for param, meant, made in zip(func.params, expected, got, strict=True):
-            np.testing.assert_array_equal(made, meant, err_msg=param.name)
             if is_float(param.dtype):
+                made, meant = made.astype(np.float64), meant.astype(np.float64)
                 plain = ~np.isnan(meant)
                 signs = np.signbit(made[plain]), np.signbit(meant[plain])
                 np.testing.assert_array_equal(*signs, err_msg=f"signs of {param.name}")
+            np.testing.assert_array_equal(made, meant, err_msg=param.name)
