@@ -37,6 +37,7 @@ TOPICS = {
     "declared",
     "nested parallel",
     "last writer",
+    "never written",
 }
 """The classes of miscompilation; planned memory and graph fusion are in test_planned_memory.py."""
 
