@@ -22,8 +22,8 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
 
     A primitive function writes its results into its arguments (destination passing) and gives
     None; a graph function gives its result, a tuple for a tuple. `CallError` names the argument
-    that does not fit; `BoundsError` an access outside its buffer; `CompileError` E131 the element of
-    an own buffer that was never written, where something depends on it.
+    that does not fit; `BoundsError` an access outside its buffer; `CompileError` E131 an element of
+    its own buffers that was never written, where something depends on it.
     """
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "mlc.interpret", "a module")
