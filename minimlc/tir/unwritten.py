@@ -92,12 +92,10 @@ class Unwritten(NamedTuple):
     def advice(self) -> str:
         """What to write where: the start of a sum, for one."""
         element, into = self.load.script(), self.into
-        if into is None or not _is_same_element(self.load, into):
+        value = into.value if into is not None and _is_same_element(self.load, into) else None
+        if not isinstance(value, Binary) or value.op not in REDUCERS:
             return f"write {_named(self.load.buffer, self.element)} first"
-        value = into.value
-        start = "..."
-        if isinstance(value, Binary) and value.op in REDUCERS:
-            start = _start(value.op, into.buffer.dtype)
+        start = _start(value.op, value.dtype)
         if self.block is not None and any(it.kind == "R" for it in self.block.iters):
             return f'with T.init(): {element} = {start}  # in block "{self.block.name}"'
         return f"{element} = {start}  # before what updates it"
