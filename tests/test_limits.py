@@ -9,7 +9,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import parse, te
-from minimlc.graph.nodes import TensorType, Tuple
+from minimlc.graph.nodes import TensorType, Tuple, TupleType
 from minimlc.node import MOST_LEVELS, structural_equal, structural_hash
 from minimlc.script import R, T
 from minimlc.tir.nodes import (
@@ -339,7 +339,7 @@ def test_tuples_have_limits():
     value, deep = x, x
     with pytest.raises(mlc.CompileError, match="a tuple has at most"):
         for _ in range(40):
-            kind = mlc.TupleType((kind, kind))
+            kind = TupleType((kind, kind))
     with pytest.raises(mlc.CompileError, match="a tuple has at most"):
         for _ in range(40):
             value = Tuple((value, value))
