@@ -20,7 +20,7 @@ from typing import ClassVar, NoReturn
 
 import numpy as np
 
-from minimlc.dtypes import dtype_name, dtype_record, is_float, is_size, to_numpy
+from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
 from minimlc.errors import CompileError, TooLarge, not_compiled, shown
 from minimlc.node import Node, node
 
@@ -41,7 +41,11 @@ class TensorType:
             if not is_size(size):
                 why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
                 raise CompileError(why, code="E205")
-        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+        shape = tuple(int(size) for size in shape)
+        why = excess(shape, self.dtype)
+        if why:
+            raise CompileError(f"a tensor {why}", code="E135")
+        object.__setattr__(self, "shape", shape)
 
     @property
     def ndim(self) -> int:

@@ -41,7 +41,7 @@ def test_matmul_and_relu():
     a, b = random_array((4, 6), "float32", rng), random_array((6, 5), "float32", rng)
     d = np.empty((4, 5), np.float32)
     run([A, B, D], a, b, d)
-    np.testing.assert_allclose(d, np.maximum(a @ b, 0), rtol=1e-5)
+    np.testing.assert_allclose(d, np.maximum(a.astype(float) @ b, 0), rtol=1e-5)
 
 
 def test_names_are_unique_within_a_function():
