@@ -7,6 +7,7 @@ compared here, in the caller's process.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
