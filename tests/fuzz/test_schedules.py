@@ -12,11 +12,12 @@ from minimlc.schedule.tree import find_loop
 from minimlc.tir.nodes import Binary, PrimFunc, Store
 from tests.fuzz import draw
 from tests.fuzz.batch import native_failures
-from tests.fuzz.generate import random_program, reads_undefined
+from tests.fuzz.generate import random_program
 from tests.fuzz.one import run
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.schedules import Counts, explain, fuzz, program_of, subject_of
 from tests.fuzz.subject import difference, native_targets, subject
+from tests.fuzz.undefined import reads_undefined
 
 
 def test_every_primitive_has_a_rule():
