@@ -46,11 +46,11 @@ EMULATED = tests/codegen tests/recipes tests/runtime tests/passes tests/graph/te
 emulated: $(TESTS)
 	@command -v qemu-x86_64 >/dev/null || { echo "make emulated needs qemu-x86_64" \
 		"(on Debian: apt-get install qemu-user)" >&2; exit 1; }
-	@sed -e 's|@CPU@|$(CPU)|' -e 's|@HERE@|$(CURDIR)/tests/emulated|' \
+	@sed -e 's|@CPU@|$(CPU)|g' -e 's|@HERE@|$(CURDIR)/tests/emulated|' \
 		-e "s|@PYTHON@|$$(realpath $(PY))|" tests/emulated/python.in > $(VENV)/bin/python-$(CPU)
 	@chmod +x $(VENV)/bin/python-$(CPU)
-	$(VENV)/bin/python-$(CPU) -m pytest -m "not slow" --ignore-glob="*fuzz*" $(PYTEST_ARGS) \
-		$(EMULATED)
+	$(VENV)/bin/python-$(CPU) -m pytest -n $(JOBS) -m "not slow" \
+		--ignore-glob="*fuzz*" $(PYTEST_ARGS) $(EMULATED)
 
 # JupyterLab runs as root only if it is told to: in a container there is nobody else.
 lab: $(RUNS)
