@@ -16,6 +16,7 @@ def test_every_assignment_is_tested_here():
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == set(TOTALS)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", TOTALS)
 def test_the_solutions_run_clean_and_earn_every_point(name, tmp_path):
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
