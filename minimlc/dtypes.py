@@ -99,6 +99,12 @@ def integer_range(name: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
+def is_size(value: object) -> bool:
+    """Whether a value can be the size of an axis: an integer that every index below it has."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool | np.bool_ | np.ndarray)
+    return whole and 0 <= int(value) < 2**63  # type: ignore[call-overload]
+
+
 MOST_BYTES = 2**47
 """So many bytes a program can address at the most: x86-64 gives it 47 bits of addresses."""
 

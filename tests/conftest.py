@@ -2,10 +2,13 @@
 
 `@pytest.mark.requires("torch")` skips a test where torch is missing. With MINIMLC_REQUIRE=torch,…
 in the environment such a skip is a failure, whether the mark or the test itself caused it.
+Skips are listed at the end, by reason; the reason names the command that brings what is missing.
 """
 
 import os
 import shutil
+import sys
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 
@@ -13,13 +16,20 @@ import pytest
 
 pytest_plugins = ("tests.plugin_roundtrip",)
 
+PROJECTS = {"cupy": "cupy-cuda12x"}
+"""What brings a module, where that is called otherwise."""
+
 
 def _modules(*names: str) -> Callable[[], str]:
     """A check that says what is missing, or nothing."""
 
     def check() -> str:
         missing = [name for name in names if find_spec(name) is None]
-        return f"{' and '.join(missing)} not installed" if missing else ""
+        if not missing:
+            return ""
+        wanted = " ".join(PROJECTS.get(name, name) for name in missing)
+        bring = f"{os.path.relpath(sys.executable)} -m pip install {wanted}"
+        return f"{' and '.join(missing)} not installed ({bring})"
 
     return check
 
@@ -86,6 +96,15 @@ def pytest_make_collect_report(collector: pytest.Collector):
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
+    if not reasons:
+        return
+    terminalreporter.section(f"{reasons.total()} skipped: how many, why, and what brings them")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:5}  {reason}")
+
+
 def _needs(item: pytest.Item) -> list[str]:
     names = [name for mark in item.iter_markers("requires") for name in mark.args]
     if unknown := set(names) - set(PARTS):
@@ -94,6 +113,11 @@ def _needs(item: pytest.Item) -> list[str]:
 
 
 def _fail(report: pytest.TestReport | pytest.CollectReport, why: str) -> None:
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = _reason(report)
     report.outcome = "failed"
     report.longrepr = f"{why}\n{reason}"
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")

@@ -80,15 +80,21 @@ class Expressions(Memory):
         """
         if not condition.lanes:
             return self._phi(condition.text, a, b)
-        every, some = self.reduce("and", condition), self.reduce("or", condition)
+
+        def masked() -> Value:
+            rest = self.unary("not", condition)
+            return self.select(condition, self.under(condition, a), self.under(rest, b))
 
         def mixed() -> Value:
             if self.maskable(item):
-                rest = self.unary("not", condition)
-                return self.select(condition, self.under(condition, a), self.under(rest, b))
+                return masked()
             numbers = [constant(n, INDEX) for n in range(condition.lanes)]
             return self.gather([self.in_lane(n, lambda: self.expr(item)) for n in numbers])
 
+        # Where lanes disagree already, nested choices don't ask: that would double the code.
+        if self.mask is not None:
+            return masked()
+        every, some = self.reduce("and", condition), self.reduce("or", condition)
         return self._phi(every, a, lambda: self._phi(some, mixed, b))
 
     def _phi(self, condition: str, a: Callable[[], Value], b: Callable[[], Value]) -> Value:

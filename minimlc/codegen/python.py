@@ -59,10 +59,10 @@ _NUMBERS = itertools.count(1)
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **named: Any) -> Any:
-        check_arguments(func, name, args, named)
+        plain = check_arguments(func, name, args, named)
         try:
             with np.errstate(all="ignore"):
-                return inner(*args)
+                return inner(*plain)
         except ZeroDivisionError as error:
             raise CompileError(str(error), code="E312") from None
 

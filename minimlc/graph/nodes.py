@@ -20,8 +20,8 @@ from typing import ClassVar, NoReturn
 
 import numpy as np
 
-from minimlc.dtypes import dtype_name, dtype_record, is_float, to_numpy
-from minimlc.errors import CompileError, not_compiled
+from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
+from minimlc.errors import CompileError, not_compiled, shown
 from minimlc.node import Node, node
 
 Attrs = tuple[tuple[str, object], ...]
@@ -38,10 +38,14 @@ class TensorType:
         dtype_record(self.dtype)
         shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
         for size in shape:
-            if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
-                why = f"a tensor's sizes are integers >= 0, got {shape}"
+            if not is_size(size):
+                why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
                 raise CompileError(why, code="E205")
-        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+        shape = tuple(int(size) for size in shape)
+        why = excess(shape, self.dtype)
+        if why:
+            raise CompileError(f"a tensor {why}", code="E135")
+        object.__setattr__(self, "shape", shape)
 
     @property
     def ndim(self) -> int:
@@ -67,10 +71,13 @@ Type = TensorType | TupleType
 class Expr(Node):
     """A value of the graph level; every expression has a `type`.
 
-    `minimlc.graph.operators` says what Python's operators make of one.
+    `minimlc.graph.operators` says what Python's operators make of one. One that is not bound yet
+    has no limits: binding it gives each call in it a variable.
     """
 
     __slots__ = ()
+    _most: ClassVar[int | None] = None
+    _word: ClassVar[str] = "value"
     type: Type
 
     @property
@@ -98,6 +105,7 @@ class Var(Expr):
     type: Type
 
     def __post_init__(self) -> None:
+        Expr.__post_init__(self)
         if not isinstance(self.type, TensorType | TupleType):
             raise CompileError(
                 f'the type of "{self.name}" must be a tensor type, got {self.type!r}',

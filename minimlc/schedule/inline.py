@@ -6,12 +6,14 @@ from typing import Any
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.shape import (
     Producer,
+    apart,
     check_clipping_only,
     check_full_domain,
     check_inputs_unchanged,
     check_intermediate,
     check_only_writer,
     check_plain_path,
+    check_runs,
     exclusive,
     producer,
 )
@@ -36,7 +38,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
     Legal when the block is one store without reduction or condition, alone writes its buffer,
     which is no output, and all that is read of it, and what it reads does not change before its
-    readers run.
+    readers run. What nothing reads is just left out.
     """
     made = producer(func, block, "compute_inline")
     store = _plain_store(made, "compute_inline")
@@ -45,11 +47,13 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     check_clipping_only(made.block, made.place.loops, "compute_inline")
     readers = [i for i in made.others() if i.buffer is made.buffer]
     if not readers:
-        refuse("E115", f"compute_inline: nothing reads {made.buffer.name}", at=made.block)
+        return finish(without_unused_allocs(replaced(func, {exclusive(func, made.place)[0]: None})))
     if min(item.order for item in readers) < max(item.order for item in made.own()):
         refuse("E115", f"compute_inline: {made.buffer.name} is read before it is written")
     _check_made(made, readers)
     top, _, shared = exclusive(func, made.place)
+    near = set.intersection(*(set(item.loops) for item in readers))
+    check_runs((lp for lp in made.place.loops if lp not in near), "compute_inline")
     check_inputs_unchanged(func, made, shared, "compute_inline")
     without = replaced(func, {top: None})
     inlined = _Inline(made, store).visit(without)
@@ -127,6 +131,7 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         check_plain_path(side.place.around, "reverse_compute_inline")
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, "reverse_compute_inline")
+    check_runs(apart(made.place, source.place), "reverse_compute_inline")
     check_between(func, made, source, "reverse_compute_inline")
     top, _, _ = exclusive(func, made.place)
     indices = tuple(substitute(i, same) for i in store.indices)

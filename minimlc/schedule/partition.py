@@ -12,6 +12,7 @@ from minimlc.schedule.tree import (
     find_loop,
     finish,
     inner_stmts,
+    local_buffers,
     refuse,
     replaced,
     serial_loop,
@@ -87,6 +88,8 @@ def _piece(loop: For, part: tuple[int, int], names: Names, ending: str) -> For:
         var = names.var(f"{var.name}_{ending}")
         for inner in loops_in(loop.body):
             fresh[inner.var] = names.var(f"{inner.var.name}_{ending}")
+        for buffer in local_buffers(loop.body):
+            fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
         for block in blocks_in(loop.body):
             blocks[block.name] = names.block(f"{block.name}_{ending}")
             fresh.update({it.var: names.var(it.var.name) for it in block.iters})

@@ -156,6 +156,48 @@ class Digits:
             raise _NotAffine
 
 
+class Division(NamedTuple):
+    """`total` is `by` times a quotient and a rest, which are sums of their own variables' digits;
+    `left` is what is 0 for that reason: total - by * quotient - rest.
+    """
+
+    by: int
+    left: Sum
+
+
+class Divided(Digits):
+    """Digits of variables, and of the quotients and rests of divisions that cut no digit apart.
+
+    `divisions` says what the variables of such a quotient and its rest stand for.
+    """
+
+    def __init__(self, extents: Mapping[Var, int]):
+        super().__init__(dict(extents))
+        self.divisions: dict[Var, Division] = {}
+        self.parts: dict[tuple[frozenset[tuple[Digit, int]], int, int], tuple[Var, Var]] = {}
+
+    def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+        try:
+            return super()._divide(total, by)
+        except _NotAffine:
+            return self._divided(total, by)
+
+    def _divided(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+        """Quotient and rest as variables, about which only their bounds are known."""
+        low, high = (end // by for end in total.bounds())
+        if max(-low, high) * by >= WRAP:
+            raise _NotAffine
+        name = frozenset(total.terms.items()), total.constant, by
+        variables = self.parts.setdefault(name, (Var("quotient"), Var("rest")))
+        self.extents = {**self.extents, variables[0]: high - low + 1, variables[1]: by}
+        whole, rest = map(self._atom, variables)
+        quotient = Sum(whole.terms, whole.constant + low)
+        scaled = Sum({d: c * by for d, c in quotient.terms.items()}, quotient.constant * by)
+        made = Division(by, total.minus(scaled).minus(rest))
+        self.divisions.update(dict.fromkeys(variables, made))
+        return quotient, rest
+
+
 def to_expr(total: Sum, extents: Mapping[Var, int]) -> Expr:
     """A sum as an index expression again."""
     result: Expr | None = None

@@ -6,6 +6,7 @@ not linear is settled by all iterations, where they are few.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from minimlc.dtypes import INDEX
 from minimlc.tir.access import Access, loop_ranges
 from minimlc.tir.arith import Ranges, conjuncts, inequalities, key, linear, simplify
 from minimlc.tir.dependence import points
-from minimlc.tir.nodes import Binary, Const, Expr, Var
+from minimlc.tir.nodes import Binary, Const, Expr, For, Var
 from minimlc.tir.points import evaluate
 from minimlc.tir.polyhedra import Inequality, Undecided, solution
 
@@ -31,9 +32,7 @@ class Escape(NamedTuple):
 
 def escapes(item: Access) -> Iterator[Escape]:
     """Where an access may leave its buffer: nothing where it is proven to stay inside."""
-    ranges = loop_ranges(item.loops)
-    for guard in item.guards:
-        ranges = ranges.assume(guard)
+    ranges = _known(item.loops, item.guards)
     if ranges.is_empty():
         return
     for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
@@ -43,6 +42,22 @@ def escapes(item: Access) -> Iterator[Escape]:
                 example = _violation(item, ranges, dim, below)
                 if example is not None:
                     yield Escape(dim, below, example)
+
+
+def fits(item: Access) -> bool:
+    """Whether intervals alone show that an access stays inside its buffer."""
+    ranges = _known(item.loops, item.guards)
+    sides = zip(map(ranges.bounds, item.indices), item.buffer.shape, strict=True)
+    return all(low >= 0 and high < size for (low, high), size in sides)
+
+
+@lru_cache(maxsize=1024)
+def _known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
+    """What is known of the variables of nested loops where conditions hold."""
+    ranges = loop_ranges(loops)
+    for guard in guards:
+        ranges = ranges.assume(guard)
+    return ranges
 
 
 def _violation(item: Access, ranges: Ranges, dim: int, below: bool) -> str | None:

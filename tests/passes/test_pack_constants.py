@@ -71,7 +71,9 @@ def test_a_matrix_becomes_panels(shape):
     kept = panels.data[panels.data != 0]
     np.testing.assert_array_equal(np.sort(kept), np.sort(w, axis=None))
     assert_same_bits(before, after, x)
-    np.testing.assert_allclose(interpret(after, "main", x), x @ w, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        interpret(after, "main", x), x.astype(float) @ w, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_the_function_makes_no_copy_any_more():
