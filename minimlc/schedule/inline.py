@@ -152,7 +152,7 @@ def _source(func: PrimFunc, made: Producer) -> Producer:
     arithmetic.
     """
     inputs = {i.buffer for i in made.own() if not i.is_write} & set(func.allocs)
-    maps = {each: found for each in inputs if (found := _element_for_element(made, each))}
+    maps = {each: at for each in inputs if (at := _element_for_element(made, each))}
     direct = {each for each, at in maps.items() if {*at.inputs} == {*at.outputs}}
     writers = _writers(made, direct) or _writers(made, maps) or _writers(made, inputs)
     if len(writers) != 1:
