@@ -69,8 +69,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-MOST_BITS = 4096
-"""Of an integer in a script: Python writes numbers of up to 4300 digits."""
+MOST_BITS = 1000
+"""Of an integer in a script: a float64 has numbers as large."""
 MOST_ITEMS = 2**16
 """Of a tuple in a script and those in it, and characters of a text."""
 MOST_TUPLES = 100
@@ -108,7 +108,7 @@ def grows(op: str, values: list[Any]) -> bool:
     """Whether an operation on constants that are not too big could make what is far too big."""
     numbers = [value for value in values if isinstance(value, int)]
     if op == "**" and len(numbers) == 2:
-        return abs(values[1]) * values[0].bit_length() > MOST_BITS
+        return abs(values[1]) * (values[0].bit_length() - 1) > MOST_BITS
     if op == "<<" and len(numbers) == 2:
         return values[1] > MOST_BITS
     if op == "round" and len(numbers) == 2:

@@ -78,6 +78,7 @@ class Node:
     _word: ClassVar[str] = "program"
     _levels: ClassVar[int] = 1
     span: Span | None
+    _weight: tuple[int, int]
 
     def __post_init__(self) -> None:
         kind = type(self)

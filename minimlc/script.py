@@ -164,9 +164,9 @@ def _read_module(
     for name, (node, kind) in definitions.items():
         module = Module(owners | {"cls"}, syntax, done)
         if kind == "R.function":
-            done[name] = parse_function(source, node, around, module)
+            done[name] = source.guard(node, parse_function, source, node, around, module)
         else:
-            done[name] = parse_prim_func(source, node, around)
+            done[name] = source.guard(node, parse_prim_func, source, node, around)
     return IRModule.of(done)
 
 

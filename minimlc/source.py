@@ -130,7 +130,7 @@ def too_deep(tree: ast.AST) -> Place | None:
     An index has a level of its own in Python's syntax, but none in the program's.
     """
     deepest = 0
-    stack: list[tuple[ast.AST, Any, int]] = [(tree, None, 1)]
+    stack: list[tuple[Any, Any, int]] = [(tree, None, 1)]
     while stack:
         part, place, level = stack.pop()
         place = part if hasattr(part, "lineno") else place

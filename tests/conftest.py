@@ -3,16 +3,26 @@
 `@pytest.mark.requires("torch")` skips a test where torch is missing. With MINIMLC_REQUIRE=torch,…
 in the environment such a skip is a failure, whether the mark or the test itself caused it.
 Skips are listed at the end, by reason; the reason names the command that brings what is missing.
+
+Where processes share the tests (`pytest -n 2`), one that is marked `alone`, because it compares
+times, comes last and has the machine for itself.
 """
 
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+
+try:
+    import fcntl
+except ImportError:  # Windows, where tests are not shared
+    fcntl = None  # type: ignore[assignment]
 
 pytest_plugins = ("tests.plugin_roundtrip",)
 
@@ -70,6 +80,31 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"MINIMLC_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}"
         )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_is_alone)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    with _turn(_is_alone(item)):
+        return (yield)
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+@contextmanager
+def _turn(alone: bool) -> Iterator[None]:
+    """No other process of this run tests meanwhile, or none that is to be alone does."""
+    if fcntl is None or "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    with Path(__file__).open() as turns:
+        fcntl.flock(turns, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,4 +1,4 @@
-"""The MINIMLC_REQUIRE switch: a skip where the part is required is a failure."""
+"""What conftest.py does: required parts, the list of skips, tests that are alone."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def run(
         + more,
         "utf-8",
     )
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = requires", "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  requires\n  alone", "utf-8")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, "."],
         cwd=folder,
@@ -71,6 +71,38 @@ def test_unmarked(): pass
 
 def test_no_list_where_nothing_is_skipped(tmp_path):
     assert "what brings them" not in run(tmp_path, "", "def test_it(): pass").stdout
+
+
+def test_one_that_compares_times_is_last_and_has_the_machine_for_itself(tmp_path):
+    tests = """
+import os, time
+import pytest
+
+def note(what):
+    with open("log", "a") as file:
+        file.write(f"{what}\\n")
+
+@pytest.mark.alone
+@pytest.mark.parametrize("n", range(2))
+def test_alone(n):
+    note("begins")
+    time.sleep(0.5)
+    note("ends")
+
+@pytest.mark.parametrize("n", range(8))
+def test_other(n):
+    time.sleep(0.1)
+    note("other")
+"""
+    assert "10 passed" in run(tmp_path, "", tests, "", "-n", "2").stdout
+    log = (tmp_path / "log").read_text("utf-8").splitlines()
+    begins = [place for place, what in enumerate(log) if what == "begins"]
+    assert [log[place + 1] for place in begins] == ["ends"] * 2
+    assert run(tmp_path, "", tests).returncode == 0
+    assert (tmp_path / "log").read_text("utf-8").split()[12:] == [
+        *["other"] * 8,
+        *["begins", "ends"] * 2,
+    ]
 
 
 def test_fails_where_the_part_is_required(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import parse, te
-from minimlc.graph.nodes import TensorType
+from minimlc.graph.nodes import TensorType, Tuple, TupleType
 from minimlc.node import MOST_LEVELS, structural_equal, structural_hash
 from minimlc.script import R, T
 from minimlc.tir.nodes import (
@@ -259,7 +259,7 @@ def test_constants_by_hand_are_of_their_dtype(value):
 
 
 def test_numbers_of_attributes():
-    text = HEAD + "    for i in T.serial(8, annotations={'a': 10**400}):\n        A[i] = 1.0\n"
+    text = HEAD + "    for i in T.serial(8, annotations={'a': 10**300}):\n        A[i] = 1.0\n"
     assert_round_trips(mlc.verify(parse(text)))
     for value in (1 << 60_000, (1, (1 << 60_000,)), [1], np.zeros(3), ("a" * 2**17,), {}):
         func = PrimFunc((A,), (), Store(A, (index(0),), A[1]), (("a", value),))
@@ -331,3 +331,49 @@ def test_nothing_warns():
         for body in DEEP.values():
             parse(HEAD + body)
         IfThenElse(A[0] > 1.0, Store(A, (index(0),), A[1]))
+
+
+def test_tuples_have_limits():
+    kind = TensorType((4,), "float32")
+    x = mlc.Var("x", kind)
+    value, deep = x, x
+    with pytest.raises(mlc.CompileError, match="a tuple has at most"):
+        for _ in range(40):
+            kind = TupleType((kind, kind))
+    with pytest.raises(mlc.CompileError, match="a tuple has at most"):
+        for _ in range(40):
+            value = Tuple((value, value))
+    with pytest.raises(mlc.CompileError, match="a tuple has at most"):
+        for _ in range(400):
+            deep = Tuple((deep,))
+    lines = "".join(f"    a{n + 1} = (a{n}, a{n})\n" for n in range(40))
+    text = f"@R.function\ndef main(x: R.Tensor((4,))):\n    a0 = x\n{lines}    return a40\n"
+    assert refuses("E134", lambda: parse(text)).span.line == 15
+
+
+@pytest.mark.parametrize("value", [10**400, 10**5000], ids=range(2))
+def test_arguments_of_operators_and_steps_have_limits(value):
+    x = mlc.Var("x", TensorType((4,), "float32"))
+    for call in (
+        lambda: mlc.op.reshape(x, (value,)),
+        lambda: mlc.op.sum(x, axis=value),
+        lambda: mlc.op.pad(x, ((1, 0),), value),
+        lambda: mlc.op.full((4,), value, "float32"),
+        lambda: mlc.op.arange(0, value),
+    ):
+        refuses("E204", call, "bits")
+    sch = mlc.Schedule(mlc.IRModule({"main": written(A[I])}))
+    refuses("E118", lambda: sch.split("i", [None, value]), "bits")
+    refuses("E118", lambda: sch.annotate("i", "key", value), "bits")
+
+
+def test_steps_that_double_an_expression():
+    X = te.placeholder((4,), name="X")
+    last = X
+    for n in range(18):
+        last = te.compute((4,), lambda i, Y=last: Y[i] + Y[i], name=f"t{n}")
+    sch = mlc.Schedule(mlc.IRModule({"main": te.create_prim_func([X, last])}), check=False)
+    with pytest.raises(mlc.ScheduleError, match="this expression is too large") as caught:
+        for n in range(17):
+            sch = sch.compute_inline(f"t{n}")
+    assert caught.value.code == "E118"

@@ -1,6 +1,7 @@
 """The commands of the README: which there are, what they install, and what they say meanwhile."""
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -126,3 +127,31 @@ def test_an_old_python_is_named(tmp_path):
     old = script(tmp_path / "old" / "python", "#!/bin/sh\nexit 1\n")
     refused = make(f"PYTHON={old}", "run", f"VENV={tmp_path / 'env'}")
     assert refused.returncode != 0 and "minimlc needs Python 3.11 or newer" in refused.stderr
+
+
+REPORT = """
+import ctypes, mmap, subprocess, sys
+where = ctypes.addressof(ctypes.c_char.from_buffer(mmap.mmap(-1, mmap.PAGESIZE)))
+print(sys.executable, where > 2**45)
+if len(sys.argv) == 2:
+    subprocess.run([sys.executable, "-c", sys.argv[1]])
+"""
+
+
+@pytest.mark.skipif(
+    shutil.which("qemu-x86_64") is None or sys.platform != "linux",
+    reason="no qemu-x86_64 (on Debian: apt-get install qemu-user)",
+)
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="Python itself is no x86 program here")
+def test_on_an_emulated_cpu_processes_are_emulated_too(tmp_path):
+    """And what they map lies where real processes have it (see tests/emulated/sitecustomize.py)."""
+    text = (ROOT / "tests/emulated/python.in").read_text("utf-8")
+    values = {"CPU": "Nehalem", "HERE": ROOT / "tests/emulated"}
+    values["PYTHON"] = Path(sys.executable).resolve()
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", str(value))
+    python = script(tmp_path / "python-Nehalem", text)
+    said = subprocess.run(
+        [python, "-c", REPORT, REPORT], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.splitlines() == [f"{python} True"] * 2

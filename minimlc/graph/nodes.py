@@ -21,7 +21,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 
 from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
-from minimlc.errors import CompileError, not_compiled, shown
+from minimlc.errors import CompileError, TooLarge, not_compiled, shown
 from minimlc.node import Node, node
 
 Attrs = tuple[tuple[str, object], ...]
@@ -61,11 +61,30 @@ class TupleType:
 
     fields: tuple["Type", ...]
 
+    def __post_init__(self) -> None:
+        _check_fields(self.fields)
+
     def __repr__(self) -> str:
         return f"R.Tuple({', '.join(map(repr, self.fields))})"
 
 
 Type = TensorType | TupleType
+
+MOST_FIELDS = 2**12
+"""Of a tuple and those in it."""
+MOST_TUPLES = 100
+"""In one another."""
+
+
+def _check_fields(fields: tuple[object, ...]) -> None:
+    """Refuse a tuple that is too large to be walked over."""
+    count, level, items = 0, 0, list(fields)
+    while items:
+        count, level = count + len(items), level + 1
+        if count > MOST_FIELDS or level > MOST_TUPLES:
+            why = f"a tuple has at most {MOST_FIELDS} fields in {MOST_TUPLES} levels"
+            raise TooLarge(why, code="E134", hint="a field that is used twice counts twice")
+        items = [f for item in items if isinstance(item, TupleType | Tuple) for f in item.fields]
 
 
 class Expr(Node):
@@ -130,6 +149,10 @@ class Tuple(Expr):
     """Several values as one."""
 
     fields: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        Expr.__post_init__(self)
+        _check_fields(self.fields)
 
     @property
     def type(self) -> TupleType:  # type: ignore[override]

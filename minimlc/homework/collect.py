@@ -64,17 +64,19 @@ _WANTED = {
 
 
 def _value(assignment: Assignment, submission: IRModule | PrimFunc | Schedule) -> Answer:
-    if assignment.wanted != "function" and assignment.taken:
-        what = f"a function that makes it is wanted, not a {type(submission).__name__}"
-        return Answer(failed=f"{what}: {assignment.name} says what may be used to make it")
+    if assignment.wanted == "schedule" and not isinstance(submission, Schedule):
+        return Answer(failed="a schedule is wanted: its steps count, not only its program")
+    if assignment.wanted == "function" or len(assignment.cases) > 1:
+        return Answer(failed=f"a {_WANTED[assignment.wanted]} is wanted, not one program")
+    if assignment.forbidden:
+        why = f"{assignment.name} says what may be used to make it"
+        kind = type(submission).__name__
+        return Answer(failed=f"a function that makes it is wanted, not a {kind}: {why}")
     if assignment.wanted == "schedule":
-        if not isinstance(submission, Schedule):
-            return Answer(failed="a schedule is wanted: its steps count, not only its program")
+        assert isinstance(submission, Schedule)
         return Answer(
             {"trace": submission.trace.to_json(), "text": submission.mod.script(), "same": True}
         )
-    if assignment.wanted != "program" or len(assignment.cases) > 1:
-        return Answer(failed=f"a {_WANTED[assignment.wanted]} is wanted, not one program")
     mod = submission.mod if isinstance(submission, Schedule) else submission
     if isinstance(mod, PrimFunc):
         mod = IRModule.of({"main": mod})

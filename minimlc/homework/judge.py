@@ -7,6 +7,7 @@ compared here, in the caller's process.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -91,8 +92,6 @@ def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     outcomes = []
     for number, question in enumerate(questions(assignment, seed)):
         text = texts[number % len(texts)]
-        if not isinstance(text, str):
-            raise Malformed(f"a program is a text, not {type(text).__name__}")
         outcome = _run(assignment, text, question)
         outcomes.append(outcome)
         if isinstance(outcome, str):
@@ -101,10 +100,12 @@ def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     return _compared(outcomes, impure)
 
 
-def _run(assignment: Assignment, text: str, question: Question) -> Outcome | str:
+def _run(assignment: Assignment, text: Any, question: Question) -> Outcome | str:
     """A program's outcome, or why there is none."""
+    if not isinstance(text, str):
+        return f"for {question.text}: a program is a text, not {type(text).__name__}"
     inputs, expected = question.inputs, assignment.expected(question.inputs)
-    out = _poisoned(expected)
+    out = _poisoned(expected, question.turn)
     given = {str(number): array for number, array in enumerate([*inputs, out])}
     try:
         _, after = evaluate({"op": "run", "text": text}, given, assignment.limits)
@@ -124,11 +125,16 @@ def _touched(assignment: Assignment, text: str) -> tuple[str, np.ndarray | None]
     return str(answer["early"]), found.get("written")
 
 
-def _poisoned(like: np.ndarray) -> np.ndarray:
-    """An array in which an element that nobody writes shows."""
+def _poisoned(like: np.ndarray, number: int) -> np.ndarray:
+    """An array in which an element that nobody writes shows, and one that is read before: NaN, or
+    the least and the greatest value in turns.
+    """
     if like.dtype.kind == "f":
         return np.full_like(like, np.nan)
-    return np.full_like(like, 1 if like.dtype.kind == "b" else 111)
+    if like.dtype.kind == "b":
+        return np.full_like(like, number % 2)
+    ends = np.iinfo(like.dtype)
+    return np.full_like(like, ends.max if number % 2 else ends.min)
 
 
 def _function(assignment: Assignment, answer: Answer, seed: int) -> Findings:

@@ -30,21 +30,23 @@ USUAL = ("whole", "normal")
 
 
 class Question(NamedTuple):
-    """The inputs of one call. `text` names the case, and the numbers where they are unusual."""
+    """The inputs of one call. `text` names the case, and the numbers where they are unusual; each
+    case has odd and even turns.
+    """
 
     text: str
-    case: tuple[int, ...]
+    turn: int
     inputs: list[np.ndarray]
 
 
 def questions(assignment: "Assignment", seed: int) -> Iterator[Question]:
     """All questions: kind after kind, and each case of it, smallest first."""
     random = np.random.default_rng(seed)
-    for kind in assignment.numbers:
-        for case in assignment.cases:
+    for turn, kind in enumerate(assignment.numbers):
+        for number, case in enumerate(assignment.cases):
             text = f"({', '.join(map(str, case))})" + ("" if kind in USUAL else f", {kind} numbers")
             inputs = [filled(array, random, kind) for array in assignment.arrays(case)]
-            yield Question(text, case, inputs)
+            yield Question(text, turn + number, inputs)
 
 
 def filled(like: np.ndarray, random: Random, kind: str) -> np.ndarray:

@@ -47,7 +47,7 @@ from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace
 from minimlc.script import I, R, T, parse
 from minimlc.tir import te
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.tir.record import Record, Step, record
 from minimlc.verify import verify
 
@@ -273,34 +273,27 @@ def run(arrays: Arrays, text: str, compiled: bool = False) -> Answer:
 
 
 def touched(arrays: Arrays, text: str) -> Answer:
-    """What a program does to what holds nothing at first: its own buffers and its last parameter.
-    "early" says which element it reads before it writes it, `written` which of the result it wrote.
+    """What a program does to its last parameter, which holds nothing at first: "early" says which
+    element it reads before it writes it, `written` are those that it writes.
     """
     func = next(iter(program(text).functions.values()))
     assert isinstance(func, PrimFunc)
     found, out = record(func, limit=1 << 18), func.params[-1]
-    empty = {n for n, buffer in enumerate(found.buffers) if buffer not in func.params[:-1]}
-    written: set[tuple[int, int]] = set()
+    mask = np.zeros(out.shape, bool)
     early = ""
     for step in found.steps:
-        for touch in step.touches:
-            place = touch.buffer, touch.element
-            if not early and not touch.write and place[0] in empty and place not in written:
-                early = _early(found, step, place)
-        written.update((touch.buffer, touch.element) for touch in step.touches if touch.write)
-    mask = np.zeros(out.shape, bool)
-    elements = [n for buffer, n in written if found.buffers[buffer] is out]
-    mask.reshape(-1)[elements] = True
+        touches = [touch for touch in step.touches if found.buffers[touch.buffer] is out]
+        unread = [t.element for t in touches if not t.write and not mask.flat[t.element]]
+        early = early or (_early(found, step, out, unread[0]) if unread else "")
+        mask.flat[[touch.element for touch in touches if touch.write]] = True
     return {"early": early}, {"written": mask} if found.complete else {}
 
 
-def _early(found: Record, step: Step, place: tuple[int, int]) -> str:
-    buffer = found.buffers[place[0]]
-    at = ", ".join(map(str, np.unravel_index(place[1], buffer.shape)))
+def _early(found: Record, step: Step, out: Buffer, element: int) -> str:
+    at = ", ".join(map(str, np.unravel_index(element, out.shape)))
     pairs = zip(found.loops[step.store], step.values, strict=False)
     values = ", ".join(f"{loop.var.name}={value}" for loop, value in pairs)
-    element = f"{buffer.name}[{at}]"
-    return f"{element} is read before it is written{f', at {values}' if values else ''}"
+    return f"{out.name}[{at}] is read before it is written{f', at {values}' if values else ''}"
 
 
 def program(text: str) -> IRModule:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from minimlc.errors import ScheduleError
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.shape import (
     Producer,
@@ -24,7 +25,9 @@ from minimlc.schedule.tree import (
     without_unused_allocs,
 )
 from minimlc.tir.access import Access, update_of
-from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var, substitute
+from minimlc.tir.arith import key, variables
+from minimlc.tir.index_map import IndexMap
+from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, substitute
 from minimlc.tir.regions import covers
 
 
@@ -118,7 +121,8 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
             Z[i] = g(Y[i])
 
     Legal when the block is the only reader of a buffer that one block without reduction writes,
-    reads it element for element, and both run through the same elements.
+    reads it element for element (also in another shape: Y[i * 16 + j] for Z[i, j]), and both run
+    through the same elements.
     """
     made = producer(func, block, "reverse_compute_inline")
     store = _plain_store(made, "reverse_compute_inline")
@@ -144,11 +148,13 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 def _source(func: PrimFunc, made: Producer) -> Producer:
     """The only block whose buffer `made` can be inlined into.
 
-    Of several that it reads, the one whose element it needs for each of its own.
+    Of several that it reads, the one whose element it needs for each of its own, best without
+    arithmetic.
     """
     inputs = {i.buffer for i in made.own() if not i.is_write} & set(func.allocs)
-    fitting = {each for each in inputs if _element_for_element(made, each) is not None}
-    writers = _writers(made, fitting) or _writers(made, inputs)
+    maps = {each: at for each in inputs if (at := _element_for_element(made, each))}
+    direct = {each for each, at in maps.items() if {*at.inputs} == {*at.outputs}}
+    writers = _writers(made, direct) or _writers(made, maps) or _writers(made, inputs)
     if len(writers) != 1:
         found = ", ".join(sorted(writers)) or "none"
         refuse(
@@ -173,38 +179,41 @@ def _writers(made: Producer, buffers: Collection[Buffer]) -> set[str]:
     return {i.block.name for i in made.others() if i.is_write and i.buffer in buffers and i.block}
 
 
-def _element_for_element(made: Producer, buffer: Buffer) -> list[Var] | None:
-    """The iters by which a block reads one element of a buffer for each of its own; or None."""
+def _element_for_element(made: Producer, buffer: Buffer) -> IndexMap | None:
+    """The one index by which a block reads a buffer, as a map of its iters; None if it has none."""
     loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is buffer]
-    if not loads:
+    own = {it.var: it.extent for it in made.block.iters}
+    if len({tuple(map(key, load.indices)) for load in loads}) != 1:
         return None
-    own = {it.var for it in made.block.iters}
-    first = loads[0].indices
-    direct = [i for i in first if isinstance(i, Var) and i in own]
-    same = all(load.indices == first for load in loads)
-    fits = len(set(direct)) == len(first) and set(direct) == own and same
-    return direct if fits else None
+    layout = IndexMap(tuple(own), loads[0].indices)
+    if not all(variables(part) <= own.keys() for part in layout.outputs):
+        return None
+    try:
+        return layout if layout.inverse([*own.values()]) is not None else None
+    except ScheduleError:
+        return None  # it goes below 0, say
 
 
 def matching(made: Producer, source: Producer, verb: str) -> dict[Node, Node]:
-    """Each iter of the reader as the iter of the producer that stands for the same index."""
-    own = {it.var: it for it in made.block.iters}
-    direct = _element_for_element(made, source.buffer)
-    if direct is None:
+    """Each iter of the reader over the iters of the producer, where both are at one element."""
+    layout = _element_for_element(made, source.buffer)
+    if layout is None:
         refuse(
             "E115",
             f'{verb}: "{made.block.name}" does not read {source.buffer.name} element for element',
             at=made.block,
         )
-    for var, it in zip(direct, source.dims, strict=True):
-        if own[var].extent != it.extent:
-            refuse(
-                "E115",
-                f'{verb}: "{made.block.name}" runs through {own[var].extent} '
-                f"values of {var.name}, its producer through {it.extent}",
-                at=made.block,
-            )
-    return dict(zip(direct, (it.var for it in source.dims), strict=True))
+    sizes, wanted = [it.extent for it in made.block.iters], [it.extent for it in source.dims]
+    if list(layout.shape(sizes)) != wanted or not layout.is_onto(sizes):
+        refuse(
+            "E115",
+            f'{verb}: "{made.block.name}" runs through other elements of {source.buffer.name} than '
+            f"its producer: {layout} for {sizes}, not all of {wanted}",
+            at=made.block,
+        )
+    back = layout.inverse(sizes)
+    assert back is not None
+    return dict(zip(layout.inputs, back([it.var for it in source.dims]), strict=True))
 
 
 def check_between(func: PrimFunc, made: Producer, source: Producer, verb: str) -> None:

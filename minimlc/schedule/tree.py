@@ -8,7 +8,15 @@ from weakref import WeakKeyDictionary, WeakSet
 from minimlc.errors import ScheduleError, VerifyError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.access import Access, accesses, lasting, loop_ranges, statements_in, top_statements
+from minimlc.tir.access import (
+    Access,
+    accesses,
+    lasting,
+    loop_ranges,
+    reads,
+    statements_in,
+    top_statements,
+)
 from minimlc.tir.arith import (
     Ranges,
     Simplifier,
@@ -33,7 +41,6 @@ from minimlc.tir.nodes import (
     Expr,
     For,
     IfThenElse,
-    Load,
     PrimFunc,
     Seq,
     Stmt,
@@ -368,13 +375,14 @@ class _SimplifyFunc(Mutator):
         indices = tuple(self.simple(at) for at in item.indices)
         same = all(a is b for a, b in zip(indices, item.indices, strict=True))
         value, indices = item.value, item.indices if same else indices
-        if isinstance(value, Binary) and any(
-            isinstance(side, Load) and side.buffer is item.buffer for side in (value.a, value.b)
-        ):
-            value = replace(value, a=self.simple(value.a), b=self.simple(value.b))
-        else:
-            value = self.simple(value)
+        value = self._update(value, item.buffer)
         return replace(item, indices=indices, value=value)
+
+    def _update(self, value: Expr, target: Buffer) -> Expr:
+        if not isinstance(value, Binary) or not reads(value, target):
+            return self.simple(value)
+        sides = self._update(value.a, target), self._update(value.b, target)
+        return replace(value, a=sides[0], b=sides[1])
 
     def visit_For(self, item: For) -> Stmt:
         inner = _SimplifyFunc(loop_ranges((item,), self.ranges))
@@ -417,7 +425,10 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     try:
         check_blocks(func)
     except VerifyError as error:
-        why = f"after this step {error.why}, as far as is known"
+        why = f"after this step {error.why}"
+        if error.code == "E135":
+            refuse(error.code, why, at=func, hint="a step that makes it less large")
+        why += ", as far as is known"
         raise ScheduleError(
             why, code=code or error.code, span=error.span, example=error.example, hint=hint
         ) from None

@@ -194,7 +194,7 @@ def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, priva
     )
     assert isinstance(node, ast.FunctionDef)
     try:
-        made = parse(source, node, names_around(frame, closure_names([func])))
+        made = source.guard(node, parse, source, node, names_around(frame, closure_names([func])))
     except ScriptError as error:
         raise error.with_traceback(None) from None
     return made if private else named(made, name or func.__name__)

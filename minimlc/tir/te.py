@@ -146,17 +146,17 @@ def prod(expr: Expr, axis: Axes = None) -> Reduction:
     return _reduction("*", "prod", expr, axis)
 
 
-def max(expr: ExprLike, axis: Axes | ExprLike = None) -> Reduction | Expr:  # noqa: A001
+def max(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
     """The greatest value of `expr` over `axis`; NaN if any is NaN. Of two values the greater."""
     return _extreme("max", expr, axis)
 
 
-def min(expr: ExprLike, axis: Axes | ExprLike = None) -> Reduction | Expr:  # noqa: A001
+def min(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
     """The least value of `expr` over `axis`; NaN if any is NaN. Of two values the lesser."""
     return _extreme("min", expr, axis)
 
 
-def _extreme(op: str, expr: Any, axis: Any) -> Reduction | Expr:
+def _extreme(op: str, expr: Any, axis: Any) -> Any:
     two = isinstance(axis, Expr | int | float | np.generic) and not isinstance(axis, ReduceAxis)
     return binary(op, expr, axis) if two else _reduction(op, op, expr, axis)
 

@@ -6,53 +6,54 @@ parameter. The interpreter finds that where it happens; here it is found where i
 iteration that runs whatever the data, and no write that could have come before.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
-from itertools import takewhile
-from math import isinf, prod
+from collections.abc import Iterator, Mapping
+from math import isinf
 from typing import NamedTuple
 
 import numpy as np
 
 from minimlc.dtypes import is_float
 from minimlc.errors import CompileError, VerifyError
-from minimlc.node import Node, replace, span_of
+from minimlc.node import span_of
 from minimlc.tir.access import (
     REDUCERS,
     Access,
     accesses,
     loop_extents,
-    loop_ranges,
     statements_in,
 )
-from minimlc.tir.affine import Digits
-from minimlc.tir.arith import constant_value, has_loads, key
-from minimlc.tir.dependence import A_FEW, EXHAUSTIVE, Bounds, Equation, Points, points, solve
+from minimlc.tir.arith import key
+from minimlc.tir.dependence import A_FEW, points
+from minimlc.tir.instances import (
+    Element,
+    Values,
+    are_at,
+    element_at,
+    narrowed,
+    reaching,
+    shared_loops,
+    values_at,
+    written_before,
+)
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
     Block,
     Buffer,
-    Expr,
     For,
     Load,
     PrimFunc,
     Store,
     Var,
-    index,
-    substitute,
 )
-from minimlc.tir.points import evaluate
 from minimlc.tir.reducers import identity
 from minimlc.tir.regions import covers, init_comes_first
-
-Values = Mapping[Var, int]
-Element = tuple[int, ...]
 
 MOST_TRIED = 8
 """So many iterations of one read are looked at, of those that may find nothing written."""
 
-MOST_STEPS = 64
-"""So many reads are looked at for what comes of an unwritten value."""
+MOST_STEPS = 128
+"""So many reads are looked at, in all, for what comes of unwritten values."""
 
 
 class Unwritten(NamedTuple):
@@ -91,12 +92,10 @@ class Unwritten(NamedTuple):
     def advice(self) -> str:
         """What to write where: the start of a sum, for one."""
         element, into = self.load.script(), self.into
-        if into is None or not _is_same_element(self.load, into):
+        value = into.value if into is not None and _is_same_element(self.load, into) else None
+        if not isinstance(value, Binary) or value.op not in REDUCERS:
             return f"write {_named(self.load.buffer, self.element)} first"
-        value = into.value
-        start = "..."
-        if isinstance(value, Binary) and value.op in REDUCERS:
-            start = _start(value.op, into.buffer.dtype)
+        start = _start(value.op, value.dtype)
         if self.block is not None and any(it.kind == "R" for it in self.block.iters):
             return f'with T.init(): {element} = {start}  # in block "{self.block.name}"'
         return f"{element} = {start}  # before what updates it"
@@ -152,6 +151,7 @@ class _Search:
         self.writes: dict[Buffer, list[Access]] = {buffer: [] for buffer in scopes}
         self.stores: dict[int, Access] = {}
         self.updates: set[int] = set()
+        self.steps = MOST_STEPS
         pending: list[Access] = []
         for item in accesses(func):
             if item.is_write:
@@ -183,10 +183,10 @@ class _Search:
                     self._check_at(read, at)
 
     def _check_at(self, read: Access, at: Values) -> None:
-        element = _element(read, at)
+        element = element_at(read, at)
         if element is None or self._may_be_written(read, at, element):
             return
-        use = self._use(read, at, [MOST_STEPS])
+        use = self._use(read, at)
         if use is None:
             return
         assert isinstance(read.node, Load)
@@ -195,7 +195,7 @@ class _Search:
         store = self.stores.get(use[0].order)
         if store is None:
             raise found.error(kind=VerifyError)
-        raise found.error(store.buffer, _element(store, use[1]), VerifyError)
+        raise found.error(store.buffer, element_at(store, use[1]), VerifyError)
 
     def _candidates(self, read: Access) -> Iterator[Values]:
         """Iterations of a read that may find nothing written: some that a look at the first
@@ -206,11 +206,11 @@ class _Search:
             return
         late = np.ones(len(found.elements), bool)
         for write in self.writes[read.buffer]:
-            late &= ~_written_before(write, read, self.scopes[read.buffer], found)
+            late &= ~written_before(write, read, self.scopes[read.buffer], found)
         rows = np.flatnonzero(late)
         chosen = np.linspace(0, len(rows) - 1, MOST_TRIED).astype(int) if len(rows) else ()
         for row in dict.fromkeys(chosen):
-            yield _values(found, int(rows[row]))
+            yield values_at(found, int(rows[row]))
         if found.complete:
             return
         lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
@@ -233,27 +233,27 @@ class _Search:
         for such as are too many, or depend on data.
         """
         fixed: dict[Var, int] = {}
-        for depth, loop in enumerate(_shared(write, read)):
+        for depth, loop in enumerate(shared_loops(write, read)):
             if at[loop.var] > 0 and depth >= self.scopes[read.buffer]:
-                yield _reaching(write, {**fixed}, (loop.var, at[loop.var]), element)
+                yield reaching(write, {**fixed}, (loop.var, at[loop.var]), element)
             fixed[loop.var] = at[loop.var]
         if write.order < read.order:
-            yield _reaching(write, fixed, None, element)
+            yield reaching(write, fixed, None, element)
 
-    def _use(self, read: Access, at: Values, steps: list[int]) -> tuple[Access, Values] | None:
+    def _use(self, read: Access, at: Values) -> tuple[Access, Values] | None:
         """Where an unwritten value is used: the read itself, or one of what is computed of it."""
         store = self.stores.get(read.order)
         if store is None or store.buffer not in self.scopes:
             return read, at
-        element = _element(store, at)
+        element = element_at(store, at)
         if element is None:
             return None
         for later in self.reads[store.buffer]:
-            if later.order in self.updates:
+            if later.order in self.updates or self.steps == 0:
                 continue
+            self.steps -= 1
             for when in self._finding(later, store, at, element):
-                steps[0] -= 1
-                found = self._use(later, when, steps) if steps[0] > 0 else None
+                found = self._use(later, when)
                 if found is not None:
                     return found
         return None
@@ -262,16 +262,16 @@ class _Search:
         self, read: Access, store: Access, at: Values, element: Element
     ) -> Iterator[Values]:
         """Iterations of a read that surely find what a store left in iteration `at`."""
-        narrow = _narrowed(read, element)
+        narrow = narrowed(read, element)
         found = points(narrow[0], A_FEW) if narrow is not None else None
         if narrow is None or found is None:
             return
-        rows = np.flatnonzero(_are(found.elements, element))
+        rows = np.flatnonzero(are_at(found.elements, element))
         tried = [
-            {**narrow[1], **_values(found, int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])
+            {**narrow[1], **values_at(found, int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])
         ]
         for when in tried:
-            if not self._is_after(read, when, store, at) or _element(read, when) != element:
+            if not self._is_after(read, when, store, at) or element_at(read, when) != element:
                 continue
             others = (w for w in self.writes[read.buffer] if w.order not in self.updates)
             between = (
@@ -284,7 +284,7 @@ class _Search:
 
     def _is_after(self, item: Access, when: Values, store: Access, at: Values) -> bool:
         """Whether an access in iteration `when` comes after a store in `at`, to the same buffer."""
-        shared = [loop.var for loop in _shared(store, item)]
+        shared = [loop.var for loop in shared_loops(store, item)]
         new, old = [when[var] for var in shared], [at[var] for var in shared]
         scope = self.scopes[store.buffer]
         return new[:scope] == old[:scope] and (new, item.order) > (old, store.order)
@@ -296,142 +296,10 @@ def _is_update(read: Access) -> bool:
     return read.into is not None and _is_same_element(read.node, read.into)
 
 
-def _shared(write: Access, read: Access) -> list[For]:
-    """The loops around both."""
-    pairs = zip(write.loops, read.loops, strict=False)
-    return [a for a, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
-
-
-def _known(item: Access) -> tuple[Expr, ...]:
-    """The conditions on an access that do not depend on data."""
-    return tuple(guard for guard in item.guards if not has_loads(guard))
-
-
 def _is_before(write: Access, read: Access) -> bool:
     """Whether a write, or the init of the block that reads, surely comes before a read."""
     if read.role == "update" and read.block is not None and read.block.init is not None:
         return init_comes_first(read.block, read.loops, read.runs_where)
     if write.order > read.order:
         return False
-    return covers(write, read, [loop.var for loop in _shared(write, read)])
-
-
-def _element(item: Access, at: Values) -> Element | None:
-    """The element that an access surely touches in an iteration; None where it does not run, or
-    data decides that.
-    """
-    values = {var: np.int64(value) for var, value in at.items()}
-    try:
-        if not all(values[loop.var] < evaluate(loop.extent, values) for loop in item.loops):
-            return None
-        if not all(evaluate(guard, values) for guard in item.guards):
-            return None
-        return tuple(int(evaluate(part, values)) for part in item.indices)
-    except ValueError:
-        return None
-
-
-def _restricted(item: Access, fixed: Values, below: Mapping[Var, int]) -> Access:
-    """An access over the iterations in which some loops have the values `fixed`, and others stay
-    below a limit.
-    """
-    known: dict[Node, Node] = {var: index(value) for var, value in fixed.items()}
-    loops = []
-    for loop in item.loops:
-        if loop.var not in known:
-            limit = below.get(loop.var)
-            extent = substitute(loop.extent, known) if limit is None else index(limit)
-            loops.append(replace(loop, extent=extent))
-    indices = tuple(substitute(part, known) for part in item.indices)
-    guards = tuple(substitute(part, known) for part in item.guards)
-    return item._replace(loops=tuple(loops), indices=indices, guards=guards)
-
-
-def _reaching(
-    write: Access, fixed: Values, below: tuple[Var, int] | None, element: Element
-) -> list[Values] | None:
-    """The instances of a write that may touch an element, while some loops have the values `fixed`
-    and one stays below a limit. None where they are too many, or data decides.
-
-    Conditions that depend on data are taken to hold.
-    """
-    item = write._replace(guards=_known(write))
-    narrow = _narrowed(_restricted(item, fixed, dict([below] if below else [])), element)
-    if narrow is None:
-        return []
-    for limit in (A_FEW, EXHAUSTIVE):
-        found = points(narrow[0], limit)
-        if found is None:
-            return None
-        rows = np.flatnonzero(_are(found.elements, element))
-        if len(rows) > MOST_TRIED:
-            return None
-        if found.complete:
-            return [{**fixed, **narrow[1], **_values(found, int(row))} for row in rows]
-    return None
-
-
-def _narrowed(item: Access, element: Element) -> tuple[Access, Values] | None:
-    """An access over fewer iterations, which still has all that touch an element, and the values of
-    the loops that have only one. None where there surely are none.
-    """
-    ranges = loop_ranges(item.loops)
-    equal = [Binary("==", i, index(e)) for i, e in zip(item.indices, element, strict=True)]
-    for part in (*equal, *_known(item)):
-        ranges = ranges.assume(part)
-    if ranges.is_empty():
-        return None
-    sizes = {loop.var: constant_value(loop.extent) for loop in item.loops}
-    limits = {var: ranges.variables[var] for var, size in sizes.items() if size is not None}
-    fixed = {var: int(low) for var, (low, high) in limits.items() if low == high}
-    below = {var: int(high) + 1 for var, (_, high) in limits.items() if var not in fixed}
-    if any(value >= (sizes[var] or 0) for var, value in fixed.items()):
-        return None
-    item = _restricted(item, fixed, below)
-    return (item, fixed) if _is_solvable(item, element) else None
-
-
-def _is_solvable(item: Access, element: Element) -> bool:
-    """Whether the equations of indices and element may have a solution."""
-    digits = Digits(loop_extents(item.loops))
-    bounds: Bounds = {}
-    equations = []
-    for total, value in zip(digits.sums(item.indices), element, strict=True):
-        if total is not None:
-            terms: dict[Hashable, int] = {}
-            for digit, coefficient in total.terms.items():
-                terms[digit], bounds[digit] = coefficient, (0, digit.extent - 1)
-            equations.append(Equation(terms, total.constant - value))
-    return solve(equations, bounds) is not None
-
-
-def _values(found: Points, row: int) -> dict[Var, int]:
-    return {var: int(column[row]) for var, column in found.values.items()}
-
-
-def _are(elements: np.ndarray, element: Element) -> np.ndarray:
-    return (elements == np.array(element, np.int64)).all(axis=1)
-
-
-def _written_before(write: Access, read: Access, scope: int, found: Points) -> np.ndarray:
-    """At which points of a read a point of a write, of the first ones, has touched its element
-    before, in the same iteration of the outermost `scope` loops.
-    """
-    made = points(write._replace(guards=_known(write)), A_FEW)
-    if made is None:
-        return np.ones(len(found.elements), bool)
-    if len(made.elements) == 0 or len(found.elements) == 0:
-        return np.zeros(len(found.elements), bool)
-    strides = [prod(read.buffer.shape[n + 1 :]) for n in range(read.buffer.ndim)]
-    places = [side.elements @ np.array(strides, np.int64) for side in (made, found)]
-    times = [np.zeros(len(side.elements), np.int64) for side in (made, found)]
-    for depth, loop in enumerate(_shared(write, read)):
-        columns = [side.values[loop.var] for side in (made, found)]
-        size = 1 + max(int(column.max()) for column in columns)
-        kept = places if depth < scope else times
-        kept[:] = [old * size + column for old, column in zip(kept, columns, strict=True)]
-    order = np.lexsort((times[0], places[0]))
-    elements, starts = np.unique(places[0][order], return_index=True)
-    row = np.searchsorted(elements, places[1]).clip(max=len(elements) - 1)
-    first = times[0][order][starts][row]
-    return (elements[row] == places[1]) & (first < times[1] + (write.order < read.order))
+    return covers(write, read, [loop.var for loop in shared_loops(write, read)])

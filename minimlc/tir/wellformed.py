@@ -5,7 +5,7 @@ that each axis is of the kind it claims, that parallel and vectorized loops carr
 nothing is used that surely was never written.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
@@ -82,12 +82,22 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
 
 def check_blocks(func: PrimFunc) -> None:
     """Raise a `VerifyError` unless iters and indices stay in range and axes are what they claim."""
+    _check_sizes((*func.params, *func.allocs), func)
     for part in top_statements(func):
         if part not in _FINE:
+            _check_sizes((n.buffer for n in statements_in(part) if isinstance(n, Alloc)), part)
             _check_iters(part, ())
             for item in part_accesses(part):
                 _check_range(item)
             _FINE.add(part)
+
+
+def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
+    for buffer in buffers:
+        why = excess(buffer.shape, buffer.dtype)
+        if why:
+            hint = "smaller sizes, or a smaller dtype"
+            raise VerifyError(f"{buffer.name} {why}", code="E135", span=span_of(where), hint=hint)
 
 
 def blocks_in(stmt: Node) -> list[Block]:
@@ -128,9 +138,6 @@ class _Scopes:
         if not all(map(is_size, buffer.shape)):
             why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
             self.fail(f"{why}, got {shown(buffer.shape)}", where)
-        why = excess(buffer.shape, buffer.dtype)
-        if why:
-            self.fail(f"{buffer.name} {why}", where, "E135", "smaller sizes, or a smaller dtype")
 
     def unique(self, name: str, kind: str, where: Node) -> None:
         wrong = misnamed(kind, name)

@@ -21,7 +21,7 @@ TWICE = """
         for j in range(4):
             if A[j, i] > 0:
                 for k in range(4):
-                    if A[k, i] < j:
+                    if A[k, i] < T.cast(j, "int32"):
                         C[j, i] = C[j, i] + A[k, i]
 """
 TILED = """

@@ -41,6 +41,7 @@ TOPICS = {
     "declared",
     "nested parallel",
     "last writer",
+    "never written",
     "large index",
     "wrapping condition",
     "empty loop",

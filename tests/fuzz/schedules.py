@@ -237,6 +237,8 @@ def main() -> int:
     counts = fuzz_in_processes(numbers, targets, options.steps, options.jobs, note)
     for failure in counts.failures[:SHOWN]:
         print(explain(failure), "\n", flush=True)
+    for failure in counts.failures[SHOWN:]:
+        print(str(failure).splitlines()[0], flush=True)
     if options.table:
         print(counts.table())
     print(counts.line())

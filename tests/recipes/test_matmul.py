@@ -151,7 +151,7 @@ def test_batches(batch):
 def test_a_few_columns_are_rounded_up_to_vectors(sizes, turned):
     mod = matmul(*sizes, turned=turned)
     arrays = arguments(mod)
-    made = scheduled(mod)
+    made = scheduled(mod, target())
     assert "B_pad" in made.script()
     assert worst_error(mod, turned, arrays, run(made, arrays)) <= 4
 

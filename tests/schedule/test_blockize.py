@@ -55,7 +55,6 @@ def test_what_would_cross_a_block_is_refused():
     refuses("E113", lambda: sch.reverse_compute_at("C", "j_1"), 'inside block "Y_o"')
     refuses("E104", lambda: sch.parallel("k_0"), "Y[0, 0]")
     refuses("E104", lambda: sch.vectorize("k_1"))
-    refuses("E114", lambda: sch.decompose_reduction("Y_o", at="k_0"))
 
 
 def test_a_tile_that_is_cut_off_is_refused():
