@@ -71,7 +71,7 @@ def test_more_loops_than_python_nests(depth):
 
 
 def test_what_nests_too_deeply_for_python():
-    out = Buffer("out", (2,), "int64")
+    out = Buffer("out", (2,), "float32")
     value = out[0]
     for _ in range(250):
         value = Binary("-", out[1], value)
