@@ -55,14 +55,11 @@ def check_arguments(
             code="E601",
             hint=signature,
         )
-    plain = [
-        _check_value(
-            f'{name}: argument "{param.name}"',
-            param if isinstance(param, Buffer) else param.type,
-            arg,
-        )
-        for param, arg in zip(func.params, args, strict=True)
-    ]
+    plain = []
+    for number, arg in enumerate(args):
+        param = func.params[number]
+        wanted = param if isinstance(param, Buffer) else param.type
+        plain.append(_check_value(f'{name}: argument "{param.name}"', wanted, arg))
     if isinstance(func, PrimFunc):
         _check_written(func, name, plain)
     return plain
@@ -172,7 +169,7 @@ def _check_written(func: PrimFunc, name: str, args: Sequence[np.ndarray]) -> Non
 def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays may have an element in common: odd strides make that a hard question."""
     try:
-        return np.shares_memory(one, other, max_work=MOST_WORK)
+        return np.shares_memory(one, other, max_work=MOST_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -7,6 +7,7 @@ What numpy does not define is spelled out in small functions at the top of the s
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
@@ -48,13 +49,19 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
     source = emitter.source()
     filename = f"<minimlc python {next(_NUMBERS)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    scope: dict[str, Any] = {"constants": emitter.constants, "sites": emitter.sites}
+    constants = _Constants(emitter.constants)
+    weakref.finalize(constants, linecache.cache.pop, filename, None).atexit = False
+    scope: dict[str, Any] = {"constants": constants, "sites": emitter.sites}
     exec(compile(source, filename, "exec"), scope)
     names = emitter.functions
     return {name: _guard(mod[name], name, scope[names[name]]) for name in mod.functions}
 
 
 _NUMBERS = itertools.count(1)
+
+
+class _Constants(list[np.ndarray]):
+    """They live as long as the functions: the source that a traceback shows goes with them."""
 
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
