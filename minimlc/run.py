@@ -22,7 +22,8 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
 
     A primitive function writes its results into its arguments (destination passing) and gives
     None; a graph function gives its result, a tuple for a tuple. `CallError` names the argument
-    that does not fit; `BoundsError` an access outside its buffer.
+    that does not fit; `BoundsError` an access outside its buffer; `CompileError` E131 an element of
+    its own buffers that was never written, where something depends on it.
     """
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "mlc.interpret", "a module")
@@ -32,12 +33,10 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
 def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
     func = mod[name]
     if isinstance(func, PrimFunc):
-        check_arguments(func, name, args)
-        execute(func, args)
+        execute(func, check_arguments(func, name, args))
         return None
     if isinstance(func, graph.Function):
-        check_arguments(func, name, args)
-        return _run_graph(mod, func, args)
+        return _run_graph(mod, func, check_arguments(func, name, args))
     raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
 
 
@@ -46,8 +45,8 @@ def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
 
 def check_arguments(
     func: PrimFunc | graph.Function, name: str, args: Sequence[Any], named: Iterable[str] = ()
-) -> None:
-    """Refuse arguments that `func` cannot take: `CallError` says which one, and which axis."""
+) -> list[Any]:
+    """The arguments, as plain arrays; `CallError` says which one `func` cannot take, and why."""
     signature = f"{name}({', '.join(p.name for p in func.params)})"
     if named:
         raise by_position(name, named, signature)
@@ -57,12 +56,18 @@ def check_arguments(
             code="E601",
             hint=signature,
         )
-    for number, arg in enumerate(args):
-        param = func.params[number]
-        wanted = param if isinstance(param, Buffer) else param.type
-        _check_value(f'{name}: argument "{param.name}"', wanted, arg)
+    params: Sequence[Any] = func.params
+    plain = [
+        _check_value(
+            f'{name}: argument "{param.name}"',
+            param if isinstance(param, Buffer) else param.type,
+            arg,
+        )
+        for param, arg in zip(params, args, strict=True)
+    ]
     if isinstance(func, PrimFunc):
-        _check_written(func, name, args)
+        _check_written(func, name, plain)
+    return plain
 
 
 def by_position(name: str, named: Iterable[str], signature: str) -> CallError:
@@ -72,19 +77,37 @@ def by_position(name: str, named: Iterable[str], signature: str) -> CallError:
     return CallError(why, code="E601", hint=signature)
 
 
-def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> None:
+def plain_array(what: str, name: str, array: np.ndarray) -> np.ndarray:
+    """The memory of an array of any class: what a subclass adds is no part of a program.
+
+    `CallError` where that would change what the elements are: masked ones.
+    """
+    if type(array) is np.ndarray:
+        return array
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise CallError(
+            f"{what} has masked elements, and a program knows no masks",
+            code="E602",
+            hint=f"{name}.filled(0)",
+        )
+    return np.ndarray.view(array, np.ndarray)
+
+
+def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> Any:
     if isinstance(wanted, graph.TupleType):
         if not isinstance(arg, tuple | list) or len(arg) != len(wanted.fields):
             raise CallError(f"{what} must be a tuple of {len(wanted.fields)}", code="E602")
-        for number, (field, part) in enumerate(zip(wanted.fields, arg, strict=True)):
+        return tuple(
             _check_value(f"{what}[{number}]", field, part)
-        return
+            for number, (field, part) in enumerate(zip(wanted.fields, arg, strict=True))
+        )
     if not isinstance(arg, np.ndarray):
         raise CallError(
             f"{what} must be a numpy array, got {type(arg).__name__}",
             code="E602",
             hint=f'np.asarray(value, "{wanted.dtype}")',
         )
+    arg = plain_array(what, _name(what), arg)
     if arg.dtype != to_numpy(wanted.dtype):
         raise CallError(
             f"{what} must be {wanted.dtype}, got {arg.dtype}",
@@ -106,6 +129,7 @@ def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> None:
                 example=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
                 hint=fitting_array(_name(what), wanted.shape, arg.shape, wanted.dtype),
             )
+    return arg
 
 
 def _name(what: str) -> str:
@@ -130,14 +154,44 @@ def _check_written(func: PrimFunc, name: str, args: Sequence[np.ndarray]) -> Non
                 code="E607",
                 hint="give it a copy: array.copy()",
             )
+        if args[number].size and _meets_itself(args[number]):
+            raise CallError(
+                f'{name}: argument "{param.name}" is written, but elements of it share memory: '
+                f"its strides are {args[number].strides} bytes",
+                code="E605",
+                hint="give it a copy: array.copy()",
+            )
         for other, arg in enumerate(args):
-            if other != number and np.shares_memory(args[number], arg):
+            if other != number and _share_memory(args[number], arg):
                 raise CallError(
                     f'{name}: argument "{param.name}" is written, '
                     f'but shares memory with "{func.params[other].name}"',
                     code="E608",
                     hint="give it an array of its own",
                 )
+
+
+def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays may have an element in common: odd strides make that a hard question."""
+    try:
+        return np.shares_memory(one, other, MOST_WORK)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _meets_itself(array: np.ndarray) -> bool:
+    """Whether two elements may be one: no if each axis steps over all that smaller ones reach."""
+    reach = array.itemsize
+    axes = zip(map(abs, array.strides), array.shape, strict=True)
+    for step, size in sorted(axis for axis in axes if axis[1] > 1):
+        if step < reach:
+            return True
+        reach += step * (size - 1)
+    return False
+
+
+MOST_WORK = 100_000
+"""Candidates that numpy may try to tell whether two arrays meet: milliseconds."""
 
 
 # Graph functions

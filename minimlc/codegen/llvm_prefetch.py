@@ -3,8 +3,9 @@
 With `("C", "i")`, it asks for what it touches of C in the next iteration of the loop `i` around it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 
 from minimlc.codegen.llvm_expr import Expressions
 from minimlc.codegen.llvm_value import MEMORY, SIZE, Value, constant
@@ -56,11 +57,12 @@ class Prefetches(Expressions):
         later: dict[Node, Node] = {var: var + 1 for var in outer if var.name == ahead}
         starts = [self.expr(substitute(side.start, later)) for side in box]
         size = SIZE[MEMORY[buffer.dtype]]
-        last = box[-1].extent - 1
-        along = [*range(0, last, LINE // size), last]
-        places = list(product(*(range(side.extent) for side in box[:-1]), along))
+        columns: list[Sequence[int]] = [range(min(side.extent, MOST)) for side in box]
+        if box:
+            last = box[-1].extent - 1
+            columns[-1] = [*range(0, last, LINE // size)[:MOST], last]
         write = int(any(item.is_write for item in items))
-        for place in places[:MOST]:
+        for place in islice(product(*columns), MOST):
             flat = constant(0, INDEX)
             for start, offset, extent in zip(starts, place, buffer.shape, strict=True):
                 flat = self.binary("*", flat, constant(extent, INDEX))

@@ -7,6 +7,7 @@ What numpy does not define is spelled out in small functions at the top of the s
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
@@ -16,7 +17,7 @@ from minimlc.codegen.bounds import Site
 from minimlc.codegen.lower import lower
 from minimlc.codegen.python_expr import HELPERS, INSIDE, Expressions
 from minimlc.dtypes import DTYPES, dtype_name
-from minimlc.errors import CompileError
+from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import OPS, evaluate, find_op
 from minimlc.literals import array_literal, literal, prints_inline
@@ -27,6 +28,9 @@ from minimlc.run import check_arguments
 from minimlc.tir.nodes import Alloc, For, IfThenElse, PrimFunc, Seq, Stmt, Store
 
 LINE = 100
+
+MOST_LOOPS = 20
+"""Python takes no more loops in each other in one function; those inside get one of their own."""
 
 
 def emit_python(mod: IRModule, check: bool = False) -> str:
@@ -45,11 +49,20 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
     with `check`, `BoundsError` for an access outside its buffer.
     """
     emitter = _Emitter(mod, check)
-    source = emitter.source()
     filename = f"<minimlc python {next(_NUMBERS)}>"
+    try:
+        source = emitter.source()
+        constants = _Constants(emitter.constants)
+        scope: dict[str, Any] = {"constants": constants, "sites": emitter.sites}
+        exec(compile(source, filename, "exec"), scope)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise BuildError(
+            f"Python does not read the code written for it: {error.args[0]}",
+            hint='build(mod, target="llvm") has no such limits; or store parts of what is deeply '
+            "nested in buffers",
+        ) from None
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    scope: dict[str, Any] = {"constants": emitter.constants, "sites": emitter.sites}
-    exec(compile(source, filename, "exec"), scope)
+    weakref.finalize(constants, linecache.cache.pop, filename, None).atexit = False
     names = emitter.functions
     return {name: _guard(mod[name], name, scope[names[name]]) for name in mod.functions}
 
@@ -57,12 +70,16 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
 _NUMBERS = itertools.count(1)
 
 
+class _Constants(list[np.ndarray]):
+    """They live as long as the functions: the source that a traceback shows goes with them."""
+
+
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **named: Any) -> Any:
-        check_arguments(func, name, args, named)
+        plain = check_arguments(func, name, args, named)
         try:
             with np.errstate(all="ignore"):
-                return inner(*args)
+                return inner(*plain)
         except ZeroDivisionError as error:
             raise CompileError(str(error), code="E312") from None
 
@@ -230,6 +247,7 @@ class _Scope(_Names):
     def __init__(self, emitter: _Emitter):
         super().__init__(emitter)
         self.exprs = Expressions(self.known, emitter.used, emitter.sites)
+        self.depth = 0
 
     def stmt(self, item: Stmt) -> list[str]:
         match item:
@@ -260,7 +278,14 @@ class _Scope(_Names):
         name = self.declare(item.var)
         self.exprs.limit(item.var, extent)
         note = "" if item.kind == "serial" else f"  # {item.kind}"
-        return [f"for {name} in range({extent.code}):{note}", *self.body(item.body)]
+        self.depth += 1
+        apart = self.depth % MOST_LOOPS == 0
+        lines = [f"for {name} in range({extent.code}):{note}", *self.body(item.body)]
+        self.depth -= 1
+        if not apart:
+            return lines
+        function = self.take("inner_loops")
+        return [f"def {function}():", *(f"    {line}" for line in lines), f"{function}()"]
 
 
 class _GraphScope(_Names):

@@ -251,11 +251,12 @@ def is_soon_done(sch: Schedule, init: str, update: str) -> bool:
     """
     start = block_of(sch, init).body
     assert isinstance(start, Store)
-    loops = sch.loops(update)
-    steps = loops_of(sch, update, "R")[0]
-    elements = prod(extent(sch, update, loop) for loop in loops[loops.index(steps) :])
+    loops, steps = sch.loops(update), loops_of(sch, update, "R")
+    if not steps:
+        return False
+    elements = prod(extent(sch, update, loop) for loop in loops[loops.index(steps[0]) :])
     straight = elements * size_of(start.buffer)[1] // 8 <= MOST_STRAIGHT
-    return straight and extent(sch, update, steps) <= MOST_WRITTEN_OUT
+    return straight and extent(sch, update, steps[0]) <= MOST_WRITTEN_OUT
 
 
 def beside(sch: Schedule, name: str, loop: str) -> list[str]:

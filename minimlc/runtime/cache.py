@@ -2,6 +2,9 @@
 
 An entry is one file: a checksum, a line of JSON, the object code. It is written to a temporary
 name and renamed, so a reader sees all of it or nothing; one that does not check is ignored.
+
+What is found is run. So only plain files are read that belong to this user and that nobody else
+may write, and only files with the names of entries are removed.
 """
 
 import contextlib
@@ -9,9 +12,11 @@ import functools
 import hashlib
 import json
 import os
+import re
+import stat
 import sys
-import threading
 import time
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -23,6 +28,13 @@ ABANDONED_SECONDS = 3600
 """A half-written file this old belongs to a process that was killed."""
 
 _MAGIC = b"minimlc1"
+_NAMES = re.compile(r"[0-9a-f]{40}\.bin|[0-9a-f]{40}\.\d+-\d+\.new|minimlc-\w{8}\.so")
+"""Entries, and what becomes one or is being loaded."""
+
+_READING = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)
+"""No link is followed, and no pipe waited for."""
 
 
 def cache_dir() -> Path:
@@ -66,11 +78,46 @@ def cache_key(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def own_folder(*, make: bool = False) -> Path | None:
+    """Where this user's entries are: in `cache_dir()`, or in a folder of one's own in it where
+    others may write there, too. None where there is no such place.
+    """
+    try:
+        folder = cache_dir()
+    except RuntimeError:  # there is no home
+        return None
+    own = folder / f"user-{os.geteuid() if hasattr(os, 'geteuid') else ''}"
+    for place in (folder, own):
+        with contextlib.suppress(OSError):
+            if make:
+                place.mkdir(0o700, parents=True, exist_ok=True)
+            if _is_own(place.stat()):
+                return place
+    if os.path.exists(own):
+        warnings.warn(
+            f"compiled code is not cached: {own} belongs to another user, or others may write it; "
+            "MINIMLC_CACHE_DIR chooses another folder",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return None
+
+
+def _is_own(facts: os.stat_result) -> bool:
+    """Whether a file is this user's, and nobody else may write it."""
+    if not hasattr(os, "geteuid"):  # Windows: a user's folder is nobody else's
+        return True
+    return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
 def load_entry(key: str) -> tuple[dict[str, Any], bytes] | None:
     """What was stored under `key`; None when there is nothing sound."""
+    folder = own_folder()
+    if folder is None:
+        return None
+    path = folder / f"{key}.bin"
     try:
-        path = _path(key)
-        data = path.read_bytes()
+        data = _read(path)
         checksum, body = data[8:40], data[40:]
         if data[:8] != _MAGIC or hashlib.blake2b(body, digest_size=32).digest() != checksum:
             return None
@@ -78,47 +125,63 @@ def load_entry(key: str) -> tuple[dict[str, Any], bytes] | None:
         record = json.loads(head)
         if record.pop("key", None) != key:
             return None
-    except (OSError, ValueError, AttributeError, TypeError, RuntimeError):
+    except (OSError, ValueError, AttributeError, TypeError):
         return None
-    with contextlib.suppress(OSError):  # somebody else's folder is good to read from
+    with contextlib.suppress(OSError):  # a folder to read only is good to read from
         os.utime(path)
     return record, code
 
 
+def _read(path: Path) -> bytes:
+    """A plain file of this user's that nobody else may write; OSError for all else."""
+    handle = os.open(path, _READING)
+    try:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode) or not _is_own(facts) or facts.st_size > LIMIT_BYTES:
+            raise PermissionError(f"{path} is no entry of this user's")
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
+
+
 def store_entry(key: str, record: dict[str, Any], code: bytes) -> None:
     """Keep machine code under `key`; where the folder cannot be written, do nothing."""
+    folder = own_folder(make=True)
+    if folder is None:
+        return
     body = json.dumps({**record, "key": key}).encode() + b"\n" + code
     data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
+    temporary = folder / f"{key}.{os.getpid()}-{time.time_ns()}.new"
     try:
-        path = _path(key)
-    except RuntimeError:  # there is no home
-        return
-    temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
+        with open(temporary, "xb", opener=_private) as file:
+            file.write(data)
+        os.replace(temporary, folder / f"{key}.bin")
     except OSError:
+        return
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        return
-    _evict(path.parent)
+    with contextlib.suppress(OSError):
+        _evict(folder)
 
 
-def _path(key: str) -> Path:
-    return cache_dir() / f"{key}.bin"
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _evict(folder: Path) -> None:
     """Remove what was abandoned, and entries longest unused until 3/4 of the limit are left."""
     found = []
-    for path in [*folder.glob("*.bin"), *folder.glob("*.new")]:
+    for path in folder.iterdir():
         with contextlib.suppress(OSError):
-            facts = path.stat()
-            if path.suffix == ".new" and facts.st_mtime < time.time() - ABANDONED_SECONDS:
-                path.unlink()
-            elif path.suffix == ".bin":
+            facts = path.lstat()
+            if not _NAMES.fullmatch(path.name) or not stat.S_ISREG(facts.st_mode):
+                continue
+            if path.suffix == ".bin":
                 found.append((facts.st_mtime, facts.st_size, path))
+            elif facts.st_mtime < time.time() - ABANDONED_SECONDS:
+                path.unlink()
     total = sum(size for _, size, _ in found)
     if total <= LIMIT_BYTES:
         return

@@ -12,6 +12,7 @@ import numpy as np
 
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CallError, fitting_array
+from minimlc.run import plain_array
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 """numpy's flag bits (`ndarray.flags.num`)."""
@@ -94,13 +95,7 @@ class Arguments:
     def _as_array(self, number: int, value: Any) -> np.ndarray:
         """A numpy view, without a copy, of anything that shares memory through DLPack."""
         if isinstance(value, np.ndarray):
-            if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-                raise CallError(
-                    f"{self._which(number)} has masked elements, which compiled code cannot see",
-                    code="E602",
-                    hint=f"{self.parameters[number].name}.filled(0)",
-                )
-            return value.view(np.ndarray)
+            return plain_array(self._which(number), self.parameters[number].name, value)
         if isinstance(value, type) or not hasattr(value, "__dlpack__"):
             raise CallError(
                 f"{self._which(number)} must be an array, got {type(value).__name__}",

@@ -49,8 +49,13 @@ def emit_llvm(functions: Mapping[str, PrimFunc], machine: Any, **options: Any) -
     return import_module("minimlc.codegen.llvm").emit_llvm(functions, machine, **options)
 
 
-@functools.cache
-def _host_jit() -> tuple[Any, Any]:
+LIBRARIES = 32
+"""So many libraries are linked by one of LLVM's linkers, which keeps something of each, dropped or
+not. It lives as long as the last of them."""
+
+
+@functools.lru_cache(maxsize=1)
+def _host_jit(number: int = 0) -> tuple[Any, Any]:
     llvm = import_module("llvmlite.binding")
     machine = backend().target_machine(machine_of(Target.host()))
     return llvm, llvm.create_lljit_compiler(machine)
@@ -115,17 +120,28 @@ def _key(
 def _link(
     code: bytes, exports: Sequence[str], threaded: bool, sites: tuple[Site, ...]
 ) -> NativeCode:
-    llvm, jit = _host_jit()
+    llvm = import_module("llvmlite.binding")
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name, address in (symbols() if threaded else {}).items():
         builder.import_symbol(name, address)
     for name in exports:
         builder.export_symbol(name)
     with _linking:
-        library = builder.link(jit, f"minimlc{next(_numbers)}")
+        number = next(_numbers)
+        _, jit = _host_jit(number // LIBRARIES)
+        library = builder.link(jit, f"minimlc{number}")
     return NativeCode({name: library[name] for name in exports}, sites, library)
 
 
-def entry_point(address: int, count: int) -> Any:
+MOST_POINTERS = 1024
+"""ctypes passes no more arguments."""
+
+
+def entry_point(address: int, count: int, result: Any = ctypes.c_int) -> Any:
     """A compiled function of `count` pointers as a Python callable; it releases the GIL."""
-    return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * count)(address)
+    if count > MOST_POINTERS:
+        raise BuildError(
+            f"compiled code takes at most {MOST_POINTERS} arrays, this function has {count}",
+            hint='pass some of them as one array, or build(mod, target="python")',
+        )
+    return ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * count)(address)

@@ -2,7 +2,7 @@
 
 Compiled code reads the number of threads from memory at each loop, so `set_num_threads` takes
 effect at once. After a fork the child runs its loops on one thread until it sets a number itself:
-thread pools do not survive a fork.
+thread pools do not survive a fork, so what belongs to the forking thread is given up before it.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections import deque
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,24 +62,58 @@ def set_num_threads(count: int) -> None:
             code="E610",
             hint=f"mlc.set_num_threads({Target.host().cores})",
         )
-    cores = Target.host().cores
-    if wanted > cores:
+    most, why = _most_threads()
+    if wanted > most:
         warnings.warn(
-            f"{wanted} threads were asked for, this process may use {cores} core(s): "
-            f"parallel loops use {cores}",
+            f"{wanted} threads were asked for, {why}: parallel loops use {most}",
             UserWarning,
             stacklevel=2,
         )
-    _threads.value = min(wanted, cores)
+    _threads.value = min(wanted, most)
+
+
+_RUNTIMES: dict[int, Callable[[int], int] | None] = {}
+"""What has each of GNU's OpenMP runtimes in use end its threads; None where it has no such call."""
+
+OMP_PAUSE_SOFT = 1
+"""OpenMP 5.0, 3.2.44: what a runtime keeps for later is given up, settings are not."""
+
+
+def minds_forks(library: ctypes.CDLL) -> None:
+    """Have an OpenMP runtime give up a thread's team before that thread forks.
+
+    GNU's would wait in the child for threads that are not there. LLVM's minds forks itself.
+    """
+    if hasattr(library, "__kmpc_fork_call"):
+        return
+    pause = getattr(library, "omp_pause_resource_all", None)
+    _RUNTIMES[_address(pause) if pause else 0] = pause
+
+
+def _before_fork() -> None:
+    for pause in _RUNTIMES.values():
+        if pause:
+            pause(OMP_PAUSE_SOFT)
 
 
 def _after_fork() -> None:
     _threads.value = 1
+    _forked.append(True)
     _pool.cache_clear()
 
 
+_forked: list[bool] = []
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+
+
+def _most_threads() -> tuple[int, str]:
+    """How many threads a loop can be run on here, and what to say to who wants more."""
+    if _forked and None in _RUNTIMES.values():
+        return 1, "the OpenMP runtime of this forked process starts none"
+    cores = Target.host().cores
+    return cores, f"this process may use {cores} core(s)"
 
 
 @functools.cache
@@ -88,6 +123,7 @@ def openmp() -> ctypes.CDLL | None:
         try:
             library = ctypes.CDLL(path)
             if all(hasattr(library, name) for name in OPENMP_NAMES):
+                minds_forks(library)
                 return library
         except OSError:
             continue

@@ -165,8 +165,8 @@ def _at_most(value: Expr, limit: int, var: Var, others: Ranges) -> tuple[float, 
     form = linear(value)
     slope = sum(c for c, atom in form.terms.values() if atom is var)
     rest = form._replace(terms={k: t for k, t in form.terms.items() if t[1] is not var})
-    room = limit - others.linear_bounds(rest)[1]
-    if slope == 0 or room in (-inf, inf):
+    room = limit - others.reach(rest)[1]
+    if slope == 0:
         return -inf, inf
     return (-inf, room // slope + 1) if slope > 0 else (-(room // -slope), inf)
 

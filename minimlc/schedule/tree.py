@@ -425,7 +425,10 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     try:
         check_blocks(func)
     except VerifyError as error:
-        why = f"after this step {error.why}, as far as is known"
+        why = f"after this step {error.why}"
+        if error.code == "E135":
+            refuse(error.code, why, at=func, hint="a step that makes it less large")
+        why += ", as far as is known"
         raise ScheduleError(
             why, code=code or error.code, span=error.span, example=error.example, hint=hint
         ) from None

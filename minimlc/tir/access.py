@@ -41,7 +41,8 @@ class Access(NamedTuple):
     `loops` go from outer to inner; `guards` are conditions that hold when it happens, all over
     loop variables. `block` is the innermost block around it; `role` is "init" inside a block's
     init, "update" for the two accesses of a reduction's target, else "". `order` counts accesses
-    in program order. `runs_where` are the guards under which the block itself runs.
+    in program order. `runs_where` are the guards under which the block itself runs. `into` is the
+    store whose value a read is part of; None where it decides what runs, or where.
     """
 
     buffer: Buffer
@@ -54,6 +55,7 @@ class Access(NamedTuple):
     order: int
     node: Node
     runs_where: tuple[Expr, ...] = ()
+    into: Store | None = None
 
     def below(self, loop: For | None) -> tuple[For, ...]:
         """The loops around this access that lie inside `loop` (all of them for None)."""
@@ -210,6 +212,7 @@ class _Context(NamedTuple):
     block: Block | None = None
     role: str = ""
     runs_where: tuple[Expr, ...] = ()
+    into: Store | None = None
 
 
 def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
@@ -233,7 +236,7 @@ def top_statements(func: PrimFunc) -> tuple[Stmt, ...]:
     return func.body.stmts if isinstance(func.body, Seq) else (func.body,)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def part_accesses(stmt: Stmt) -> tuple[Access, ...]:
     """Every access in one of a function's own statements."""
     return tuple(_collected(stmt))
@@ -244,7 +247,7 @@ def touched(stmt: Stmt) -> frozenset[Buffer]:
     return frozenset(item.buffer for item in part_accesses(stmt))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _in_block(block: Block) -> tuple[Access, ...]:
     collector = _Collector()
     collector.block(block, _Context())
@@ -288,7 +291,7 @@ class _Collector:
                     target = _target_of(item)
                 for part in indices:
                     self.expr(part, at)
-                self.expr(value, at, target)
+                self.expr(value, at._replace(into=item), target)
                 self.add(item, buffer, indices, True, at._replace(role=role))
             case _:
                 raise TypeError(f"no statement: {type(item).__name__}")
@@ -332,7 +335,7 @@ class _Collector:
         match expr:
             case Load(buffer, indices):
                 for part in indices:
-                    self.expr(part, at)
+                    self.expr(part, at._replace(into=None))
                 role = "update" if expr is target else at.role
                 self.add(expr, buffer, indices, False, at._replace(role=role))
             case Select(condition, a, b):
@@ -363,6 +366,7 @@ class _Collector:
                 order,
                 node,
                 at.runs_where,
+                at.into,
             )
         )
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, NoReturn
 from minimlc.tir.arith import linear
 from minimlc.tir.nodes import Binary, Const, Expr, Var, index
 
-LONGEST = 2**62
-"""Sums stay below this: no arithmetic on indices wraps there."""
+WRAP = 2**62
+"""Sums that may leave -WRAP ... WRAP-1 have no digits: programs compute them in 64 bits."""
 
 
 class Digit(NamedTuple):
@@ -117,7 +117,11 @@ class Digits:
             constant += coefficient * part.constant
             for digit, inner in part.terms.items():
                 total[digit] = total.get(digit, 0) + coefficient * inner
-        return Sum({d: c for d, c in total.items() if c}, constant)
+        found = Sum({d: c for d, c in total.items() if c}, constant)
+        low, high = found.bounds()
+        if low < -WRAP or high >= WRAP:
+            raise _NotAffine  # the program's sum may wrap; differences of two others cannot
+        return found
 
     def _atom(self, atom: Expr) -> Sum:
         match atom:
@@ -181,7 +185,7 @@ class Divided(Digits):
     def _divided(self, total: Sum, by: int) -> tuple[Sum, Sum]:
         """Quotient and rest as variables, about which only their bounds are known."""
         low, high = (end // by for end in total.bounds())
-        if max(-low, high) * by >= LONGEST:
+        if max(-low, high) * by >= WRAP:
             raise _NotAffine
         name = frozenset(total.terms.items()), total.constant, by
         variables = self.parts.setdefault(name, (Var("quotient"), Var("rest")))

@@ -19,7 +19,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.tir.access import Access, loop_extents
-from minimlc.tir.affine import LONGEST, Digit, Divided, Sum
+from minimlc.tir.affine import WRAP, Digit, Divided, Sum
 from minimlc.tir.arith import has_loads, key
 from minimlc.tir.nodes import Binary, For, Var
 from minimlc.tir.points import evaluate
@@ -197,7 +197,7 @@ def _range_of(op: str, a: Sum | None, b: Sum | None) -> tuple[Sum, int] | None:
     """A sum that a comparison of two others keeps in a range, and that range's length."""
     if a is None or b is None:
         return None
-    if any(abs(end) >= LONGEST for side in (a, b) for end in side.bounds()):
+    if any(abs(end) >= WRAP for side in (a, b) for end in side.bounds()):
         return None
     less, more = (a, b) if op in ("<", "<=") else (b, a)
     gap = less.minus(more)
@@ -222,7 +222,7 @@ def _common_guards(first: Access, second: Access) -> tuple[Binary, ...]:
 
 
 _SYSTEMS: dict[Hashable, _System] = {}
-MOST_SYSTEMS = 4096
+MOST_SYSTEMS = 256
 
 
 def _system(first: Access, second: Access, common: int) -> _System:
@@ -240,7 +240,7 @@ def _system(first: Access, second: Access, common: int) -> _System:
     return found
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def nest_key(loops: tuple[For, ...]) -> Hashable:
     """Equal for nests with the same variables and extents."""
     return tuple((loop.var, key(loop.extent)) for loop in loops)
@@ -411,7 +411,7 @@ class Search(NamedTuple):
     complete: bool
 
 
-class _Points(NamedTuple):
+class Points(NamedTuple):
     """Instances of an access: each loop's values, the elements' coordinates, complete or not."""
 
     values: dict[Var, np.ndarray]
@@ -419,7 +419,7 @@ class _Points(NamedTuple):
     complete: bool
 
 
-def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
+def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     """The iterations of an access in order, the first few of each loop where they are too many.
 
     None where an index or a guard depends on data, or there are too many loops.
@@ -446,7 +446,7 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
         return None
     elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
     kept = {var: column[keep] for var, column in values.items()}
-    return _Points(kept, elements, sizes == extents)
+    return Points(kept, elements, sizes == extents)
 
 
 def _volume(sizes: Mapping[Var, int]) -> int:
@@ -474,7 +474,7 @@ def find_conflict(
     return search
 
 
-def _search_in(a: _Points, b: _Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
+def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
     complete = a.complete and b.complete
     if len(a.elements) == 0 or len(b.elements) == 0:
         return Search(None, complete)
@@ -501,7 +501,7 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
     return number
 
 
-def _at(side: _Points, row: int) -> dict[Var, int]:
+def _at(side: Points, row: int) -> dict[Var, int]:
     return {var: int(column[row]) for var, column in side.values.items()}
 
 

@@ -321,9 +321,17 @@ def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
 _NOWHERE = Buffer("instances", (), "bool")
 
 
-def check_declared(block: Block, reads: Declared | None, writes: Declared | None) -> None:
-    """Compare what an author declared with what the block does; `VerifyError` where it is less."""
-    ranges = Ranges({it.var: it.extent for it in block.iters})
+def check_declared(
+    block: Block,
+    reads: Declared | None,
+    writes: Declared | None,
+    around: Mapping[Var, int] = {},
+) -> None:
+    """Compare what an author declared with what the block does; `VerifyError` where it is less.
+
+    Both may speak of the variables `around` the block, each below its number.
+    """
+    ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
     for item in accesses(_over_iters(block)):
         declared = writes if item.is_write else reads
         if declared is None or (item.role == "update" and not item.is_write):

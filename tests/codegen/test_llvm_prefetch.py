@@ -112,3 +112,24 @@ def test_other_notes_hold_anything():
 
 def test_a_loop_made_by_hand_may_have_two_notes():
     assert asked(by_hand("A", "C")) == 8
+
+
+def test_a_buffer_without_axes_is_one_line_and_a_large_box_is_asked_for_in_part():
+    scalar = """@T.prim_func
+def main(A: T.Buffer((), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        C[i] = A[()]
+"""
+    lib = build(Schedule(parse(scalar)).annotate("i", "prefetch", "A").mod, cache=False)
+    out = np.zeros(8, np.float32)
+    lib["main"](np.array(3, np.float32), out)
+    assert out.tolist() == [3.0] * 8
+    assert lib.source("llvm").count("call void @llvm.prefetch") == 1
+    large = """@T.prim_func
+def main(A: T.Buffer((4, 1073741824, 1024), "int8"), C: T.Buffer((4,), "int8")):
+    for i in range(4):
+        for j, k in T.grid(1073741824, 1024):
+            C[i] = A[i, j, k]
+"""
+    lib = build(Schedule(parse(large), check=False).annotate("i", "prefetch", "A").mod, cache=False)
+    assert lib.source("llvm").count("call void @llvm.prefetch") == 64

@@ -141,3 +141,17 @@ def test_sums_over_several_axes_are_made_once(axes):
     arrays = arguments(mod)
     means = interpreted(mod, arrays)
     np.testing.assert_allclose(run(sch.mod, arrays), means, rtol=1e-5, atol=1e-5)
+
+
+def test_a_sum_whose_loop_is_one_of_another_axis_is_made():
+    """Every number but the first of two joined vectors, backwards."""
+    x, y = (mlc.Var(name, R.Tensor((n,), "int32")) for name, n in (("x", 33), ("y", 1)))
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            both = bb.emit(mlc.op.concat([x, y]))
+            back = bb.emit(mlc.op.strided_slice(both, begin=-1, end=-35, strides=-1, axes=-1))
+            total = bb.emit_output(mlc.op.sum(back, axis=0))
+        bb.emit_func_output(total)
+    one, other = np.arange(33, dtype="int32"), np.array([500], "int32")
+    assert mlc.build(bb.get(), cache=False)["main"](one, other) == 500 + one.sum()

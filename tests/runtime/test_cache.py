@@ -1,7 +1,9 @@
 """The compile cache: found again, never trusted when damaged, safe with several at once."""
 
 import errno
+import io
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minimlc.runtime import cache
+from minimlc.runtime import c_compiler, cache
 from minimlc.runtime.build import build
+from minimlc.runtime.c_compiler import compiler
 from minimlc.runtime.native import backend
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
 
@@ -122,18 +125,47 @@ def _refusing(error: int):
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
-@pytest.mark.parametrize("where", ["write_bytes", "mkdir"])
+@pytest.mark.parametrize("where", [(cache, "_private"), (os, "replace"), (Path, "mkdir")])
 def test_a_disk_that_is_full_or_fails_does_no_harm(folder, monkeypatch, where, error):
-    monkeypatch.setattr(Path, where, _refusing(error))
+    monkeypatch.setattr(*where, _refusing(error))
     check(square())
     assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_a_disk_that_fills_up_keeps_no_half_entry(folder, monkeypatch):
+    class Filling(io.FileIO):
+        def write(self, data):
+            super().write(data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def filling(path, mode="rb", opener=None, **options):
+        return Filling(path, mode, opener=opener) if "x" in mode else open(path, mode, **options)
+
+    monkeypatch.setattr(cache, "open", filling, raising=False)
+    check(square())
+    assert not any(folder.iterdir())
+
+
+def test_a_process_killed_while_it_stores_leaves_no_entry(folder, compilations):
+    script = (
+        "import os\nfrom tests.runtime.test_cache import check, square\n"
+        "os.replace = lambda *names: os._exit(9)\ncheck(square())"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 9
+    assert [path.suffix for path in folder.iterdir()] == [".new"]
+    check(square())
+    assert len(compilations) == 1
+    for path in folder.glob("*.new"):
+        os.utime(path, (0, 0))
+    cache.store_entry("0" * 40, {}, b"")
+    assert not list(folder.glob("*.new"))
 
 
 def test_a_folder_to_read_only_is_read(folder, compilations, monkeypatch):
     check(square())
     for name in ("utime", "replace"):
         monkeypatch.setattr(os, name, _refusing(errno.EROFS))
-    monkeypatch.setattr(Path, "write_bytes", _refusing(errno.EROFS))
+    monkeypatch.setattr(cache, "_private", _refusing(errno.EROFS))
     check(square())
     assert len(compilations) == 1
 
@@ -169,11 +201,157 @@ def test_eviction_keeps_what_was_used_last(folder, monkeypatch):
 
 def test_what_a_killed_process_left_goes(folder):
     folder.mkdir()
-    for name in ("old.new", "fresh.new"):
-        (folder / name).write_bytes(b"half")
-    os.utime(folder / "old.new", (0, 0))
+    old, fresh = (folder / f"{digit * 40}.1-2.new" for digit in "01")
+    loading = folder / "minimlc-ab_12345.so"
+    for path in (old, fresh, loading):
+        path.write_bytes(b"half")
+    for path in (old, loading):
+        os.utime(path, (0, 0))
     check(square())
-    assert not (folder / "old.new").exists() and (folder / "fresh.new").exists()
+    assert fresh.exists() and not old.exists() and not loading.exists()
+
+
+def test_only_files_with_the_names_of_entries_are_removed(folder, monkeypatch):
+    monkeypatch.setattr(cache, "LIMIT_BYTES", 3000)
+    folder.mkdir()
+    names = ["weights.bin", "old.new", "minimlc-notes.so", f"{0:040}.bin.bin", f"{'A' * 40}.bin"]
+    theirs = [folder / name for name in names]
+    for path in theirs:
+        path.write_bytes(b"x" * 5000)
+        os.utime(path, (0, 0))
+    (folder / f"{1:040}.bin").mkdir()
+    (folder / f"{2:040}.bin").symlink_to(theirs[0])
+    for number in range(3, 9):
+        cache.store_entry(f"{number:040}", {}, b"x" * 900)
+    assert all(path.exists() for path in theirs)
+    assert (folder / f"{1:040}.bin").is_dir() and (folder / f"{2:040}.bin").is_symlink()
+    assert 1 <= len([path for path in folder.glob("0*.bin") if cache.load_entry(path.stem)]) <= 3
+
+
+posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users and modes are POSIX's")
+
+
+@posix
+def test_what_is_stored_is_for_its_user_alone(folder):
+    before = os.umask(0)
+    try:
+        check(square())
+    finally:
+        os.umask(before)
+    (entry,) = folder.iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, entry)] == [0o700, 0o600]
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_an_entry_that_others_may_write_is_not_run(folder, compilations, mode):
+    check(square())
+    (entry,) = folder.iterdir()
+    entry.chmod(mode)
+    check(square())
+    assert len(compilations) == 2 and stat.S_IMODE(entry.stat().st_mode) == 0o600
+
+
+@posix
+def test_another_users_entry_is_not_run(folder, compilations, monkeypatch):
+    check(square())
+    (entry,) = folder.iterdir()
+    real = os.fstat
+
+    def foreign(handle):
+        facts = real(handle)
+        return os.stat_result((*facts[:4], facts.st_uid + 1, *facts[5:]))
+
+    assert cache.load_entry(entry.stem)
+    monkeypatch.setattr(cache.os, "fstat", foreign)
+    assert cache.load_entry(entry.stem) is None
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _link_to_the_entry(path: Path) -> None:
+    """Sound, but somewhere else: who can make a link there may change where it leads."""
+    path.symlink_to(path.with_suffix(".moved"))
+
+
+@posix
+@pytest.mark.parametrize("odd", [_pipe, Path.mkdir, _link_to_itself, _link_to_the_entry])
+def test_what_is_no_plain_file_is_no_entry(folder, compilations, odd):
+    check(square())
+    (entry,) = folder.iterdir()
+    entry.rename(entry.with_suffix(".moved"))
+    odd(entry)
+    assert cache.load_entry(entry.stem) is None
+    check(square())
+    check(square())
+    assert len(compilations) == (3 if odd is Path.mkdir else 2)
+
+
+def test_an_enormous_file_is_no_entry(folder, monkeypatch):
+    cache.store_entry("0" * 40, {}, b"code")
+    assert cache.load_entry("0" * 40)
+    monkeypatch.setattr(cache, "LIMIT_BYTES", 50)
+    assert cache.load_entry("0" * 40) is None
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777])
+def test_in_a_folder_of_several_each_user_has_one(folder, compilations, mode):
+    folder.mkdir()
+    folder.chmod(mode)
+    (folder / "weights.bin").write_bytes(b"theirs")
+    check(square())
+    check(square())
+    own = folder / f"user-{os.geteuid()}"
+    assert len(compilations) == 1 and len(list(own.iterdir())) == 1
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == mode
+    assert sorted(path.name for path in folder.iterdir()) == [own.name, "weights.bin"]
+
+
+@posix
+def test_a_folder_that_others_prepared_is_not_used(folder, compilations):
+    """Whoever may write in a folder can make the one of another user's name in it first."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    own = folder / f"user-{os.geteuid()}"
+    own.mkdir()
+    own.chmod(0o777)
+    for count in (1, 2):
+        with pytest.warns(RuntimeWarning, match="not cached: .*user-.* others may write it"):
+            check(square())
+        assert len(compilations) == count
+    assert not any(own.iterdir())
+
+
+@posix
+def test_another_users_folder_is_not_used(folder, monkeypatch):
+    cache.store_entry("0" * 40, {}, b"code")
+    monkeypatch.setattr(os, "geteuid", lambda me=os.geteuid(): me + 1)
+    assert cache.load_entry("0" * 40) is None
+
+
+@posix
+def test_a_shared_object_of_others_is_not_loaded(folder, monkeypatch):
+    """Generated C goes the same way."""
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    loaded = []
+    monkeypatch.setattr(
+        c_compiler, "load_entry", lambda key: loaded.append(cache.load_entry(key)) or loaded[-1]
+    )
+    for _ in range(2):
+        build(square(), "c")
+    (entry,) = folder.iterdir()
+    entry.chmod(0o666)
+    build(square(), "c")
+    assert [bool(found) for found in loaded] == [False, True, False]
 
 
 def test_builds_at_the_same_time(folder):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc.dtypes import DTYPES, to_numpy
 from minimlc.errors import CallError
 from minimlc.runtime.build import build
@@ -261,3 +262,118 @@ def test_nothing_is_written_by_a_refused_call(lib):
     with pytest.raises(CallError):
         lib["main"](x, y, np.zeros(2, np.float32))
     assert not y.any()
+
+
+GRAPH = """
+@R.function
+def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+    return R.add(x, y)
+"""
+LOOPS = """
+@T.prim_func
+def main(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+    for i in range(4):
+        y[i] = x[i] * T.float32(2)
+"""
+WAYS = ["interpret", "python", "llvm", pytest.param("c", marks=pytest.mark.requires("cc"))]
+
+
+def caller(text: str, way: str):
+    mod = mlc.parse(text)
+    if way == "interpret":
+        return lambda *arrays: mlc.interpret(mod, "main", *arrays)
+    return mlc.build(mod, way, cache=False)["main"]
+
+
+class Renamed(np.ndarray):
+    """Lies about itself wherever it can."""
+
+    def view(self, *kind: object) -> object:
+        return np.zeros(400, np.float32)
+
+    def __mul__(self, other: object) -> object:
+        raise ZeroDivisionError
+
+
+UNFIT_ANYWHERE = {
+    "masked": (np.ma.masked_array(np.arange(4, dtype="f4"), [0, 1, 0, 0]), "E602"),
+    "masked in full": (np.ma.masked_all(4, "f4"), "E602"),
+    "None": (None, "E602"),
+    "a list": ([0.0] * 4, "E602"),
+    "a number": (np.float32(1), "E602"),
+    "a class": (np.ndarray, "E602"),
+    "an export that fails": (Exporting(KeyError("gone")), "E602"),
+    "a device that is none": (Exporting(5, "cpu"), "E602"),
+    "objects": (np.zeros(4, object), "E603"),
+    "records": (np.zeros(4, [("a", "f4")]), "E603"),
+    "the other byte order": (np.zeros(4, np.dtype("f4").newbyteorder()), "E603"),
+    "text": (np.zeros(4, "U3"), "E603"),
+    "nothing": (np.zeros(0, "f4"), "E604"),
+    "nothing, of an enormous shape": (np.zeros((0, 2**62), "u1").view("f4"), "E604"),
+    "an enormous shape": (np.broadcast_to(np.float32(0), (1 << 40, 1 << 20)), "E604"),
+    "all axes that numpy has": (np.zeros((1,) * 63 + (4,), "f4"), "E604"),
+    "no axes": (np.zeros((), "f4"), "E604"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("text", [LOOPS, GRAPH], ids=["loops", "graph"])
+def test_one_error_wherever_a_function_is_called(text, way):
+    call = caller(text, way)
+    fit = np.ones(4, np.float32)
+    for what, (given, code) in UNFIT_ANYWHERE.items():
+        for name, pair in (("x", (given, fit)), ("y", (fit, given))):
+            error = refuses(code, lambda pair=pair: call(*pair), f'"{name}"')
+            assert type(error) is CallError and len(str(error)) < 600, what
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("text", [LOOPS, GRAPH], ids=["loops", "graph"])
+def test_a_subclass_is_its_memory_wherever_a_function_is_called(text, way):
+    call = caller(text, way)
+    plain = np.arange(4, dtype=np.float32)
+    for kind in (Renamed, np.ma.MaskedArray, np.recarray):
+        x, y = plain.copy().view(kind), plain.copy()
+        result = call(x, y)
+        np.testing.assert_array_equal(y if result is None else result, 2 * plain)
+        assert result is None or type(result) is np.ndarray
+
+
+@pytest.mark.parametrize("way", ["interpret", "python", "llvm"])
+def test_an_operator_is_the_programs_not_the_classes(way):
+    """numpy's matrices multiply with `*` as matrices do."""
+    text = """
+@R.function
+def main(x: R.Tensor((2, 2), "float32")) -> R.Tensor((2, 2), "float32"):
+    return R.multiply(x, x)
+"""
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    np.testing.assert_array_equal(caller(text, way)(x.view(np.matrix)), x * x)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_result_whose_elements_share_memory_is_refused(way):
+    x, memory = np.ones(4, np.float32), np.zeros(40, np.float32)
+    for strides in ((0,), (2,), (-1,)):
+        y = np.lib.stride_tricks.as_strided(memory[20:], (4,), strides)
+        refuses("E605", lambda y=y: caller(LOOPS, way)(x, y), '"y"')
+    y = memory[::-2][3:7]
+    if way == "interpret":
+        caller(LOOPS, way)(x, y)
+        np.testing.assert_array_equal(y, 2)
+    else:
+        refuses("E605", lambda: caller(LOOPS, way)(x, y), '"y"')
+
+
+def test_strides_for_which_overlap_is_a_hard_question():
+    """Is one of 2**40 sums of strides 500? What numpy cannot tell soon is refused."""
+    sizes, memory = (2,) * 40, np.zeros(1000, np.uint8)
+    drawn = np.random.default_rng(0).integers(2**39, 2**40, len(sizes))
+    strides = [int(step) * (-1) ** axis for axis, step in enumerate(drawn)]
+    x = np.lib.stride_tricks.as_strided(memory, sizes, strides)
+    text = f"""
+@T.prim_func
+def main(x: T.Buffer({sizes}, "uint8"), y: T.Buffer((1,), "uint8")):
+    y[0] = x[{", ".join("0" * len(sizes))}]
+"""
+    refuses("E608", lambda: caller(text, "interpret")(x, memory[500:501]), '"x"', '"y"')

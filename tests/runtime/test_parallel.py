@@ -3,6 +3,9 @@
 import ctypes
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -165,3 +168,83 @@ def test_a_forked_child_can_compute(runtime):
     child.start()
     child.join(30)
     assert child.exitcode == 0
+
+
+FORKING = """
+import os, sys
+import numpy as np
+from minimlc.runtime import native, parallel
+from minimlc.runtime.build import build
+from tests.runtime.test_parallel import check, nested, use_threads
+kind = sys.argv[1]
+if kind == "pool":
+    parallel.openmp = native.openmp = lambda: None
+target = "c" if kind == "c" else "llvm"
+use_threads(2)
+lib = build(nested(), target, cache=False)
+check(lib)
+generation = 0
+while generation < 2:
+    child = os.fork()
+    if child:
+        break
+    generation += 1
+    assert parallel.num_threads() == 1
+    check(lib)
+    use_threads(2)
+    for each in (lib, build(nested(), target, cache=False)):
+        for _ in range(3):
+            check(each)
+check(lib)
+status = os.waitpid(child, 0)[1] if child else 0
+print("good", generation, flush=True)
+os._exit(status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(
+    "kind", ["openmp", "pool", pytest.param("c", marks=pytest.mark.requires("cc"))]
+)
+def test_a_forked_child_can_have_threads_again(kind):
+    """A child, and a child of it, and what the parent does then; a hang is killed with them."""
+    if kind == "openmp" and parallel.openmp() is None:
+        pytest.skip("no OpenMP runtime on this machine")
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", FORKING, kind],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert (process.returncode, sorted(said.split("\n"))) == (0, ["", "good 0", "good 1", "good 2"])
+
+
+def test_a_runtime_that_cannot_fork_has_one_thread_afterwards(monkeypatch):
+    monkeypatch.setattr(parallel, "_RUNTIMES", {0: None})
+    parallel.set_num_threads(1)
+    monkeypatch.setattr(parallel, "_forked", [True])
+    with pytest.warns(UserWarning, match="2 threads .* forked process starts none"):
+        parallel.set_num_threads(2)
+    assert parallel.num_threads() == 1
+    check(build(nested(), cache=False))
+
+
+def test_what_is_asked_of_a_runtime_before_a_fork(monkeypatch):
+    class Gnu:
+        omp_pause_resource_all = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda kind: 0)
+
+    monkeypatch.setattr(parallel, "_RUNTIMES", {})
+    llvm = type("Llvm", (), {"__kmpc_fork_call": None})()
+    parallel.minds_forks(llvm)
+    assert parallel._RUNTIMES == {}
+    parallel.minds_forks(object())
+    assert parallel._RUNTIMES == {0: None}
+    for _ in range(2):
+        parallel.minds_forks(Gnu())
+    assert len(parallel._RUNTIMES) == 2
+    parallel._before_fork()

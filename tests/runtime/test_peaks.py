@@ -1,7 +1,11 @@
 """The measured peaks: plausible numbers, and the roof they make."""
 
+import pytest
+
 import minimlc as mlc
-from minimlc.runtime.peaks import fma_loop
+from minimlc.codegen.llvm_machine import Machine, compile_assembly
+from minimlc.runtime.peaks import _fma_text, fma_loop
+from tests.codegen.machines import OLDEST, USUAL, X86
 
 
 def test_the_roof():
@@ -21,3 +25,12 @@ def test_the_loop_takes_its_steps():
     loop, operations = fma_loop()
     assert operations == 2 * 12 * (mlc.Target.host().vector_bits // 32)
     assert loop(1) != 0 and loop(10) > loop(1)
+
+
+@pytest.mark.skipif(not X86, reason="code for x86 CPUs")
+@pytest.mark.parametrize("target", [OLDEST, USUAL], ids=lambda target: target.cpu)
+def test_the_loop_is_arithmetic_on_machines_without_fused_multiply_adds_too(target):
+    machine = Machine(target.cpu, target.features, target.vector_bits)
+    text = compile_assembly(_fma_text(target.vector_bits // 32), machine)
+    assert "mulps" in text or "fmadd" in text
+    assert "call" not in text

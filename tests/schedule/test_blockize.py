@@ -31,7 +31,9 @@ def test_nested_blocks_compile(target: str):
     sch = tiled().blockize("j_1").parallel("i_0")
     args = random_args(sch.func, np.random.default_rng(0))
     mlc.build(sch.mod, target=target, cache=False)["main"](*args)
-    np.testing.assert_allclose(args[2], np.maximum(args[0] @ args[1], 0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        args[2], np.maximum(args[0].astype(float) @ args[1], 0), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_blocks_of_blocks_of_blocks():
