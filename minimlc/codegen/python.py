@@ -7,6 +7,7 @@ What numpy does not define is spelled out in small functions at the top of the s
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
@@ -49,9 +50,10 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
     """
     emitter = _Emitter(mod, check)
     filename = f"<minimlc python {next(_NUMBERS)}>"
-    scope: dict[str, Any] = {"constants": emitter.constants, "sites": emitter.sites}
     try:
         source = emitter.source()
+        constants = _Constants(emitter.constants)
+        scope: dict[str, Any] = {"constants": constants, "sites": emitter.sites}
         exec(compile(source, filename, "exec"), scope)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise BuildError(
@@ -60,11 +62,16 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
             "nested in buffers",
         ) from None
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    weakref.finalize(constants, linecache.cache.pop, filename, None).atexit = False
     names = emitter.functions
     return {name: _guard(mod[name], name, scope[names[name]]) for name in mod.functions}
 
 
 _NUMBERS = itertools.count(1)
+
+
+class _Constants(list[np.ndarray]):
+    """They live as long as the functions: the source that a traceback shows goes with them."""
 
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:

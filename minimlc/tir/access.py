@@ -236,7 +236,7 @@ def top_statements(func: PrimFunc) -> tuple[Stmt, ...]:
     return func.body.stmts if isinstance(func.body, Seq) else (func.body,)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def part_accesses(stmt: Stmt) -> tuple[Access, ...]:
     """Every access in one of a function's own statements."""
     return tuple(_collected(stmt))
@@ -247,7 +247,7 @@ def touched(stmt: Stmt) -> frozenset[Buffer]:
     return frozenset(item.buffer for item in part_accesses(stmt))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _in_block(block: Block) -> tuple[Access, ...]:
     collector = _Collector()
     collector.block(block, _Context())

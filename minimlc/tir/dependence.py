@@ -222,7 +222,7 @@ def _common_guards(first: Access, second: Access) -> tuple[Binary, ...]:
 
 
 _SYSTEMS: dict[Hashable, _System] = {}
-MOST_SYSTEMS = 1024
+MOST_SYSTEMS = 256
 
 
 def _system(first: Access, second: Access, common: int) -> _System:
@@ -240,7 +240,7 @@ def _system(first: Access, second: Access, common: int) -> _System:
     return found
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def nest_key(loops: tuple[For, ...]) -> Hashable:
     """Equal for nests with the same variables and extents."""
     return tuple((loop.var, key(loop.extent)) for loop in loops)
