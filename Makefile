@@ -10,68 +10,104 @@ PYTHON ?= python3
 VENV ?= .venv
 BENCH ?= all
 PYTEST_ARGS ?=
+# Processes that share the tests; what PYTEST_ARGS says comes later and wins.
+JOBS ?= 2
+# A name from `qemu-x86_64 -cpu help`, for `make emulated`.
+CPU ?= Nehalem
 
 PY := $(VENV)/bin/python
-# The environment is made anew for another Python, and brought up to date for another lock.
-KEY := $(shell $(PYTHON) -c 'import sys, zlib; v = sys.version_info; assert v >= (3, 11); \
-	print("%d.%d-%08x" % (v[0], v[1], zlib.crc32(open("requirements.lock", "rb").read())))' \
-	2>/dev/null)
-LOCKED := $(VENV)/locked-$(KEY)
-READY := $(VENV)/ready-$(KEY)
+# To run the chapters, and to test as well. Each is brought up to date for another lock, and the
+# environment is made anew for another Python.
+RUN_LOCK := requirements-run.lock
+TEST_LOCK := requirements.lock
+KEYS := $(shell $(PYTHON) -c 'import sys, zlib; v = sys.version_info; assert v >= (3, 11); \
+	print(*["%d.%d-%08x" % (v[0], v[1], zlib.crc32(open(name, "rb").read())) \
+	for name in sys.argv[1:]])' $(RUN_LOCK) $(TEST_LOCK) 2>/dev/null)
+RUNS := $(VENV)/runs-$(word 1,$(KEYS))
+TESTS := $(VENV)/tests-$(word 2,$(KEYS))
 
 .DEFAULT_GOAL := run
-.PHONY: run test lab bench refresh setup lint types quick lock clean
+.PHONY: run test lab bench refresh setup lint types quick emulated lock clean
 
-run: $(READY)
+run: $(RUNS)
 	$(PY) -m notebooks
 
 test: lint types
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
-# Everything but the notebooks and the browser: the seconds-long loop while developing.
-quick: $(READY)
-	$(PY) -m pytest --ignore=tests/notebooks --ignore=tests/browser \
+# Everything but the notebooks and the browser: minutes, while developing.
+quick: $(TESTS)
+	$(PY) -m pytest -n $(JOBS) --ignore=tests/notebooks --ignore=tests/browser \
 		--ignore=tests/homework/test_notebooks.py --ignore=tests/homework/test_nbgrader.py $(PYTEST_ARGS)
 
-lab: $(READY)
-	$(PY) -m jupyterlab notebooks
+# On another CPU, the tests whose results could depend on it, but for the one that measures how fast
+# the machine is. Needs qemu-user.
+EMULATED = tests/codegen tests/recipes tests/runtime tests/passes tests/graph/test_ops.py \
+	tests/test_target.py tests/test_run.py tests/tir/test_te.py
+emulated: $(TESTS)
+	@command -v qemu-x86_64 >/dev/null || { echo "make emulated needs qemu-x86_64" \
+		"(on Debian: apt-get install qemu-user)" >&2; exit 1; }
+	@sed -e 's|@CPU@|$(CPU)|g' -e 's|@HERE@|$(CURDIR)/tests/emulated|' \
+		-e "s|@PYTHON@|$$(realpath $(PY))|" tests/emulated/python.in > $(VENV)/bin/python-$(CPU)
+	@chmod +x $(VENV)/bin/python-$(CPU)
+	$(VENV)/bin/python-$(CPU) -m pytest -n $(JOBS) -m "not slow" --timeout 3600 \
+		--ignore-glob="*fuzz*" --ignore=tests/runtime/test_peaks.py $(PYTEST_ARGS) $(EMULATED)
 
-bench: $(READY)
+# JupyterLab runs as root only if it is told to: in a container there is nobody else.
+lab: $(RUNS)
+	$(PY) -m jupyterlab $$(test "$$(id -u)" -ne 0 || echo --allow-root) notebooks
+
+bench: $(TESTS)
 	$(PY) -m benchmarks $(BENCH)
 
-refresh: $(READY)
+refresh: $(RUNS)
 	$(PY) -m notebooks refresh
 
-lint: $(READY)
+lint: $(TESTS)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-types: $(READY)
+types: $(TESTS)
 	$(PY) -m mypy
 
-setup: $(READY)
+setup: $(TESTS)
 
-$(LOCKED):
-	@test -n "$(KEY)" || { echo "minimlc needs Python 3.11 or newer; $(PYTHON) is not:" \
+$(RUNS): pyproject.toml
+	$(call install,$(RUN_LOCK))
+	@touch $(RUNS)
+
+$(TESTS): pyproject.toml
+	$(call install,$(TEST_LOCK))
+	@touch $(RUNS) $(TESTS)
+
+# Modules are compiled when they are first imported: most never are.
+define install
+	@test -n "$(KEYS)" || { echo "minimlc needs Python 3.11 or newer; $(PYTHON) is not:" \
 		"try make PYTHON=python3.11" >&2; exit 1; }
-	@echo "Setting up $(VENV) (once; a minute or two)"
-	@$(PYTHON) -m venv $$(test "$$($(PY) -c $(VERSION) 2>/dev/null)" = "$$($(PYTHON) -c $(VERSION))" \
-		|| echo --clear) $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@rm -f $(VENV)/locked-* $(VENV)/ready-*
-	@touch $@
+	@test "$$($(PY) -c $(VERSION) 2>/dev/null)" = "$$($(PYTHON) -c $(VERSION))" || { \
+		echo "[1/3] making $(VENV) with $$($(PYTHON) --version)"; \
+		$(PYTHON) -m venv --clear $(VENV); }
+	@echo "[2/3] installing what $(1) lists: about $$(grep -c '^[^ #].*==' $(1)) packages," \
+		"a minute or two"
+	@{ $(PIP) --no-compile --progress-bar off --require-hashes -r $(1); echo "ended $$?"; } \
+		| awk $(PROGRESS)
+	@echo "[3/3] installing minimlc itself"
+	@$(PIP) --quiet --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/runs-* $(VENV)/tests-*
+endef
 
-$(READY): $(LOCKED) pyproject.toml
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $@
-
+PIP = $(PY) -m pip install --disable-pip-version-check
 VERSION := 'import sys; print(sys.version_info[:2])'
+PROGRESS := '/^Collecting/ && ++count % 20 == 0 { print "      " count " fetched" } \
+	/^Installing/ { print "      " count " fetched; unpacking them" } \
+	/^ended/ { exit $$2 } { fflush() }'
 
-# Needs uv (https://docs.astral.sh/uv/).
+# Needs uv (https://docs.astral.sh/uv/). What running needs is pinned as it is for testing.
+COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock"
 lock:
-	uv pip compile pyproject.toml --extra dev --extra browser --extra onnx --extra homework --universal \
-		--python-version 3.11 --generate-hashes --no-emit-index-url \
-		--custom-compile-command "make lock" -o requirements.lock
+	$(COMPILE) --extra dev --extra browser --extra onnx --extra homework -o $(TEST_LOCK)
+	$(COMPILE) --extra run --constraint $(TEST_LOCK) -o $(RUN_LOCK)
 
 clean:
 	rm -rf _build build dist .venv .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -3,6 +3,7 @@
 NB: index arithmetic is int64 here; in TVM it is int32 unless a shape says otherwise.
 """
 
+from math import prod
 from typing import NamedTuple
 
 import ml_dtypes
@@ -96,3 +97,23 @@ def integer_range(name: str) -> tuple[int, int]:
     """The least and greatest value of an integer type."""
     info = np.iinfo(DTYPES[name].numpy)
     return int(info.min), int(info.max)
+
+
+def is_size(value: object) -> bool:
+    """Whether a value can be the size of an axis: an integer that every index below it has."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool | np.bool_ | np.ndarray)
+    return whole and 0 <= int(value) < 2**63  # type: ignore[call-overload]
+
+
+MOST_BYTES = 2**47
+"""So many bytes a program can address at the most: x86-64 gives it 47 bits of addresses."""
+
+
+def excess(shape: tuple[int, ...], dtype: str) -> str:
+    """Why an array of that shape is larger than memory can be; "" where it is not. An axis without
+    elements counts as if it had one: no product of sizes may wrap.
+    """
+    if prod(max(1, size) for size in shape) * to_numpy(dtype).itemsize <= MOST_BYTES:
+        return ""
+    sizes = " x ".join(map(str, shape))
+    return f"has {sizes} elements of {dtype}: more than 2**47 bytes, all that a program can address"

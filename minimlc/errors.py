@@ -108,7 +108,8 @@ class CompileError(Exception):
         lines = [line if len(line) <= MAX_WIDTH else f"{line[:MAX_WIDTH]}…" for line in lines]
         if self.advice():
             lines += f"try: {self.hint}".split("\n")
-        return "\n".join(lines[:MAX_LINES])
+        text = "\n".join(lines[:MAX_LINES])
+        return text.encode(errors="backslashreplace").decode()  # half a character cannot be shown
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints instead of a stack trace."""
@@ -119,6 +120,10 @@ def _restored(kind: type[CompileError], why: str, state: dict[str, Any]) -> Comp
     error = kind.__new__(kind, why)
     error.__dict__.update(state)
     return error
+
+
+class TooLarge(CompileError):
+    """A program that is nested too deeply, or that has too many parts, to be worked on."""
 
 
 class ScriptError(CompileError):
@@ -149,11 +154,19 @@ class BoundsError(CompileError, IndexError):
     """An access outside a buffer, while a program ran with its bounds checked."""
 
 
+def shown(value: object) -> str:
+    """A value as it is shown in an error: the first characters, where there are many."""
+    try:
+        return f"{value!r:.60}"
+    except (ValueError, RecursionError):  # digits, levels: more than Python writes
+        return f"a large {type(value).__name__}"
+
+
 def is_runnable(hint: str) -> bool:
     """Whether a hint is an expression (a comment may follow) on things that the reader has."""
     try:
         tree = ast.parse(hint, mode="eval")
-    except SyntaxError:
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     names = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     return bool(names) and names <= {"sch", "mlc", "error", "help", "print"}

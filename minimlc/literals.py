@@ -22,6 +22,8 @@ def literal(value: object) -> str:
     if isinstance(value, tuple):
         inner = ", ".join(map(literal, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if type(value) is int and value.bit_length() > 4096:
+        return hex(value)  # Python writes no decimals of so many digits
     return repr(value)
 
 
@@ -51,7 +53,9 @@ def float_word(value: float) -> str:
 def float_from_word(word: str) -> float:
     """The reverse of `float_word`; ValueError for any other word."""
     if word.startswith("nan:"):
-        return struct.unpack(">d", bytes.fromhex(word[4:].rjust(16, "0")))[0]
+        bits = bytes.fromhex(word[4:].rjust(16, "0"))
+        if len(bits) == 8:
+            return struct.unpack(">d", bits)[0]
     return float(word)
 
 

@@ -13,9 +13,19 @@ from minimlc.node import Node, display, mimebundle, node
 
 @node
 class IRModule(Node):
-    """Functions by name, in order. Make one with `IRModule.of({"main": func})`."""
+    """Functions by name, in order: `IRModule({"main": func})`."""
 
     entries: tuple[tuple[str, Node], ...]
+
+    def __init__(self, functions: Mapping[str, Node] | Iterable[tuple[str, Node]] = ()):
+        pairs = functions.items() if isinstance(functions, Mapping) else functions
+        if not isinstance(pairs, Iterable) or isinstance(pairs, str):
+            raise not_a_module(functions, "mlc.IRModule", "functions by name")
+        entries = tuple(pairs)
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in entries):
+            raise not_a_module(functions, "mlc.IRModule", "functions by name")
+        object.__setattr__(self, "entries", entries)
+        self.__post_init__()
 
     @classmethod
     def of(cls, functions: Mapping[str, Node]) -> "IRModule":
@@ -73,7 +83,7 @@ def not_a_module(
     elif isinstance(getattr(value, "mod", None), IRModule):
         hint = f"{verb}(x.mod), where x is this {type(value).__name__}"
     elif isinstance(value, Node):
-        hint = 'mlc.IRModule.of({"main": func})  # a module of one function'
+        hint = 'mlc.IRModule({"main": func})  # a module of one function'
     return error(why, code="E132", hint=hint)
 
 

@@ -4,7 +4,7 @@ import keyword
 import unicodedata
 from collections.abc import Callable, Iterable
 
-from minimlc.errors import identifier
+from minimlc.errors import identifier, shown
 from minimlc.node import Node
 
 RESERVED = frozenset(keyword.kwlist) | {
@@ -20,6 +20,21 @@ def spelled(text: str) -> str:
     if name.isidentifier():
         return name
     return "".join(c if f"_{c}".isidentifier() else "_" for c in name)
+
+
+LONGEST = 1000
+"""As many characters a name may have."""
+
+
+def misnamed(kind: str, name: object) -> str:
+    """Why something cannot be called `name`; '' where it can. Scripts spell any other name."""
+    if not isinstance(name, str):
+        return f"the name of a {kind} is a text, got {shown(name)}"
+    if len(name) > LONGEST:
+        return f"the name of a {kind} has {len(name)} characters, more than {LONGEST}"
+    if not name or not name.isprintable():
+        return f"the name of a {kind} has characters that cannot be shown: {shown(name)}"
+    return ""
 
 
 class UniqueNames:

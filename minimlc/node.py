@@ -3,10 +3,14 @@
 A node's fields hold nodes, tuples, numbers, strings and other plain values; never a list, dict or
 set, so no order ever depends on a hash seed. `span`, the place in the user's source, is carried
 along but is no part of a node's meaning.
+
+A tree has limits, which hold from when it is made, so that every walk over it may recurse and ends
+soon: a node that stands in several places counts in each of them.
 """
 
 import hashlib
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter, is_
@@ -14,11 +18,21 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
-from minimlc.errors import Span, did_you_mean
+from minimlc.errors import Span, TooLarge, did_you_mean
 
 C = TypeVar("C", bound=type)
 N = TypeVar("N", bound="Node")
 _NODE_NAMES: set[str] = set()
+
+MOST_LEVELS = 1000
+"""As many nodes may stand inside one another; loops and blocks count four times."""
+MOST_PARTS = 2**20
+"""As many nodes may stand in a tree."""
+_FRAMES = 12
+"""No walk over a tree takes more of Python's frames for a level."""
+_PLAIN_LEVELS = 40
+"""Python's own limit has room for these."""
+_REMEDY = "store what is in the middle in a buffer, or bind it to a variable, and read that"
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -28,9 +42,17 @@ def node(cls: C) -> C:
     made._fields = tuple(f.name for f in fields(made))
     made._values = _getter(made._fields)
     made._visitor = f"visit_{made.__name__}"
+    made.__setstate__ = _restore
     _NODE_NAMES.add(made.__name__)
     setattr(_Dispatch, f"visit_{made.__name__}", _visit_inside)
     return made
+
+
+def _restore(item: "Node", values: list[Any]) -> None:
+    """The fields of a node that `copy` or `pickle` makes."""
+    for name, value in zip(item._fields, values, strict=True):
+        object.__setattr__(item, name, value)
+    item.__post_init__()
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
@@ -41,18 +63,33 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 class Node:
-    """Base of all IR. `_binds` names the fields that introduce symbols (variables, buffers)."""
+    """Base of all IR. `_binds` names the fields that introduce symbols (variables, buffers).
 
-    __slots__ = ("__weakref__", "_digest", "span")
+    `_levels` is what a node counts of `MOST_LEVELS`, `_most` the limit of its parts.
+    """
+
+    __slots__ = ("__weakref__", "_digest", "_weight", "span")
     _fields: ClassVar[tuple[str, ...]] = ()
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _visitor: ClassVar[str] = "visit_Node"
     _binds: ClassVar[tuple[str, ...]] = ()
     _symbol: ClassVar[bool] = False
+    _most: ClassVar[int | None] = MOST_PARTS
+    _word: ClassVar[str] = "program"
+    _levels: ClassVar[int] = 1
     span: Span | None
+    _weight: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        kind = type(self)
+        levels, parts = (0, 0) if kind._symbol else _weight_in(kind._values(self))
+        object.__setattr__(self, "_weight", (levels + kind._levels, parts + 1))
+        if kind._most is not None and (levels >= _PLAIN_LEVELS or parts >= kind._most):
+            check_weight(self, kind._most)
 
     def script(self, *, full: bool = True) -> str:
         """This node as a script that parses back; `full=False` leaves out large constants."""
+        check_weight(self)
         return _PRINTER[0](self, full)
 
     def __repr__(self) -> str:
@@ -64,6 +101,44 @@ class Node:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return mimebundle(self)
+
+
+def _weight_in(values: tuple[Any, ...]) -> tuple[int, int]:
+    """How many levels the nodes in these fields have, and how many parts."""
+    levels = parts = 0
+    for value in values:
+        if isinstance(value, Node):
+            deep, many = value._weight
+        elif type(value) is tuple and value:
+            deep, many = _weight_in(value)
+        else:
+            continue
+        levels = deep if deep > levels else levels
+        parts += many
+    return levels, parts
+
+
+def check_weight(item: Node, most: int = MOST_PARTS) -> None:
+    """Refuse a tree that is too deep or too large to walk over; make room for any other."""
+    levels, parts = item._weight
+    why = ""
+    if levels > MOST_LEVELS:
+        why = f"this {item._word} nests too deeply: in more than {MOST_LEVELS} levels"
+    elif parts > most:
+        why = f"this {item._word} is too large: it has more than {most} parts"
+    if why:
+        raise TooLarge(why, code="E134", span=span_of(item), hint=_REMEDY)
+    make_room(levels)
+
+
+def make_room(levels: int) -> None:
+    """Let functions recurse over this many levels: Python's limit of 1000 frames is raised, for
+    good, where someone has such a tree.
+    """
+    if levels > _PLAIN_LEVELS:
+        wanted = 1000 + _FRAMES * levels
+        if sys.getrecursionlimit() < wanted:
+            sys.setrecursionlimit(wanted)
 
 
 _PRINTER: list[Callable[[Node, bool], str]] = [lambda item, full: object.__repr__(item)]
@@ -212,6 +287,9 @@ def structural_equal(a: Any, b: Any) -> bool:
     free symbols must be identical. Numbers compare by bits: NaN equals itself, -0.0 differs
     from 0.0.
     """
+    for each in (a, b):
+        if isinstance(each, Node):
+            check_weight(each)
     return _Equality().equal(a, b, binding=False)
 
 
@@ -258,6 +336,7 @@ def structural_hash(item: Any) -> str:
     if isinstance(item, Node):
         digest = getattr(item, "_digest", None)
         if digest is None:
+            check_weight(item)
             digest = _Digest().run(item)
             object.__setattr__(item, "_digest", digest)
         return digest
@@ -296,7 +375,8 @@ class _Digest:
                     self.feed(getattr(value, name), False)
         number = self.numbers.get(id(value))
         free = f"free {value.name}"  # type: ignore[attr-defined]
-        self.state.update(f"#{free if number is None else number}".encode())
+        called = f"#{free if number is None else number}"
+        self.state.update(called.encode(errors="surrogatepass"))
 
 
 def _token(value: Any) -> bytes:
@@ -306,4 +386,6 @@ def _token(value: Any) -> bytes:
     if isinstance(value, np.ndarray):
         head = f"a{value.dtype.name}{value.shape}".encode()
         return head + hashlib.blake2b(np.ascontiguousarray(value).tobytes()).digest()
+    if type(value) is int:  # Python writes no decimals of more than 4300 digits
+        return f"int:{value:x};".encode()
     return f"{type(value).__name__}:{value!r};".encode()

@@ -22,7 +22,8 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
 
     A primitive function writes its results into its arguments (destination passing) and gives
     None; a graph function gives its result, a tuple for a tuple. `CallError` names the argument
-    that does not fit; `BoundsError` an access outside its buffer.
+    that does not fit; `BoundsError` an access outside its buffer; `CompileError` E131 an element of
+    its own buffers that was never written, where something depends on it.
     """
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "mlc.interpret", "a module")
@@ -55,11 +56,15 @@ def check_arguments(
             code="E601",
             hint=signature,
         )
-    plain = []
-    for number, arg in enumerate(args):
-        param = func.params[number]
-        wanted = param if isinstance(param, Buffer) else param.type
-        plain.append(_check_value(f'{name}: argument "{param.name}"', wanted, arg))
+    params: Sequence[Any] = func.params
+    plain = [
+        _check_value(
+            f'{name}: argument "{param.name}"',
+            param if isinstance(param, Buffer) else param.type,
+            arg,
+        )
+        for param, arg in zip(params, args, strict=True)
+    ]
     if isinstance(func, PrimFunc):
         _check_written(func, name, plain)
     return plain
@@ -169,7 +174,7 @@ def _check_written(func: PrimFunc, name: str, args: Sequence[np.ndarray]) -> Non
 def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays may have an element in common: odd strides make that a hard question."""
     try:
-        return np.shares_memory(one, other, max_work=MOST_WORK)  # type: ignore[arg-type]
+        return np.shares_memory(one, other, MOST_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from types import FrameType, FunctionType
 from typing import Any
 
-from minimlc.constructs import Namespace, forms
+from minimlc.constructs import Form, Namespace, forms
 from minimlc.errors import CompileError, ScriptError, Span
 from minimlc.graph.script import R, parse_function
 from minimlc.graph.script_value import Module
@@ -36,11 +36,15 @@ from minimlc.tir.script import T, parse_prim_func
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True'
 _DECORATORS = forms(f"T.prim_func({_OPTIONS})", f"R.function({_OPTIONS})")
+_MODULE = Form("I.ir_module(check_well_formed=True)")
 _DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
 
 
-def ir_module(cls: type | None = None) -> Any:
-    """A module from a class of `@T.prim_func` and `@R.function` definitions."""
+def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any:
+    """A module from a class of `@T.prim_func` and `@R.function` definitions.
+
+    `check_well_formed`, which other compilers' scripts say, means nothing here.
+    """
     frame = sys._getframe(1)
     if cls is None:
         return lambda given: _module_of(given, frame)
@@ -112,6 +116,7 @@ def parse(text: str) -> IRModule:
         why = f"parse takes a text, got {type(text).__name__}"
         raise CompileError(why, code="E132", hint="mlc.parse(mod.script())")
     source = Source("", textwrap.dedent(text))
+    source.limited(source.tree)
     if not source.tree.body:
         span = Span("", 1, 0, 1, source.lines[0])
         raise ScriptError("the text holds no function", code="E129", span=span)
@@ -135,6 +140,8 @@ def _check_module(reader: Reader, node: ast.ClassDef) -> None:
     for item in node.decorator_list:
         call = item.func if isinstance(item, ast.Call) else item
         if isinstance(call, ast.Attribute) and call.attr == "ir_module":
+            if isinstance(item, ast.Call):
+                _MODULE.bind(reader.source, item)
             return
         if reader.path(call):
             raise reader.error(call, f"{ast.unparse(call)} makes no module", "E129", "@I.ir_module")
@@ -157,9 +164,9 @@ def _read_module(
     for name, (node, kind) in definitions.items():
         module = Module(owners | {"cls"}, syntax, done)
         if kind == "R.function":
-            done[name] = parse_function(source, node, around, module)
+            done[name] = source.guard(node, parse_function, source, node, around, module)
         else:
-            done[name] = parse_prim_func(source, node, around)
+            done[name] = source.guard(node, parse_prim_func, source, node, around)
     return IRModule.of(done)
 
 

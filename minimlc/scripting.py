@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from minimlc.constructs import Namespace
-from minimlc.dtypes import dtype_record
-from minimlc.errors import ScriptError, did_you_mean
-from minimlc.folding import BINARY, FOLDABLE, UNARY, is_folded, plain, too_big
+from minimlc.dtypes import dtype_record, is_size
+from minimlc.errors import ScriptError, did_you_mean, shown
+from minimlc.folding import BINARY, FOLDABLE, UNARY, grows, is_folded, plain, too_big
 from minimlc.source import Names, Place, Source
 
 
@@ -58,7 +58,10 @@ class Reader:
         method = getattr(self, f"read_{type(node).__name__}", None)
         if method is None:
             raise self.error(node, f"a script cannot hold {_kind(node)}", "E124")
-        return method(node)
+        value = method(node)
+        if type(value) in _CAN_GROW and too_big(value):
+            raise self.error(node, f"this constant has {too_big(value)}", "E123")
+        return value
 
     def error(self, place: Place, why: str, code: str = "E121", hint: str = "") -> ScriptError:
         return self.source.error(place, why, code, hint)
@@ -188,8 +191,6 @@ class Reader:
             raise self.error(node, f"a script cannot hold the operator {name}", "E124")
         if not (is_folded(left) and is_folded(right)):
             return self.symbolic(node, name, [left, right])
-        if too_big(name, left, right):
-            raise self.error(node, f"this {name} does not fold to a constant", "E123")
         return self.fold(node, function, [left, right], name)
 
     def fold(self, node: ast.expr, function: Callable[..., Any], values: list, name: str) -> Any:
@@ -197,6 +198,8 @@ class Reader:
         for value in values:
             if not is_folded(value):
                 return self.symbolic(node, name, values)
+        if grows(name, values):
+            raise self.error(node, f"this {name} does not fold to a constant", "E123")
         try:
             return function(*values)
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -260,13 +263,13 @@ class Reader:
     def integer(self, node: ast.expr, what: str) -> int:
         value = self.constant(node, what)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise self.error(node, f"{what} must be an integer, got {value!r}", "E123")
+            raise self.error(node, f"{what} must be an integer, got {shown(value)}", "E123")
         return value
 
     def string(self, node: ast.expr, what: str) -> str:
         value = self.constant(node, what)
         if not isinstance(value, str):
-            raise self.error(node, f"{what} must be a string, got {value!r}", "E123")
+            raise self.error(node, f"{what} must be a string, got {shown(value)}", "E123")
         return value
 
     def dtype(self, node: ast.expr) -> str:
@@ -281,8 +284,8 @@ class Reader:
         if len(values) == 1 and isinstance(values[0], tuple):
             values = list(values[0])
         for item, value in zip(items, values, strict=False):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                why = f"a size must be an integer >= 0, got {value!r}"
+            if not is_size(value):
+                why = f"a size must be an integer >= 0, less than 2**63, got {shown(value)}"
                 hint = "each shape has a program of its own: write numbers"
                 raise self.error(item, why, "E123", hint if isinstance(value, str) else "")
         return tuple(values)
@@ -302,6 +305,7 @@ class Reader:
         return self.constant(node, f"a value of {what}")
 
 
+_CAN_GROW = (int, str, tuple)
 _STATEMENTS: dict[type, str] = {
     ast.While: "a while loop",
     ast.For: "a loop",

@@ -7,7 +7,9 @@ one: notebook cells, several classes of one name, classes inside functions.
 
 import ast
 import linecache
+import re
 import warnings
+from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -15,10 +17,13 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
 from minimlc.errors import CompileError, ScriptError, Span
+from minimlc.node import MOST_LEVELS, make_room
 
 V = TypeVar("V")
 Definition = ast.ClassDef | ast.FunctionDef
 Names = Mapping[str, Any]
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What Python's parser does not take: NUL, and halves of characters."""
 Place = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
 
 
@@ -31,6 +36,12 @@ class Source:
         self.tree = self._parse(text)
 
     def _parse(self, text: str) -> ast.Module:
+        odd = _NO_TEXT.search(text)
+        if odd is not None:
+            line = 1 + text.count("\n", 0, odd.start())
+            column = odd.start() - text.rfind("\n", 0, odd.start()) - 1
+            span = Span(self.filename, line, column, column + 1, self._line(line))
+            raise ScriptError(f"invalid text: {odd[0]!r}", code="E127", span=span)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python gave its own when it compiled the file
@@ -42,8 +53,29 @@ class Source:
             span = Span(self.filename, line, min(column, len(shown)), max(end, column + 1), shown)
             why = "invalid syntax" + f": {error.msg}" * (error.msg != "invalid syntax")
             raise ScriptError(why, code="E127", span=span) from None
-        except ValueError as error:
-            raise ScriptError(f"invalid text: {error}", code="E127") from None
+        except (MemoryError, RecursionError):  # what Python's parser says of too many levels
+            line = 1 + bisect_left(range(len(self.lines)), True, key=self._too_deep)
+            raise self._nested(Span(self.filename, line, 0, 0, self._line(line))) from None
+
+    def _too_deep(self, line: int) -> bool:
+        """Whether Python's parser goes too deep in the text up to a line, counted from 0."""
+        try:
+            ast.parse("\n".join(self.lines[: line + 1]))
+        except (MemoryError, RecursionError):
+            return True
+        except (SyntaxError, ValueError):
+            pass
+        return False
+
+    def limited(self, tree: ast.AST) -> None:
+        """Refuse a tree that nests too deeply to be read; make room for any other."""
+        place = too_deep(tree)
+        if place is not None:
+            raise self._nested(self.span(place))
+
+    def _nested(self, span: Span) -> ScriptError:
+        why = f"this nests too deeply: in more than {2 * MOST_LEVELS} levels"
+        return ScriptError(why, code="E134", span=span, hint="write it in several parts")
 
     def _line(self, number: int) -> str:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
@@ -92,6 +124,24 @@ class Source:
         )
 
 
+def too_deep(tree: ast.AST) -> Place | None:
+    """What in a syntax tree nests too deeply to be read; None, and room for it, where nothing does.
+
+    An index has a level of its own in Python's syntax, but none in the program's.
+    """
+    deepest = 0
+    stack: list[tuple[Any, Any, int]] = [(tree, None, 1)]
+    while stack:
+        part, place, level = stack.pop()
+        place = part if hasattr(part, "lineno") else place
+        if level > 2 * MOST_LEVELS:
+            return place
+        deepest = max(level, deepest)
+        stack += [(inner, place, level + 1) for inner in ast.iter_child_nodes(part)]
+    make_room(deepest)
+    return None
+
+
 def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
     """The parameters of a scripted function, which are all plain ones."""
     given = node.args
@@ -114,10 +164,12 @@ def unquoted(source: Source, kind: ast.expr) -> ast.expr:
         return kind
     try:
         inner = ast.parse(kind.value.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise source.error(kind, f"invalid syntax: {error.msg}", "E127") from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        why = getattr(error, "msg", "") or str(error) or "it nests too deeply"
+        raise source.error(kind, f"invalid syntax: {why}", "E127") from None
     for part in ast.walk(inner):
         ast.copy_location(part, kind)
+    source.limited(inner)
     return inner
 
 
@@ -166,7 +218,9 @@ def find_definition(
     before = [d for d in found if first_line(d) <= line]
     for candidates in (around, before, found):
         if candidates:
-            return source, max(candidates, key=first_line)
+            chosen = max(candidates, key=first_line)
+            source.limited(chosen)
+            return source, chosen
     raise ScriptError(
         f"the source text no longer holds {name}",
         code="E128",

@@ -6,6 +6,7 @@ from minimlc.errors import VerifyError
 from minimlc.graph.nodes import Function
 from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
+from minimlc.names import misnamed
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.wellformed import check_prim_func
 
@@ -19,6 +20,8 @@ def verify(mod: Any) -> Any:
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "verify")
     for name, func in mod.entries:
+        if misnamed("function", name):
+            raise VerifyError(misnamed("function", name), code="E132")
         match func:
             case PrimFunc():
                 check_prim_func(name, func)

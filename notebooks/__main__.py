@@ -39,7 +39,7 @@ def main() -> int:
             )
     try:
         if options.command == "refresh":
-            return refresh(chosen, options.timeout)
+            return refresh(chosen, options.timeout, homework)
         return run(chosen, options.build, options.timeout, paths, homework)
     except KeyboardInterrupt:
         print("\ninterrupted; finished chapters are kept", flush=True)

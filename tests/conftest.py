@@ -2,16 +2,32 @@
 
 `@pytest.mark.requires("torch")` skips a test where torch is missing. With MINIMLC_REQUIRE=torch,…
 in the environment such a skip is a failure, whether the mark or the test itself caused it.
+Skips are listed at the end, by reason; the reason names the command that brings what is missing.
+
+Where processes share the tests (`pytest -n 2`), one that is marked `alone`, because it compares
+times, comes last and has the machine for itself.
 """
 
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+try:
+    import fcntl
+except ImportError:  # Windows, where tests are not shared
+    fcntl = None  # type: ignore[assignment]
+
 pytest_plugins = ("tests.plugin_roundtrip",)
+
+PROJECTS = {"cupy": "cupy-cuda12x"}
+"""What brings a module, where that is called otherwise."""
 
 
 def _modules(*names: str) -> Callable[[], str]:
@@ -19,7 +35,11 @@ def _modules(*names: str) -> Callable[[], str]:
 
     def check() -> str:
         missing = [name for name in names if find_spec(name) is None]
-        return f"{' and '.join(missing)} not installed" if missing else ""
+        if not missing:
+            return ""
+        wanted = " ".join(PROJECTS.get(name, name) for name in missing)
+        bring = f"{os.path.relpath(sys.executable)} -m pip install {wanted}"
+        return f"{' and '.join(missing)} not installed ({bring})"
 
     return check
 
@@ -62,6 +82,31 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_is_alone)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    with _turn(_is_alone(item)):
+        return (yield)
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+@contextmanager
+def _turn(alone: bool) -> Iterator[None]:
+    """No other process of this run tests meanwhile, or none that is to be alone does."""
+    if fcntl is None or "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    with Path(__file__).open() as turns:
+        fcntl.flock(turns, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in _needs(item):
         if missing := PARTS[name]():
@@ -86,6 +131,15 @@ def pytest_make_collect_report(collector: pytest.Collector):
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
+    if not reasons:
+        return
+    terminalreporter.section(f"{reasons.total()} skipped: how many, why, and what brings them")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:5}  {reason}")
+
+
 def _needs(item: pytest.Item) -> list[str]:
     names = [name for mark in item.iter_markers("requires") for name in mark.args]
     if unknown := set(names) - set(PARTS):
@@ -94,6 +148,11 @@ def _needs(item: pytest.Item) -> list[str]:
 
 
 def _fail(report: pytest.TestReport | pytest.CollectReport, why: str) -> None:
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = _reason(report)
     report.outcome = "failed"
     report.longrepr = f"{why}\n{reason}"
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")

@@ -1,4 +1,4 @@
-"""The MINIMLC_REQUIRE switch: a skip where the part is required is a failure."""
+"""What conftest.py does: required parts, the list of skips, tests that are alone."""
 
 import os
 import subprocess
@@ -20,16 +20,20 @@ def test_unmarked():
 """
 
 
-def run(folder: Path, require: str, tests: str = TESTS) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, require: str, tests: str = TESTS, more: str = "", *options: str
+) -> subprocess.CompletedProcess[str]:
+    """The tests under our conftest.py and `more` of it."""
     (folder / "test_it.py").write_text(tests, "utf-8")
     (folder / "conftest.py").write_text(
         (ROOT / "tests" / "conftest.py").read_text("utf-8")
-        + '\nPARTS["jax"] = lambda: ""\nPARTS["torch"] = lambda: "torch is not here"\n',
+        + '\nPARTS["jax"] = lambda: ""\nPARTS["torch"] = lambda: "torch is not here"\n'
+        + more,
         "utf-8",
     )
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = requires", "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  requires\n  alone", "utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "."],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, "."],
         cwd=folder,
         env={**os.environ, "MINIMLC_REQUIRE": require, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -40,6 +44,65 @@ def run(folder: Path, require: str, tests: str = TESTS) -> subprocess.CompletedP
 def test_skips_where_nothing_is_required(tmp_path):
     result = run(tmp_path, "")
     assert result.returncode == 0 and "2 skipped" in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "shared"])
+def test_skips_are_listed_by_reason_with_what_brings_them(tmp_path, options):
+    tests = """
+import pytest
+
+@pytest.mark.requires("distributed")
+@pytest.mark.parametrize("n", range(3))
+def test_marked(n): pass
+
+@pytest.mark.skipif(True, reason="needs the moon")
+def test_unmarked(): pass
+"""
+    more = (
+        'PARTS["distributed"] = _modules("no_such_module", "cupy")\nfind_spec = lambda name: None\n'
+    )
+    result = run(tmp_path, "", tests, more, *options)
+    at = result.stdout.index(" 4 skipped: how many, why, and what brings them ")
+    listed = [line.strip() for line in result.stdout[at:].splitlines()[1:3]]
+    assert listed[0].startswith("3  no_such_module and cupy not installed (")
+    assert listed[0].endswith("-m pip install no_such_module cupy-cuda12x)")
+    assert listed[1] == "1  needs the moon"
+
+
+def test_no_list_where_nothing_is_skipped(tmp_path):
+    assert "what brings them" not in run(tmp_path, "", "def test_it(): pass").stdout
+
+
+def test_one_that_compares_times_is_last_and_has_the_machine_for_itself(tmp_path):
+    tests = """
+import os, time
+import pytest
+
+def note(what):
+    with open("log", "a") as file:
+        file.write(f"{what}\\n")
+
+@pytest.mark.alone
+@pytest.mark.parametrize("n", range(2))
+def test_alone(n):
+    note("begins")
+    time.sleep(0.5)
+    note("ends")
+
+@pytest.mark.parametrize("n", range(8))
+def test_other(n):
+    time.sleep(0.1)
+    note("other")
+"""
+    assert "10 passed" in run(tmp_path, "", tests, "", "-n", "2").stdout
+    log = (tmp_path / "log").read_text("utf-8").splitlines()
+    begins = [place for place, what in enumerate(log) if what == "begins"]
+    assert [log[place + 1] for place in begins] == ["ends"] * 2
+    assert run(tmp_path, "", tests).returncode == 0
+    assert (tmp_path / "log").read_text("utf-8").split()[12:] == [
+        *["other"] * 8,
+        *["begins", "ends"] * 2,
+    ]
 
 
 def test_fails_where_the_part_is_required(tmp_path):

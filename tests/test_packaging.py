@@ -16,7 +16,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "minimlc"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-LOCKED_EXTRAS = ("notebooks", "onnx", "browser", "homework", "dev")
+RUN_EXTRAS = ("notebooks", "run")
+TEST_EXTRAS = (*RUN_EXTRAS, "onnx", "browser", "homework", "dev")
+LOCKS = {"requirements-run.lock": RUN_EXTRAS, "requirements.lock": TEST_EXTRAS}
 EXTRAS = {"torch", "onnx", "jax", "tune", "distributed", "cuda", "homework", "browser", "dev"}
 CONDA_NAMES = {
     "matplotlib": "matplotlib-base",
@@ -82,20 +84,36 @@ def test_conda_environment_names_the_same_packages():
     conda = {name_of(e): e for e in entries if isinstance(e, str)}
     assert conda.pop("python").endswith(PROJECT["project"]["requires-python"])
     conda.pop("pip")
-    ours = {CONDA_NAMES.get(name, name): line for name, line in wanted(*LOCKED_EXTRAS).items()}
+    ours = {CONDA_NAMES.get(name, name): line for name, line in wanted(*TEST_EXTRAS).items()}
     assert set(conda) == set(ours)
     for name, line in ours.items():
         assert conda[name].split(">=")[1] == line.split(">=")[1], name
 
 
-def test_lock_has_hashes_all_packages_and_no_addresses():
-    text = (ROOT / "requirements.lock").read_text("utf-8")
-    pins = re.findall(r"^([A-Za-z0-9._-]+)==\S+( ;[^\\]*)? \\\n((?:    --hash=.*\n)+)", text, re.M)
-    names = {name_of(name) for name, _, _ in pins}
-    assert len(pins) == len(re.findall(r"^\S+==", text, re.M)), "a pin without hashes"
-    assert set(wanted(*LOCKED_EXTRAS)) <= names
-    assert not re.search(r"https?://|index-url|find-links", text)
+def pins(lock: str) -> dict[str, str]:
+    """What a lock says of each package: its version, its hashes, and on which systems."""
+    text = (ROOT / lock).read_text("utf-8")
+    found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+[^\\]* \\\n(?:    --hash=.*\n)+)", text, re.M)
+    assert len(found) == len(re.findall(r"^\S+==", text, re.M)), "a pin without hashes"
+    return {name_of(name): said for name, said in found}
+
+
+@pytest.mark.parametrize(("lock", "extras"), LOCKS.items())
+def test_locks_have_hashes_all_packages_and_no_addresses(lock, extras):
+    names = set(pins(lock))
+    assert set(wanted(*extras)) <= names
+    assert not re.search(r"https?://|index-url|find-links", (ROOT / lock).read_text("utf-8"))
     assert not names & {"torch", "jax", "cupy-cuda12x"}, "too large for the default install"
+
+
+def test_running_needs_less_than_testing_and_the_same_of_it():
+    run, test = (pins(lock) for lock in LOCKS)
+    assert {name: said.split(" ;")[0] for name, said in run.items() if name not in test} == {}
+    for name, said in run.items():
+        version, hashes = said.split()[0], re.findall("--hash=.*", said)
+        assert (version, hashes) == (test[name].split()[0], re.findall("--hash=.*", test[name]))
+    only_tests = {"nbgrader", "playwright", "onnxruntime", "onnx", "mypy", "pytest", "ruff"}
+    assert only_tests <= set(test) and not only_tests & set(run)
 
 
 def test_every_package_is_shipped():
@@ -264,8 +282,3 @@ def test_readme_example_runs():
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout == shown[2]
-
-
-@pytest.mark.parametrize("target", ["run", "test", "lab", "bench", "refresh"])
-def test_makefile_has_the_documented_targets(target):
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.M)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from minimlc import IRModule, ScriptError, parse, structural_equal
+from minimlc import CompileError, IRModule, ScriptError, parse, structural_equal
 from minimlc.graph import nodes as graph
 from minimlc.node import span_of, walk
 from minimlc.script import _COLLECTOR, I, R, T
@@ -307,6 +307,38 @@ def test_annotations_accept_anything_until_they_are_read() -> None:
 def test_deep_expressions() -> None:
     text = " + ".join(["A[0, 0]"] * 150)
     same(f"C[0, 0] = {text}")
+
+
+def test_declared_buffers_are_allocated() -> None:
+    plain = 'Y = {}((8,), "float32", scope="local")\nY[0] = A[0, 0]\nC[0, 0] = Y[0]'
+    inside = "for i in range(8):\n    " + plain.replace("\n", "\n    ")
+    scoped = 'with {}((8,), "float32") as Y:\n    Y[0] = A[0, 0]\n    C[0, 0] = Y[0]'
+    for text in (plain, inside, scoped):
+        same(text.format("T.alloc_buffer"), text.format("T.decl_buffer"))
+    nothing = plain.replace("scope", "data=None, strides=None, scope")
+    same(plain.format("T.alloc_buffer"), nothing.format("T.decl_buffer"))
+
+
+def test_declared_accesses_may_speak_of_loops() -> None:
+    block = 'with T.block("C"):\n{}        C[i, j] = A[i, j]'
+    loops = "for i, j in T.grid(8, 8):\n    "
+    declared = "        T.reads(A[i, 0:8])\n        T.writes(C[i, j])\n"
+    same(loops + block.format(declared), loops + block.format(""))
+    outer = 'for i in range(8):\n    with T.block("o"):\n        vi = T.axis.spatial(8, i)\n'
+    inner = '        with T.block("C"):\n            {}C[vi, 0] = A[vi, 0]'
+    same(outer + inner.format("T.reads(A[vi, 0:1])\n            "), outer + inner.format(""))
+
+
+def test_modules_of_a_dict() -> None:
+    func = Course["mm_relu"]
+    mod = IRModule({"main": func, "other": func})
+    assert list(mod.functions) == ["main", "other"] and mod["main"] is func
+    assert structural_equal(mod, IRModule.of({"main": func, "other": func}))
+    assert IRModule(mod.entries).entries == mod.entries and IRModule().entries == ()
+    for wrong in (func, mod, 5, "main", ["main"], [("main",)], None):
+        with pytest.raises(CompileError, match="takes functions by name") as caught:
+            IRModule(wrong)
+        assert caught.value.code == "E132"
 
 
 def test_modules_hold_functions_in_order() -> None:

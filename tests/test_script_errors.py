@@ -28,6 +28,15 @@ IN_LOOPS = [
     ("with T.block('C', nme=3):\n    pass", "E121", "nme", '"name"'),
     ("Y = T.alloc_buffer((8,), dtyp='int8')", "E121", "dtyp", '"dtype"'),
     ("Y = T.alloc_buffer((8,), 'int8', 'local', 3)", "E121", "3", "at most 3"),
+    ("Y = T.decl_buffer((8,), data=A)", "E124", "A", "memory of its own"),
+    ("Y = T.decl_buffer((8,), elem_offset=4)", "E124", "4", "elem_offset"),
+    (
+        "for i in range(8):\n    with T.block('b'):\n        T.reads(A[i, 1])\n"
+        "        C[i, 0] = A[i, 0]",
+        "E110",
+        "A[i, 0]",
+        "T.reads does not declare",
+    ),
     ("Y = T.alloc_buffer()", "E121", "T.alloc_buffer()", "misses shape"),
     ("for i in T.vectorized(8, anotations={}):\n    pass", "E121", "anotations", "annotations"),
     ("for i in T.thread_binding(8):\n    pass", "E121", "T.thread_binding(8)", "threadIdx.x"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from minimlc import IRModule, ScriptError, structural_equal
+from minimlc import IRModule, ScriptError, parse, structural_equal
 from minimlc.errors import MAX_LINES
 from minimlc.script import I, R, T
 
@@ -205,10 +205,27 @@ def test_options_of_decorators() -> None:
             @T.prim_func(private=True)
             def f(A: T.Buffer((4,))):
                 A[0] = 0.0
+
+        @I.ir_module(check_well_formed=False)
+        class N:
+            @T.prim_func(private=True, check_well_formed=False, pure=True)
+            def f(A: T.Buffer((4,))):
+                A[0] = 0.0
+            @R.function(pure=False, private=True, check_well_formed=True)
+            def main(x: R.Tensor((4,))):
+                return x
+
+        @R.function(pure=False)
+        def alone(x: R.Tensor((4,))):
+            return x
         """,
         names,
     )
     assert isinstance(names["M"], IRModule)
+    assert list(names["N"].functions) == ["f", "main"]
+    assert parse(names["N"].script()).entries[0][0] == "f"
+    with pytest.raises(ScriptError, match="has no argument 'check_wellformed'"):
+        parse("@I.ir_module(check_wellformed=True)\nclass M:\n    pass")
 
 
 def test_in_ipython() -> None:

@@ -37,12 +37,16 @@ class CFunction(NamedTuple):
 
 
 class Emitted(NamedTuple):
-    """The text, its functions by their names in the module, and which pragmas it has."""
+    """The text, its functions by their names in the module, and which pragmas it has.
+
+    `guarded` is whether a condition holds off some access to memory.
+    """
 
     text: str
     functions: dict[str, CFunction]
     threaded: bool
     simd: bool
+    guarded: bool
 
 
 def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
@@ -63,6 +67,7 @@ def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
         {name: CFunction(item.symbol, item.can_fail) for name, item in made.items()},
         any(item.threaded for item in made.values()),
         any(item.simd for item in made.values()),
+        any(item.guarded for item in made.values()),
     )
 
 

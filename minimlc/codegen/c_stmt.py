@@ -8,7 +8,7 @@ from minimlc.codegen.c_helpers import HELPERS
 from minimlc.codegen.c_names import LOCAL, comment, unique_names
 from minimlc.dtypes import DTYPES, INDEX
 from minimlc.errors import BuildError
-from minimlc.node import structural_equal, walk
+from minimlc.node import Node, structural_equal, walk
 from minimlc.tir.access import Access, accesses
 from minimlc.tir.arith import has_loads
 from minimlc.tir.legality import carried_dependence
@@ -22,6 +22,7 @@ from minimlc.tir.nodes import (
     IfThenElse,
     Load,
     PrimFunc,
+    Select,
     Seq,
     Stmt,
     Store,
@@ -73,6 +74,11 @@ class Function(Expressions):
                 else:
                     frame += size
         return heap
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a condition holds off some access to memory."""
+        return any(map(_guards, walk(self.program.body)))
 
     @property
     def can_fail(self) -> bool:
@@ -225,6 +231,16 @@ class Function(Expressions):
         self._body(item.body)
         self.line(f"{_INDENT}free({name});")
         self.line("}")
+
+
+def _guards(item: Node) -> bool:
+    match item:
+        case Select(_, a, b):
+            return has_loads(a) or has_loads(b)
+        case Binary(_, _, b) if item.op in ("and", "or"):
+            return has_loads(b)
+        case _:
+            return isinstance(item, IfThenElse)
 
 
 _IN_PLACE = ("float64", "float32")

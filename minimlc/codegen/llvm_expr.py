@@ -1,6 +1,7 @@
 """Expressions of the loop IR as LLVM instructions, for one instance or for several lanes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from minimlc.codegen.llvm_memory import Memory
 from minimlc.codegen.llvm_value import Value, constant, register_type
@@ -19,9 +20,15 @@ from minimlc.tir.nodes import (
     Var,
 )
 
+MOST_ASKED = 8
+"""So many choices in each other ask whether all lanes agree."""
 
+
+@dataclass
 class Expressions(Memory):
-    """Writes expressions into `code`."""
+    """Writes expressions into `code`; `asked` is how many choices around have asked their lanes."""
+
+    asked: int = 0
 
     def expr(self, item: Expr) -> Value:
         """The value of an expression."""
@@ -80,16 +87,27 @@ class Expressions(Memory):
         """
         if not condition.lanes:
             return self._phi(condition.text, a, b)
-        every, some = self.reduce("and", condition), self.reduce("or", condition)
+
+        def masked() -> Value:
+            rest = self.unary("not", condition)
+            return self.select(condition, self.under(condition, a), self.under(rest, b))
 
         def mixed() -> Value:
             if self.maskable(item):
-                rest = self.unary("not", condition)
-                return self.select(condition, self.under(condition, a), self.under(rest, b))
+                return masked()
             numbers = [constant(n, INDEX) for n in range(condition.lanes)]
             return self.gather([self.in_lane(n, lambda: self.expr(item)) for n in numbers])
 
-        return self._phi(every, a, lambda: self._phi(some, mixed, b))
+        # Each choice that asks whether the lanes agree writes what is inside of it once more.
+        if self.mask is not None:
+            return masked()
+        if self.asked == MOST_ASKED:
+            return mixed()
+        self.asked += 1
+        every, some = self.reduce("and", condition), self.reduce("or", condition)
+        made = self._phi(every, a, lambda: self._phi(some, mixed, b))
+        self.asked -= 1
+        return made
 
     def _phi(self, condition: str, a: Callable[[], Value], b: Callable[[], Value]) -> Value:
         """The value of one of two pieces of code, as many lanes wide as are being written."""

@@ -10,6 +10,7 @@ from minimlc.codegen.llvm_value import (
     MEMORY,
     SIZE,
     Code,
+    Module,
     Value,
     constant,
     register_type,
@@ -39,8 +40,8 @@ class Memory(Mathematics):
     """Writes accesses into `code`. `variables` and `pointers` say what names stand for.
 
     In a vectorized loop, `lanes` is set and its variable stands for a ramp; `private` buffers
-    have one copy per lane. Where lanes go different ways, `mask` says which of them are meant.
-    With `sites`, each access is checked, and what fails jumps to "fail".
+    have so many copies there, one per lane. Where lanes go different ways, `mask` says which of
+    them are meant. With `sites`, each access is checked, and what fails jumps to "fail".
     """
 
     code: Code
@@ -82,14 +83,19 @@ class Memory(Mathematics):
         self.mask = saved
         return result
 
-    def maskable(self, item: Node) -> bool:
-        """Whether all accesses in it are vectors of neighbours, which a mask can take part of."""
-        parts = [part for part in walk(item) if isinstance(part, Load | Store)]
-        return all(
-            not any(isinstance(inner, Load) for i in part.indices for inner in walk(i))
-            and self._flat(part.buffer, part.indices, part).stride == 1
-            for part in parts
-        )
+    def maskable(self, *items: Node) -> bool:
+        """Whether all accesses in it are vectors of neighbours, which a mask can take part of.
+
+        All variables of the items must have values: no loop is among them. The indices' code, by
+        which this is decided, is thrown away.
+        """
+        parts = [p for item in items for p in walk(item) if isinstance(p, Load | Store)]
+        if any(isinstance(inner, Load) for p in parts for i in p.indices for inner in walk(i)):
+            return False
+        saved, self.code = self.code, Code(Module())
+        flat = [self._flat(part.buffer, part.indices, part) for part in parts]
+        self.code = saved
+        return all(place.stride == 1 for place in flat)
 
     def load(self, item: Load) -> Value:
         """The value of `buffer[indices]`."""
@@ -183,7 +189,7 @@ class Memory(Mathematics):
             for value, size in zip(values, buffer.shape, strict=True):
                 flat = self.binary("+", self.binary("*", flat, constant(size, INDEX)), value)
         copies = self.private.get(buffer)
-        if copies is None or self.lanes is None:
+        if not copies or self.lanes is None:
             return flat
         scaled = self.binary("*", flat, constant(copies, INDEX))
         return self.binary("+", scaled, self.lanes.number)

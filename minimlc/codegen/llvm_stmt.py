@@ -140,6 +140,7 @@ class Statements(Tensors):
         start = 0
         step = self._natural_lanes(item)
         if extent.const is None:
+            extent = self.binary("max", extent, constant(0, INDEX))
             wide = self.binary("//", extent, constant(step, INDEX))
             self._chunks(item, wide, step)
             done = self.binary("*", wide, constant(step, INDEX))
@@ -203,7 +204,8 @@ class Statements(Tensors):
         self.stmt(item.then_case)
         code.jump(join)
         code.block(mixed)
-        if item.else_case is None and self.maskable(item) and _is_stores(item.then_case):
+        stores = item.else_case is None and _is_stores(item.then_case)
+        if stores and self.maskable(item.then_case):
             self.under(condition, lambda: self.stmt(item.then_case))
         else:
             self._each_lane(item)
@@ -232,8 +234,7 @@ class Statements(Tensors):
         count = max(self.width, 1)
         for size in buffer.shape:
             count *= size
-        if self.width:
-            self.private[buffer] = self.width
+        self.private[buffer] = self.width
         element = MEMORY[buffer.dtype]
         size = count * SIZE[element]
         if size <= STACK_BYTES and self.frame + size <= FRAME_BYTES:

@@ -6,6 +6,7 @@ from typing import Any
 from minimlc.node import Mutator, Node, replace
 from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads
 from minimlc.tir.arith import Ranges, Simplifier, constant_value
+from minimlc.tir.legality import has_lanes
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -70,7 +71,7 @@ def _place(
                 new = _place(buffer, users[0], items, loops, whole)
                 return Seq(tuple(new if part is users[0] else part for part in stmts))
         case For():
-            if stmt.kind != "vectorized" and is_private(buffer, stmt, items):
+            if not has_lanes(stmt) and is_private(buffer, stmt, items):
                 return replace(stmt, body=_place(buffer, stmt.body, items, (*loops, stmt), whole))
         case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
             return replace(stmt, then_case=_place(buffer, then_case, items, loops, whole))

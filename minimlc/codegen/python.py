@@ -17,7 +17,7 @@ from minimlc.codegen.bounds import Site
 from minimlc.codegen.lower import lower
 from minimlc.codegen.python_expr import HELPERS, INSIDE, Expressions
 from minimlc.dtypes import DTYPES, dtype_name
-from minimlc.errors import CompileError
+from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import OPS, evaluate, find_op
 from minimlc.literals import array_literal, literal, prints_inline
@@ -28,6 +28,9 @@ from minimlc.run import check_arguments
 from minimlc.tir.nodes import Alloc, For, IfThenElse, PrimFunc, Seq, Stmt, Store
 
 LINE = 100
+
+MOST_LOOPS = 20
+"""Python takes no more loops in each other in one function; those inside get one of their own."""
 
 
 def emit_python(mod: IRModule, check: bool = False) -> str:
@@ -46,13 +49,20 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
     with `check`, `BoundsError` for an access outside its buffer.
     """
     emitter = _Emitter(mod, check)
-    source = emitter.source()
     filename = f"<minimlc python {next(_NUMBERS)}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    constants = _Constants(emitter.constants)
-    weakref.finalize(constants, linecache.cache.pop, filename, None).atexit = False
+    constants = emitter.constants
     scope: dict[str, Any] = {"constants": constants, "sites": emitter.sites}
-    exec(compile(source, filename, "exec"), scope)
+    try:
+        source = emitter.source()
+        exec(compile(source, filename, "exec"), scope)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise BuildError(
+            f"Python does not read the code written for it: {error.args[0]}",
+            hint='build(mod, target="llvm") has no such limits; or store parts of what is deeply '
+            "nested in buffers",
+        ) from None
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    weakref.finalize(constants, linecache.cache.pop, filename, None).atexit = False
     names = emitter.functions
     return {name: _guard(mod[name], name, scope[names[name]]) for name in mod.functions}
 
@@ -105,7 +115,7 @@ class _Emitter:
     def __init__(self, mod: IRModule, check: bool):
         self.mod = mod
         self.sites: list[Site] | None = [] if check else None
-        self.constants: list[np.ndarray] = []
+        self.constants = _Constants()
         self.used: set[str] = set()
         self.names = UniqueNames()
         for word in ("np", "op", "call_packed", "constants", "bool_", *DTYPES, *HELPERS, "math"):
@@ -237,6 +247,7 @@ class _Scope(_Names):
     def __init__(self, emitter: _Emitter):
         super().__init__(emitter)
         self.exprs = Expressions(self.known, emitter.used, emitter.sites)
+        self.depth = 0
 
     def stmt(self, item: Stmt) -> list[str]:
         match item:
@@ -267,7 +278,14 @@ class _Scope(_Names):
         name = self.declare(item.var)
         self.exprs.limit(item.var, extent)
         note = "" if item.kind == "serial" else f"  # {item.kind}"
-        return [f"for {name} in range({extent.code}):{note}", *self.body(item.body)]
+        self.depth += 1
+        apart = self.depth % MOST_LOOPS == 0
+        lines = [f"for {name} in range({extent.code}):{note}", *self.body(item.body)]
+        self.depth -= 1
+        if not apart:
+            return lines
+        function = self.take("inner_loops")
+        return [f"def {function}():", *(f"    {line}" for line in lines), f"{function}()"]
 
 
 class _GraphScope(_Names):

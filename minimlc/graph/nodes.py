@@ -20,8 +20,8 @@ from typing import ClassVar, NoReturn
 
 import numpy as np
 
-from minimlc.dtypes import dtype_name, dtype_record, is_float, to_numpy
-from minimlc.errors import CompileError, not_compiled
+from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
+from minimlc.errors import CompileError, TooLarge, not_compiled, shown
 from minimlc.node import Node, node
 
 Attrs = tuple[tuple[str, object], ...]
@@ -38,10 +38,14 @@ class TensorType:
         dtype_record(self.dtype)
         shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
         for size in shape:
-            if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
-                why = f"a tensor's sizes are integers >= 0, got {shape}"
+            if not is_size(size):
+                why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
                 raise CompileError(why, code="E205")
-        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+        shape = tuple(int(size) for size in shape)
+        why = excess(shape, self.dtype)
+        if why:
+            raise CompileError(f"a tensor {why}", code="E135")
+        object.__setattr__(self, "shape", shape)
 
     @property
     def ndim(self) -> int:
@@ -57,20 +61,42 @@ class TupleType:
 
     fields: tuple["Type", ...]
 
+    def __post_init__(self) -> None:
+        _check_fields(self.fields)
+
     def __repr__(self) -> str:
         return f"R.Tuple({', '.join(map(repr, self.fields))})"
 
 
 Type = TensorType | TupleType
 
+MOST_FIELDS = 2**12
+"""Of a tuple and those in it."""
+MOST_TUPLES = 100
+"""In one another."""
+
+
+def _check_fields(fields: tuple[object, ...]) -> None:
+    """Refuse a tuple that is too large to be walked over."""
+    count, level, items = 0, 0, list(fields)
+    while items:
+        count, level = count + len(items), level + 1
+        if count > MOST_FIELDS or level > MOST_TUPLES:
+            why = f"a tuple has at most {MOST_FIELDS} fields in {MOST_TUPLES} levels"
+            raise TooLarge(why, code="E134", hint="a field that is used twice counts twice")
+        items = [f for item in items if isinstance(item, TupleType | Tuple) for f in item.fields]
+
 
 class Expr(Node):
     """A value of the graph level; every expression has a `type`.
 
-    `minimlc.graph.operators` says what Python's operators make of one.
+    `minimlc.graph.operators` says what Python's operators make of one. One that is not bound yet
+    has no limits: binding it gives each call in it a variable.
     """
 
     __slots__ = ()
+    _most: ClassVar[int | None] = None
+    _word: ClassVar[str] = "value"
     type: Type
 
     @property
@@ -98,6 +124,7 @@ class Var(Expr):
     type: Type
 
     def __post_init__(self) -> None:
+        Expr.__post_init__(self)
         if not isinstance(self.type, TensorType | TupleType):
             raise CompileError(
                 f'the type of "{self.name}" must be a tensor type, got {self.type!r}',
@@ -122,6 +149,10 @@ class Tuple(Expr):
     """Several values as one."""
 
     fields: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        Expr.__post_init__(self)
+        _check_fields(self.fields)
 
     @property
     def type(self) -> TupleType:  # type: ignore[override]

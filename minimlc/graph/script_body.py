@@ -60,7 +60,7 @@ class GraphReader(ValueReader):
         if node.annotation is None:
             why = f"the parameter {node.arg} has no type"
             raise self.error(node, why, "E126", _TENSOR_HINT.replace("x:", f"{node.arg}:"))
-        var = Var(self.unique.take(node.arg), self.type(node.annotation))
+        var = Var(self.unique.take(node.arg), self.source.guard(node, self.type, node.annotation))
         self.scope.bind(node.arg, var)
         return with_span(var, self.source.span(node))
 

@@ -3,6 +3,7 @@
 from typing import NoReturn
 
 from minimlc.errors import CompileError, VerifyError, did_you_mean
+from minimlc.folding import unwritable
 from minimlc.graph.nodes import (
     JOINTS,
     Binding,
@@ -20,6 +21,7 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops import OPS, infer_call
 from minimlc.module import IRModule
+from minimlc.names import misnamed
 from minimlc.node import span_of, walk
 from minimlc.tir.nodes import Buffer, PrimFunc, Store
 
@@ -42,6 +44,9 @@ class _Check:
         self._stored: dict[str, set[Buffer]] = {}
 
     def function(self, func: Function) -> None:
+        plain = [(k, v) for k, v in func.attrs if not isinstance(v, TensorType | TupleType)]
+        if unwritable(plain):
+            self.refuse(unwritable(plain), func, "E222")
         for param in func.params:
             self.define(param, func)
         for binding in func.bindings():
@@ -73,6 +78,8 @@ class _Check:
     def define(self, var: Var, where: Binding | Function) -> None:
         if var in self.defined:
             self.refuse(f'"{var.name}" is bound twice', where, "E221")
+        if misnamed("variable", var.name):
+            self.refuse(misnamed("variable", var.name), where, "E221")
         if var.name in self.names:
             self.refuse(f'two variables are called "{var.name}"', where, "E221")
         self.defined.add(var)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from minimlc.errors import CompileError
+from minimlc.homework.allowed import above
 from minimlc.homework.assignment import Assignment
 from minimlc.homework.message import Arrays, Malformed
+from minimlc.homework.questions import questions
 from minimlc.homework.source import NoSource, source_text
 from minimlc.homework.worker import Failed, fresh_worker
 from minimlc.module import IRModule
@@ -50,6 +52,8 @@ def collect(assignment: Assignment, submission: Any) -> Answer:
         return _called(assignment, submission)
     except (NoSource, Failed, CompileError) as error:
         return Answer(failed=str(error))
+    except Exception as error:  # attributes of somebody's object may raise anything
+        return Answer(failed=f"what was given can't be read ({type(error).__name__})")
 
 
 _WANTED = {
@@ -60,14 +64,19 @@ _WANTED = {
 
 
 def _value(assignment: Assignment, submission: IRModule | PrimFunc | Schedule) -> Answer:
+    if assignment.wanted == "schedule" and not isinstance(submission, Schedule):
+        return Answer(failed="a schedule is wanted: its steps count, not only its program")
+    if assignment.wanted == "function" or len(assignment.cases) > 1:
+        return Answer(failed=f"a {_WANTED[assignment.wanted]} is wanted, not one program")
+    if assignment.forbidden:
+        why = f"{assignment.name} says what may be used to make it"
+        kind = type(submission).__name__
+        return Answer(failed=f"a function that makes it is wanted, not a {kind}: {why}")
     if assignment.wanted == "schedule":
-        if not isinstance(submission, Schedule):
-            return Answer(failed="a schedule is wanted: its steps count, not only its program")
+        assert isinstance(submission, Schedule)
         return Answer(
             {"trace": submission.trace.to_json(), "text": submission.mod.script(), "same": True}
         )
-    if assignment.wanted != "program" or len(assignment.cases) > 1:
-        return Answer(failed=f"a {_WANTED[assignment.wanted]} is wanted, not one program")
     mod = submission.mod if isinstance(submission, Schedule) else submission
     if isinstance(mod, PrimFunc):
         mod = IRModule.of({"main": mod})
@@ -75,9 +84,16 @@ def _value(assignment: Assignment, submission: IRModule | PrimFunc | Schedule) -
 
 
 def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
-    source, entry = source_text(submission)
+    taken, name = assignment.taken, getattr(submission, "__qualname__", "")
+    place = f"{getattr(submission, '__module__', '')}.{name}"
+    if submission is assignment.reference or above(place, taken):
+        said = taken.get(above(place, taken), "that is the reference itself")
+        return Answer(failed=said)
+    programs = assignment.wanted == "schedule" or "legalize" in assignment.allow
+    source, entry = source_text(submission, programs)
     body: dict[str, Any] = {"op": "collect", "source": source, "entry": entry}
     body |= {"kind": assignment.wanted, "cases": list(assignment.cases)}
+    body["taken"] = taken
     arrays: Arrays = {}
     if isinstance(assignment.reference, IRModule):
         body["reference"] = assignment.reference.script()
@@ -94,27 +110,7 @@ def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
 def _questions(assignment: Assignment) -> tuple[list[int], Arrays]:
     """How many inputs each question has, and the inputs, as "question.place"."""
     counts, arrays = [], {}
-    for number, (_, inputs) in enumerate(all_inputs(assignment, seed=0)):
+    for number, (_, _, inputs) in enumerate(questions(assignment, seed=0)):
         counts.append(len(inputs))
         arrays.update({f"{number}.{place}": array for place, array in enumerate(inputs)})
     return counts, arrays
-
-
-def all_inputs(assignment: Assignment, seed: int) -> list[tuple[tuple[int, ...], list[np.ndarray]]]:
-    """Each case with small whole numbers, easy to read, then each with any numbers."""
-    random = np.random.default_rng(seed)
-    return [
-        (case, [filled(array, random, plain) for array in assignment.arrays(case)])
-        for plain in (True, False)
-        for case in assignment.cases
-    ]
-
-
-def filled(like: np.ndarray, random: np.random.Generator, plain: bool) -> np.ndarray:
-    """Random numbers of an array's shape and dtype; `plain` ones are whole and small."""
-    if like.dtype.kind == "b":
-        return random.integers(0, 2, like.shape).astype(bool)
-    if like.dtype.kind == "f" and not plain:
-        return random.standard_normal(like.shape).astype(like.dtype)
-    low = 0 if like.dtype.kind == "u" else -4
-    return random.integers(low, 6, like.shape).astype(like.dtype)

@@ -1,8 +1,7 @@
 """Expected and actual results: where they differ first, and whether inputs were left alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,37 +11,43 @@ SHOWN = 24
 
 @dataclass(frozen=True)
 class Outcome:
-    """One question: the inputs before and after, the expected result and what came."""
+    """One question: the inputs before and after, the expected result and what came. `touched()`
+    says what was read before it was written, and which elements of the result were written.
+    """
 
-    case: tuple[int, ...]
+    text: str
     inputs: Sequence[np.ndarray]
     after: Sequence[np.ndarray]
     expected: np.ndarray
     got: np.ndarray
+    touched: Callable[[], tuple[str, np.ndarray | None]] = lambda: ("", None)
 
 
 def changed(outcome: Outcome) -> str:
     for number, (before, after) in enumerate(zip(outcome.inputs, outcome.after, strict=True)):
         if not alike(after, before, 0.0):
-            return f"input {number} was changed, for {case_text(outcome.case)}"
+            return f"input {number} was changed, for {outcome.text}"
     return ""
 
 
 def wrong(outcome: Outcome, tolerance: float) -> str:
     """The first element that differs, with the inputs where they are small."""
     expected, got = outcome.expected, outcome.got
-    what = f"for {case_text(outcome.case)}"
+    what = f"for {outcome.text}"
     if (expected.shape, expected.dtype) != (got.shape, got.dtype):
         wanted = f"{expected.dtype} {expected.shape}"
         return f"{what}: the result is {got.dtype} {got.shape}, not {wanted}"
-    if alike(got, expected, tolerance):
+    same = np.atleast_1d(_same(got, expected, tolerance))
+    if same.all():
         return ""
-    same = np.isclose(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
-    place = tuple(int(n) for n in np.argwhere(~np.atleast_1d(same))[0])
+    place = tuple(int(n) for n in np.argwhere(~same)[0])
     at = ", ".join(map(str, place[: expected.ndim]))
     first, second = np.atleast_1d(expected)[place], np.atleast_1d(got)[place]
+    early, written = outcome.touched()
     lines = [f"{what}: element [{at}] is {second}; expected {first}"]
-    if _is_poison(second) and not _is_poison(first):
+    if early:
+        lines = [f"{what}: {early}", f"element [{at}] has no value then; expected {first}"]
+    elif written is not None and not np.atleast_1d(written)[place]:
         lines[0] += " (nothing was written there)"
     for number, array in enumerate(outcome.inputs):
         if array.size <= SHOWN:
@@ -52,23 +57,18 @@ def wrong(outcome: Outcome, tolerance: float) -> str:
     return "\n".join(lines)
 
 
-def _is_poison(value: Any) -> bool:
-    return bool(value != value)
-
-
 def _shown(array: np.ndarray) -> str:
     return np.array2string(array, precision=4, separator=", ").replace("\n", "")
 
 
-def case_text(case: tuple[int, ...]) -> str:
-    if not case:
-        return "random inputs"
-    return f"({', '.join(map(str, case))})"
-
-
 def alike(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
-    if (a.shape, a.dtype) != (b.shape, b.dtype):
-        return False
-    if a.dtype.kind != "f" or tolerance == 0.0:
-        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))
+    """Whether two arrays have one shape and dtype and the same elements, up to a tolerance."""
+    return (a.shape, a.dtype) == (b.shape, b.dtype) and bool(_same(a, b, tolerance).all())
+
+
+def _same(a: np.ndarray, b: np.ndarray, tolerance: float) -> np.ndarray:
+    """Which elements are the same; floats up to a tolerance, and NaN is NaN."""
+    if a.dtype.kind != "f":
+        return np.asarray(a == b)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.isclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))

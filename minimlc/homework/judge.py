@@ -6,19 +6,24 @@ compared here, in the caller's process.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
+from minimlc.errors import ScheduleError
+from minimlc.homework.allowed import in_trace
 from minimlc.homework.assignment import Assignment, Item
-from minimlc.homework.collect import Answer, all_inputs, filled
-from minimlc.homework.compare import Outcome, alike, case_text, changed, wrong
+from minimlc.homework.collect import Answer
+from minimlc.homework.compare import Outcome, alike, changed, wrong
+from minimlc.homework.limits import Limits
 from minimlc.homework.message import Malformed
 from minimlc.homework.nest import Nest, Unrecognized
+from minimlc.homework.questions import Question, filled, questions
 from minimlc.homework.report import Report, Result, all_failed
 from minimlc.homework.worker import Failed, evaluate
 from minimlc.module import IRModule
+from minimlc.schedule import Trace
 from minimlc.script import parse
 from minimlc.tir.nodes import PrimFunc
 
@@ -26,20 +31,22 @@ ROUNDS = 9
 """How often the original and a submission are timed in turns."""
 
 
+AMPLE = Limits(cpu_seconds=120, wall_seconds=240)
+"""For what is no submission's: the recipes' schedules of the original."""
+
+
 def judge(assignment: Assignment, answer: Answer, seed: int = 0) -> Report:
     """The points that an answer earns. `seed` chooses the inputs."""
-    if answer.failed:
-        return all_failed(
-            assignment.name, assignment.described(), answer.failed, answer.printed.strip()
-        )
-    try:
-        findings = _FINDINGS[assignment.wanted](assignment, answer, seed)
-    except (Failed, Malformed) as error:
-        return all_failed(
-            assignment.name, assignment.described(), str(error), answer.printed.strip()
-        )
+    why, printed = answer.failed, answer.printed.strip()
+    if not why:
+        try:
+            findings = _FINDINGS[assignment.wanted](assignment, answer, seed)
+        except (Failed, Malformed, ScheduleError) as error:
+            why = str(error)
+    if why:
+        return all_failed(assignment.name, assignment.described(), why, printed)
     results = [_result(item, findings) for item in assignment.items]
-    return Report(assignment.name, tuple(results), answer.printed.strip())
+    return Report(assignment.name, tuple(results), printed)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ def _why_not(item: Item, findings: Findings) -> str:
         return item.requirement.explain(findings.nest())
     except Unrecognized as error:
         return str(error)
+    except Exception as error:  # whatever an analysis makes of an odd program, it earns nothing
+        return f"its structure can't be told ({type(error).__name__}: {error})"
 
 
 def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
@@ -81,9 +90,9 @@ def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     if len(texts) != len(assignment.cases):
         raise Malformed(f"{len(texts)} programs for {len(assignment.cases)} cases")
     outcomes = []
-    for number, (case, inputs) in enumerate(all_inputs(assignment, seed)):
+    for number, question in enumerate(questions(assignment, seed)):
         text = texts[number % len(texts)]
-        outcome = _run(assignment, str(text), case, inputs)
+        outcome = _run(assignment, text, question)
         outcomes.append(outcome)
         if isinstance(outcome, str):
             break
@@ -91,43 +100,54 @@ def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     return _compared(outcomes, impure)
 
 
-def _run(
-    assignment: Assignment, text: str, case: tuple[int, ...], inputs: list[np.ndarray]
-) -> Outcome | str:
+def _run(assignment: Assignment, text: Any, question: Question) -> Outcome | str:
     """A program's outcome, or why there is none."""
-    expected = np.asarray(_expected(assignment, inputs))
-    out = _poisoned(expected)
+    if not isinstance(text, str):
+        return f"for {question.text}: a program is a text, not {type(text).__name__}"
+    inputs, expected = question.inputs, assignment.expected(question.inputs)
+    out = _poisoned(expected, question.turn)
     given = {str(number): array for number, array in enumerate([*inputs, out])}
     try:
         _, after = evaluate({"op": "run", "text": text}, given, assignment.limits)
     except Failed as error:
-        return f"for {case_text(case)}: {error}"
+        return f"for {question.text}: {error}"
     arrays = [after[str(number)] for number in range(len(given))]
-    return Outcome(case, inputs, arrays[:-1], expected, arrays[-1])
+    touched = partial(_touched, assignment, text)
+    return Outcome(question.text, inputs, arrays[:-1], expected, arrays[-1], touched)
 
 
-def _expected(assignment: Assignment, inputs: Sequence[np.ndarray]) -> Any:
-    assert callable(assignment.reference)
-    return assignment.reference(*(array.copy() for array in inputs))
+def _touched(assignment: Assignment, text: str) -> tuple[str, np.ndarray | None]:
+    """What a program reads before it writes it; which elements of its result it writes."""
+    try:
+        answer, found = evaluate({"op": "touched", "text": text}, {}, assignment.limits)
+    except Failed:
+        return "", None
+    return str(answer["early"]), found.get("written")
 
 
-def _poisoned(like: np.ndarray) -> np.ndarray:
-    """An array in which an element that nobody writes shows."""
+def _poisoned(like: np.ndarray, number: int) -> np.ndarray:
+    """An array in which an element that nobody writes shows, and one that is read before: NaN, or
+    the least and the greatest value in turns.
+    """
     if like.dtype.kind == "f":
         return np.full_like(like, np.nan)
-    return np.full_like(like, 1 if like.dtype.kind == "b" else 111)
+    if like.dtype.kind == "b":
+        return np.full_like(like, number % 2)
+    ends = np.iinfo(like.dtype)
+    return np.full_like(like, ends.max if number % 2 else ends.min)
 
 
 def _function(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     outcomes: list[Outcome | str] = []
     impure = ""
-    for number, (case, inputs) in enumerate(all_inputs(assignment, seed=0)):
+    for number, question in enumerate(questions(assignment, seed=0)):
+        inputs = question.inputs
         after = [answer.array(f"{number}.{place}") for place in range(len(inputs))]
         got, again = (answer.array(f"{number}.{call}") for call in ("first", "second"))
-        expected = np.asarray(_expected(assignment, inputs))
-        outcomes.append(Outcome(case, inputs, after, expected, got))
+        expected = assignment.expected(question.inputs)
+        outcomes.append(Outcome(question.text, inputs, after, expected, got))
         if not alike(got, again, 0.0):
-            impure = impure or f"two calls give two results, for {case_text(case)}"
+            impure = impure or f"two calls give two results, for {question.text}"
     return _compared(outcomes, impure)
 
 
@@ -136,6 +156,9 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     base = assignment.reference.script()
     body = {"op": "replay", "text": base, "trace": answer.part("trace", str)}
     body["claimed"] = answer.part("text", str)
+    steps = [name for name, _ in Trace.from_json(body["trace"])]
+    if said := in_trace(assignment.name, assignment.forbidden, steps, partial(_recipes, base)):
+        raise Malformed(said)
     done, _ = evaluate(body, {}, assignment.limits)
     impure = "" if answer.part("same", bool) else "two calls give two different schedules"
     if not done["same"]:
@@ -148,6 +171,12 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     return Findings(found.values, found.impure, nest, _Ratio(assignment, base, text, inputs))
 
 
+@cache
+def _recipes(text: str) -> dict[str, list[str]]:
+    """The steps that each recipe takes on a program, by the recipe's name."""
+    return evaluate({"op": "written", "text": text}, {}, AMPLE)[0]["recipes"]
+
+
 def _nest(assignment: Assignment, text: str) -> Nest:
     scheduled = next(iter(parse(text).functions.values()))
     assert isinstance(scheduled, PrimFunc)
@@ -156,7 +185,7 @@ def _nest(assignment: Assignment, text: str) -> Nest:
 
 def _random_params(func: PrimFunc, seed: int) -> list[np.ndarray]:
     random = np.random.default_rng(seed)
-    return [filled(np.empty(p.shape, p.dtype), random, plain=False) for p in func.params]
+    return [filled(np.empty(p.shape, p.dtype), random, "normal") for p in func.params]
 
 
 def _runs_alike(
@@ -172,7 +201,7 @@ def _runs_alike(
         except Failed as error:
             return str(error)
         results.append([after[str(number)] for number in range(len(inputs))])
-    return Outcome((), inputs[:-1], results[1][:-1], results[0][-1], results[1][-1])
+    return Outcome("random inputs", inputs[:-1], results[1][:-1], results[0][-1], results[1][-1])
 
 
 class _Ratio:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
@@ -83,7 +83,8 @@ def how_it_ended(code: int) -> str:
     if sys.platform != "win32" and code == -signal.SIGXCPU:
         return "it used more CPU time than it may: is there an endless loop?"
     if code < 0:
-        name = signal.Signals(-code).name
+        known = -code in set(signal.Signals)  # the others are the real-time signals
+        name = signal.Signals(-code).name if known else f"signal {-code}"
         words = {"SIGSEGV": "a segfault", "SIGABRT": "an abort", "SIGKILL": "killed"}
         return f"the process crashed: {words.get(name, name)} ({name})"
     return f"the process ended by itself (exit code {code}) without an answer"
@@ -95,8 +96,27 @@ def adopt() -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-_SET_CHILD_SUBREAPER = 36
+def die_with_parent() -> None:
+    """Let this process be killed when its parent ends (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 """See Linux's prctl(2)."""
+
+
+def guard(worker: int) -> NoReturn:
+    """Wait for a child to end, end all that is left below, and end as the child did."""
+    for stream in (0, 1):  # its own end of the pipes is enough
+        os.close(stream)
+    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    end_children()
+    if code < 0:
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL can't be set
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(max(code, 0))
 
 
 def end_children() -> bool:

@@ -82,8 +82,10 @@ def _array(data: bytes) -> np.ndarray:
     rest = data[file.tell() :]
     if min(shape, default=1) < 0 or math.prod(shape) * dtype.itemsize != len(rest):
         raise Malformed("an array's shape does not fit its bytes")
-    flat = np.frombuffer(rest, dtype)
-    return flat.reshape(shape, order="F" if by_columns else "C").copy()
+    try:
+        return np.frombuffer(rest, dtype).reshape(shape, order="F" if by_columns else "C").copy()
+    except (TypeError, ValueError):  # of more elements or axes than numpy counts, though empty
+        raise Malformed("an array's shape is none that numpy can hold") from None
 
 
 def send(stream: BinaryIO, body: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

@@ -7,6 +7,7 @@ buffer; all by what they compute, not by what they are called.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
@@ -49,13 +50,14 @@ class Place(NamedTuple):
 
 class Part(NamedTuple):
     """A loop that an axis was cut into: `position` in the nest, `extent` values, each a step of
-    `stride` along the axis.
+    `stride` along the axis. Of a fused loop, the part is `loop // divisor % extent`.
     """
 
     loop: For
     position: int
     stride: int
     extent: int
+    divisor: int
 
 
 class Nest:
@@ -116,7 +118,14 @@ class Nest:
             chosen = alike[number : number + 1] if len(alike) == count else []
         if not chosen:
             raise Unrecognized(f"the axis {axis} is not found again")
-        return sorted(self._terms(chosen), key=lambda part: part.position)
+        return sorted(self._terms(chosen), key=_place)
+
+    def order(self) -> list[str]:
+        """The axes whose loops follow each other, from outside in; parts of one axis that do, once.
+        A fused loop counts as the loops that it was made of.
+        """
+        parts = [(*_place(part), axis) for axis in self.axes() for part in self.parts(axis)]
+        return [axis for axis, _ in groupby(axis for *_, axis in sorted(parts))]
 
     def _terms(self, iters: Sequence[int]) -> Iterator[Part]:
         loops = list(self.main.loops)
@@ -129,7 +138,7 @@ class Nest:
                 raise Unrecognized("its index is no plain sum of loop variables")
             for digit, factor in total.terms.items():
                 place = order[digit.var]
-                yield Part(loops[place], place, abs(factor) * scale, digit.extent)
+                yield Part(loops[place], place, abs(factor) * scale, digit.extent, digit.divisor)
             scale *= self.main.block.iters[number].extent
 
     def _axis(self, axis: str) -> tuple[Role, int, int]:
@@ -219,6 +228,10 @@ class Nest:
             if item.node in inside and not item.is_write and item.buffer.name == buffer.name:
                 return item
         raise Unrecognized(f"its read of {buffer.name} is not found in the lowered function")
+
+
+def _place(part: Part) -> tuple[int, int]:
+    return part.position, -part.divisor
 
 
 def places(func: PrimFunc) -> list[Place]:

@@ -6,6 +6,14 @@ from dataclasses import dataclass
 
 from minimlc.node import display
 
+LONGEST = 4000
+"""Characters of what a submission says that are shown."""
+
+
+def shown(text: str) -> str:
+    """A text of anybody's so that it can be printed: not too long, without half characters."""
+    return text[:LONGEST].encode("utf-8", "backslashreplace").decode("utf-8")
+
 
 @dataclass(frozen=True)
 class Result:
@@ -15,6 +23,9 @@ class Result:
     earned: float
     possible: float
     why: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "why", shown(self.why))
 
     @property
     def passed(self) -> bool:
@@ -28,6 +39,9 @@ class Report:
     name: str
     results: tuple[Result, ...]
     note: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "note", shown(self.note))
 
     @property
     def points(self) -> float:

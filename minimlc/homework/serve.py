@@ -16,14 +16,26 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from minimlc import recipes
 from minimlc.errors import BuildError, CompileError
-from minimlc.homework.limits import STARTED, Limits, adopt, apply, end_children, how_it_ended
+from minimlc.homework.allowed import HomeworkError, spelled, take_away
+from minimlc.homework.limits import (
+    STARTED,
+    Limits,
+    adopt,
+    apply,
+    die_with_parent,
+    end_children,
+    guard,
+    how_it_ended,
+)
 from minimlc.homework.message import Arrays, Malformed, receive, send
 from minimlc.module import IRModule
 from minimlc.node import structural_equal
@@ -35,7 +47,8 @@ from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace
 from minimlc.script import I, R, T, parse
 from minimlc.tir import te
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.tir.record import Record, Step, record
 from minimlc.verify import verify
 
 Answer = tuple[dict[str, Any], Arrays]
@@ -54,15 +67,26 @@ class Unfit(Exception):
 
 
 def main() -> None:
-    """Answer requests until there are none."""
+    """Answer requests until there are none.
+
+    On Linux a guard stands above: what a submission started comes to it, also when the submission
+    ends the process that answers, and ends with it.
+    """
     adopt()
+    if sys.platform == "linux":
+        worker = os.fork()
+        if worker:
+            guard(worker)
+        die_with_parent()
+        os.setsid()  # who kills a group or a session does not reach the guard
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)
     assert isinstance(sys.stdout, io.TextIOWrapper)
-    sys.stdout.reconfigure(line_buffering=True)  # a crash loses no line
+    # A crash loses no line; half a character of two (a lone surrogate) can be shown.
+    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     send(answers, {"ready": os.getpid()}, {})
     while (request := receive(requests)) is not None:
         body, arrays = request
@@ -95,13 +119,16 @@ def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) 
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        die_with_parent()
         for stream in private:
             os.close(stream.fileno())
         os.close(reading)
         os.chdir(folder)
         os.setpgid(0, 0)
-        send(os.fdopen(writing, "wb"), *_answer(body, arrays))
-        os._exit(0)
+        try:
+            send(os.fdopen(writing, "wb"), *_answer(body, arrays))
+        finally:  # whatever its answer holds: this copy goes no further
+            os._exit(0)
     os.close(writing)
     try:
         with os.fdopen(reading, "rb") as stream:
@@ -127,13 +154,19 @@ def explain(error: BaseException) -> str:
     """An exception in words, with the submission's line where it came from."""
     if isinstance(error, Unfit):
         return str(error)
+    if isinstance(error, HomeworkError) and error.code == "E803":
+        return error.why
     if isinstance(error, SystemExit):
-        return f"it called sys.exit({error.code!r}) instead of returning a result"
+        code = error.code if isinstance(error.code, int | None) else "..."
+        return f"it called sys.exit({code}) instead of returning a result"
     if isinstance(error, MemoryError):
         return "it used more memory than it may"
     if isinstance(error, RecursionError):
         return "it nests too deeply (RecursionError)"
-    text = f"{type(error).__name__}: {error}"[:1500]
+    try:
+        text = f"{type(error).__name__}: {error}"[:1500]
+    except BaseException as other:  # a __str__ of somebody's
+        text = f"an exception that can't be shown ({type(other).__name__})"
     own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
     if own and not (isinstance(error, CompileError) and error.span):
         text += f"\n  raised in {own[-1].name}: {own[-1].line}"
@@ -144,9 +177,20 @@ def explain(error: BaseException) -> str:
 
 
 def collect(
-    arrays: Arrays, source: str, entry: str, kind: str, cases: list, reference: str = ""
+    arrays: Arrays,
+    source: str,
+    entry: str,
+    kind: str,
+    cases: list,
+    reference: str = "",
+    taken: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
-    """Run a submission's source text; what its function `entry` gives, as data."""
+    """Run a submission's source text; what its function `entry` gives, as data. What is `taken`
+    away refuses, each with a sentence of its own.
+    """
+    if said := spelled(source, taken):
+        raise Unfit(said)
+    take_away(taken)
     names = {"mlc": _whole, "np": np, "te": te, "I": I, "R": R, "T": T, "__name__": "__main__"}
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
     exec(compile(source, FILENAME, "exec"), names)
@@ -178,6 +222,8 @@ def program_text(value: Any) -> str:
 
 def limited(text: str) -> str:
     """A program's text, if it is not too long."""
+    if type(text) is not str:
+        raise Unfit(f"a program's text is wanted, not {type(text).__name__}")
     if len(text) > LONGEST_TEXT:
         raise Unfit(f"the program has {len(text):,} characters; {LONGEST_TEXT:,} are allowed")
     return text
@@ -189,7 +235,7 @@ def _kind(value: Any) -> str:
 
 def scheduled(value: Any) -> dict[str, Any]:
     """A schedule as data: its trace, and the program it claims to be."""
-    if not isinstance(value, Schedule):
+    if type(value) is not Schedule:
         raise Unfit(f"a schedule is wanted, not {_kind(value)}: return what the last step gives")
     return {"trace": value.trace.to_json(), "text": limited(value.mod.script())}
 
@@ -200,7 +246,10 @@ def _results(function: Callable[..., Any], arrays: Arrays, cases: list) -> Answe
     for number, count in enumerate(cases):
         inputs = [arrays[f"{number}.{place}"] for place in range(count)]
         for call in ("first", "second"):
-            result = np.asarray(function(*inputs))
+            given = function(*inputs)
+            if isinstance(given, np.ma.MaskedArray):
+                raise Unfit("an array is wanted, not a masked one: say what is in the gaps")
+            result = np.asarray(given)
             if result.dtype.kind not in "biuf":
                 raise Unfit(f"an array of numbers is wanted, not one of {result.dtype}")
             found[f"{number}.{call}"] = result.copy()
@@ -221,6 +270,30 @@ def run(arrays: Arrays, text: str, compiled: bool = False) -> Answer:
     else:
         interpret(mod, name, *given)
     return {}, {str(number): array for number, array in enumerate(given)}
+
+
+def touched(arrays: Arrays, text: str) -> Answer:
+    """What a program does to its last parameter, which holds nothing at first: "early" says which
+    element it reads before it writes it, `written` are those that it writes.
+    """
+    func = next(iter(program(text).functions.values()))
+    assert isinstance(func, PrimFunc)
+    found, out = record(func, limit=1 << 18), func.params[-1]
+    mask = np.zeros(out.shape, bool)
+    early = ""
+    for step in found.steps:
+        touches = [touch for touch in step.touches if found.buffers[touch.buffer] is out]
+        unread = [t.element for t in touches if not t.write and not mask.flat[t.element]]
+        early = early or (_early(found, step, out, unread[0]) if unread else "")
+        mask.flat[[touch.element for touch in touches if touch.write]] = True
+    return {"early": early}, {"written": mask} if found.complete else {}
+
+
+def _early(found: Record, step: Step, out: Buffer, element: int) -> str:
+    at = ", ".join(map(str, np.unravel_index(element, out.shape)))
+    pairs = zip(found.loops[step.store], step.values, strict=False)
+    values = ", ".join(f"{loop.var.name}={value}" for loop, value in pairs)
+    return f"{out.name}[{at}] is read before it is written{f', at {values}' if values else ''}"
 
 
 def program(text: str) -> IRModule:
@@ -255,6 +328,15 @@ def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Answer:
     return {"text": limited(done.script()), "same": same}, {}
 
 
+def written(arrays: Arrays, text: str) -> Answer:
+    """The primitives of each recipe's schedule for a program, in order, by the recipe's name."""
+    start, found = Schedule(parse(text), check=False), {}
+    for name in recipes.__all__:
+        with contextlib.suppress(CompileError, TypeError):  # not for it, or for whole modules
+            found[name] = [step for step, _ in getattr(recipes, name)(start).trace]
+    return {"recipes": found}, {}
+
+
 def ratio(arrays: Arrays, text: str, base: str, rounds: int, threads: int = 1) -> Answer:
     """How many times as fast as `base` a program is: in turns, the median of the rounds."""
     set_num_threads(threads)
@@ -286,6 +368,8 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
     "run": run,
     "replay": replay,
     "ratio": ratio,
+    "written": written,
+    "touched": touched,
 }
 
 if __name__ == "__main__":

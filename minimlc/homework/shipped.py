@@ -12,8 +12,10 @@ from minimlc.homework.assignment import (
 )
 from minimlc.homework.limits import Limits
 from minimlc.homework.structure import (
+    copied_outside,
     fused_epilogue,
     no_guard,
+    ordered,
     packed,
     parallel,
     register_tile,
@@ -78,6 +80,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda c, h, w: [(c, 2 * h, 2 * w)],
         cases=[(1, 1, 1), (1, 1, 2), (2, 2, 1), (3, 2, 3)],
         items=[values(4), pure(1)],
+        numbers=("whole", "normal", "negative", "lowest"),
         limits=_SOON,
     ),
     Assignment(
@@ -86,6 +89,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda n, m: [(n, m)],
         cases=[(1, 1), (1, 2), (2, 3), (3, 5)],
         items=[values(4), pure(1)],
+        numbers=("whole", "normal", "large", "tiny", "equal", "negative", "lowest"),
         limits=_SOON,
     ),
     Assignment(
@@ -94,6 +98,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda n, m: [(n, m)],
         cases=[(1, 1), (1, 2), (2, 3), (4, 7)],
         items=[values(4), pure(1)],
+        numbers=("whole", "normal", "large", "tiny", "equal", "negative", "lowest"),
         limits=_SOON,
     ),
 )
@@ -129,10 +134,10 @@ _SCHEDULES = Assignment(
     items=[
         values(1, tolerance=1e-3),
         pure(1),
-        structured(tiled("i", 2, 16) & tiled("j", 8, 64), 3),
+        structured(tiled("i", 2, 16) & tiled("j", 8, 64) & ordered("j", "i", "k", ("i", "j")), 3),
         structured(fused_epilogue(), 3),
         structured(register_tile(16, 512), 3),
-        structured(packed("B"), 3),
+        structured(packed("B") & copied_outside("B", "i"), 3),
         structured(vectorized("j"), 2),
         structured(no_guard(), 1),
         structured(parallel("i", "j"), 1),

@@ -22,11 +22,12 @@ class NoSource(Exception):
     """A function that cannot be sent, and why."""
 
 
-def source_text(function: Callable[..., Any]) -> tuple[str, str]:
+def source_text(function: Callable[..., Any], programs: bool = True) -> tuple[str, str]:
     """The text that defines `function`, and its name there.
 
     Comes with the imports, functions, classes, programs and plain constants of the notebook that
-    it uses. `NoSource` names what cannot come.
+    it uses. `NoSource` names what cannot come; without `programs`, those that the notebook has
+    made are not sent either: who knows with what.
     """
     if not isinstance(function, FunctionType):
         raise NoSource(f"a function is wanted, not {type(function).__name__}")
@@ -36,14 +37,16 @@ def source_text(function: Callable[..., Any]) -> tuple[str, str]:
         names = ", ".join(function.__code__.co_freevars)
         raise NoSource(f"it uses {names} of the function around it: give it as an argument")
     parts: dict[str, str] = {}
-    _add_definition(function.__name__, function, parts)
+    _add_definition(function.__name__, function, parts, programs)
     return "\n".join(filter(None, parts.values())) + "\n", function.__name__
 
 
-def _add(name: str, value: Any, parts: dict[str, str]) -> None:
+def _add(name: str, value: Any, parts: dict[str, str], programs: bool) -> None:
     """Define `name` in `parts`, after what it needs."""
     if name in parts or (name in READY and isinstance(value, ModuleType | Namespace)):
         return
+    if not programs and _holds_program(value):
+        raise NoSource(f"it uses {name} of the notebook, a program: write it inside the function")
     match value:
         case ModuleType():
             parts[name] = f"import {value.__name__} as {name}"
@@ -54,7 +57,7 @@ def _add(name: str, value: Any, parts: dict[str, str]) -> None:
         case tuple() | list() | dict() | set() if _is_plain(value):
             parts[name] = f"{name} = {value!r}"
         case FunctionType() | type() if value.__module__ == "__main__":
-            _add_definition(name, value, parts)
+            _add_definition(name, value, parts, programs)
         case FunctionType() | BuiltinFunctionType() | type() if value.__module__:
             parts[name] = f"from {value.__module__} import {value.__name__} as {name}"
         case _:
@@ -64,14 +67,18 @@ def _add(name: str, value: Any, parts: dict[str, str]) -> None:
             )
 
 
-def _add_definition(name: str, value: Any, parts: dict[str, str]) -> None:
+def _holds_program(value: Any) -> bool:
+    return isinstance(value, IRModule) or (_is_plain(value) and "prim_func" in repr(value))
+
+
+def _add_definition(name: str, value: Any, parts: dict[str, str], programs: bool) -> None:
     try:
         text = textwrap.dedent(inspect.getsource(value))
     except (OSError, TypeError):
         raise NoSource(f"Python kept no source text of {name}") from None
     parts[name] = ""  # it may speak of itself
     for used, found in _globals(value).items():
-        _add(used, found, parts)
+        _add(used, found, parts, programs)
     del parts[name]  # to stand after what it needs
     parts[name] = text if value.__name__ == name else f"{text}\n{name} = {value.__name__}"
 

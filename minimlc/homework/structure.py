@@ -5,6 +5,7 @@ Each is a `Requirement`: a sentence, and a test of a `Nest` that gives "" or say
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 
 from minimlc.homework.nest import Nest, Part, Place, Unrecognized
@@ -59,6 +60,25 @@ def tiled(axis: str, low: int, high: int) -> Requirement:
         return ""
 
     return Requirement(f"the {axis} loop is tiled by {low}–{high}", test)
+
+
+def ordered(*axes: str | tuple[str, ...]) -> Requirement:
+    """The loops, from outside in, are those of these axes, in this order: `ordered("j", "i", "k",
+    ("i", "j"))` has tiles' loops, then k's, then those inside the tiles, i's or j's first. Parts of
+    one axis that follow each other count as one loop, loops of one iteration do not.
+    """
+    wanted = [axis if isinstance(axis, tuple) else (axis,) for axis in axes]
+    text = ", ".join(" and ".join(group) for group in wanted)
+
+    def test(nest: Nest) -> str:
+        found = nest.order()
+        places = iter(found)
+        groups = [sorted(islice(places, len(group))) for group in wanted]
+        if groups == [sorted(group) for group in wanted] and not list(places):
+            return ""
+        return f"from outside in, the loops are those of {', '.join(found)}"
+
+    return Requirement(f"from outside in, the loops are those of {text}", test)
 
 
 def cut(axis: str, low: int, high: int) -> Requirement:
@@ -154,6 +174,23 @@ def packed(buffer: str) -> Requirement:
         return ""
 
     return Requirement(f"{buffer} is packed: read element after element", test)
+
+
+def copied_outside(buffer: str, axis: str) -> Requirement:
+    """The copy of the buffer is made outside of the axis's loops: once for all its iterations."""
+
+    def test(nest: Nest) -> str:
+        cache = nest.read_for(buffer)
+        if nest.sources.get(cache) is None:
+            return f"the computation reads {buffer} itself"
+        loops = [part.loop for part in nest.parts(axis)]
+        for place in nest.writers(cache):
+            around = [loop.var.name for loop in place.loops if loop in loops]
+            if around:
+                return f"{cache.name} is filled anew in each iteration of {around[0]}"
+        return ""
+
+    return Requirement(f"{buffer} is copied outside of the loops of {axis}", test)
 
 
 def _hot_loops(nest: Nest, item: Access) -> set[str]:

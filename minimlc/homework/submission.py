@@ -106,4 +106,7 @@ def _load(path: Path, name: str) -> Answer:
     start = f"{name}/"
     arrays = from_npz(parts[_ARRAYS])
     own = {key[len(start) :]: a for key, a in arrays.items() if key.startswith(start)}
-    return Answer(body, own, failed=str(body.get("failed", "")))
+    failed = body.get("failed", "")
+    if not isinstance(failed, str):
+        raise Malformed("why it failed is no text")
+    return Answer(body, own, failed=failed)

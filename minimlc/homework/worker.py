@@ -32,6 +32,11 @@ START_SECONDS = 60.0
 END_SECONDS = 2.0
 """How long to go on killing what a worker's processes start anew."""
 
+OWN = 2 if sys.platform == "linux" else 0
+"""Processes below a worker's first, the guard, that are no submission's: the one that answers, and
+its copy, which runs the submission.
+"""
+
 SPARES = 2
 """Workers that are kept ready."""
 
@@ -148,18 +153,19 @@ class Worker:
                 self._watch(limits)
 
     def _watch(self, limits: Limits) -> None:
-        try:
-            process = psutil.Process(self._process.pid)
-            children = process.children(recursive=True)
-            used = max(one.memory_info().rss for one in (process, *children))
-            times = process.cpu_times()
-        except psutil.Error:
-            return  # it has ended: the next poll says how
+        below, used, seconds = [], 0, 0.0
+        with suppress(psutil.Error):  # it has ended: the next poll says how
+            below = psutil.Process(self._process.pid).children(recursive=True)
+        for one in below or [self._process]:
+            with suppress(psutil.Error):
+                process = psutil.Process(one.pid)
+                used = max(used, process.memory_info().rss)
+                seconds += sum(process.cpu_times()[:2])
         if used > 2 * limits.memory_bytes:
             raise Failed(_memory_text(limits))
-        if times.user + times.system > 10 * limits.cpu_seconds + 60:
+        if seconds > 10 * limits.cpu_seconds + 60:
             raise Failed(_cpu_text(limits))
-        if len(children) > limits.processes + (sys.platform == "linux"):  # the copy that runs it
+        if len(below) > limits.processes + OWN:
             raise Failed(STARTED)
         if _folder_size(self.folder) > limits.folder_bytes:
             raise Failed(f"it wrote more than {limits.folder_bytes:,} bytes of files")
@@ -213,7 +219,7 @@ def _folder_size(folder: Path) -> int:
 def _end(process: subprocess.Popen, mark: str) -> None:
     """Kill a worker and all below it; then what left its session but carries its mark."""
     end = time.monotonic() + END_SECONDS
-    below = False
+    below = process.poll() is not None  # by itself, or by its submission
     while kill_below(process.pid) and time.monotonic() < end:
         below = True
         time.sleep(0.001)

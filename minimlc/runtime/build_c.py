@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from minimlc.codegen.c import CFunction, emit_c
 from minimlc.errors import BuildError
 from minimlc.runtime.c_compiler import SharedObject, compile_c, compiler, missing_compiler
+from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import minds_forks, num_threads
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -35,9 +36,7 @@ def c_entries(
     emitted = emit_c(functions)
     if not functions or compiler() is None:
         return dict.fromkeys(functions, _refuse), None
-    loaded = compile_c(
-        emitted.text, target, threaded=emitted.threaded, simd=emitted.simd, cache=cache
-    )
+    loaded = compile_c(emitted, target, cache=cache)
     entries = {
         name: _entry(loaded, made, len(functions[name].params))
         for name, made in emitted.functions.items()
@@ -53,8 +52,7 @@ def _refuse(*_: Any) -> NoReturn:
 
 def _entry(loaded: SharedObject, made: CFunction, count: int) -> Entry:
     result = ctypes.c_int if made.can_fail else None
-    prototype = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * count)
-    return prototype(loaded.address(made.symbol))
+    return entry_point(loaded.address(made.symbol), count, result)
 
 
 def _threaded(entry: Entry, loaded: SharedObject) -> Entry:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from minimlc.codegen.c import Emitted
 from minimlc.errors import BuildError
 from minimlc.runtime.cache import cache_key, load_entry, own_folder, store_entry
 from minimlc.target import Target
@@ -33,6 +34,10 @@ WANTED = (
 """Floats as written, but for contraction to FMA, as LLVM code has it: `a * b + c` may round once.
 Nobody looks at errno. Not -fno-trapping-math: with it GCC 12 computes the conversion of a float to
 an integer and back as `trunc`, which keeps the sign of a zero."""
+
+MASKS = ("-mno-avx512f",)
+"""For accesses under conditions: where GCC 12 finds out the mask of a masked load of AVX-512, it
+loads the whole vector, and reads behind an array's end. It leaves the masked loads of AVX alone."""
 
 MOST_MESSAGE_LINES = 6
 _TRIAL = "int trial(int x) { return x + 1; }\n"
@@ -97,16 +102,20 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def flags(found: Compiler, march: str, threaded: bool, simd: bool) -> tuple[str, ...]:
-    """The flags for a compile: those that this compiler takes."""
-    pragmas = ("-fopenmp",) if threaded else ("-fopenmp-simd",) if simd else ()
-    wanted = [*WANTED, *([march] if march else []), *pragmas]
+def flags(found: Compiler, march: str, special: tuple[str, ...]) -> tuple[str, ...]:
+    """The flags for a compile, `special` ones for its text: those that this compiler takes."""
+    wanted = [*WANTED, *([march] if march else []), *special]
     if _takes(found, wanted):
         return (*REQUIRED, *wanted)
     kept = [flag for flag in wanted if _takes(found, [flag])]
-    if threaded and "-fopenmp" not in kept and _takes(found, ["-fopenmp-simd"]):
+    if "-fopenmp" in special and "-fopenmp" not in kept and _takes(found, ["-fopenmp-simd"]):
         kept.append("-fopenmp-simd")
     return (*REQUIRED, *kept)
+
+
+def _special(emitted: Emitted) -> tuple[str, ...]:
+    pragmas = ("-fopenmp",) if emitted.threaded else ("-fopenmp-simd",) if emitted.simd else ()
+    return (*(MASKS if emitted.guarded else ()), *pragmas)
 
 
 def _takes(found: Compiler, wanted: Sequence[str]) -> bool:
@@ -130,29 +139,28 @@ def march_of(target: Target) -> str:
     return f"-march={target.cpu}"
 
 
-def compile_c(
-    text: str, target: Target, *, threaded: bool, simd: bool, cache: bool
-) -> "SharedObject":
+def compile_c(emitted: Emitted, target: Target, *, cache: bool) -> "SharedObject":
     """C text as loaded code; `BuildError` where there is no compiler or it fails."""
     found = compiler()
     if found is None:
         raise missing_compiler()
-    options = flags(found, march_of(target), threaded, simd)
-    parts = ["c", text, *found.command, found.version, *options, target.cpu, target.features]
-    key = cache_key([*parts, *([] if target.features else [_cpu_flags()])])
+    options = flags(found, march_of(target), _special(emitted))
+    parts = ["c", emitted.text, *found.command, found.version, *options]
+    parts += [target.cpu, target.features, *([] if target.features else [_cpu_flags()])]
+    key = cache_key(parts)
     entry = load_entry(key) if cache else None
     if entry is not None:
         with contextlib.suppress(BuildError):
-            return SharedObject(entry[1], threaded)
+            return SharedObject(entry[1], emitted.threaded)
     with tempfile.TemporaryDirectory(prefix="minimlc-") as folder:
-        result = _compile(found, text, options, Path(folder))
+        result = _compile(found, emitted.text, options, Path(folder))
         made = Path(folder) / "program.so"
         if result.returncode != 0 or not made.exists():
             raise _failed(found, result)
         code = made.read_bytes()
     if cache:
         store_entry(key, {"compiler": " ".join(found.command), "target": target.cpu}, code)
-    return SharedObject(code, threaded)
+    return SharedObject(code, emitted.threaded)
 
 
 @functools.cache

@@ -133,6 +133,15 @@ def _link(
     return NativeCode({name: library[name] for name in exports}, sites, library)
 
 
-def entry_point(address: int, count: int) -> Any:
+MOST_POINTERS = 1024
+"""ctypes passes no more arguments."""
+
+
+def entry_point(address: int, count: int, result: Any = ctypes.c_int) -> Any:
     """A compiled function of `count` pointers as a Python callable; it releases the GIL."""
-    return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * count)(address)
+    if count > MOST_POINTERS:
+        raise BuildError(
+            f"compiled code takes at most {MOST_POINTERS} arrays, this function has {count}",
+            hint='pass some of them as one array, or build(mod, target="python")',
+        )
+    return ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * count)(address)

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from minimlc.node import replace
 from minimlc.schedule.shape import (
     Producer,
+    apart,
     check_clipping_only,
     check_full_domain,
     check_inputs_unchanged,
     check_intermediate,
     check_only_writer,
     check_plain_path,
+    check_runs,
     exclusive,
     loops_feeding,
     producer,
@@ -67,6 +69,7 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     _check_readers(made, target, readers)
     top, own, shared = exclusive(func, made.place)
     check_plain_path(made.place.around, "compute_at")
+    check_runs((lp for lp in made.place.loops if lp not in target.loops), "compute_at")
     _check_serial_or_reduce(made, own)
     check_inputs_unchanged(func, made, shared, "compute_at")
     reduce_iters = [it for it in made.block.iters if it.kind == "R"]
@@ -220,6 +223,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     links = _links(made, produced)
     around = made.place.loops
     check_full_domain(made.block, made.dims, own, around, "reverse_compute_at")
+    check_runs(apart(made.place, target), "reverse_compute_at")
     outer = (*target.loops, _for(target))
     under = [i for i in made.others() if _for(target) in i.loops]
     writes = [i for i in under if i.is_write and i.buffer in produced]
@@ -345,9 +349,7 @@ def _check_covers(result: PrimFunc, made: Producer, target: Place) -> None:
             )
         assert total is not None
         used |= set(total.terms)
-    for loop in mine.loops:
-        if constant_value(loop.extent) is None:
-            refuse("E113", f"reverse_compute_at: the extent of {loop.var.name} is not constant")
+    check_runs(mine.loops, "reverse_compute_at")
     check_clipping_only(mine.block, mine.loops, "reverse_compute_at")
 
 

@@ -8,17 +8,19 @@ from minimlc.node import replace
 from minimlc.schedule.inline import check_between, matching
 from minimlc.schedule.shape import (
     Producer,
+    apart,
     check_full_domain,
     check_intermediate,
     check_only_writer,
     check_plain_path,
+    check_runs,
     exclusive,
     producer,
 )
 from minimlc.schedule.staging import Rename
 from minimlc.schedule.tree import finish, refuse, replaced, without_unused_allocs
 from minimlc.tir.access import reads, reducer_of, starts_its_target
-from minimlc.tir.arith import conjuncts, constant_value
+from minimlc.tir.arith import conjuncts
 from minimlc.tir.nodes import (
     Binary,
     Const,
@@ -71,7 +73,7 @@ def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block
         check_plain_path(side.place.around, VERB)
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, VERB)
-    _check_runs(func, source)
+    check_runs((*apart(made.place, source.place), *exclusive(func, source.place)[1]), VERB)
     check_between(func, made, source, VERB)
     top, _, _ = exclusive(func, made.place)
     at = tuple(substitute(part, same) for part in store.indices)
@@ -147,11 +149,3 @@ def _is_identity(op: str, start: Expr) -> bool:
     whole = {"+": 0, "^": 0, "|": 0, "*": 1}
     real = {"*": 1, "max": -inf, "min": inf}
     return (real if is_float(start.dtype) else whole).get(op) == start.value
-
-
-def _check_runs(func: PrimFunc, source: Producer) -> None:
-    """The reduction's own loops run: what it starts is there afterwards."""
-    _, own, _ = exclusive(func, source.place)
-    for loop in own:
-        if (constant_value(loop.extent) or 0) < 1:
-            _cannot(source, f'runs in "{loop.var.name}", whose extent is no constant >= 1')

@@ -15,8 +15,8 @@ from minimlc.schedule.memory import (
 from minimlc.schedule.staging import End, Rename, anchors, beside, copy_nest
 from minimlc.schedule.tree import Names, finish, refuse
 from minimlc.tir.access import Access
-from minimlc.tir.arith import Ranges, key, variables
-from minimlc.tir.dependence import points
+from minimlc.tir.arith import key, variables
+from minimlc.tir.inside import escapes
 from minimlc.tir.nodes import BlockIter, Buffer, Expr, Load, PrimFunc, Store, substitute
 from minimlc.tir.wellformed import iter_loop
 
@@ -71,26 +71,22 @@ def _unclear(use: Use, why: str) -> NoReturn:
 
 def _check_bounds(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]) -> None:
     """The copy takes all values of the iters, also those that conditions in the block leave out."""
-    ranges = Ranges({it.var: it.extent for it in used})
-    sides = [(*ranges.bounds(part), n) for part, n in zip(indices, use.buffer.shape, strict=True)]
-    if all(low >= 0 and high < size for low, high, size in sides):
+    probe = Access(
+        use.buffer, indices, False, tuple(map(iter_loop, used)), (), None, "", 0, use.block
+    )
+    found = next(escapes(probe), None)
+    if found is None:
         return
-    loops = tuple(map(iter_loop, used))
-    probe = Access(use.buffer, indices, False, loops, (), None, "", 0, use.block)
-    found = points(probe)
-    if found is None or not found.complete:
+    if not found.example:
         _unclear(use, "has an index that is not known to stay within bounds")
-    shape = use.buffer.shape
-    bad = [e for e in found.elements if any(not 0 <= x < n for x, n in zip(e, shape, strict=True))]
-    if bad:
-        refuse(
-            "E117",
-            f"reindex: the index of {use.buffer.name} leaves its bounds for some iters of "
-            f'"{use.block.name}", where the block does not use it',
-            at=use.block,
-            example=f"{use.buffer.name}{[int(x) for x in bad[0]]}, its shape is {shape}",
-            hint="pad the buffer in a block of its own first",
-        )
+    refuse(
+        "E117",
+        f"reindex: the index of {use.buffer.name} leaves its bounds for some iters of "
+        f'"{use.block.name}", where the block does not use it',
+        at=use.block,
+        example=f"{found.example}, its shape is {use.buffer.shape}",
+        hint="pad the buffer in a block of its own first",
+    )
 
 
 def _reindexed(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]) -> End:

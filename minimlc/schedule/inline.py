@@ -3,15 +3,18 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from minimlc.errors import ScheduleError
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.shape import (
     Producer,
+    apart,
     check_clipping_only,
     check_full_domain,
     check_inputs_unchanged,
     check_intermediate,
     check_only_writer,
     check_plain_path,
+    check_runs,
     exclusive,
     producer,
 )
@@ -22,7 +25,9 @@ from minimlc.schedule.tree import (
     without_unused_allocs,
 )
 from minimlc.tir.access import Access, update_of
-from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var, substitute
+from minimlc.tir.arith import key, variables
+from minimlc.tir.index_map import IndexMap
+from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, substitute
 from minimlc.tir.regions import covers
 
 
@@ -36,7 +41,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
     Legal when the block is one store without reduction or condition, alone writes its buffer,
     which is no output, and all that is read of it, and what it reads does not change before its
-    readers run.
+    readers run. What nothing reads is just left out.
     """
     made = producer(func, block, "compute_inline")
     store = _plain_store(made, "compute_inline")
@@ -45,11 +50,13 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     check_clipping_only(made.block, made.place.loops, "compute_inline")
     readers = [i for i in made.others() if i.buffer is made.buffer]
     if not readers:
-        refuse("E115", f"compute_inline: nothing reads {made.buffer.name}", at=made.block)
+        return finish(without_unused_allocs(replaced(func, {exclusive(func, made.place)[0]: None})))
     if min(item.order for item in readers) < max(item.order for item in made.own()):
         refuse("E115", f"compute_inline: {made.buffer.name} is read before it is written")
     _check_made(made, readers)
     top, _, shared = exclusive(func, made.place)
+    near = set.intersection(*(set(item.loops) for item in readers))
+    check_runs((lp for lp in made.place.loops if lp not in near), "compute_inline")
     check_inputs_unchanged(func, made, shared, "compute_inline")
     without = replaced(func, {top: None})
     inlined = _Inline(made, store).visit(without)
@@ -114,7 +121,8 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
             Z[i] = g(Y[i])
 
     Legal when the block is the only reader of a buffer that one block without reduction writes,
-    reads it element for element, and both run through the same elements.
+    reads it element for element (also in another shape: Y[i * 16 + j] for Z[i, j]), and both run
+    through the same elements.
     """
     made = producer(func, block, "reverse_compute_inline")
     store = _plain_store(made, "reverse_compute_inline")
@@ -127,6 +135,7 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         check_plain_path(side.place.around, "reverse_compute_inline")
         _, own, _ = exclusive(func, side.place)
         check_full_domain(side.block, side.dims, own, side.place.loops, "reverse_compute_inline")
+    check_runs(apart(made.place, source.place), "reverse_compute_inline")
     check_between(func, made, source, "reverse_compute_inline")
     top, _, _ = exclusive(func, made.place)
     indices = tuple(substitute(i, same) for i in store.indices)
@@ -139,11 +148,13 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 def _source(func: PrimFunc, made: Producer) -> Producer:
     """The only block whose buffer `made` can be inlined into.
 
-    Of several that it reads, the one whose element it needs for each of its own.
+    Of several that it reads, the one whose element it needs for each of its own, best without
+    arithmetic.
     """
     inputs = {i.buffer for i in made.own() if not i.is_write} & set(func.allocs)
-    fitting = {each for each in inputs if _element_for_element(made, each) is not None}
-    writers = _writers(made, fitting) or _writers(made, inputs)
+    maps = {each: at for each in inputs if (at := _element_for_element(made, each))}
+    direct = {each for each, at in maps.items() if {*at.inputs} == {*at.outputs}}
+    writers = _writers(made, direct) or _writers(made, maps) or _writers(made, inputs)
     if len(writers) != 1:
         found = ", ".join(sorted(writers)) or "none"
         refuse(
@@ -168,38 +179,41 @@ def _writers(made: Producer, buffers: Collection[Buffer]) -> set[str]:
     return {i.block.name for i in made.others() if i.is_write and i.buffer in buffers and i.block}
 
 
-def _element_for_element(made: Producer, buffer: Buffer) -> list[Var] | None:
-    """The iters by which a block reads one element of a buffer for each of its own; or None."""
+def _element_for_element(made: Producer, buffer: Buffer) -> IndexMap | None:
+    """The one index by which a block reads a buffer, as a map of its iters; None if it has none."""
     loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is buffer]
-    if not loads:
+    own = {it.var: it.extent for it in made.block.iters}
+    if len({tuple(map(key, load.indices)) for load in loads}) != 1:
         return None
-    own = {it.var for it in made.block.iters}
-    first = loads[0].indices
-    direct = [i for i in first if isinstance(i, Var) and i in own]
-    same = all(load.indices == first for load in loads)
-    fits = len(set(direct)) == len(first) and set(direct) == own and same
-    return direct if fits else None
+    layout = IndexMap(tuple(own), loads[0].indices)
+    if not all(variables(part) <= own.keys() for part in layout.outputs):
+        return None
+    try:
+        return layout if layout.inverse([*own.values()]) is not None else None
+    except ScheduleError:
+        return None  # it goes below 0, say
 
 
 def matching(made: Producer, source: Producer, verb: str) -> dict[Node, Node]:
-    """Each iter of the reader as the iter of the producer that stands for the same index."""
-    own = {it.var: it for it in made.block.iters}
-    direct = _element_for_element(made, source.buffer)
-    if direct is None:
+    """Each iter of the reader over the iters of the producer, where both are at one element."""
+    layout = _element_for_element(made, source.buffer)
+    if layout is None:
         refuse(
             "E115",
             f'{verb}: "{made.block.name}" does not read {source.buffer.name} element for element',
             at=made.block,
         )
-    for var, it in zip(direct, source.dims, strict=True):
-        if own[var].extent != it.extent:
-            refuse(
-                "E115",
-                f'{verb}: "{made.block.name}" runs through {own[var].extent} '
-                f"values of {var.name}, its producer through {it.extent}",
-                at=made.block,
-            )
-    return dict(zip(direct, (it.var for it in source.dims), strict=True))
+    sizes, wanted = [it.extent for it in made.block.iters], [it.extent for it in source.dims]
+    if list(layout.shape(sizes)) != wanted or not layout.is_onto(sizes):
+        refuse(
+            "E115",
+            f'{verb}: "{made.block.name}" runs through other elements of {source.buffer.name} than '
+            f"its producer: {layout} for {sizes}, not all of {wanted}",
+            at=made.block,
+        )
+    back = layout.inverse(sizes)
+    assert back is not None
+    return dict(zip(layout.inputs, back([it.var for it in source.dims]), strict=True))
 
 
 def check_between(func: PrimFunc, made: Producer, source: Producer, verb: str) -> None:

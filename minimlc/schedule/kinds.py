@@ -4,8 +4,8 @@ from minimlc.errors import did_you_mean
 from minimlc.node import replace
 from minimlc.schedule.tree import (
     NoSuchName,
+    check_concurrent_loops,
     check_independent,
-    check_thread_axes,
     constant_extent,
     find_buffer,
     find_loop,
@@ -91,7 +91,7 @@ def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> P
     if kind != "unrolled":
         check_independent(func, loop, kind)
     func = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})
-    check_thread_axes(func)
+    check_concurrent_loops(func)
     return func
 
 

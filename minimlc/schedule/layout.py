@@ -4,13 +4,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from minimlc.errors import VerifyError
 from minimlc.node import Mutator, replace
 from minimlc.schedule.tree import find_block, find_buffer, finish, refuse
 from minimlc.tir.access import accesses
 from minimlc.tir.index_map import IndexMap
 from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var
-from minimlc.tir.wellformed import blocks_in, check_kinds
 
 SCOPES = ("global", "local", "shared", "amx.tile")
 MOST_PADDING = 16
@@ -139,26 +137,8 @@ def _with_layout(func: PrimFunc, old: Buffer, layout: IndexMap, verb: str) -> Pr
             hint=f"a map that fills its shape; at most {MOST_PADDING} times the size is allowed",
         )
     new = replace(old, shape=shape)
-    result = finish(with_storage(func, old, new, layout))
-    _check_writers(result, new, verb)
-    return result
-
-
-def _check_writers(func: PrimFunc, buffer: Buffer, verb: str) -> None:
-    """Refuse if a spatial iter of a block that writes the buffer no longer proves to be one."""
-    writers = {i.block for i in accesses(func) if i.is_write and i.buffer is buffer}
-    for block in blocks_in(func.body):
-        if block not in writers:
-            continue
-        try:
-            check_kinds(block, find_block(func, block.name).axes)
-        except VerifyError as error:
-            refuse(
-                "E146",
-                f"{verb}: with this layout {error.why}, as far as is known",
-                example=error.example,
-                hint="a map made of sums, quotients and remainders of one input each",
-            )
+    hint = "a map made of sums, quotients and remainders of one input each"
+    return finish(with_storage(func, old, new, layout), "E146", hint)
 
 
 def with_storage(func: PrimFunc, old: Buffer, new: Buffer, layout: IndexMap | None) -> PrimFunc:

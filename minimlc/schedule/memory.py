@@ -11,6 +11,7 @@ from minimlc.schedule.tree import Names, Place, find_block, find_buffer, finish,
 from minimlc.tir.access import Access, accesses, reads_any
 from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc, const
 from minimlc.tir.regions import Box, covers, enclosing_box, starts_inside
+from minimlc.tir.wellformed import iter_loop
 
 
 class Use(NamedTuple):
@@ -53,7 +54,8 @@ def cache_read(
 
     The copy is a block `A_local` over the whole buffer; compute_at moves it closer. Where the
     buffer is written in loops around the block, the copy stands inside of those, over the
-    elements that the block reads there. Legal when the block does not write the buffer itself.
+    elements that the block reads there; inside the block around it, where that writes the buffer.
+    Legal when the block does not write the buffer itself.
 
     With `dtype`, the copy holds wider elements: what the block converted at each use is converted
     once. With `offset`, integers are copied plus that number, which each use takes off again: 128
@@ -64,7 +66,7 @@ def cache_read(
     use = use_of(func, block, buffer)
     if all(item.is_write for item in use.mine):
         refuse("E117", f'cache_read: block "{block}" does not read {buffer}', at=use.block)
-    anchor = reading_anchor(use, "cache_read")
+    use, anchor = _reading(use)
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
     if offset or (dtype is not None and dtype != cache.dtype):
@@ -75,6 +77,30 @@ def cache_read(
     copy = copy_nest(source, end, cache.shape, names, cache.name, box, anchor.loops, offset)
     new = _Widened(use, cache, offset).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
+
+
+def _reading(use: Use) -> tuple[Use, Anchor]:
+    """Where the copy that a block reads is made: inside the block around it, if that writes too."""
+    within = _within(use)
+    if within is None or _unwritten(use) is not None:
+        return use, reading_anchor(use, "cache_read")
+    return within, reading_anchor(within, "cache_read")
+
+
+def _within(use: Use) -> Use | None:
+    """A use seen from inside the innermost block around, over that block's iters; None if none."""
+    depths = [n for n, stmt in enumerate(use.place.around) if isinstance(stmt, Block)]
+    if not depths:
+        return None
+    outer = use.place.around[depths[-1]]
+    assert isinstance(outer, Block)
+    loops = tuple(map(iter_loop, outer.iters))
+    own = tuple(replace(it, value=it.var) for it in outer.iters)
+    items = accesses(replace(outer, iters=own, predicate=None))
+    items = [item._replace(loops=loops + item.loops) for item in items]
+    mine = [item for item in inside(items, use.block) if item.buffer is use.buffer]
+    place = Place(use.block, (*loops, *use.place.around[depths[-1] + 1 :]))
+    return Use(place, use.block, use.buffer, mine, items)
 
 
 def _check_wider(use: Use, dtype: str, offset: int) -> None:
@@ -195,12 +221,16 @@ def cache_of(buffer: Buffer, names: Names, scope: str) -> Buffer:
 
 def reading_anchor(use: Use, verb: str) -> Anchor:
     """The outermost statement around a block in which nothing writes what it reads."""
-    written = [i for i in use.items if i.is_write and i.buffer is use.buffer]
-    found = next((a for a in anchors(use.place) if not inside(written, a.stmt)), None)
+    found = _unwritten(use)
     if found is None:
         why = f'block "{use.block.name}" writes {use.buffer.name} itself: a copy would be stale'
         no_copy(verb, use, why)
     return found
+
+
+def _unwritten(use: Use) -> Anchor | None:
+    written = [i for i in use.items if i.is_write and i.buffer is use.buffer]
+    return next((a for a in anchors(use.place) if not inside(written, a.stmt)), None)
 
 
 def no_copy(verb: str, use: Use, why: str) -> NoReturn:

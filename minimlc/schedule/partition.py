@@ -12,6 +12,7 @@ from minimlc.schedule.tree import (
     find_loop,
     finish,
     inner_stmts,
+    local_buffers,
     refuse,
     replaced,
     serial_loop,
@@ -87,6 +88,8 @@ def _piece(loop: For, part: tuple[int, int], names: Names, ending: str) -> For:
         var = names.var(f"{var.name}_{ending}")
         for inner in loops_in(loop.body):
             fresh[inner.var] = names.var(f"{inner.var.name}_{ending}")
+        for buffer in local_buffers(loop.body):
+            fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
         for block in blocks_in(loop.body):
             blocks[block.name] = names.block(f"{block.name}_{ending}")
             fresh.update({it.var: names.var(it.var.name) for it in block.iters})
@@ -162,8 +165,8 @@ def _at_most(value: Expr, limit: int, var: Var, others: Ranges) -> tuple[float, 
     form = linear(value)
     slope = sum(c for c, atom in form.terms.values() if atom is var)
     rest = form._replace(terms={k: t for k, t in form.terms.items() if t[1] is not var})
-    room = limit - others.linear_bounds(rest)[1]
-    if slope == 0 or room in (-inf, inf):
+    room = limit - others.reach(rest)[1]
+    if slope == 0:
         return -inf, inf
     return (-inf, room // slope + 1) if slope > 0 else (-(room // -slope), inf)
 

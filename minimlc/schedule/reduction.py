@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.shape import check_plain_path, loops_feeding
+from minimlc.schedule.staging import inside
 from minimlc.schedule.tree import (
     Names,
     copy_block,
@@ -27,7 +28,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.regions import init_comes_first, repeats
+from minimlc.tir.regions import first_comes_first, repeats
 
 
 def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
@@ -54,13 +55,13 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
         listed = ", ".join(lp.var.name for lp in place.loops)
         refuse("E114", f'"{at}" is no loop of block "{block}"', hint=f"its loops: {listed}")
     outside = place.loops[: place.loops.index(loop)]
-    inside = place.loops[len(outside) :]
-    _check_extents(inside)
-    _check_loops(target, outside, inside, place.loops)
+    within = place.loops[len(outside) :]
+    _check_extents(within)
+    _check_loops(target, outside, within, place.loops)
     check_plain_path(place.around[place.around.index(loop) :], "decompose_reduction")
     _check_alone(func, target, loop)
     fresh = Names(func)
-    init = _init_nest(target, inside, fresh)
+    init = _init_nest(target, within, fresh)
     update = replace(target, name=fresh.block(f"{block}_update"), init=None)
     body = replaced(replace(func, body=loop), {target: update}).body
     return finish(replaced(func, {loop: seq((init, body))}))
@@ -111,7 +112,7 @@ def _check_loops(
             at=ordered[0],
             hint=f'a loop inside of "{ordered[0].var.name}"',
         )
-    if not init_comes_first(block, around, tuple(conjuncts(block.predicate))):
+    if not first_comes_first(block, around, tuple(conjuncts(block.predicate))):
         refuse(
             "E114",
             f'decompose_reduction: the init of block "{block.name}" does not surely run first',
@@ -135,10 +136,12 @@ def _check_extents(inside: Sequence[For]) -> None:
 
 def _check_alone(func: PrimFunc, block: Block, loop: For) -> None:
     items = accesses(func)
-    buffers = {item.buffer for item in items if item.block is block and item.is_write}
+    mine = inside(items, block)
+    own = {item.order for item in mine}
+    buffers = {item.buffer for item in mine if item.is_write}
     read = {n.buffer for part in _init_parts(block) for n in walk(part) if isinstance(n, Load)}
     for item in items:
-        if loop not in item.loops or item.block is block:
+        if loop not in item.loops or item.order in own:
             continue
         if item.buffer in buffers or (item.is_write and item.buffer in read):
             refuse(

@@ -75,7 +75,7 @@ def rolling_buffer(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
             f'{VERB}: block "{block}" is in no loop of its readers',
             hint=_first_move(made),
         )
-    loop = shared[-1]
+    loop = next((lp for lp in reversed(shared) if constant_value(lp.extent) != 1), shared[-1])
     _check_loop(made, loop)
     window = _window(made, own, loop)
     check_clipping_only(made.block, made.place.loops, VERB)

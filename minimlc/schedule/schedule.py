@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any
 
-from minimlc.errors import CompileError, ScheduleError, check_flags, did_you_mean, near_misses
+from minimlc.errors import (
+    CompileError,
+    ScheduleError,
+    TooLarge,
+    check_flags,
+    did_you_mean,
+    near_misses,
+)
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
 from minimlc.schedule.check import UNCHECKED, VERIFIED, Verdict, check_step, fault
@@ -138,12 +145,12 @@ class Schedule:
                 raise ScheduleError(f"{text}: a trace holds plain, finite values", code="E118")
         except NoSuchName as error:
             raise explained(error, self._steps, self.func_name, name, arguments) from None
+        except TooLarge as error:
+            why, hint = f"{name}: {error.why}", "fewer loops in one another, shorter expressions"
+            raise ScheduleError(why, code="E118", hint=hint) from None
         except CompileError as error:
             error.remedy = partial(remedy, self.func, name, arguments)
             raise
-        except RecursionError:
-            why = f"{name}: the program nests too deeply for this step"
-            raise ScheduleError(why, code="E118", hint="fewer loops in one another") from None
         except Exception as error:
             why = f"failed by itself: {type(error).__name__}: {error}"
             tried = Trace((*self.trace, (name, arguments)))

@@ -202,10 +202,29 @@ def check_full_domain(
         used |= set(total.terms)
         if not all(digits.is_exact(d.var) for d in total.terms):
             refuse("E113", f'{verb}: a loop of "{block.name}" is cut unevenly', at=block)
-    for loop in moving:
-        if constant_value(loop.extent) is None:
-            refuse("E113", f"{verb}: the extent of {loop.var.name} is not constant", at=loop)
+    check_runs(moving, verb)
     check_clipping_only(block, around, verb)
+
+
+def check_runs(loops: Iterable[For], verb: str) -> None:
+    """Refuse unless each loop surely has iterations: what is in one that has none never runs, and
+    must not run somewhere else.
+    """
+    for loop in loops:
+        if (constant_value(loop.extent) or 0) < 1:
+            name = loop.var.name
+            refuse(
+                "E113",
+                f"{verb}: the extent of {name} is not a constant >= 1: {loop.extent.script()}",
+                at=loop,
+                example=f"where {name} has no iterations, what is in it does not run",
+            )
+
+
+def apart(one: Place, other: Place) -> list[For]:
+    """The loops around one of two places and not around the other."""
+    both = set(one.loops) & set(other.loops)
+    return [loop for loop in (*one.loops, *other.loops) if loop not in both]
 
 
 def check_clipping_only(block: Block, around: Sequence[For], verb: str) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from minimlc.errors import VerifyError
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.shape import check_full_domain, check_plain_path, exclusive
 from minimlc.schedule.tree import Names, Place, find_block, finish, refuse, replaced
@@ -23,7 +22,6 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.regions import is_commutative_reduction, repeats
-from minimlc.tir.wellformed import check_kinds
 
 VERB = "transform_block_layout"
 
@@ -53,24 +51,8 @@ def transform_block_layout(
     shape = layout.shape(sizes)
     names = Names(replaced(func, {top: target}))
     new = _rebuilt(target, back, shape, kinds, names)
-    result = finish(replaced(func, {top: new}))
-    _check_kinds_known(result, block)
-    return result
-
-
-def _check_kinds_known(func: PrimFunc, name: str) -> None:
-    """Refuse iters that are spatial because the map is one-to-one, where that does not show."""
-    place = find_block(func, name)
-    assert isinstance(place.stmt, Block)
-    try:
-        check_kinds(place.stmt, place.axes)
-    except VerifyError as error:
-        refuse(
-            "E149",
-            f"{VERB}: {error.why}, as far as is known",
-            example=error.example,
-            hint="a map made of sums, quotients and remainders that divide the extents",
-        )
+    hint = "a map made of sums, quotients and remainders that divide the extents"
+    return finish(replaced(func, {top: new}), "E149", hint)
 
 
 def _check_alone(func: PrimFunc, block: Block, place: Place) -> Stmt:

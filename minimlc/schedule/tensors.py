@@ -111,13 +111,13 @@ class _Apart(Simplifier):
             return new
         by = constant_value(new.b)
         form = linear(new.a)
-        if by is None or by <= 0 or not self.ranges.is_bounded(new.a):
+        if by is None or by <= 0 or not self.ranges.is_exact(new.a):
             return new
         for coefficient, _ in form.terms.values():
             step = gcd(coefficient, by)
             rest = {k: t for k, t in form.terms.items() if t[0] % step}
             inner = Linear(rest, form.constant % step)
-            low, high = self.ranges.linear_bounds(inner)
+            low, high = self.ranges.reach(inner)
             if 1 < step < by and rest and low >= 0 and high < step:
                 whole = {k: (c // step, a) for k, (c, a) in form.terms.items() if k not in rest}
                 count = Linear(whole, form.constant // step).to_expr()

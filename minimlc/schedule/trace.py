@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
+from minimlc.folding import too_big
 from minimlc.schedule import (
     blocks,
     einsum,
@@ -242,6 +243,8 @@ def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[s
 def check_types(name: str, arguments: dict[str, Any]) -> None:
     """Refuse an argument that is not what its annotation says."""
     for key, value in arguments.items():
+        if too_big(value):
+            raise ScheduleError(f'{name}: "{key}" has {too_big(value)}', code="E118")
         parameter = parameters(name)[key]
         several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         if several and not isinstance(value, tuple):

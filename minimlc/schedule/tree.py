@@ -1,14 +1,22 @@
 """Finding, replacing and naming inside a primitive function: what all primitives share."""
 
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
-from minimlc.errors import ScheduleError, did_you_mean
+from minimlc.errors import ScheduleError, VerifyError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.access import accesses, lasting, loop_ranges, top_statements
+from minimlc.tir.access import (
+    Access,
+    accesses,
+    lasting,
+    loop_ranges,
+    reads,
+    statements_in,
+    top_statements,
+)
 from minimlc.tir.arith import (
     Ranges,
     Simplifier,
@@ -22,16 +30,17 @@ from minimlc.tir.legality import (
     axis_conflict,
     carried_dependence,
     concurrent_dependence,
+    has_lanes,
     private_candidates,
 )
 from minimlc.tir.nodes import (
+    Alloc,
     Binary,
     Block,
     Buffer,
     Expr,
     For,
     IfThenElse,
-    Load,
     PrimFunc,
     Seq,
     Stmt,
@@ -41,7 +50,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.wellformed import blocks_in, iter_loop, loops_in
+from minimlc.tir.wellformed import blocks_in, check_blocks, iter_loop, loops_in
 
 
 class Place(NamedTuple):
@@ -142,7 +151,7 @@ def inner_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
     match stmt:
         case Seq(stmts):
             return stmts
-        case For():
+        case For() | Alloc():
             return (stmt.body,)
         case Block():
             return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
@@ -179,6 +188,10 @@ class _Replace(Mutator):
         return seq(kept) if kept else None
 
     def visit_For(self, item: For) -> Stmt | None:
+        body = self.visit(item.body)
+        return None if body is None else replace(item, body=body)
+
+    def visit_Alloc(self, item: Alloc) -> Stmt | None:
         body = self.visit(item.body)
         return None if body is None else replace(item, body=body)
 
@@ -239,6 +252,11 @@ def constant_extent(loop: Stmt, verb: str) -> int:
     return extent
 
 
+def local_buffers(stmt: Stmt) -> list[Buffer]:
+    """The buffers that a statement allocates."""
+    return [part.buffer for part in statements_in(stmt) if isinstance(part, Alloc)]
+
+
 class Names:
     """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
 
@@ -247,7 +265,8 @@ class Names:
         blocks = blocks_in(func.body)
         self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
         self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
-        self.symbols.reserve(b.name for b in (*func.params, *func.allocs))
+        buffers = (*func.params, *func.allocs, *local_buffers(func.body))
+        self.symbols.reserve(buffer.name for buffer in buffers)
         self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
 
     def var(self, name: str) -> Var:
@@ -266,6 +285,8 @@ def copy_block(block: Block, names: Names, name: str) -> Block:
     iters = tuple(replace(it, var=fresh[it.var]) for it in block.iters)
     for loop in loops_in(block.body):
         fresh[loop.var] = names.var(loop.var.name)
+    for buffer in local_buffers(block.body):
+        fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
     init = None if block.init is None else substitute(block.init, fresh)
     body = substitute(block.body, fresh)
     return replace(block, name=names.block(name), iters=iters, init=init, body=body)
@@ -354,13 +375,14 @@ class _SimplifyFunc(Mutator):
         indices = tuple(self.simple(at) for at in item.indices)
         same = all(a is b for a, b in zip(indices, item.indices, strict=True))
         value, indices = item.value, item.indices if same else indices
-        if isinstance(value, Binary) and any(
-            isinstance(side, Load) and side.buffer is item.buffer for side in (value.a, value.b)
-        ):
-            value = replace(value, a=self.simple(value.a), b=self.simple(value.b))
-        else:
-            value = self.simple(value)
+        value = self._update(value, item.buffer)
         return replace(item, indices=indices, value=value)
+
+    def _update(self, value: Expr, target: Buffer) -> Expr:
+        if not isinstance(value, Binary) or not reads(value, target):
+            return self.simple(value)
+        sides = self._update(value.a, target), self._update(value.b, target)
+        return replace(value, a=sides[0], b=sides[1])
 
     def visit_For(self, item: For) -> Stmt:
         inner = _SimplifyFunc(loop_ranges((item,), self.ranges))
@@ -391,12 +413,25 @@ def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
     return conjunction(new)
 
 
-def finish(func: PrimFunc) -> PrimFunc:
-    """A transformed function with its indices simplified and its concurrent loops checked anew."""
+def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
+    """A transformed function with its indices simplified and all that it claims proven anew.
+
+    Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
+    """
     parts = top_statements(func)
     new = tuple(map(_simplified, parts))
     if any(a is not b for a, b in zip(new, parts, strict=True)):
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
+    try:
+        check_blocks(func)
+    except VerifyError as error:
+        why = f"after this step {error.why}"
+        if error.code == "E135":
+            refuse(error.code, why, at=func, hint="a step that makes it less large")
+        why += ", as far as is known"
+        raise ScheduleError(
+            why, code=code or error.code, span=error.span, example=error.example, hint=hint
+        ) from None
     check_concurrent_loops(func)
     return func
 
@@ -451,9 +486,13 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
         why = f"{name} is a reduction loop of block {first.block.name}"
         if hint.startswith("leave"):
             hint = "partial results first, combined afterwards"
-    if kind == "vectorized" and carried_dependence(loop, items, func.allocs) is None:
-        why = f"all lanes of {name} would share the private buffer {first.buffer.name}"
+    if carried_dependence(loop, items, func.allocs) is None:
+        lanes = next(lp for lp in _around(loop, items) if has_lanes(lp) or lp is loop)
+        why = f"all lanes of {lanes.var.name} would share the private buffer {first.buffer.name}"
         code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'
+        if lanes is not loop:
+            why = f'it is in the vectorized loop "{lanes.var.name}", and {why}'
+            hint = f"leave {lanes.var.name} or {name} serial"
     refuse(
         code,
         f'"{name}" cannot be {spoken(kind)}: {why}',
@@ -463,11 +502,16 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
     )
 
 
+def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:
+    """The loops of an access inside `loop`, outermost first."""
+    return next(item.loops for item in items if loop in item.loops)
+
+
 def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
     """A loop of the same nest whose iterations are independent: the outermost one for threads,
     the innermost one for lanes.
     """
-    around = next(item.loops for item in items if loop in item.loops)
+    around = _around(loop, items)
     others = [other for other in around if other is not loop and other.kind == "serial"]
     for other in reversed(others) if kind == "vectorized" else others:
         private = () if kind == "vectorized" else private_candidates(func, other, items)

@@ -41,7 +41,8 @@ class Access(NamedTuple):
     `loops` go from outer to inner; `guards` are conditions that hold when it happens, all over
     loop variables. `block` is the innermost block around it; `role` is "init" inside a block's
     init, "update" for the two accesses of a reduction's target, else "". `order` counts accesses
-    in program order. `runs_where` are the guards under which the block itself runs.
+    in program order. `runs_where` are the guards under which the block itself runs. `into` is the
+    store whose value a read is part of; None where it decides what runs, or where.
     """
 
     buffer: Buffer
@@ -54,6 +55,7 @@ class Access(NamedTuple):
     order: int
     node: Node
     runs_where: tuple[Expr, ...] = ()
+    into: Store | None = None
 
     def below(self, loop: For | None) -> tuple[For, ...]:
         """The loops around this access that lie inside `loop` (all of them for None)."""
@@ -104,20 +106,14 @@ def loop_extents(loops: tuple[For, ...]) -> dict[Var, int]:
 
 
 def reducer_of(block: Block) -> str | None:
-    """The operator of a block of the form `X[i] = X[i] op e` where e does not read X."""
+    """The operator of a block of the form `X[i] = X[i] op e`, or `X[i] = X[i] op e op f`, where e
+    and f do not read X.
+    """
     store = update_of(block)
-    if store is None:
+    if store is None or _target_of(store) is None:
         return None
-    match store.value:
-        case Binary(op, Load() as target, other) if op in REDUCERS and _is_update(
-            store, target, other
-        ):
-            return op
-        case Binary(op, other, Load() as target) if op in REDUCERS and _is_update(
-            store, target, other
-        ):
-            return op
-    return None
+    assert isinstance(store.value, Binary)
+    return store.value.op
 
 
 def update_of(block: Block) -> Store | None:
@@ -132,17 +128,34 @@ def update_of(block: Block) -> Store | None:
 
 
 def reduction_parts(block: Block) -> tuple[str, Load, Expr] | None:
-    """Operator, target and combined value of a reduction block."""
-    op = reducer_of(block)
+    """Operator, target and combined value of a reduction block that combines with one value."""
     store = update_of(block)
-    if op is None or store is None:
+    target = None if store is None else _target_of(store)
+    if store is None or target is None:
         return None
     assert isinstance(store.value, Binary)
-    a, b = store.value.a, store.value.b
-    if isinstance(a, Load) and _is_update(store, a, b):
-        return op, a, b
-    assert isinstance(b, Load)
-    return op, b, a
+    op, a, b = store.value.op, store.value.a, store.value.b
+    if target not in (a, b):
+        return None
+    return op, target, b if target is a else a
+
+
+def _target_of(store: Store) -> Load | None:
+    """What a store combines with other values, by operators of one kind from left to right."""
+    value = store.value
+    if not isinstance(value, Binary) or value.op not in REDUCERS:
+        return None
+    op, parts = value.op, [value.b]
+    value = value.a
+    while isinstance(value, Binary) and value.op == op:
+        parts.append(value.b)
+        value = value.a
+    parts.append(value)
+    own = [part for part in parts if reads(part, store.buffer)]
+    if len(own) != 1 or not isinstance(own[0], Load) or own[0].buffer is not store.buffer:
+        return None
+    same = list(map(key, own[0].indices)) == list(map(key, store.indices))
+    return own[0] if same else None
 
 
 def starts_its_target(block: Block) -> bool:
@@ -174,13 +187,6 @@ def _stores(stmt: Stmt | None) -> list[Store] | None:
     return found if found and len(found) == len(stmts) else None
 
 
-def _is_update(store: Store, target: Load, other: Expr) -> bool:
-    same = target.buffer is store.buffer and all(
-        key(a) == key(b) for a, b in zip(target.indices, store.indices, strict=True)
-    )
-    return same and not reads(other, store.buffer)
-
-
 def reads(expr: Node, buffer: Buffer) -> bool:
     """Whether an expression or statement loads from `buffer`."""
     return any(isinstance(n, Load) and n.buffer is buffer for n in walk(expr))
@@ -206,6 +212,7 @@ class _Context(NamedTuple):
     block: Block | None = None
     role: str = ""
     runs_where: tuple[Expr, ...] = ()
+    into: Store | None = None
 
 
 def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
@@ -281,11 +288,10 @@ class _Collector:
                 target = None
                 if role == "" and at.block is not None and reducer_of(at.block):
                     role = "update"
-                    parts = reduction_parts(at.block)
-                    target = parts[1] if parts else None
+                    target = _target_of(item)
                 for part in indices:
                     self.expr(part, at)
-                self.expr(value, at, target)
+                self.expr(value, at._replace(into=item), target)
                 self.add(item, buffer, indices, True, at._replace(role=role))
             case _:
                 raise TypeError(f"no statement: {type(item).__name__}")
@@ -329,7 +335,7 @@ class _Collector:
         match expr:
             case Load(buffer, indices):
                 for part in indices:
-                    self.expr(part, at)
+                    self.expr(part, at._replace(into=None))
                 role = "update" if expr is target else at.role
                 self.add(expr, buffer, indices, False, at._replace(role=role))
             case Select(condition, a, b):
@@ -360,6 +366,7 @@ class _Collector:
                 order,
                 node,
                 at.runs_where,
+                at.into,
             )
         )
 

@@ -14,6 +14,9 @@ from typing import NamedTuple, NoReturn
 from minimlc.tir.arith import linear
 from minimlc.tir.nodes import Binary, Const, Expr, Var, index
 
+WRAP = 2**62
+"""Sums that may leave -WRAP ... WRAP-1 have no digits: programs compute them in 64 bits."""
+
 
 class Digit(NamedTuple):
     """`var // divisor % extent`: takes 0 ... extent-1."""
@@ -114,7 +117,11 @@ class Digits:
             constant += coefficient * part.constant
             for digit, inner in part.terms.items():
                 total[digit] = total.get(digit, 0) + coefficient * inner
-        return Sum({d: c for d, c in total.items() if c}, constant)
+        found = Sum({d: c for d, c in total.items() if c}, constant)
+        low, high = found.bounds()
+        if low < -WRAP or high >= WRAP:
+            raise _NotAffine  # the program's sum may wrap; differences of two others cannot
+        return found
 
     def _atom(self, atom: Expr) -> Sum:
         match atom:
@@ -147,6 +154,48 @@ class Digits:
         cuts = sorted({*self.cuts.get(digit.var, [1]), digit.divisor * step})
         if any(b % a for a, b in pairwise(cuts)):
             raise _NotAffine
+
+
+class Division(NamedTuple):
+    """`total` is `by` times a quotient and a rest, which are sums of their own variables' digits;
+    `left` is what is 0 for that reason: total - by * quotient - rest.
+    """
+
+    by: int
+    left: Sum
+
+
+class Divided(Digits):
+    """Digits of variables, and of the quotients and rests of divisions that cut no digit apart.
+
+    `divisions` says what the variables of such a quotient and its rest stand for.
+    """
+
+    def __init__(self, extents: Mapping[Var, int]):
+        super().__init__(dict(extents))
+        self.divisions: dict[Var, Division] = {}
+        self.parts: dict[tuple[frozenset[tuple[Digit, int]], int, int], tuple[Var, Var]] = {}
+
+    def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+        try:
+            return super()._divide(total, by)
+        except _NotAffine:
+            return self._divided(total, by)
+
+    def _divided(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+        """Quotient and rest as variables, about which only their bounds are known."""
+        low, high = (end // by for end in total.bounds())
+        if max(-low, high) * by >= WRAP:
+            raise _NotAffine
+        name = frozenset(total.terms.items()), total.constant, by
+        variables = self.parts.setdefault(name, (Var("quotient"), Var("rest")))
+        self.extents = {**self.extents, variables[0]: high - low + 1, variables[1]: by}
+        whole, rest = map(self._atom, variables)
+        quotient = Sum(whole.terms, whole.constant + low)
+        scaled = Sum({d: c * by for d, c in quotient.terms.items()}, quotient.constant * by)
+        made = Division(by, total.minus(scaled).minus(rest))
+        self.divisions.update(dict.fromkeys(variables, made))
+        return quotient, rest
 
 
 def to_expr(total: Sum, extents: Mapping[Var, int]) -> Expr:

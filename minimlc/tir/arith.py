@@ -1,18 +1,19 @@
 """Integer arithmetic on index expressions: linear forms, bounds, simplification, proofs.
 
 Everything works over `Ranges`: for each variable in sight its least and greatest value, and what
-guards have established about expressions.
+guards have established about expressions. Bounds are those of the values that programs compute:
+where exact arithmetic may leave 64 bits, theirs wraps, and any value is possible.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from math import inf
 from typing import Any, NamedTuple
 
-from minimlc.dtypes import INDEX
+from minimlc.dtypes import INDEX, integer_range, is_integer
 from minimlc.node import Mutator, walk
 from minimlc.tir.nodes import (
     COMPARISONS,
     Binary,
+    Cast,
     Const,
     Expr,
     Load,
@@ -22,10 +23,9 @@ from minimlc.tir.nodes import (
     index,
 )
 
-Interval = tuple[float, float]
+Interval = tuple[int, int]
 Terms = frozenset[tuple[Any, int]]
-EVERYTHING: Interval = (-inf, inf)
-WRAP = 2**62
+EVERYTHING: Interval = integer_range(INDEX)
 
 
 def key(expr: Expr) -> Any:
@@ -70,6 +70,18 @@ class Linear(NamedTuple):
         op = "+" if self.constant > 0 else "-"
         return Binary(op, total, index(abs(self.constant)))
 
+    def minus(self, other: "Linear") -> "Linear":
+        """The difference of two forms."""
+        terms = dict(self.terms)
+        for known, (coefficient, atom) in other.terms.items():
+            terms[known] = (terms.get(known, (0, atom))[0] - coefficient, atom)
+        kept = {k: term for k, term in terms.items() if term[0] != 0}
+        return Linear(kept, self.constant - other.constant)
+
+    def key(self) -> Hashable:
+        """Equal for equal forms."""
+        return frozenset((k, c) for k, (c, _) in self.terms.items()), self.constant
+
 
 def linear(expr: Expr) -> Linear:
     """`expr` (an index) as a linear form; what is not linear becomes an atom."""
@@ -103,7 +115,9 @@ def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
     match atom:
         case Binary("//", x, Const(by)) if by > 0:
             return x, int(by), x
-        case Binary("%", Binary("//", x, Const(by)), Const(n)) if by > 0 < n and by * n < WRAP:
+        case Binary("%", Binary("//", x, Const(by)), Const(n)) if (
+            by > 0 < n and by * n <= EVERYTHING[1]
+        ):
             return x, int(by), Binary("%", x, index(int(by) * int(n)))
     return None
 
@@ -134,22 +148,22 @@ class Ranges:
             var: (0, extent - 1) if isinstance(extent, int) else extent
             for var, extent in extents.items()
         }
-        self.facts: dict[Terms, float] = {}
-        self.exact: frozenset[Terms] = frozenset()
+        self.facts: dict[Terms, int] = {}
+        self.values: dict[Hashable, Interval] = {}
         self.contradicted = False
 
     def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
         """These ranges and more variables."""
         result = Ranges({**self.variables, **Ranges(extents).variables})
         result.facts = dict(self.facts)
-        result.exact = self.exact
+        result.values = dict(self.values)
         result.contradicted = self.contradicted
         return result
 
     def key(self) -> Hashable:
         """Equal for ranges that know the same."""
-        known = frozenset(self.variables.items()), frozenset(self.facts.items())
-        return *known, self.exact, self.contradicted
+        known = (frozenset(d.items()) for d in (self.variables, self.facts, self.values))
+        return *known, self.contradicted
 
     def assume(self, condition: Expr | None) -> "Ranges":
         """These ranges where `condition` holds too: its conjuncts that compare indices."""
@@ -163,40 +177,35 @@ class Ranges:
         return self.contradicted or any(low > high for low, high in self.variables.values())
 
     def _learn(self, part: Expr) -> None:
-        match part:
-            case Const(value):
-                self.contradicted = self.contradicted or not value
-            case Binary("<", a, b) if a.dtype == INDEX:
-                self._at_most(a, b, -1)
-            case Binary("<=", a, b) if a.dtype == INDEX:
-                self._at_most(a, b, 0)
-            case Binary(">", a, b) if a.dtype == INDEX:
-                self._at_most(b, a, -1)
-            case Binary(">=", a, b) if a.dtype == INDEX:
-                self._at_most(b, a, 0)
-            case Binary("==", a, b) if a.dtype == INDEX:
-                self._at_most(a, b, 0)
-                self._at_most(b, a, 0)
+        if isinstance(part, Const):
+            self.contradicted = self.contradicted or not part.value
+        for small, large, limit in inequalities(part):
+            self._at_most(small, large, limit)
 
     def _at_most(self, a: Expr, b: Expr, limit: int) -> None:
-        """Learn that `a - b <= limit`."""
-        ends = (*self._sum_of_bounds(linear(a)), *self._sum_of_bounds(linear(b)))
-        exact = min(ends) >= -WRAP and max(ends) < WRAP
-        form = linear(a - b)
+        """Learn that `a - b <= limit`. Where a sum may wrap, that is so of its value alone."""
+        if not (self.is_exact(a) and self.is_exact(b)):
+            self._limit(a, EVERYTHING[0], self.bounds(b)[1] + limit)
+            self._limit(b, self.bounds(a)[0] - limit, EVERYTHING[1])
+            return
+        form = linear(a).minus(linear(b))
         bound = limit - form.constant
         for known, (coefficient, atom) in form.terms.items():
             if isinstance(atom, Var):
                 others = Linear({k: t for k, t in form.terms.items() if k is not known}, 0)
-                self._narrow(atom, coefficient, bound - self.linear_bounds(others)[0])
+                self._narrow(atom, coefficient, bound - self.reach(others)[0])
         if len(form.terms) > 1 or not all(isinstance(atom, Var) for _, atom in form.terms.values()):
             terms = frozenset((k, c) for k, (c, _) in form.terms.items())
-            self.facts[terms] = min(bound, self.facts.get(terms, inf))
-            self.exact = self.exact | {terms} if exact else self.exact - {terms}
+            self.facts[terms] = min(bound, self.facts.get(terms, bound))
 
-    def _narrow(self, var: Var, coefficient: int, bound: float) -> None:
+    def _limit(self, expr: Expr, low: int, high: int) -> None:
+        """Learn the bounds of a value, whatever the sum is that it was computed as."""
+        known = linear(expr).key()
+        old = self.values.get(known, EVERYTHING)
+        self.values[known] = max(low, old[0]), min(high, old[1])
+
+    def _narrow(self, var: Var, coefficient: int, bound: int) -> None:
         """Learn that `coefficient * var <= bound`."""
-        if bound == inf:
-            return
         low, high = self.variables.get(var, EVERYTHING)
         if coefficient > 0:
             high = min(high, bound // coefficient)
@@ -206,52 +215,60 @@ class Ranges:
 
     def bounds(self, expr: Expr) -> Interval:
         """The least and greatest value that `expr` can take (an enclosure)."""
-        return self.linear_bounds(linear(expr))
+        form = linear(expr)
+        reach = self.reach(form)
+        low, high = reach if _is_within(reach, EVERYTHING) else EVERYTHING
+        if self.values:
+            least, most = self.values.get(form.key(), EVERYTHING)
+            low, high = max(low, least), min(high, most)
+        return low, high
 
-    def linear_bounds(self, form: Linear) -> Interval:
+    def reach(self, form: Linear) -> Interval:
+        """The least and greatest value of a sum of its terms' values in exact arithmetic."""
         low, high = self._sum_of_bounds(form)
         if self.facts and len(form.terms) > 0:
-            high = min(high, form.constant + self._most(form, 1))
-            low = max(low, form.constant - self._most(form, -1))
+            high = min([high, *(form.constant + most for most in self._limits(form, 1))])
+            low = max([low, *(form.constant - most for most in self._limits(form, -1))])
         return low, high
 
     def _sum_of_bounds(self, form: Linear) -> Interval:
-        low = high = float(form.constant)
+        low = high = form.constant
         for coefficient, atom in form.terms.values():
             a, b = self._atom(atom)
-            ends = (_times(coefficient, a), _times(coefficient, b))
+            ends = (coefficient * a, coefficient * b)
             low, high = low + min(ends), high + max(ends)
         return low, high
 
-    def _most(self, form: Linear, sign: int) -> float:
-        """What guards leave of `sign` times the terms at the most.
-
-        A guard's terms may stand in them several times over and beside others, unless what it
-        compares can wrap: then it only tells of those very terms.
+    def _limits(self, form: Linear, sign: int) -> Iterable[int]:
+        """What each guard leaves of `sign` times the terms at the most: its terms may stand in them
+        several times over and beside others.
         """
-        most = inf
         for terms, bound in self.facts.items():
             times = _times_within(terms, form, sign)
-            same = times == 1 and len(terms) == len(form.terms)
-            if times == 0 or not (same or terms in self.exact):
-                continue
-            known = {k for k, _ in terms}
-            others = Linear({k: t for k, t in form.terms.items() if k not in known}, 0)
-            low, high = self._sum_of_bounds(others)
-            most = min(most, times * bound + (high if sign > 0 else -low))
-        return most
+            if times:
+                known = {k for k, _ in terms}
+                others = Linear({k: t for k, t in form.terms.items() if k not in known}, 0)
+                low, high = self._sum_of_bounds(others)
+                yield times * bound + (high if sign > 0 else -low)
 
     def _atom(self, atom: Expr) -> Interval:
+        """Bounds of what is no sum."""
+        if isinstance(atom, Var):
+            return self.variables.get(atom, EVERYTHING)
+        low, high = self._atom_bounds(atom)
+        if self.values:
+            least, most = self.values.get(linear(atom).key(), EVERYTHING)
+            low, high = max(low, least), min(high, most)
+        return low, high
+
+    def _atom_bounds(self, atom: Expr) -> Interval:
         match atom:
-            case Var():
-                return self.variables.get(atom, EVERYTHING)
             case Binary("//", a, Const(value)) if value > 0:
                 low, high = self.bounds(a)
-                return _floor(low, int(value)), _floor(high, int(value))
+                return low // int(value), high // int(value)
             case Binary("%", a, Const(value)) if value > 0:
                 low, high = self.bounds(a)
-                inside = low >= 0 and high < value
-                return (low, high) if inside else (0, value - 1)
+                return (low, high) if low >= 0 and high < value else (0, int(value) - 1)
             case Binary("min", a, b):
                 (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
                 return min(low, low2), min(high, high2)
@@ -259,11 +276,16 @@ class Ranges:
                 (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
                 return max(low, low2), max(high, high2)
             case Binary("*", a, b):
-                ends = [_times(x, y) for x in self.bounds(a) for y in self.bounds(b)]
-                return min(ends), max(ends)
+                ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
+                found = (min(ends), max(ends))
+                return found if _is_within(found, EVERYTHING) else EVERYTHING
             case Select(condition, a, b):
-                (low, high), (low2, high2) = self.assume(condition).bounds(a), self.bounds(b)
+                low, high = self.assume(condition).bounds(a)
+                low2, high2 = self.assume(Unary("not", condition)).bounds(b)
                 return min(low, low2), max(high, high2)
+            case Cast(_, a) if is_integer(a.dtype):
+                known = integer_range(a.dtype)
+                return known if _is_within(known, EVERYTHING) else EVERYTHING
         return EVERYTHING
 
     def prove(self, condition: Expr) -> bool | None:
@@ -281,22 +303,40 @@ class Ranges:
                 inner = self.prove(a)
                 return None if inner is None else not inner
             case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
-                if self.is_bounded(a) and self.is_bounded(b):
-                    return _compare(op, *self.bounds(Binary("-", a, b)))
+                return _compare(op, *self.difference(a, b))
         return None
 
-    def is_bounded(self, expr: Expr) -> bool:
-        """Whether `expr` is known not to wrap: exact reasoning about it is only then right."""
-        low, high = self.bounds(expr)
-        return low >= -WRAP and high < WRAP
+    def difference(self, a: Expr, b: Expr) -> Interval:
+        """Bounds of how much greater the value of `a` is than that of `b`."""
+        if self.is_exact(a) and self.is_exact(b):
+            return self.reach(linear(a).minus(linear(b)))
+        (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
+        return low - high2, high - low2
+
+    def is_exact(self, expr: Expr) -> bool:
+        """Whether the sum that `expr` is cannot wrap: exact arithmetic then gives its value."""
+        return _is_within(self.reach(linear(expr)), EVERYTHING)
 
 
-def _times(a: float, b: float) -> float:
-    return 0.0 if a == 0 or b == 0 else a * b
+def _is_within(inner: Interval, outer: Interval) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-def _floor(value: float, by: int) -> float:
-    return value if value in (inf, -inf) else value // by
+def inequalities(part: Expr) -> Iterable[tuple[Expr, Expr, int]]:
+    """Comparisons of indices as `(a, b, limit)`, each for `a - b <= limit`: those that hold where
+    `part` does, which is a comparison or the opposite of one.
+    """
+    match part:
+        case Unary("not", Binary(op, a, b)) if op in OPPOSITES:
+            yield from inequalities(Binary(OPPOSITES[op], a, b))
+        case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
+            if op in ("<", "<=", "=="):
+                yield a, b, -1 if op == "<" else 0
+            if op in (">", ">=", "=="):
+                yield b, a, -1 if op == ">" else 0
+
+
+OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 def _times_within(terms: Terms, form: Linear, sign: int) -> int:
@@ -311,7 +351,7 @@ def _times_within(terms: Terms, form: Linear, sign: int) -> int:
     return times
 
 
-def _compare(op: str, low: float, high: float) -> bool | None:
+def _compare(op: str, low: int, high: int) -> bool | None:
     """Whether `x op 0` for x between low and high."""
     always = {
         "<": high < 0,
@@ -333,14 +373,20 @@ def _compare(op: str, low: float, high: float) -> bool | None:
 
 
 def conjuncts(condition: Expr | None) -> Iterable[Expr]:
-    """The parts of `a and b and ...`."""
-    if condition is None:
-        return
-    if isinstance(condition, Binary) and condition.op == "and":
-        yield from conjuncts(condition.a)
-        yield from conjuncts(condition.b)
-    else:
-        yield condition
+    """The parts of `a and b and ...`, also of `not (a or b or ...)`."""
+    match condition:
+        case None:
+            return
+        case Binary("and", a, b):
+            yield from conjuncts(a)
+            yield from conjuncts(b)
+        case Unary("not", Binary("or", a, b)):
+            yield from conjuncts(Unary("not", a))
+            yield from conjuncts(Unary("not", b))
+        case Unary("not", Unary("not", a)):
+            yield from conjuncts(a)
+        case _:
+            yield condition
 
 
 class Simplifier(Mutator):
@@ -376,8 +422,8 @@ class Simplifier(Mutator):
         condition = self.visit(expr.condition)
         if isinstance(condition, Const):
             return self.visit(expr.a if condition.value else expr.b)
-        inside = type(self)(self.ranges.assume(condition))
-        a, b = inside.visit(expr.a), self.visit(expr.b)
+        a = type(self)(self.ranges.assume(condition)).visit(expr.a)
+        b = type(self)(self.ranges.assume(Unary("not", condition))).visit(expr.b)
         same = condition is expr.condition and a is expr.a and b is expr.b
         return expr if same else Select(condition, a, b)
 
@@ -387,12 +433,14 @@ class Simplifier(Mutator):
 
     def _divide(self, expr: Binary, by: int) -> Expr:
         """Separate multiples of the divisor from a rest that stays within it."""
-        if not self.ranges.is_bounded(expr.a):
+        if not self.ranges.is_exact(expr.a):
             return expr
         form = linear(expr.a)
         whole = {k: t for k, t in form.terms.items() if t[0] % by == 0}
         rest = Linear({k: t for k, t in form.terms.items() if t[0] % by}, form.constant % by)
-        low, high = self.ranges.linear_bounds(rest)
+        low, high = self.ranges.reach(rest)
+        if expr.op == "%" and not _is_within((low, high), EVERYTHING):
+            return expr
         if expr.op == "%":
             if low >= 0 and high < by:
                 return rest.to_expr()
@@ -405,14 +453,12 @@ class Simplifier(Mutator):
 
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
         match expr.a:
-            case Binary("//", a, Const(value)) if 0 < value * by < WRAP:
+            case Binary("//", a, Const(value)) if 0 < value * by <= EVERYTHING[1]:
                 return self._divide(Binary("//", a, index(int(value) * by)), int(value) * by)
         return expr
 
     def _extremum(self, expr: Binary) -> Expr:
-        if not (self.ranges.is_bounded(expr.a) and self.ranges.is_bounded(expr.b)):
-            return expr
-        low, high = self.ranges.bounds(Binary("-", expr.a, expr.b))
+        low, high = self.ranges.difference(expr.a, expr.b)
         if low >= 0:
             return expr.a if expr.op == "max" else expr.b
         if high <= 0:

@@ -8,18 +8,20 @@ data dependence analysis", PLDI 1991). They prove independence or leave it open;
 searches for a concrete pair and, where it can look at every iteration, settles the question.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from math import gcd, prod
-from typing import NamedTuple
+from math import floor, gcd, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from minimlc.dtypes import INDEX
 from minimlc.tir.access import Access, loop_extents
-from minimlc.tir.affine import Digit, Digits, Sum
-from minimlc.tir.arith import key
-from minimlc.tir.nodes import For, Var
+from minimlc.tir.affine import WRAP, Digit, Divided, Sum
+from minimlc.tir.arith import has_loads, key
+from minimlc.tir.nodes import Binary, For, Var
 from minimlc.tir.points import evaluate
 
 Direction = str
@@ -45,7 +47,16 @@ class Equation(NamedTuple):
 Bounds = dict[Hashable, tuple[int, int]]
 
 
-def solve(equations: Iterable[Equation], bounds: Bounds) -> Bounds | None:
+class Limit(NamedTuple):
+    """The sum of coefficient * unknown is no further from 0 than `most`."""
+
+    terms: dict[Hashable, int]
+    most: int
+
+
+def solve(
+    equations: Iterable[Equation], bounds: Bounds, limits: Sequence[Limit] = ()
+) -> Bounds | None:
     """Narrower bounds of the unknowns, or None where there is surely no integer solution."""
     bounds = dict(bounds)
     work = list(equations)
@@ -61,7 +72,7 @@ def solve(equations: Iterable[Equation], bounds: Bounds) -> Bounds | None:
                 continue
             if live.constant % gcd(*live.terms.values()):
                 return None
-            parts = _split(live, bounds)
+            parts = _split(live, bounds, limits)
             if parts is None:
                 return None
             progress |= len(parts) > 1
@@ -97,14 +108,31 @@ def _reach(terms: Mapping[Hashable, int], bounds: Bounds) -> tuple[int, int]:
     return low, high
 
 
-def _split(equation: Equation, bounds: Bounds) -> list[Equation] | None:
+def _limited(
+    terms: Mapping[Hashable, int], bounds: Bounds, limits: Sequence[Limit]
+) -> tuple[int, int]:
+    """What the terms reach, of which some together may reach less than each by itself."""
+    low, high = _reach(terms, bounds)
+    for limit in limits:
+        if not terms.keys() >= limit.terms.keys():
+            continue
+        times = {Fraction(terms[unknown], c) for unknown, c in limit.terms.items()}
+        if len(times) == 1:
+            others = {u: c for u, c in terms.items() if u not in limit.terms}
+            least, greatest = _reach(others, bounds)
+            reach = floor(abs(times.pop()) * limit.most)
+            low, high = max(low, least - reach), min(high, greatest + reach)
+    return low, high
+
+
+def _split(equation: Equation, bounds: Bounds, limits: Sequence[Limit]) -> list[Equation] | None:
     """Two equations where the small terms can make only one multiple of the large ones' radix."""
     ordered = sorted(equation.terms.items(), key=lambda term: abs(term[1]))
     for size in range(1, len(ordered)):
         small, large = dict(ordered[:size]), dict(ordered[size:])
         radix = gcd(*large.values())
         carry, rest = divmod(equation.constant, radix)
-        low, high = _reach(small, bounds)
+        low, high = _limited(small, bounds, limits)
         first, last = -(-(low + rest) // radix), (high + rest) // radix
         if first > last:
             return None
@@ -144,17 +172,53 @@ def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
 class _System:
     """The indices of two accesses over common digits, and what was found out about them."""
 
-    def __init__(self, first: Access, second: Access):
+    def __init__(self, first: Access, second: Access, guards: Sequence[Binary]):
         self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
-        self.digits = Digits(self.extents)
-        sums = self.digits.sums((*first.indices, *second.indices))
+        self.digits = Divided(self.extents)
+        sides = [side for guard in guards for side in (guard.a, guard.b)]
+        sums = self.digits.sums((*first.indices, *second.indices, *sides))
         half = len(first.indices)
         self.pairs = [
             (a, b)
-            for a, b in zip(sums[:half], sums[half:], strict=True)
+            for a, b in zip(sums[:half], sums[half : 2 * half], strict=True)
             if a is not None and b is not None
         ]
+        self.ranges = [
+            found
+            for guard, a, b in zip(
+                guards, sums[2 * half :: 2], sums[2 * half + 1 :: 2], strict=True
+            )
+            if a is not None and b is not None and (found := _range_of(guard.op, a, b))
+        ]
         self.answers: dict[tuple[Direction, ...], bool] = {}
+
+
+def _range_of(op: str, a: Sum | None, b: Sum | None) -> tuple[Sum, int] | None:
+    """A sum that a comparison of two others keeps in a range, and that range's length."""
+    if a is None or b is None:
+        return None
+    if any(abs(end) >= WRAP for side in (a, b) for end in side.bounds()):
+        return None
+    less, more = (a, b) if op in ("<", "<=") else (b, a)
+    gap = less.minus(more)
+    most = min(gap.bounds()[1], -1 if op in ("<", ">") else 0)
+    return gap, max(0, most - gap.bounds()[0])
+
+
+def _common_guards(first: Access, second: Access) -> tuple[Binary, ...]:
+    """The comparisons of indices that hold for both accesses, each with its own loops' values."""
+    if not first.guards or not second.guards:
+        return ()
+    others = set(map(key, second.guards))
+    return tuple(
+        guard
+        for guard in first.guards
+        if isinstance(guard, Binary)
+        and guard.op in ("<", "<=", ">", ">=")
+        and guard.a.dtype == INDEX
+        and key(guard) in others
+        and not has_loads(guard)
+    )
 
 
 _SYSTEMS: dict[Hashable, _System] = {}
@@ -165,12 +229,14 @@ def _system(first: Access, second: Access, common: int) -> _System:
     """The system of two accesses; one for all pairs with the same loops and indices, in whatever
     program: a step leaves most of them as they were.
     """
-    name = (nest_key(first.loops), nest_key(second.loops), common, *map(index_key, (first, second)))
+    guards = _common_guards(first, second)
+    nests = nest_key(first.loops), nest_key(second.loops), tuple(map(key, guards))
+    name = (*nests, common, *map(index_key, (first, second)))
     found = _SYSTEMS.get(name)
     if found is None:
         if len(_SYSTEMS) >= MOST_SYSTEMS:
             _SYSTEMS.clear()
-        found = _SYSTEMS[name] = _System(first, second)
+        found = _SYSTEMS[name] = _System(first, second, guards)
     return found
 
 
@@ -183,6 +249,9 @@ def nest_key(loops: tuple[For, ...]) -> Hashable:
 def index_key(item: Access) -> Hashable:
     """Equal for accesses with the same indices."""
     return tuple(map(key, item.indices))
+
+
+NOTHING = Sum({}, 0)
 
 
 class Conflict:
@@ -206,72 +275,116 @@ class Conflict:
         return answer
 
     def _solvable(self, directions: Mapping[Var, Direction]) -> bool:
-        unknowns: Bounds = {}
-        equations = [self._equation(a, b, directions, unknowns) for a, b in self.pairs]
+        asked = _Asked(self, directions)
+        for a, b in self.pairs:
+            asked.equal(a, b)
         for loop in self.common:
             direction = directions.get(loop.var, "*")
             if direction in "+-":
                 if self.extents[loop.var] < 2:
                     return False
-                equations.append(self._ordered(loop.var, direction, unknowns))
-        links = [u for u in unknowns if isinstance(u, tuple) and u[0] == "q"]
-        for link in links:
-            equations.append(self._link(link[1], unknowns))
-        return solve(equations, unknowns) is not None
+                asked.ordered(loop.var, direction)
+        return asked.solvable()
 
-    def _shared(self, digit: Digit) -> bool:
-        """Whether a digit has one coefficient on both sides throughout."""
-        return all(a.terms.get(digit, 0) == b.terms.get(digit, 0) for a, b in self.pairs)
 
-    def _equation(
-        self, a: Sum, b: Sum, directions: Mapping[Var, Direction], unknowns: Bounds
-    ) -> Equation:
-        """Index of p less index of q."""
+class _Asked:
+    """One question as unknowns and equations.
+
+    p is the first instance, q the second one: a digit is ("same", d) where both have one value of
+    it, ("own", d) where only one has it, else ("p", d) and ("q", d); ("delta", d, e) is digit e
+    of q less digit d of p.
+    """
+
+    def __init__(self, conflict: Conflict, directions: Mapping[Var, Direction]):
+        self.system, self.directions = conflict.system, directions
+        self.common = {loop.var for loop in conflict.common}
+        self.divisions = conflict.system.digits.divisions
+        self.bounds: dict[Any, tuple[int, int]] = {}
+        self.equations: list[Equation] = []
+        self.settled: set[tuple[int, int]] = set()
+
+    def solvable(self) -> bool:
+        """Whether there may be an integer solution."""
+        for kind, *digits in list(self.bounds):
+            if kind == "q" and digits[0].var in self.common:
+                self._link(digits[0])
+        return solve(self.equations, self.bounds, list(self._limits())) is not None
+
+    def equal(self, a: Sum, b: Sum) -> None:
+        """Sum `a` of p is sum `b` of q, and what their digits stand for is so too."""
         terms: dict[Hashable, int] = {}
-        common = {loop.var for loop in self.common}
         for digit in dict.fromkeys((*a.terms, *b.terms)):
             alpha, beta = a.terms.get(digit, 0), b.terms.get(digit, 0)
-            top = digit.extent - 1
-            if digit.var not in common:
-                self._add(terms, unknowns, ("own", digit), alpha - beta, (0, top))
-            elif directions.get(digit.var, "*") == "0":
-                self._add(terms, unknowns, ("same", digit), alpha - beta, (0, top))
-            elif self._shared(digit):
-                self._add(terms, unknowns, ("delta", digit), -alpha, (-top, top))
+            if digit.var in self.divisions:
+                continue
+            if digit.var not in self.common:
+                self._add(terms, ("own", digit), alpha - beta)
+            elif self.directions.get(digit.var, "*") == "0":
+                self._add(terms, ("same", digit), alpha - beta)
+            elif alpha == beta:
+                self._add(terms, ("delta", digit, digit), -alpha)
             else:
-                self._add(terms, unknowns, ("p", digit), alpha, (0, top))
-                self._add(terms, unknowns, ("q", digit), -beta, (0, top))
-        return Equation(terms, a.constant - b.constant)
+                self._add(terms, ("p", digit), alpha)
+                self._add(terms, ("q", digit), -beta)
+        self._add_parts(terms, a, b)
+        self.equations.append(Equation(terms, a.constant - b.constant))
 
-    @staticmethod
-    def _add(
-        terms: dict[Hashable, int],
-        unknowns: Bounds,
-        unknown: Hashable,
-        coefficient: int,
-        bounds: tuple[int, int],
-    ) -> None:
-        unknowns.setdefault(unknown, bounds)
+    def _add_parts(self, terms: dict[Hashable, int], a: Sum, b: Sum) -> None:
+        """Quotients and rests: those of both sides that seem to belong together as differences."""
+        theirs = {d: c for d, c in b.terms.items() if d.var in self.divisions}
+        for digit, alpha in a.terms.items():
+            own = self.divisions.get(digit.var)
+            if own is None:
+                continue
+            alike = [e for e, c in theirs.items() if (c, self._by(e)) == (alpha, own.by)]
+            partner = digit if digit in alike else next(iter(alike), None)
+            if partner is None:
+                self._add(terms, ("p", digit), alpha)
+                self._settle(own.left, NOTHING)
+                continue
+            del theirs[partner]
+            self._add(terms, ("delta", digit, partner), -alpha)
+            self._settle(own.left, self.divisions[partner.var].left)
+        for digit, beta in theirs.items():
+            self._add(terms, ("q", digit), -beta)
+            self._settle(NOTHING, self.divisions[digit.var].left)
+
+    def _by(self, digit: Digit) -> int:
+        return self.divisions[digit.var].by
+
+    def _settle(self, a: Sum, b: Sum) -> None:
+        """Two sums are 0, as divisions say; each pair is said once."""
+        if (id(a), id(b)) not in self.settled:
+            self.settled.add((id(a), id(b)))
+            self.equal(a, b)
+
+    def _add(self, terms: dict[Hashable, int], unknown: tuple, coefficient: int) -> None:
+        low = 1 - unknown[1].extent if unknown[0] == "delta" else 0
+        self.bounds.setdefault(unknown, (low, unknown[-1].extent - 1))
         terms[unknown] = terms.get(unknown, 0) + coefficient
 
-    def _ordered(self, var: Var, direction: Direction, unknowns: Bounds) -> Equation:
+    def ordered(self, var: Var, direction: Direction) -> None:
         """The digits' differences add up to a positive (or negative) difference of `var`."""
-        terms: dict[Hashable, int] = {}
-        for digit in self.digits.of(var):
-            top = digit.extent - 1
-            self._add(terms, unknowns, ("delta", digit), digit.divisor, (-top, top))
-        most = self.extents[var] - 1
-        bounds = (1, most) if direction == "+" else (-most, -1)
-        self._add(terms, unknowns, ("distance", var), -1, bounds)
-        return Equation(terms, 0)
+        terms: dict[Hashable, int] = {("distance", var): -1}
+        for digit in self.system.digits.of(var):
+            self._add(terms, ("delta", digit, digit), digit.divisor)
+        most = self.system.extents[var] - 1
+        self.bounds["distance", var] = (1, most) if direction == "+" else (-most, -1)
+        self.equations.append(Equation(terms, 0))
 
-    def _link(self, digit: Digit, unknowns: Bounds) -> Equation:
-        top = digit.extent - 1
+    def _link(self, digit: Digit) -> None:
         terms: dict[Hashable, int] = {}
-        self._add(terms, unknowns, ("q", digit), 1, (0, top))
-        self._add(terms, unknowns, ("p", digit), -1, (0, top))
-        self._add(terms, unknowns, ("delta", digit), -1, (-top, top))
-        return Equation(terms, 0)
+        self._add(terms, ("q", digit), 1)
+        self._add(terms, ("p", digit), -1)
+        self._add(terms, ("delta", digit, digit), -1)
+        self.equations.append(Equation(terms, 0))
+
+    def _limits(self) -> Iterator[Limit]:
+        """What conditions that hold for p and q say of the difference."""
+        for total, length in self.system.ranges:
+            moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
+            if moving and all(d.var in self.common for d in moving):
+                yield Limit({("delta", d, d): total.terms[d] for d in moving}, length)
 
 
 def _common_loops(first: Access, second: Access) -> tuple[For, ...]:
@@ -298,7 +411,7 @@ class Search(NamedTuple):
     complete: bool
 
 
-class _Points(NamedTuple):
+class Points(NamedTuple):
     """Instances of an access: each loop's values, the elements' coordinates, complete or not."""
 
     values: dict[Var, np.ndarray]
@@ -306,7 +419,7 @@ class _Points(NamedTuple):
     complete: bool
 
 
-def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
+def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     """The iterations of an access in order, the first few of each loop where they are too many.
 
     None where an index or a guard depends on data, or there are too many loops.
@@ -333,7 +446,7 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> _Points | None:
         return None
     elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
     kept = {var: column[keep] for var, column in values.items()}
-    return _Points(kept, elements, sizes == extents)
+    return Points(kept, elements, sizes == extents)
 
 
 def _volume(sizes: Mapping[Var, int]) -> int:
@@ -361,7 +474,7 @@ def find_conflict(
     return search
 
 
-def _search_in(a: _Points, b: _Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
+def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
     complete = a.complete and b.complete
     if len(a.elements) == 0 or len(b.elements) == 0:
         return Search(None, complete)
@@ -388,7 +501,7 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
     return number
 
 
-def _at(side: _Points, row: int) -> dict[Var, int]:
+def _at(side: Points, row: int) -> dict[Var, int]:
     return {var: int(column[row]) for var, column in side.values.items()}
 
 

@@ -2,17 +2,22 @@
 
 The function is translated once into nested Python closures, one per node, each taking the frame:
 the list of the current values of variables and buffers.
+
+The elements of a function's own buffers hold nothing before they are written. Reading one is no
+fault by itself, as copying a whole tile may do so: the value counts as unwritten, and so does what
+is computed of it. To decide by it (a condition, an index, an extent) or to store it in a parameter
+is the fault.
 """
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minimlc.dtypes import integer_range, is_float, to_numpy
 from minimlc.errors import BoundsError, CompileError, Span
-from minimlc.node import Node, span_of
+from minimlc.node import span_of, walk
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -33,6 +38,7 @@ from minimlc.tir.nodes import (
     Unary,
     Var,
 )
+from minimlc.tir.unwritten import Unwritten
 from minimlc.tir.values import binary_value, constant_value, converter, intrin_value, unary_value
 
 Frame = list[Any]
@@ -43,7 +49,7 @@ def execute(func: PrimFunc, args: Sequence[np.ndarray]) -> None:
     """Run `func` on arrays that fit its parameters. Loops of every kind run in order.
 
     `BoundsError` for an access outside its buffer or a block's iter outside its extent;
-    `CompileError` for an integer division by zero.
+    `CompileError` for an integer division by zero, and for the use of what was never written.
     """
     with np.errstate(all="ignore"):
         Translate(func).run(args)
@@ -59,24 +65,47 @@ def poison(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return np.full(shape, low or high, to_numpy(dtype))
 
 
+class _Marks(NamedTuple):
+    """Which elements of a buffer were written, and where values come from that count as not."""
+
+    written: np.ndarray
+    sources: dict[tuple[int, ...], Unwritten]
+
+
 class Translate:
-    """Nodes to closures: `expr_X` gives a closure that gives a value, `stmt_X` one that acts."""
+    """Nodes to closures: `expr_X` gives a closure that gives a value, `stmt_X` one that acts.
+
+    `unwritten` is what the value under evaluation was computed of, if that was never written.
+    """
 
     def __init__(self, func: PrimFunc):
         self.func = func
-        self.slots: dict[Node, int] = {}
+        self.slots: dict[Hashable, int] = {}
         self.span: Span | None = None
+        self.nest: tuple[Var, ...] = ()
+        self.inside: Block | None = None
+        self.into: Store | None = None
+        self.unwritten: Unwritten | None = None
         for buffer in (*func.params, *func.allocs):
             self.slot(buffer)
         self.body = self.stmt(func.body)
 
     def run(self, args: Sequence[np.ndarray]) -> None:
-        own = [poison(buffer.shape, buffer.dtype) for buffer in self.func.allocs]
-        frame: list[Any] = [*args, *own]
-        frame += [None] * (len(self.slots) - len(frame))
+        frame: list[Any] = [*args, *[None] * (len(self.slots) - len(args))]
+        for buffer in self.func.allocs:
+            self.renew(frame, buffer)
         self.body(frame)
 
-    def slot(self, symbol: Node) -> int:
+    def renew(self, frame: Frame, buffer: Buffer) -> None:
+        """An own buffer as it is at its start."""
+        frame[self.slots[buffer]] = poison(buffer.shape, buffer.dtype)
+        if _marks(buffer) in self.slots:
+            frame[self.slots[_marks(buffer)]] = _Marks(np.zeros(buffer.shape, np.bool_), {})
+
+    def is_own(self, buffer: Buffer) -> bool:
+        return buffer not in self.func.params
+
+    def slot(self, symbol: Hashable) -> int:
         return self.slots.setdefault(symbol, len(self.slots))
 
     def place(self, symbol: Var | Buffer) -> int:
@@ -108,8 +137,10 @@ class Translate:
                 raise CompileError(f"no meaning for the statement {type(item).__name__}")
 
     def loop(self, item: For) -> Eval:
-        extent, slot = self.expr(item.extent), self.slot(item.var)
+        extent, slot = self.deciding(item.extent), self.slot(item.var)
+        outer, self.nest = self.nest, (*self.nest, item.var)
         body = self.stmt(item.body)
+        self.nest = outer
 
         def loop(frame: Frame) -> None:
             for value in range(extent(frame)):
@@ -119,14 +150,16 @@ class Translate:
         return loop
 
     def block(self, item: Block) -> Eval:
-        predicate = None if item.predicate is None else self.expr(item.predicate)
+        outer, self.inside = self.inside, item
+        predicate = None if item.predicate is None else self.deciding(item.predicate)
         iters = []
         for it in item.iters:
-            value = self.expr(it.value)
+            value = self.deciding(it.value)
             iters.append((self.slot(it.var), value, it.extent, it.var.name))
         reduce = [self.slot(it.var) for it in item.iters if it.kind == "R"]
         init = None if item.init is None else self.stmt(item.init)
         body = self.stmt(item.body)
+        self.inside = outer
         name, span = item.name, self.span
 
         def block(frame: Frame) -> None:
@@ -144,17 +177,51 @@ class Translate:
         return block
 
     def store(self, item: Store) -> Eval:
-        slot, value = self.place(item.buffer), self.expr(item.value)
+        slot, value = self.place(item.buffer), self.value(item)
         indices = self.indices(item.buffer, item.indices)
+        if self.is_own(item.buffer):
+            return self.store_own(item.buffer, value, indices)
+        if not self.reads_own(item.value):
+
+            def store(frame: Frame) -> None:
+                result = value(frame)
+                frame[slot][indices(frame)] = result
+
+            return store
+
+        def store_known(frame: Frame) -> None:
+            result = value(frame)
+            place = indices(frame)
+            if self.unwritten is not None:
+                raise self.unwritten.error(item.buffer, place)
+            frame[slot][place] = result
+
+        return store_known
+
+    def value(self, item: Store) -> Eval:
+        """What a store stores."""
+        self.into = item
+        value = self.expr(item.value)
+        self.into = None
+        return value
+
+    def store_own(self, buffer: Buffer, value: Eval, indices: Eval) -> Eval:
+        slot, marks = self.place(buffer), self.slot(_marks(buffer))
 
         def store(frame: Frame) -> None:
             result = value(frame)
-            frame[slot][indices(frame)] = result
+            place = indices(frame)
+            frame[slot][place] = result
+            written, sources = frame[marks]
+            written[place] = self.unwritten is None
+            if self.unwritten is not None:
+                sources[place] = self.unwritten
+                self.unwritten = None
 
         return store
 
     def branch(self, item: IfThenElse) -> Eval:
-        condition, then_case = self.expr(item.condition), self.stmt(item.then_case)
+        condition, then_case = self.deciding(item.condition), self.stmt(item.then_case)
         else_case = _nothing if item.else_case is None else self.stmt(item.else_case)
 
         def branch(frame: Frame) -> None:
@@ -163,18 +230,18 @@ class Translate:
         return branch
 
     def alloc(self, item: Alloc) -> Eval:
-        slot, body = self.slot(item.buffer), self.stmt(item.body)
-        shape, dtype = item.buffer.shape, item.buffer.dtype
+        buffer, _ = item.buffer, self.slot(item.buffer)
+        body = self.stmt(item.body)
 
         def alloc(frame: Frame) -> None:
-            frame[slot] = poison(shape, dtype)
+            self.renew(frame, buffer)
             body(frame)
 
         return alloc
 
     def indices(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Eval:
         """The element's place as a tuple, each index checked."""
-        evals, shape = [self.expr(i) for i in indices], buffer.shape
+        evals, shape = [self.deciding(i) for i in indices], buffer.shape
         name, span = buffer.name, self.span
 
         def refuse(values: tuple[int, ...]) -> BoundsError:
@@ -250,9 +317,49 @@ class Translate:
 
     def load(self, item: Load) -> Eval:
         slot, indices = self.place(item.buffer), self.indices(item.buffer, item.indices)
+        if self.is_own(item.buffer):
+            return self.load_own(item, slot, indices)
         if is_float(item.dtype):
             return lambda frame: frame[slot][indices(frame)]
         return lambda frame: frame[slot].item(indices(frame))
+
+    def load_own(self, item: Load, slot: int, indices: Eval) -> Eval:
+        marks, nest, block, into = self.slot(_marks(item.buffer)), self.nest, self.inside, self.into
+        loops = [self.slots[var] for var in nest]
+        exact = is_float(item.dtype)
+
+        def load(frame: Frame) -> Any:
+            place = indices(frame)
+            written, sources = frame[marks]
+            if not written[place]:
+                if place not in sources:
+                    values = {var.name: frame[n] for var, n in zip(nest, loops, strict=True)}
+                    sources[place] = Unwritten(item, place, values, block, into)
+                self.unwritten = self.unwritten or sources[place]
+            return frame[slot][place] if exact else frame[slot].item(place)
+
+        return load
+
+    def reads_own(self, item: Expr) -> bool:
+        return any(isinstance(n, Load) and self.is_own(n.buffer) for n in walk(item))
+
+    def deciding(self, item: Expr) -> Eval:
+        """A value that decides what runs, or where: what was never written can't."""
+        outer, self.into = self.into, None
+        value = self.expr(item)
+        self.into = outer
+        if not self.reads_own(item):
+            return value
+
+        def decide(frame: Frame) -> Any:
+            before, self.unwritten = self.unwritten, None
+            result = value(frame)
+            if self.unwritten is not None:
+                raise self.unwritten.error()
+            self.unwritten = before
+            return result
+
+        return decide
 
     def unary(self, item: Unary) -> Eval:
         a, apply = self.expr(item.a), unary_value(item.op, item.dtype)
@@ -290,6 +397,11 @@ class Translate:
             only = args[0]
             return lambda frame: apply(only(frame))
         return lambda frame: apply(*[arg(frame) for arg in args])
+
+
+def _marks(buffer: Buffer) -> Hashable:
+    """What the slot with a buffer's marks is called."""
+    return buffer, "written"
 
 
 def _nothing(frame: Frame) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.node import Node, walk
+from minimlc.source import too_deep
 from minimlc.tir.affine import Digit, Digits, Sum
 from minimlc.tir.arith import Ranges, constant_value, simplify, variables
 from minimlc.tir.dependence import EXHAUSTIVE
@@ -77,7 +78,7 @@ class IndexMap:
         """
         ranges = Ranges(dict(zip(self.inputs, extents, strict=True)))
         for part in (n for out in self.outputs for n in walk(out) if isinstance(n, Expr)):
-            if not ranges.is_bounded(part):
+            if not ranges.is_exact(part):
                 _unfit(f"{part.script()} leaves the range of 64-bit indices")
         sums = _digits(self.inputs, extents).sums(self.outputs)
         return tuple(
@@ -307,7 +308,7 @@ class _Parser:
             column = self.offset + max(0, (getattr(error, "offset", 1) or 1) - 1)
             why = "the outputs are no expressions"
             raise self.error(why, min(column, len(self.text)), 1) from None
-        if not isinstance(tree, ast.Tuple):
+        if not isinstance(tree, ast.Tuple) or too_deep(tree) is not None:
             raise self.error("the outputs are no expressions", self.offset + 1, len(right.strip()))
         return tree.elts
 

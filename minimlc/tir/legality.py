@@ -12,7 +12,7 @@ from minimlc.tir.access import (
     top_statements,
     touched,
 )
-from minimlc.tir.arith import key
+from minimlc.tir.arith import constant_value, key
 from minimlc.tir.dependence import Conflict, Witness, find_conflict
 from minimlc.tir.nodes import Alloc, Buffer, Expr, For, PrimFunc, Stmt, Var
 from minimlc.tir.regions import is_private
@@ -154,9 +154,14 @@ def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tu
 
     None where `loop` is inside a vectorized loop: all lanes share what is in it.
     """
-    around = next((item.loops for item in items if loop in item.loops), ())
-    shared = any(lp.kind == "vectorized" for lp in around[: around.index(loop)] if around)
-    return () if shared else func.allocs
+    around = next((item.loops for item in items if loop in item.loops), (loop,))
+    outside = around[: around.index(loop)]
+    return () if any(map(has_lanes, outside)) else func.allocs
+
+
+def has_lanes(loop: For) -> bool:
+    """Whether a loop is vectorized, and is not of one iteration."""
+    return loop.kind == "vectorized" and constant_value(loop.extent) != 1
 
 
 def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]]:

@@ -26,13 +26,15 @@ from minimlc.dtypes import (
     is_integer,
     whole_range,
 )
-from minimlc.errors import CompileError, did_you_mean, not_compiled
+from minimlc.errors import CompileError, did_you_mean, not_compiled, shown
 from minimlc.node import Mutator, Node, node
 from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread_binding"]
 IterKind = Literal["S", "R", "O"]
 Annotations = tuple[tuple[str, object], ...]
+MOST_OF_EXPR = 2**16
+"""As many nodes may stand in an expression."""
 N = TypeVar("N", bound=Node)
 
 LOOP_KINDS: dict[LoopKind, str] = {
@@ -57,6 +59,8 @@ class Expr(Node):
     """A scalar value; every expression has a `dtype`."""
 
     __slots__ = ()
+    _most: ClassVar[int | None] = MOST_OF_EXPR
+    _word: ClassVar[str] = "expression"
     dtype: str
 
     def __add__(self, other: "ExprLike") -> "Expr":
@@ -281,6 +285,7 @@ class Seq(Stmt):
 class For(Stmt):
     """`body` for each `var` in 0 ... extent-1. `thread` names a GPU axis in a thread binding."""
 
+    _levels: ClassVar[int] = 4
     _binds: ClassVar[tuple[str, ...]] = ("var",)
     var: Var
     extent: Expr
@@ -310,6 +315,7 @@ class Block(Stmt):
     `init` runs before `body` in the instances whose reduce iters are all 0.
     """
 
+    _levels: ClassVar[int] = 4
     name: str
     iters: tuple[BlockIter, ...]
     predicate: Expr | None
@@ -369,11 +375,18 @@ def const(value: int | float | bool, dtype: str) -> Const:
     """A constant of `dtype`; integers wrap into range, floats are kept as Python floats."""
     kind = dtype_record(dtype).kind
     if kind == "float":
-        return Const(float(value), dtype)
+        return Const(_as_float(value, dtype), dtype)
     if kind == "bool":
         return Const(bool(value), dtype)
     low, high = integer_range(dtype)
     return Const((int(value) - low) % (high - low + 1) + low, dtype)
+
+
+def _as_float(value: int | float, dtype: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise CompileError(f"the number {shown(value)} is no {dtype}", code="E108") from None
 
 
 def index(value: int) -> Const:
@@ -401,7 +414,7 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
         )
     if hasattr(value, "__float__"):
         return as_expr(float(value), dtype)
-    why = f"expected a number or an expression, got {type(value).__name__}: {value!r}"
+    why = f"expected a number or an expression, got {type(value).__name__}: {shown(value)}"
     raise CompileError(why, code="E108")
 
 
@@ -412,7 +425,7 @@ def _check_range(value: int, dtype: str) -> None:
     """Refuse an integer that a dtype does not have."""
     limits = whole_range(dtype_record(dtype).name)
     if limits is not None and not limits[0] <= value <= limits[1]:
-        why = f"{value} is not in {limits[0]} ... {limits[1]}, as {dtype} is"
+        why = f"{shown(value)} is not in {limits[0]} ... {limits[1]}, as {dtype} is"
         hint = 'T.cast(x, "int64") for the other side' if limits[1] < 2**63 - 1 else ""
         raise CompileError(why, code="E108", hint=hint)
 

@@ -249,13 +249,21 @@ def starts_inside(
 
 
 def init_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr]) -> bool:
-    """Whether, for each element, the instance whose reduce iters are 0 is the first to run.
-
-    So it is when the init starts just what the body updates, the iters' values are rising sums
-    over digits, and no digit serves both spatial and reduce iters: whatever the order of the
-    loops, the first instance has all digits 0. No guard may let others pass and not that one.
+    """Whether, for each element, the instance whose reduce iters are 0 is the first to run, and
+    its init starts just what the body updates.
     """
-    if not starts_its_target(block) or any(it.kind == "O" for it in block.iters):
+    return starts_its_target(block) and first_comes_first(block, around, guards)
+
+
+def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr]) -> bool:
+    """Whether, of the instances with the same spatial iters, the one whose reduce iters are 0 is
+    the first to run.
+
+    So it is when the iters' values are rising sums over digits, and no digit serves both spatial
+    and reduce iters: whatever the order of the loops, the first instance has all digits 0. No
+    guard may let others pass and not that one.
+    """
+    if any(it.kind == "O" for it in block.iters):
         return False
     limited = [_upper_limited(guard) for guard in guards]
     digits = Digits(loop_extents(tuple(around)))
@@ -313,9 +321,17 @@ def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
 _NOWHERE = Buffer("instances", (), "bool")
 
 
-def check_declared(block: Block, reads: Declared | None, writes: Declared | None) -> None:
-    """Compare what an author declared with what the block does; `VerifyError` where it is less."""
-    ranges = Ranges({it.var: it.extent for it in block.iters})
+def check_declared(
+    block: Block,
+    reads: Declared | None,
+    writes: Declared | None,
+    around: Mapping[Var, int] = {},
+) -> None:
+    """Compare what an author declared with what the block does; `VerifyError` where it is less.
+
+    Both may speak of the variables `around` the block, each below its number.
+    """
+    ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
     for item in accesses(_over_iters(block)):
         declared = writes if item.is_write else reads
         if declared is None or (item.role == "update" and not item.is_write):

@@ -25,7 +25,7 @@ from minimlc.source import (
 from minimlc.tir import script_block, script_stmt
 from minimlc.tir.nodes import Annotations, Buffer, PrimFunc
 from minimlc.tir.script_expr import FUNCTIONS
-from minimlc.tir.script_stmt import ALLOC, Item, sequence
+from minimlc.tir.script_stmt import ALLOCS, Item, sequence
 
 BUFFER = forms('T.Buffer(shape, dtype="float32", scope="global")')["T.Buffer"]
 MATCH = forms('T.match_buffer(handle, shape, dtype="float32", scope="global")')["T.match_buffer"]
@@ -80,7 +80,7 @@ class FunctionReader(script_block.BlockReader):
         if name == "T.match_buffer":
             self.match_buffer(target.id, call)
             return []
-        if name == ALLOC.name and id(node) in self.top:
+        if name in ALLOCS and id(node) in self.top:
             self.allocs.append(self.alloc(target.id, call))
             return []
         return script_block.BlockReader.stmt_Assign(self, node)
@@ -166,9 +166,17 @@ def decorator(parse: Parser) -> Callable[..., Any]:
     """A function decorator for one of the languages.
 
     In a class body it leaves the function as it is: `I.ir_module` reads the class as a whole.
+    `check_well_formed` and `pure`, which other compilers' scripts say, mean nothing here.
     """
 
-    def decorate(func: FunctionType | None = None, *, name: str = "", private: bool = False) -> Any:
+    def decorate(
+        func: FunctionType | None = None,
+        *,
+        name: str = "",
+        private: bool = False,
+        check_well_formed: bool = True,
+        pure: bool = True,
+    ) -> Any:
         frame = sys._getframe(1)
         if func is None:
             return lambda given: _parse(parse, given, frame, name, private)
@@ -186,7 +194,7 @@ def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, priva
     )
     assert isinstance(node, ast.FunctionDef)
     try:
-        made = parse(source, node, names_around(frame, closure_names([func])))
+        made = source.guard(node, parse, source, node, names_around(frame, closure_names([func])))
     except ScriptError as error:
         raise error.with_traceback(None) from None
     return made if private else named(made, name or func.__name__)
@@ -195,7 +203,7 @@ def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, priva
 prim_func = decorator(parse_prim_func)
 
 _AXES = {name.split(".")[2] for name in script_block.FORMS if name.startswith("T.axis.")}
-_CONSTRUCTS = (*script_block.FORMS, *script_stmt.LOOPS, "T.grid", "T.alloc_buffer", "T.seq")
+_CONSTRUCTS = (*script_block.FORMS, *script_stmt.LOOPS, "T.grid", *script_stmt.ALLOCS, "T.seq")
 _MARKERS = {
     **{name: False for name in _CONSTRUCTS if not name.startswith("T.axis.")},
     "T.match_buffer": False,

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from minimlc.constructs import forms
-from minimlc.dtypes import INDEX
-from minimlc.errors import Span
+from minimlc.dtypes import INDEX, is_size
+from minimlc.errors import Span, shown
 from minimlc.names import UniqueNames
 from minimlc.node import with_span
 from minimlc.source import Names, Source
@@ -98,7 +98,7 @@ class BlockReader(StmtReader):
         block = Block(name, tuple(iters), where, init, body, parts.get("block_attr", ()))
         if "reads" in parts or "writes" in parts:
             reads, writes = parts.get("reads"), parts.get("writes")
-            self.source.guard(place, check_declared, block, reads, writes)
+            self.source.guard(place, check_declared, block, reads, writes, self.sizes)
         return with_span(block, self.source.span(place))
 
     def once(self, node: ast.expr, key: str, value: Any) -> None:
@@ -197,8 +197,8 @@ class BlockReader(StmtReader):
         """`n`, or `(0, n)`."""
         value = self.constant(node, "an axis's extent")
         low, high = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
-        if not isinstance(high, int) or isinstance(high, bool) or high < 0 or low != 0:
-            why = f"an axis's extent is an integer or (0, integer), got {value!r}"
+        if not is_size(high) or low != 0:
+            why = f"an axis's extent is an integer or (0, integer), got {shown(value)}"
             raise self.error(node, why, "E125")
         return high
 
@@ -207,6 +207,7 @@ class BlockReader(StmtReader):
             raise self.error(target, "an axis has one name", "E125")
         assert self.header is not None
         var = Var(target.id)
+        self.sizes[var] = extent
         self.header.iters.append(
             with_span(BlockIter(var, extent, kind, value), self.source.span(target))
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from minimlc.constructs import forms
 from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.errors import CompileError, did_you_mean, shown
 from minimlc.literals import float_from_word
 from minimlc.node import with_span
 from minimlc.scripting import Reader
@@ -45,7 +45,9 @@ def of_dtype(dtype: str, value: ExprLike | str) -> Expr:
         return _float_word(dtype, value)
     if isinstance(value, bool | int | float | np.generic):
         return _number(dtype, value)
-    raise CompileError(f"T.{dtype} takes a number or an expression, got {value!r:.60}", code="E108")
+    raise CompileError(
+        f"T.{dtype} takes a number or an expression, got {shown(value)}", code="E108"
+    )
 
 
 def _float_word(dtype: str, word: str) -> Expr:
@@ -64,7 +66,9 @@ def _number(dtype: str, value: Any) -> Expr:
         if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
             raise CompileError(f"the number {value} is no {dtype}", code="E108")
         if not low <= value <= high:
-            raise CompileError(f"{value} is not in {low} ... {high}, as {dtype} is", code="E108")
+            raise CompileError(
+                f"{shown(value)} is not in {low} ... {high}, as {dtype} is", code="E108"
+            )
     return const(value, dtype)
 
 

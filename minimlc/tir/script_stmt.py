@@ -42,7 +42,11 @@ LOOPS = forms(
     "T.unroll(extent, stop=None, annotations=None)",
     "T.thread_binding(extent, stop=None, thread=None, annotations=None)",
 )
-ALLOC = Form('T.alloc_buffer(shape, dtype="float32", scope="global")')
+ALLOCS = forms(
+    'T.alloc_buffer(shape, dtype="float32", scope="global")',
+    'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
+    'scope="global")',
+)
 _KINDS: dict[str, LoopKind] = {spelling: kind for kind, spelling in LOOP_KINDS.items()}
 LOOP_HINT = "for i in range(n), T.grid(n, m), T.serial, T.parallel, T.vectorized, T.unroll"
 Item = Stmt | Buffer
@@ -72,6 +76,7 @@ class StmtReader(ExprReader):
         ExprReader.__init__(self, source, names)
         self.loop_names = UniqueNames()
         self.extents: dict[Var, Expr] = {}
+        self.sizes: dict[Var, int] = {}
 
     def suite(self, nodes: Iterable[ast.stmt]) -> Stmt:
         """An indented suite, with names of its own."""
@@ -131,6 +136,8 @@ class StmtReader(ExprReader):
             raise self.error(target, "a loop variable is a name", "E125")
         var = Var(self.loop_names.take(target.id))
         self.extents[var] = extent
+        if isinstance(extent, Const):
+            self.sizes[var] = int(extent.value)
         self.scope.bind(target.id, var if start is None else binary("+", var, start))
         return var
 
@@ -214,7 +221,7 @@ class StmtReader(ExprReader):
         if isinstance(target, ast.Subscript):
             return [self.store(node, target, None, node.value)]
         name = self.path(node.value.func) if isinstance(node.value, ast.Call) else ""
-        if name in ("T.alloc_buffer", "T.decl_buffer") and isinstance(target, ast.Name):
+        if name in ALLOCS and isinstance(target, ast.Name):
             return [self.alloc(target.id, node.value)]  # type: ignore[arg-type]
         if isinstance(target, ast.Name):
             return self.local_name(target, node.value)
@@ -247,8 +254,13 @@ class StmtReader(ExprReader):
 
     def alloc(self, name: str, call: ast.Call) -> Buffer:
         """A buffer of the function's own."""
-        self.check_sizes(ALLOC.name, call)
-        bound = ALLOC.bind(self.source, call)
+        form = ALLOCS[self.path(call.func)]
+        self.check_sizes(form.name, call)
+        bound = form.bind(self.source, call)
+        for option in ("data", "strides", "elem_offset"):
+            if option in bound and self.read(bound[option]) is not None:
+                why = f"a buffer has memory of its own, all of it: {form.name} takes no {option}"
+                raise self.error(bound[option], why, "E124", f"leave {option} out")
         return self.declare(name, self.buffer_type(bound), call)
 
     def check_sizes(self, name: str, call: ast.Call) -> None:
@@ -295,7 +307,7 @@ class StmtReader(ExprReader):
 
     def stmt_With(self, node: ast.With) -> list[Item]:
         names = [self.context_name(item) for item in node.items]
-        if all(name == "T.alloc_buffer" for name in names):
+        if all(name in ALLOCS for name in names):
             return [self.scoped_alloc(node)]
         if len(names) > 1:
             raise self.error(node.items[1].context_expr, "one construct for each with", "E124")

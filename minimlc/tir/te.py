@@ -9,8 +9,8 @@ A compute becomes one loop nest around one block of the tensor's name. The funct
 called once, with index expressions: what it returns is the program, not a number.
 
 All of `T`'s functions of expressions are here too: `te.exp`, `te.log`, `te.sqrt`, `te.tanh`,
-`te.sigmoid`, `te.abs`, `te.pow` (or `te.power`), `te.if_then_else`, `te.cast`, ... Only `te.max`
-and `te.min` differ: they are reductions, `T.max(a, b)` is the greater of two.
+`te.sigmoid`, `te.abs`, `te.pow` (or `te.power`), `te.if_then_else`, `te.cast`, ... `te.max` and
+`te.min` are reductions, too: `te.max(x, axis=k)` over an axis, `te.max(x, y)` of two values.
 """
 
 import inspect
@@ -19,8 +19,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from minimlc.dtypes import dtype_record, integer_range
-from minimlc.errors import CompileError, Span, did_you_mean, identifier, source_line
+import numpy as np
+
+from minimlc.dtypes import dtype_record, integer_range, is_size
+from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown, source_line
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
 from minimlc.tir.nodes import (
@@ -30,6 +32,7 @@ from minimlc.tir.nodes import (
     Buffer,
     Const,
     Expr,
+    ExprLike,
     For,
     IterKind,
     Load,
@@ -76,13 +79,8 @@ class Tensor(Buffer):
     def __getitem__(self, indices: Any) -> Load:
         return load(self, indices if isinstance(indices, tuple) else (indices,))
 
-    def __call__(self, *indices: Any) -> NoReturn:
-        shown = ", ".join(str(getattr(item, "name", "...")) for item in indices)
-        raise CompileError(
-            f'the tensor "{self.name}" is indexed, not called',
-            code="E130",
-            hint=f"write {self.name}[{shown}]",
-        )
+    def __call__(self, *indices: Any) -> Load:
+        return load(self, indices)
 
     def __repr__(self) -> str:
         made = "placeholder" if self.value is None else "compute"
@@ -123,13 +121,15 @@ def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     pair = tuple(dom) if isinstance(dom, Sequence) else ()
     if len(pair) != 2 or not all(hasattr(bound, "__index__") for bound in pair):
         raise CompileError(
-            f"a reduce axis needs its bounds, got {dom!r}",
+            f"a reduce axis needs its bounds, got {shown(dom)}",
             code="E130",
             hint='te.reduce_axis((0, n), name="k")',
         )
     low, high = int(pair[0]), int(pair[1])
     if high <= low:
         raise CompileError(f'the reduce axis "{name}" is empty: {low} ... {high}', code="E130")
+    if low < -(2**63) or not is_size(high) or not is_size(high - low):
+        raise CompileError(f'the reduce axis "{name}" leaves {INDEX}', code="E130")
     return ReduceAxis(_name(name), INDEX, low, high)
 
 
@@ -146,14 +146,19 @@ def prod(expr: Expr, axis: Axes = None) -> Reduction:
     return _reduction("*", "prod", expr, axis)
 
 
-def max(expr: Expr, axis: Axes = None) -> Reduction:  # noqa: A001
-    """The greatest value of `expr` over `axis`; NaN if any is NaN."""
-    return _reduction("max", "max", expr, axis)
+def max(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
+    """The greatest value of `expr` over `axis`; NaN if any is NaN. Of two values the greater."""
+    return _extreme("max", expr, axis)
 
 
-def min(expr: Expr, axis: Axes = None) -> Reduction:  # noqa: A001
-    """The least value of `expr` over `axis`; NaN if any is NaN."""
-    return _reduction("min", "min", expr, axis)
+def min(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
+    """The least value of `expr` over `axis`; NaN if any is NaN. Of two values the lesser."""
+    return _extreme("min", expr, axis)
+
+
+def _extreme(op: str, expr: Any, axis: Any) -> Any:
+    two = isinstance(axis, Expr | int | float | np.generic) and not isinstance(axis, ReduceAxis)
+    return binary(op, expr, axis) if two else _reduction(op, op, expr, axis)
 
 
 def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
@@ -166,14 +171,9 @@ def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
     axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
     for item in axes:
         if not isinstance(item, ReduceAxis):
-            two = name in ("max", "min") and isinstance(item, Expr | int | float)
-            raise CompileError(
-                f"te.{name} combines over reduce axes, got {item!r}",
-                code="E130",
-                hint=f"T.{name}(a, b)  # {_IMPORT}; the {name} of two values"
-                if two
-                else 'k = te.reduce_axis((0, n), name="k")',
-            )
+            why = f"te.{name} combines over reduce axes, got {shown(item)}"
+            hint = 'k = te.reduce_axis((0, n), name="k")'
+            raise CompileError(why, code="E130", hint=hint)
     if not axes:
         raise CompileError(f"te.{name} needs at least one reduce axis", code="E130")
     if isinstance(expr, (Tensor, Reduction)):
@@ -439,8 +439,9 @@ def _identity(op: str, dtype: str) -> Const:
 def _shape(shape: Any) -> tuple[int, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for size in sizes:
-        if not hasattr(size, "__index__") or isinstance(size, bool) or size < 0:
-            raise CompileError(f"a tensor's sizes are integers >= 0, got {shape!r}", code="E130")
+        if not is_size(size):
+            why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
+            raise CompileError(why, code="E130")
     return tuple(int(size) for size in sizes)
 
 

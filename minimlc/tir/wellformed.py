@@ -1,41 +1,46 @@
 """When a primitive function is well-formed; the first thing that is not is a `VerifyError`.
 
 Checked: names and scopes, dtypes, that iters stay in their extents and indices in their buffers,
-that each axis is of the kind it claims, and that parallel and vectorized loops carry nothing.
+that each axis is of the kind it claims, that parallel and vectorized loops carry nothing, and that
+nothing is used that surely was never written.
 """
 
-from collections.abc import Sequence
-from typing import NoReturn
-from weakref import WeakSet
+from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple, NoReturn
+from weakref import WeakKeyDictionary, WeakSet
 
-import numpy as np
-
-from minimlc.dtypes import INDEX
-from minimlc.errors import VerifyError
+from minimlc.dtypes import INDEX, dtype_record, excess, is_size, whole_range
+from minimlc.errors import VerifyError, shown
+from minimlc.folding import unwritable
+from minimlc.names import misnamed
 from minimlc.node import Node, children, replace, span_of, walk
 from minimlc.tir.access import (
     Access,
     accesses,
     lasting,
-    loop_ranges,
     part_accesses,
     reads_any,
     reducer_of,
     statements_in,
     top_statements,
 )
-from minimlc.tir.arith import has_loads, variables
-from minimlc.tir.dependence import points
+from minimlc.tir.arith import has_loads, key, variables
+from minimlc.tir.dependence import nest_key
+from minimlc.tir.inside import Escape, escapes, fits
 from minimlc.tir.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.nodes import (
     Alloc,
+    Annotations,
     Binary,
     Block,
     BlockIter,
     Buffer,
+    Const,
     Expr,
     For,
     IfThenElse,
+    IterKind,
     Load,
     PrimFunc,
     Seq,
@@ -45,6 +50,7 @@ from minimlc.tir.nodes import (
     index,
 )
 from minimlc.tir.reducers import tuple_reducer
+from minimlc.tir.unwritten import check_written
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -52,20 +58,46 @@ _CHECKED: WeakSet[PrimFunc] = WeakSet()
 _FINE: WeakSet[Stmt] = WeakSet()
 """Statements of functions whose iters and indices stay in range, and whose axes are right."""
 
+_FINE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
+"""What was last around a block that was found fine there."""
+
+_INSIDE: WeakSet[Block] = WeakSet()
+"""Blocks whose indices stay in their buffers wherever the blocks stand."""
+
+_RIGHT_KINDS: dict[Hashable, None] = {}
+"""Blocks whose axes are right, with the loops that they speak of, the oldest first."""
+MOST_RIGHT = 256
+
 
 def check_prim_func(name: str, func: PrimFunc) -> None:
     """Raise a `VerifyError` unless `func` is well-formed. `name` is for the message."""
     if func in _CHECKED:
         return
     _Scopes(name).function(func)
+    check_blocks(func)
+    check_loop_kinds(func)
+    check_written(func)
+    _CHECKED.add(func)
+
+
+def check_blocks(func: PrimFunc) -> None:
+    """Raise a `VerifyError` unless iters and indices stay in range and axes are what they claim."""
+    _check_sizes((*func.params, *func.allocs), func)
     for part in top_statements(func):
         if part not in _FINE:
+            _check_sizes((n.buffer for n in statements_in(part) if isinstance(n, Alloc)), part)
             _check_iters(part, ())
             for item in part_accesses(part):
                 _check_range(item)
             _FINE.add(part)
-    check_loop_kinds(func)
-    _CHECKED.add(func)
+
+
+def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
+    for buffer in buffers:
+        why = excess(buffer.shape, buffer.dtype)
+        if why:
+            hint = "smaller sizes, or a smaller dtype"
+            raise VerifyError(f"{buffer.name} {why}", code="E135", span=span_of(where), hint=hint)
 
 
 def blocks_in(stmt: Node) -> list[Block]:
@@ -87,8 +119,9 @@ class _Scopes:
         self.names: dict[str, set[str]] = {"loop": set(), "block": set(), "buffer": set()}
 
     def function(self, func: PrimFunc) -> None:
+        self.attributes(func.attrs, func)
         for buffer in (*func.params, *func.allocs):
-            self.bind(buffer, "buffer", func)
+            self.buffer(buffer, func)
         self.stmt(func.body, frozenset((*func.params, *func.allocs)))
 
     def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
@@ -100,10 +133,23 @@ class _Scopes:
         self.bound.add(symbol)
         self.unique(symbol.name, kind, where)  # type: ignore[attr-defined]
 
+    def buffer(self, buffer: Buffer, where: Node) -> None:
+        self.bind(buffer, "buffer", where)
+        if not all(map(is_size, buffer.shape)):
+            why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
+            self.fail(f"{why}, got {shown(buffer.shape)}", where)
+
     def unique(self, name: str, kind: str, where: Node) -> None:
+        wrong = misnamed(kind, name)
+        if wrong:
+            self.fail(wrong, where)
         if name in self.names[kind]:
             self.fail(f'two {kind}s are called "{name}"', where, hint=f"rename one {kind}")
         self.names[kind].add(name)
+
+    def attributes(self, given: Annotations, where: Node) -> None:
+        if unwritable(given):
+            self.fail(unwritable(given), where)
 
     def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
         match item:
@@ -111,11 +157,12 @@ class _Scopes:
                 for part in stmts:
                     self.stmt(part, scope)
             case For(var, extent, _, body):
+                self.attributes(item.annotations, item)
                 self.index(extent, scope)
                 self.bind(var, "loop", item)
                 self.stmt(body, scope | {var})
             case Alloc(buffer, body):
-                self.bind(buffer, "buffer", item)
+                self.buffer(buffer, item)
                 self.stmt(body, scope | {buffer})
             case IfThenElse(condition, then_case, else_case):
                 self.condition(condition, scope)
@@ -135,6 +182,7 @@ class _Scopes:
 
     def block(self, block: Block, scope: frozenset[Node]) -> None:
         self.unique(block.name, "block", block)
+        self.attributes(block.annotations, block)
         for it in block.iters:
             self.index(it.value, scope)
         if block.predicate is not None:
@@ -142,6 +190,11 @@ class _Scopes:
         for it in block.iters:
             if it.var in self.bound:
                 self.fail(f"iter {it.var.name} is bound twice", block)
+            if misnamed("iter", it.var.name):
+                self.fail(misnamed("iter", it.var.name), block)
+            if not is_size(it.extent):
+                why = f"the extent of {it.var.name} is an integer >= 0, less than 2**63"
+                self.fail(f"{why}, got {shown(it.extent)}", block)
             self.bound.add(it.var)
         inner = scope | {it.var for it in block.iters}
         if block.init is not None:
@@ -165,6 +218,8 @@ class _Scopes:
             case Load(buffer, indices):
                 self.element(expr, buffer, indices, scope)
                 return
+            case Const(value, dtype) if not _has(dtype, value):
+                self.fail(f"{shown(value)} is no {dtype}", expr, "E108")
             case Binary(_, a, b) if a.dtype != b.dtype:
                 self.fail(f'"{expr.op}" got {a.dtype} and {b.dtype}', expr, "E108")
         for part in children(expr):
@@ -182,6 +237,14 @@ class _Scopes:
             self.index(part, scope)
 
 
+def _has(dtype: str, value: object) -> bool:
+    """Whether a constant may be of a dtype: floats are rounded where they are used."""
+    limits = whole_range(dtype_record(dtype).name)
+    if limits is None:
+        return isinstance(value, float)
+    return isinstance(value, int) and limits[0] <= value <= limits[1]
+
+
 def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:
     match stmt:
         case For():
@@ -196,14 +259,21 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
             if else_case is not None:
                 _check_iters(else_case, loops, guards)
         case Block():
+            around = nest_key(loops), tuple(map(key, guards))
+            if _FINE_IN.get(stmt) == around:
+                return
             held = _with(guards, stmt.predicate)
             for it in stmt.iters:
                 _check_iter(stmt, it, loops, held)
                 _check_lasts(stmt, it)
             check_kinds(stmt, loops)
-            inner = tuple(iter_loop(it) for it in stmt.iters)
-            lasts = _with(guards, lasting(stmt.predicate, stmt))
-            _check_iters(stmt.body, (*loops, *inner), lasts)
+            if _is_inside(_of_its_iters(stmt)):
+                _INSIDE.add(stmt)
+            if blocks_inside(stmt):
+                inner = tuple(iter_loop(it) for it in stmt.iters)
+                lasts = _with(guards, lasting(stmt.predicate, stmt))
+                _check_iters(stmt.body, (*loops, *inner), lasts)
+            _FINE_IN[stmt] = around
 
 
 def _with(guards: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
@@ -228,51 +298,79 @@ def _check_iter(
     block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
 ) -> None:
     """An iter's value stays within its extent."""
-    ranges = loop_ranges(loops)
-    for guard in guards:
-        ranges = ranges.assume(guard)
-    low, high = ranges.bounds(it.value)
-    if (low >= 0 and high < it.extent) or ranges.is_empty():
-        return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
-    bad = _first_outside(probe)
-    if bad == "":
+    found = next(escapes(probe), None)
+    if found is None:
         return
     raise VerifyError(
         f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
-        + ("" if bad else ", or is not known to stay inside"),
+        + ("" if found.example else ", or is not known to stay inside"),
         code="E106",
         span=span_of(it) or span_of(block),
-        example=bad or "",
-        hint=f"T.where({_inside(it.value, low, it.extent)})  # says where the block runs",
+        example=found.example,
+        hint=f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs",
     )
 
 
 def _check_range(item: Access) -> None:
-    """No index is certain to leave its buffer."""
-    ranges = loop_ranges(item.loops)
-    for guard in item.guards:
-        ranges = ranges.assume(guard)
-    for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
-        low, high = ranges.bounds(part)
-        if low >= 0 and high < size:
-            continue
-        bad = _first_outside(item)
-        if bad:
-            verb = "written" if item.is_write else "read"
-            raise VerifyError(
-                f"{item.buffer.name} is {verb} out of range in dimension {dim} (size {size})",
-                code="E107",
-                span=span_of(item.node),
-                example=bad,
-                hint=_keep_inside(item, _inside(part, low, size)),
-            )
+    """No index leaves its buffer. Of one that reads data only the data can tell."""
+    if item.block in _INSIDE:
+        return
+    for found in escapes(item):
+        if found.example or not has_loads(item.indices[found.dim]):
+            raise _out_of_range(item, found)
 
 
-def _inside(value: Expr, low: float, size: int) -> str:
-    """The condition that keeps a value, which may be as low as `low`, in 0 ... size-1."""
-    return f"{value.script()} >= 0" if low < 0 else f"{value.script()} < {size}"
+def _out_of_range(item: Access, found: Escape) -> VerifyError:
+    verb = "written" if item.is_write else "read"
+    size = item.buffer.shape[found.dim]
+    return VerifyError(
+        f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
+        + ("" if found.example else ", or is not known to stay inside"),
+        code="E107",
+        span=span_of(item.node),
+        example=found.example,
+        hint=_keep_inside(item, _inside(item.indices[found.dim], found, size)),
+    )
+
+
+def _of_its_iters(block: Block) -> "_Alone":
+    iters = tuple((it.var, it.extent, it.kind) for it in block.iters)
+    return _Alone(iters, block.init, block.body)
+
+
+class _Alone(NamedTuple):
+    """What a block is whatever its iters' values are: it stays that in most steps."""
+
+    iters: tuple[tuple[Var, int, IterKind], ...]
+    init: Stmt | None
+    body: Stmt
+
+
+@lru_cache(maxsize=4096)
+def _alone(alone: _Alone) -> tuple[Access, ...]:
+    """The accesses of a block over its own iters."""
+    iters = tuple(BlockIter(var, extent, kind, var) for var, extent, kind in alone.iters)
+    return tuple(accesses(Block("alone", iters, None, alone.init, alone.body)))
+
+
+@lru_cache(maxsize=4096)
+def _spoken(alone: _Alone) -> frozenset[Var]:
+    """The variables that a block's init and body speak of."""
+    parts = (part for part in (alone.init, alone.body) if part is not None)
+    return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
+
+
+@lru_cache(maxsize=4096)
+def _is_inside(alone: _Alone) -> bool:
+    """Whether all of a block's indices stay in their buffers whatever values its iters have."""
+    return all(map(fits, _alone(alone)))
+
+
+def _inside(value: Expr, found: Escape, size: int) -> str:
+    """The condition that keeps a value in 0 ... size-1, on the side where it leaves them."""
+    return f"{value.script()} >= 0" if found.below else f"{value.script()} < {size}"
 
 
 def _keep_inside(item: Access, condition: str) -> str:
@@ -281,52 +379,41 @@ def _keep_inside(item: Access, condition: str) -> str:
     return f"T.where({condition})  # only there {item.buffer.name} has an element"
 
 
-def _first_outside(item: Access) -> str | None:
-    """The first iteration whose element is outside the buffer; '' where there is none, None where
-    that could not be found out.
-    """
-    found = points(item)
-    if found is None:
-        return None
-    shape = np.array(item.buffer.shape)
-    rows = np.flatnonzero(((found.elements < 0) | (found.elements >= shape)).any(axis=1))
-    if len(rows) == 0:
-        return "" if found.complete else None
-    row = int(rows[0])
-    at = ", ".join(f"{var.name}={int(values[row])}" for var, values in found.values.items())
-    element = ", ".join(str(int(x)) for x in found.elements[row])
-    reached = f"{item.buffer.name}[{element}]" if item.buffer.dtype != INDEX or at else element
-    return f"{f'at {at}: ' if at else ''}{reached}"
-
-
 def iter_loop(it: BlockIter) -> For:
     """A loop over all values of an iter: to look at a block by itself."""
     return For(it.var, index(it.extent), "serial", Seq(()))
 
 
 def check_kinds(block: Block, around: tuple[For, ...]) -> None:
-    """Spatial iters write apart from each other; reduce iters combine into one element."""
+    """Spatial iters write apart from each other; reduce iters combine into one element.
+
+    Of the loops around, only those count that the block speaks of.
+    """
+    alone = _of_its_iters(block)
+    spoken = set(_spoken(alone))
+    near: list[For] = []
+    for loop in reversed(around):
+        if loop.var in spoken:
+            near.insert(0, loop)
+            spoken |= variables(loop.extent)
+    if (alone, nest_key(tuple(near))) in _RIGHT_KINDS:
+        return
+    items = _alone(alone)
+    own = {it.var: replace(iter_loop(it), body=alone.body) for it in block.iters}
     for it in block.iters:
-        others = [iter_loop(other) for other in block.iters if other is not it]
-        nest = _isolated(block, [*around, iter_loop(it), *others])
-        items = accesses(nest)
+        loop = own[it.var]
+        nest = (*near, loop, *(other for other in own.values() if other is not loop))
         if it.kind == "S" and it.extent > 1:
-            loop = next(lp for lp in loops_in(nest) if lp.var is it.var)
-            _check_spatial(block, it, loop, items)
+            placed = [item._replace(loops=nest + item.loops) for item in items]
+            _check_spatial(block, it, loop, placed)
         elif it.kind == "R":
             _check_reduce(block, it, items)
+    _RIGHT_KINDS[alone, nest_key(tuple(near))] = None
+    if len(_RIGHT_KINDS) > MOST_RIGHT:
+        del _RIGHT_KINDS[next(iter(_RIGHT_KINDS))]
 
 
-def _isolated(block: Block, loops: Sequence[For]) -> Stmt:
-    """The block over its own iters: every combination of their values, in the given nest."""
-    iters = tuple(replace(it, value=it.var) for it in block.iters)
-    nest: Stmt = replace(block, predicate=None, iters=iters)
-    for loop in reversed(loops):
-        nest = replace(loop, body=nest)
-    return nest
-
-
-def _check_spatial(block: Block, it: BlockIter, loop: For, items: list[Access]) -> None:
+def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Access]) -> None:
     found = carried_dependence(loop, items)
     if found is None:
         return
@@ -351,7 +438,7 @@ def _bypassed(block: Block) -> str:
     return ""
 
 
-def _check_reduce(block: Block, it: BlockIter, items: list[Access]) -> None:
+def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
     why = example = ""
     if any(it.var in variables(i) for item in items if item.is_write for i in item.indices):
         why = f"is declared a reduction, but {block.name} writes another element for each value"

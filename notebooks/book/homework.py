@@ -9,6 +9,10 @@ HIDDEN = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
 STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
 
 
+STUDENTS = "student"
+"""The folder beside the sources where what `release` gives is stored."""
+
+
 def release(path: Path) -> nbformat.NotebookNode:
     """What nbgrader releases of a source notebook, for readers who have no nbgrader."""
     notebook = nbformat.read(path, as_version=4)

@@ -13,7 +13,7 @@ import nbformat
 
 from notebooks.book import page
 from notebooks.book.execute import Failure, execute
-from notebooks.book.homework import release
+from notebooks.book.homework import STUDENTS, release
 from notebooks.book.stored import normalized
 
 SHOWN_SOURCE_LINES = 20
@@ -79,8 +79,12 @@ def run(
     return 1 if failed else 0
 
 
-def refresh(paths: Sequence[Path], timeout: int) -> int:
-    """Execute `paths` and store the outputs in them; a failing chapter's file stays as it was."""
+def refresh(paths: Sequence[Path], timeout: int, homework: Sequence[Path] = ()) -> int:
+    """Execute `paths` and store the outputs in them; a failing chapter's file stays as it was. Of
+    `homework`, the students' versions are written anew.
+    """
+    for path in homework:
+        write_atomically(path.parent / STUDENTS / path.name, nbformat.writes(release(path)) + "\n")
     failed = 0
     for number, path in enumerate(paths, 1):
         line = _Line(f"[{number}/{len(paths)}] {path.stem}")

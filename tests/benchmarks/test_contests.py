@@ -171,7 +171,11 @@ def test_the_error_is_counted_in_units_of_the_bound():
 def test_errors_and_bits_are_claimed(found):
     matmul_facts.errors(found.report, [(16, 16, 16), (8, 8, 40)])
     matmul_facts.same_bits(found.report, 16)
-    assert [claim.met for claim in found.report.claims] == [True] * 4
+    own = [claim for claim in found.report.claims if not claim.peer]
+    beside_numpy = [claim for claim in found.report.claims if claim.peer == "numpy"]
+    assert [claim.met for claim in own] == [True] * 2
+    # How well numpy sums is a matter of its BLAS and of the machine.
+    assert len(beside_numpy) == 2 and all(claim.value > 0 for claim in beside_numpy)
 
 
 def test_a_recipe_is_built_for_the_compile_benchmark(capsys, monkeypatch, tmp_path):

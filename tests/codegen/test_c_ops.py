@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from minimlc.codegen.c import Emitted
 from minimlc.dtypes import DTYPES, is_float
 from minimlc.runtime import c_compiler
 from minimlc.target import Target
@@ -202,6 +203,7 @@ def test_no_behaviour_is_undefined(sanitized, capfd):
         batch.run()
     assert "runtime error" not in capfd.readouterr().err
     text = "int twice(int x) { return x + x; }\n"
-    loaded = c_compiler.compile_c(text, Target.host("c"), threaded=False, simd=False, cache=False)
+    emitted = Emitted(text, {}, threaded=False, simd=False, guarded=False)
+    loaded = c_compiler.compile_c(emitted, Target.host("c"), cache=False)
     loaded.library.twice(2**31 - 1)
     assert "runtime error" in capfd.readouterr().err

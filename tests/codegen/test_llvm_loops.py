@@ -1,5 +1,7 @@
 """Loops of every kind, lengths and strides that do not fit, storage of every kind."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,58 @@ def test_lanes_that_disagree(length):
         ]
     )
     agree(PrimFunc((a, b), (), loop(i, length, "vectorized", body)))
+
+
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+@pytest.mark.parametrize("extent", [index(4), i % 3])
+def test_lanes_that_disagree_around_loops(extent, target):
+    a, b = Buffer("a", (4, 24), "float32"), Buffer("b", (4, 24), "float32")
+    inner = For(j, extent, "serial", store(b, (j, i), a[j, i]))
+    body = IfThenElse(a[0, i] < 0.0, inner, store(b, (0, i), 5.0))
+    agree(PrimFunc((a, b), (), loop(i, 24, "vectorized", body)), target)
+    body = IfThenElse(a[0, i] < 0.0, seq([inner, store(b, (0, i), a[1, i])]))
+    agree(PrimFunc((a, b), (), loop(i, 24, "vectorized", body)), target)
+
+
+def test_storage_in_a_branch_of_some_lanes():
+    a, b = Buffer("a", (24,), "float32"), Buffer("b", (24,), "float32")
+    acc = Buffer("acc", (3,), "float32", "local")
+    fill = loop(k, 3, "serial", store(acc, (k,), a[i] + acc[(k + 2) % 3]))
+    whole = seq([loop(m, 3, "serial", store(acc, (m,), 1.0)), fill, store(b, (i,), acc[0])])
+    agree(
+        PrimFunc((a, b), (), loop(i, 24, "vectorized", IfThenElse(a[i] > 0.0, Alloc(acc, whole))))
+    )
+
+
+@pytest.mark.parametrize("kind", ["serial", "unrolled", "vectorized", "parallel"])
+@pytest.mark.parametrize("count", [-100, -64, -3, 0, 3, 37])
+def test_lengths_that_are_read_from_memory(count, kind):
+    n, b = Buffer("n", (1,), "int64"), Buffer("b", (164,), "float32")
+    func = PrimFunc((n, b), (), For(i, n[0], kind, store(b, (i + 100,), 7.0)))
+    agree(func, args=[np.array([count]), np.zeros(164, np.float32)])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_choices_in_choices_stay_short(step):
+    x, y, b = (Buffer(name, (32,), "float32") for name in "xyb")
+
+    def nested(depth: int) -> PrimFunc:
+        value = x[i * step]
+        for number in range(depth):
+            value = Select(x[i] < 0.1 * number - 1.0, y[i * step], value)
+        return PrimFunc((x, y, b), (), loop(i, 16, "vectorized", store(b, (i,), value)))
+
+    agree(nested(20))
+    few, many = (len(build(nested(n), cache=False).source("llvm")) for n in (16, 32))
+    assert many < 3 * few
+
+
+def test_what_decides_whether_lanes_can_be_masked_writes_nothing():
+    a, b = Buffer("a", (40,), "float32"), Buffer("b", (40,), "float32")
+    value = Select(a[i] > 0.0, a[(i + 7) * 2 // 2], a[i])
+    text = build(PrimFunc((a, b), (), loop(i, 16, "vectorized", store(b, (i,), value)))).source()
+    named = re.findall(r"^  (%\S+) = (?!call|phi)", text, re.MULTILINE)
+    assert named and not [name for name in named if len(re.findall(rf"{name}\b", text)) == 1]
 
 
 def test_a_vectorized_loop_that_depends_on_itself_runs_in_order():

@@ -6,7 +6,7 @@ import pytest
 from minimlc import IRModule
 from minimlc.codegen.python import compile_python, emit_python
 from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
-from minimlc.errors import CompileError
+from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import call_op
 from minimlc.registry import register_func
@@ -16,6 +16,7 @@ from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     BITWISE,
     COMPARISONS,
+    Alloc,
     Binary,
     Buffer,
     Cast,
@@ -55,6 +56,28 @@ def special(dtype, rng, size=SIZE):
     low, high = integer_range(dtype)
     pool = [low, high, low + 1, high - 1, 0, 1, 2, 3, 7, 100, 5, -(low < 0)]
     return rng.choice(np.array(pool, to_numpy(dtype)), size)
+
+
+@pytest.mark.parametrize("depth", [19, 20, 21, 45])
+def test_more_loops_than_python_nests(depth):
+    out, local = Buffer("out", (1,), "int64"), Buffer("local", (2,), "int64", "local")
+    variables = [Var(f"i{number}") for number in range(depth)]
+    body = Store(out, (index(0),), out[0] * 3 + variables[0] + variables[-1] + local[1])
+    for number, var in reversed(list(enumerate(variables))):
+        body = For(var, index(2 if number in (0, depth - 1) else 1), "serial", body)
+        if number == 18:
+            body = Alloc(local, seq([Store(local, (index(1),), index(5)), body]))
+    agree(PrimFunc((out,), (), body), np.zeros(1, np.int64))
+
+
+def test_what_nests_too_deeply_for_python():
+    out = Buffer("out", (2,), "int64")
+    value = out[0]
+    for _ in range(250):
+        value = Binary("-", out[1], value)
+    mod = IRModule.of({"f": PrimFunc((out,), (), Store(out, (index(0),), value))})
+    with pytest.raises(BuildError, match="Python does not read the code"):
+        compile_python(mod)
 
 
 def agree(func, *arrays):

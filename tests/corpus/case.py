@@ -24,7 +24,8 @@ class Case(NamedTuple):
     """`params` and `allocs` are written "A: f32[8, 4], C: i32[8]"; `body` is the script.
 
     A step is (primitive, arguments ..., and options in a dict as the last one). `refused` is the
-    code with which the last step is refused, or the program itself where there is no step.
+    code with which the last step is refused, or the program itself where there is no step; "any"
+    leaves the code open, "either" whether the step is refused or taken, and then right.
     """
 
     topic: str

@@ -155,7 +155,50 @@ LAST = (
     ("a scatter", "P: i64[8], A: i32[8], C: i32[4]", SCATTER, [("parallel", "i")], "E104"),
 )  # fmt: skip
 
+FORGOTTEN = """
+    for i, k in T.grid(4, 5):
+        with T.block("sum"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            X[vi] = X[vi] + A[vi, vk]
+    for i in range(4):
+        C[i] = X[i] + B[i]
+"""
+STARTED_APART = """
+    for i in range(4):
+        X[i] = B[i]
+    for i, k in T.grid(4, 5):
+        with T.block("sum"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            X[vi] = X[vi] + A[vi, vk]
+    for i in range(4):
+        C[i] = X[i]
+"""
+PARTLY = """
+    for i in range(3):
+        with T.block("X"):
+            vi = T.axis.spatial(3, i)
+            X[vi] = A[vi, 0] + B[vi]
+    for i in range(4):
+        with T.block("C"):
+            T.where(i < 3)
+            vi = T.axis.spatial(4, i)
+            C[vi] = X[vi] * 2
+"""
+NEVER = (
+    ("a sum without init", FORGOTTEN, [], "E131"),
+    ("a sum that started elsewhere, in parts", STARTED_APART, [("rfactor", "k")], ""),
+    ("a sum that started elsewhere, in a copy", STARTED_APART, [("cache_inplace", "sum", "X")], ""),
+    ("a copy of more than was written", PARTLY, [("cache_read", "C", "X")], ""),
+    ("a copy back of more than was written", PARTLY, [("cache_write", "X", "X")], ""),
+    ("an index map that pads", PARTLY,
+     [("transform_layout", "X", "X", lambda i: (i // 3, i % 3))], ""),
+)  # fmt: skip
+
 CASES = (
+    *(
+        Case("never written", name, SUM, body, tuple(steps), refused, "X: i32[4]")
+        for name, body, steps, refused in NEVER
+    ),
     *(
         Case("private buffer", name, PAIR, body, tuple(steps), refused, "X: i32[2]")
         for name, body, steps, refused in PRIVATE

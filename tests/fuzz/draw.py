@@ -14,8 +14,10 @@ from minimlc.tir.wellformed import blocks_in, loops_in
 from tests.fuzz.draw_memory import MEMORY, is_alone
 from tests.fuzz.site import Arguments, Nothing, Site
 
-WILD = 0.12
-"""The share of steps whose arguments are drawn from all there is, sensible or not."""
+WILD = 0.15
+"""The share of steps whose arguments are drawn from all there is. The others are sensible: drawn so
+that what the primitive documents as "Legal when" should hold, as far as `Site` can see it.
+"""
 
 Rule = Callable[[Site], Arguments]
 
@@ -54,9 +56,10 @@ def _split(site: Site) -> Arguments:
     loop = site.loop(site.serial())
     size = site.rng.choice([1, 2, 2, 3, 4, 4, 8])
     whole = [size, -(-site.extent(loop) // size)]
-    factors = site.rng.choice(((None, size), (size, None), (None, 2, size), whole))
+    over = [site.rng.choice([2, 3, 5, 8]), *whole]
+    factors = site.rng.choice(((None, size), (size, None), (None, 2, size), whole, over))
     options = {"tail": "error"} if site.chance(0.1) and not site.extent(loop) % size else {}
-    if site.extent(loop) % size and site.chance(0.5) and site.touches_own_only(loop):
+    if site.extent(loop) % size and site.chance(0.2) and site.touches_own_only(loop):
         options = {"tail": "pad"}
     return [loop], {"factors": list(factors), **options}
 
@@ -116,8 +119,16 @@ def _unroll(site: Site) -> Arguments:
 
 
 def _annotate(site: Site) -> Arguments:
-    name = site.among([*site.loops, *site.blocks], [*site.loops, *site.blocks])
-    return [name, "note", site.rng.choice([1, "a", True, 0.5])], {}
+    """A note of no meaning, or one that code generation heeds."""
+    names = [*site.loops, *site.blocks]
+    name, buffer = site.among(names, names), site.buffer(site.buffers)
+    around = next((loops for loops in site.around.values() if name in loops), [])
+    if not site.chance(0.5):
+        return [name, "note", site.rng.choice([1, "a", True, 0.5])], {}
+    if around and site.chance(0.3):
+        outer = site.rng.choice(around[: around.index(name) + 1])
+        return [name, "prefetch", (buffer, outer)], {}
+    return [name, site.rng.choice(["prefetch", "nontemporal"]), buffer], {}
 
 
 # Blocks
@@ -134,11 +145,14 @@ def _compute_at(site: Site) -> Arguments:
 def _targets(site: Site, block: str) -> list[str]:
     """The loops around all readers of a block and not around the block."""
     shared = site.shared_loops(site.consumers(block))
-    return [n for n in shared if n not in site.around[block] and n not in site.conditional]
+    names = set(shared) - {*site.around[block], *site.conditional, *site.inner}
+    later = site.between(block, site.consumers(block)[-1]) if site.consumers(block) else []
+    changes = any({*site.reads(block)} & {*site.writes(name)} for name in later)
+    return [] if changes else [name for name in shared if name in names]
 
 
 def _reverse_compute_at(site: Site) -> Arguments:
-    fitting = [n for n in site.spatial() if site.movable(n) and _sources(site, n)]
+    fitting = [n for n in site.spatial() if site.movable(n) and site.whole(n) and _sources(site, n)]
     block = site.block(fitting)
     return [block, site.loop(_sources(site, block))], {}
 
@@ -149,12 +163,31 @@ def _sources(site: Site, block: str) -> list[str]:
     earlier = [n for n in site.producers(block) if names.index(n) < names.index(block)]
     around = dict.fromkeys(loop for name in earlier for loop in site.around[name])
     apart = [n for n in around if n not in site.around[block] and n not in site.conditional]
-    return [n for n in apart if site.kinds(n) <= {"S"}]
+    return [
+        n
+        for n in apart
+        if site.kinds(n) <= {"S"}
+        and n not in site.inner
+        and site.undisturbed(block, site.between(_last_in(site, n), block))
+    ]
+
+
+def _last_in(site: Site, loop: str) -> str:
+    """The last block in a loop."""
+    return [name for name, around in site.around.items() if loop in around][-1]
 
 
 def _compute_inline(site: Site) -> Arguments:
     plain = (
-        n for n in site.spatial() if site.intermediate(n) and site.plain(n) and site.movable(n)
+        n
+        for n in site.spatial()
+        if site.intermediate(n)
+        and site.plain(n)
+        and site.movable(n)
+        and not any(
+            {*site.reads(n)} & {*site.writes(other)}
+            for other in site.between(n, site.consumers(n)[-1])
+        )
     )
     return [site.block(plain)], {}
 
@@ -164,8 +197,9 @@ def _reverse_compute_inline(site: Site) -> Arguments:
     for name in site.spatial():
         made = [b for b in site.reads(name) if b in site.own and site.readers(b) == [name]]
         alone = [b for b in made if len(site.writers(b)) == 1]
-        if alone and site.movable(name) and not site.is_reduction(site.writers(alone[0])[0]):
-            fitting.append(name)
+        writer = site.writers(alone[0])[0] if alone else ""
+        if writer and site.movable(name) and site.whole(name) and site.movable(writer):
+            fitting += [] if site.is_reduction(writer) else [name]
     return [site.block(fitting)], {}
 
 
@@ -173,7 +207,11 @@ def _reverse_compute_inline(site: Site) -> Arguments:
 
 
 def _decompose_reduction(site: Site) -> Arguments:
-    fitting = [n for n, b in site.blocks.items() if b.init is not None and site.around[n]]
+    fitting = [
+        n
+        for n, b in site.blocks.items()
+        if b.init is not None and site.around[n] and site.whole(n) and not site.ordered(n)
+    ]
     block = site.block(fitting)
     around = site.around[block]
     first = next((k for k, n in enumerate(around) if "R" in site.kinds(n)), len(around) - 1)
@@ -191,7 +229,9 @@ def _rfactor(site: Site) -> Arguments:
 def _is_factor(site: Site, loop: str) -> bool:
     """Whether a loop reduces, around one block only, which is alone in its loops."""
     inside = [name for name in site.blocks if loop in site.around[name]]
-    if len(inside) != 1 or site.kinds(loop) != {"R"}:
+    if len(inside) != 1 or site.kinds(loop) != {"R"} or loop in site.inner:
+        return False
+    if not site.whole(inside[0]):
         return False
     outermost = site.around[inside[0]][0]
     return sum(outermost in around for around in site.around.values()) == 1
@@ -238,8 +278,11 @@ def _decompose_padding(site: Site) -> Arguments:
     fitting = []
     for name in site.spatial():
         store = site.blocks[name].body
-        if isinstance(store, Store) and isinstance(store.value, Select) and site.around[name]:
-            fitting.append(name)
+        if isinstance(store, Store) and isinstance(store.value, Select) and site.whole(name):
+            parts = store.value.a, store.value.b
+            asks = any(isinstance(n, Load) for n in walk(store.value.condition))
+            if any(isinstance(part, Const) for part in parts) and not asks and site.movable(name):
+                fitting.append(name)
     block = site.block(fitting)
     return [block, site.loop(site.around[block])], {}
 
@@ -306,8 +349,9 @@ def _nests(site: Site) -> list[str]:
     found = []
     for name, loop in site.loops.items():
         inner = [name, *(other.var.name for other in loops_in(loop.body))]
-        if set(inner) <= able and len(blocks_in(loop.body)) == 1 and name not in site.conditional:
-            found.append(name)
+        blocks = blocks_in(loop.body)
+        if set(inner) <= able and len(blocks) == 1 and name not in site.conditional:
+            found += [name] if blocks[0].predicate is None else []
     return found
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minimlc.node import structural_equal, walk
+from minimlc.tir.arith import variables
+from minimlc.tir.nodes import Load, Store
 from tests.fuzz.site import Arguments, Nothing, Site
 
 Rule = Callable[[Site], Arguments]
@@ -14,25 +17,48 @@ def _using(site: Site, uses: Callable[[str], Sequence[str]]) -> list[str]:
     return [block, site.buffer(uses(block))]
 
 
-def _scope(site: Site) -> dict[str, str]:
+def _scope(site: Site) -> dict[str, Any]:
     return {"scope": site.rng.choice(["local", "shared"])} if site.chance(0.5) else {}
+
+
+WIDER = {
+    "int8": ("int16", "int32", "int64"),
+    "uint8": ("int16", "int32", "int64"),
+    "int16": ("int32", "int64"),
+    "int32": ("int64", "float64"),
+    "float16": ("float32", "float64"),
+    "bfloat16": ("float32", "float64"),
+    "float32": ("float64",),
+}
+"""The dtypes that hold all of another's values."""
+
+SHIFTED = {"int8": ("uint8", 128), "uint8": ("int8", -128)}
 
 
 def _cache_read(site: Site) -> Arguments:
     block = site.block(name for name in site.blocks if site.reads(name))
     apart = [buffer for buffer in site.reads(block) if buffer not in site.writes(block)]
-    options: dict[str, Any] = {**_scope(site)}
-    if site.chance(0.3):
-        options["dtype"] = site.rng.choice(
-            ["float64", "float32", "int64", "int32", "int16", "uint8"]
-        )
-    if site.chance(0.2):
-        options["offset"] = site.rng.choice([128, -128, 1000])
-    return [block, site.buffer(apart)], options
+    buffer, options = site.buffer(apart), _scope(site)
+    dtype = site.buffers[buffer].dtype
+    wider = WIDER.get(dtype, ())
+    if site.wild:
+        options |= {"dtype": site.rng.choice(["int64", "int16", "uint8", dtype])}
+        options |= {"offset": 1000} if site.chance(0.3) else {}
+    elif dtype in SHIFTED and site.chance(0.2):
+        options["dtype"], options["offset"] = SHIFTED[dtype]
+    elif wider and site.chance(0.2):
+        options["dtype"] = site.rng.choice(wider)
+        if dtype.strip("u").startswith("int") and "int" in options["dtype"] and site.chance(0.3):
+            options["offset"] = site.rng.choice([100, -128, 1000])
+    return [block, buffer], options
 
 
 def _cache_write(site: Site) -> Arguments:
-    return _using(site, site.writes), _scope(site)
+    def uses(name: str) -> list[str]:
+        calm = site.whole(name) and site.starts_anew(name) and name not in site.inner
+        return site.writes(name) if calm else []
+
+    return _using(site, uses), _scope(site)
 
 
 def _cache_inplace(site: Site) -> Arguments:
@@ -40,7 +66,27 @@ def _cache_inplace(site: Site) -> Arguments:
 
 
 def _reindex(site: Site) -> Arguments:
-    return _using(site, lambda name: [*site.reads(name), *site.writes(name)]), {}
+    """A buffer that a block uses at one index."""
+
+    def uses(name: str) -> list[str]:
+        if not site.whole(name) or not site.starts_anew(name):
+            return []
+        used = dict.fromkeys([*site.reads(name), *site.writes(name)])
+        return [buffer for buffer in used if _has_one_index(site, name, buffer)]
+
+    return _using(site, uses), {}
+
+
+def _has_one_index(site: Site, block: str, buffer: str) -> bool:
+    """Whether a block uses a buffer at one index only, of its iters."""
+    parts = [n for n in walk(site.blocks[block]) if isinstance(n, Load | Store)]
+    first, *others = [n.indices for n in parts if n.buffer.name == buffer]
+    own = {it.var for it in site.blocks[block].iters}
+    return (
+        bool(first)
+        and all(set(variables(part)) <= own for part in first)
+        and all(map(structural_equal, first * len(others), sum(others, ())))
+    )
 
 
 def _written(site: Site) -> list[str]:
@@ -64,11 +110,18 @@ def _storage_align(site: Site) -> Arguments:
 
 def _transform_layout(site: Site) -> Arguments:
     block, buffer = _written(site)
-    return [block, buffer, _index_map(site, site.buffers[buffer].shape)], {}
+    shape = site.buffers[buffer].shape
+    if not shape and not site.wild:
+        raise Nothing
+    return [block, buffer, _index_map(site, shape, spread=True)], {}
 
 
 def _transform_block_layout(site: Site) -> Arguments:
-    alone = [name for name in site.blocks if is_alone(site, name)]
+    alone = [
+        name
+        for name in site.blocks
+        if is_alone(site, name) and site.whole(name) and not site.ordered(name)
+    ]
     block = site.block(alone)
     return [block, _index_map(site, [it.extent for it in site.blocks[block].iters])], {}
 
@@ -81,21 +134,26 @@ def is_alone(site: Site, block: str) -> bool:
         and all(site.loops[name].kind == "serial" for name in around)
         and sum(around[0] in loops for loops in site.around.values()) == 1
         and site.blocks[block].predicate is None
+        and block not in site.inner
     )
 
 
-def _index_map(site: Site, sizes: Sequence[int]) -> str:
-    """A map that is one-to-one, as text; on a wild site it may be none."""
+def _index_map(site: Site, sizes: Sequence[int], spread: bool = False) -> str:
+    """A one-to-one map as text; `spread`, it may leave gaps. On a wild site it may be none."""
     names = [f"i{n}" for n in range(len(sizes))]
     outputs = list(names)
     for number, (name, size) in enumerate(zip(names, sizes, strict=True)):
         divisors = [d for d in (2, 3, 4) if size % d == 0 or site.chance(0.15)]
-        match site.rng.randrange(4):
+        match site.rng.randrange(6):
             case 0 if divisors:
                 by = site.rng.choice(divisors)
                 outputs[number] = f"{name} // {by}, {name} % {by}"
-            case 1 if site.chance(0.4):
+            case 1:
                 outputs[number] = f"{size - 1} - {name}"
+            case 2 if site.chance(0.5):
+                outputs[number] = f"({name} + {site.rng.randint(1, 4)}) % {size}"
+            case 3 if spread and site.chance(0.4):
+                outputs[number] = f"{name} * {site.rng.choice([2, 3, 16])} + 1"
     parts = ", ".join(outputs).split(", ")
     site.rng.shuffle(parts)
     if len(names) > 1 and site.chance(0.2):

@@ -10,7 +10,7 @@ from minimlc.module import IRModule
 from minimlc.schedule import PRIMITIVES, Trace
 from minimlc.schedule.trace import frozen
 from tests.fuzz.draw import Step, random_step
-from tests.fuzz.subject import Subject, difference
+from tests.fuzz.subject import DIFFERENT, Subject, difference
 
 STEPS = 8
 
@@ -61,7 +61,11 @@ def run(program: str, known: Subject, seed: int, steps: int = STEPS) -> Run:
     fault: tuple[str, str, Trace] | None = None
     versions = [(sch.mod, sch.mod.script())]
     for _ in range(steps):
-        step = random_step(sch, rng)
+        try:
+            step = random_step(sch, rng)
+        except mlc.CompileError as error:
+            fault = "steps", f"what there is can't be asked for: {error}", sch.trace
+            break
         start = time.process_time()
         try:
             new = step.apply(sch)
@@ -83,7 +87,7 @@ def run(program: str, known: Subject, seed: int, steps: int = STEPS) -> Run:
     failure = None
     if fault:
         target, why, trace = fault
-        wrong = ": " in why and "comes out different" in why
+        wrong = DIFFERENT in why
         failure = Failure(program, seed, target, wrong, why, trace.to_json())
     return Run(program, seed, tuple(attempts), failure, mutated, sch.mod, sch.trace)
 

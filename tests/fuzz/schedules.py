@@ -21,7 +21,7 @@ from typing import NamedTuple
 from minimlc.schedule import PRIMITIVES
 from tests.fuzz.batch import native_failures
 from tests.fuzz.draw import RULES
-from tests.fuzz.generate import random_program
+from tests.fuzz.generate import Drawn, drawn_program
 from tests.fuzz.one import STEPS, Attempt, Failure, run
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.shrink import as_test, shrunk
@@ -29,7 +29,7 @@ from tests.fuzz.subject import Subject, known_subject, native_targets
 
 BATCH = 40
 """So many schedules are compiled at once."""
-RANDOM = 4
+RANDOM = 2
 """Every so many schedules one is of a random program."""
 SHOWN = 10
 """So many failures are made small and printed."""
@@ -45,6 +45,7 @@ class Counts(NamedTuple):
     mutated: int = 0
     round_trips: int = 0
     targets: tuple[str, ...] = ()
+    discarded: tuple[str, ...] = ()
 
     def plus(self, other: "Counts") -> "Counts":
         return Counts(
@@ -55,6 +56,7 @@ class Counts(NamedTuple):
             self.mutated + other.mutated,
             self.round_trips + other.round_trips,
             other.targets or self.targets,
+            self.discarded + other.discarded,
         )
 
     def line(self) -> str:
@@ -70,8 +72,13 @@ class Counts(NamedTuple):
             f"({_rate(a for a in self.attempts if not a.wild)} of the sensible, "
             f"{_rate(a for a in self.attempts if a.wild)} of the wild); "
             f"p95 of a legality check {self.p95() * 1e3:.1f} ms; "
-            f"{self.round_trips} JSON round trips; {self.mutated} inputs mutated"
+            f"{self.round_trips} JSON round trips; {self.mutated} inputs mutated; "
+            f"{len(self.discarded)} random programs discarded{self._causes()}"
         )
+
+    def _causes(self) -> str:
+        causes = Counter(self.discarded).most_common()
+        return f" ({', '.join(f'{cause} {count}' for cause, count in causes)})" if causes else ""
 
     def p95(self) -> float:
         """Seconds of processor time that 95 % of the attempted steps stay within."""
@@ -101,12 +108,17 @@ def program_of(number: int) -> str:
     return names[(number - number // RANDOM) % len(names)]
 
 
-@lru_cache(maxsize=512)
 def subject_of(program: str) -> Subject:
     """A fixed program by its name, or the random one of a number."""
+    return drawn(program).known
+
+
+@lru_cache(maxsize=512)
+def drawn(program: str) -> Drawn:
+    """The same, and the codes of what was drawn before it and was no program."""
     if program.startswith("random-"):
-        return random_program(int(program.removeprefix("random-")))
-    return known_subject(PROGRAMS[program])
+        return drawn_program(int(program.removeprefix("random-")))
+    return Drawn(known_subject(PROGRAMS[program]), ())
 
 
 def fuzz(numbers: Sequence[int], targets: Sequence[str], steps: int = STEPS) -> Counts:
@@ -126,6 +138,7 @@ def fuzz(numbers: Sequence[int], targets: Sequence[str], steps: int = STEPS) -> 
         sum(done.mutated for done, _ in runs),
         len(sound),
         tuple(targets),
+        tuple(code for done, _ in runs for code in drawn(done.program).discarded),
     )
 
 
@@ -224,6 +237,8 @@ def main() -> int:
     counts = fuzz_in_processes(numbers, targets, options.steps, options.jobs, note)
     for failure in counts.failures[:SHOWN]:
         print(explain(failure), "\n", flush=True)
+    for failure in counts.failures[SHOWN:]:
+        print(str(failure).splitlines()[0], flush=True)
     if options.table:
         print(counts.table())
     print(counts.line())

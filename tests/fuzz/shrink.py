@@ -11,9 +11,9 @@ from minimlc.schedule import Trace
 from minimlc.schedule.tree import replaced, without_unused_allocs
 from minimlc.tir.arith import constant_value
 from minimlc.tir.nodes import BlockIter, Const, For, Seq, substitute
-from tests.fuzz.generate import reads_undefined
 from tests.fuzz.one import Failure, is_refusal, round_trip
 from tests.fuzz.subject import Subject, difference, main_of, subject
+from tests.fuzz.undefined import reads_undefined
 
 Call = tuple[str, dict[str, Any]]
 ROUNDS = 20

@@ -1,5 +1,6 @@
 """A schedule as the next random step finds it: its loops, blocks and buffers to choose from."""
 
+import math
 import random
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -17,7 +18,7 @@ class Nothing(Exception):
 
 
 class Site:
-    """Names to draw arguments from. A `wild` site offers everything there is, fitting or not.
+    """Names to draw arguments from. A `wild` site mostly offers everything, fitting or not.
 
     What fits is read off the tree and is no more than a guess: legality is for the primitive.
     """
@@ -37,14 +38,22 @@ class Site:
             for part in statements_in(branch)
             if isinstance(part, For | Block)
         }
-        self.items = [item for item in accesses(func) if item.block is not None]
-        self.uses = [(i.block.name, i.buffer.name, i.is_write) for i in self.items if i.block]
+        self.inner = {
+            part.var.name if isinstance(part, For) else part.name
+            for block in self.blocks.values()
+            for part in statements_in(block)
+            if isinstance(part, For | Block) and part is not block
+        }
+        self.items = list(accesses(func))
+        self.uses = [
+            (i.block.name if i.block else "", i.buffer.name, i.is_write) for i in self.items
+        ]
 
     # Choices
 
     def among(self, fitting: Iterable[str], everything: Iterable[str]) -> str:
         """One of what fits, or on a wild site of all there is."""
-        names = list(everything if self.wild else fitting)
+        names = list(everything if self.wild and self.chance(0.6) else fitting)
         if not names:
             raise Nothing
         return self.rng.choice(names)
@@ -178,6 +187,38 @@ class Site:
             for index in item.indices
         )
 
+    def whole(self, block: str) -> bool:
+        """Whether a block surely runs for all that its iters may be, once each."""
+        item, around = self.blocks[block], self.around[block]
+        return (
+            item.predicate is None
+            and block not in self.conditional
+            and all(constant_value(self.loops[name].extent) for name in around)
+            and math.prod(map(self.extent, around)) == math.prod(it.extent for it in item.iters)
+        )
+
+    def starts_anew(self, block: str) -> bool:
+        """Whether what a block writes does not depend on what was there."""
+        apart = not set(self.reads(block)) & set(self.writes(block))
+        return apart or self.blocks[block].init is not None
+
+    def ordered(self, block: str) -> bool:
+        """Whether a block's instances must be taken in order."""
+        return any(it.kind == "O" for it in self.blocks[block].iters)
+
+    def undisturbed(self, block: str, others: Iterable[str]) -> bool:
+        """Whether a block could as well stand before (or behind) those others."""
+        reads, writes = {*self.reads(block)}, {*self.writes(block)}
+        return not any(
+            writes & {*self.reads(name), *self.writes(name)} or reads & {*self.writes(name)}
+            for name in others
+        )
+
+    def between(self, first: str, last: str) -> list[str]:
+        """The blocks behind one and before another, and loops' own statements, wherever."""
+        names = list(self.blocks)
+        return [*names[names.index(first) + 1 : names.index(last)], ""]
+
     def is_reduction(self, block: str) -> bool:
         return any(it.kind == "R" for it in self.blocks[block].iters)
 
@@ -212,11 +253,11 @@ class Site:
     def consumers(self, block: str) -> list[str]:
         """The blocks besides it that read what it writes."""
         found = (name for buffer in self.writes(block) for name in self.readers(buffer))
-        return [name for name in dict.fromkeys(found) if name != block]
+        return [name for name in dict.fromkeys(found) if name and name != block]
 
     def producers(self, block: str) -> list[str]:
         found = (name for buffer in self.reads(block) for name in self.writers(buffer))
-        return [name for name in dict.fromkeys(found) if name != block]
+        return [name for name in dict.fromkeys(found) if name and name != block]
 
     def intermediate(self, block: str) -> bool:
         """Whether a block alone writes one buffer of the function's own, read by others."""

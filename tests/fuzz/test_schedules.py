@@ -1,5 +1,6 @@
 """The fuzz itself: its rules are complete, it finds what is wrong, and it finds nothing here."""
 
+import random
 import re
 import runpy
 
@@ -12,11 +13,12 @@ from minimlc.schedule.tree import find_loop
 from minimlc.tir.nodes import Binary, PrimFunc, Store
 from tests.fuzz import draw
 from tests.fuzz.batch import native_failures
-from tests.fuzz.generate import random_program, reads_undefined
+from tests.fuzz.generate import Writer, drawn_program, random_program
 from tests.fuzz.one import run
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.schedules import Counts, explain, fuzz, program_of, subject_of
 from tests.fuzz.subject import difference, native_targets, subject
+from tests.fuzz.undefined import reads_undefined
 
 
 def test_every_primitive_has_a_rule():
@@ -41,6 +43,48 @@ def test_fixed_schedules_keep_the_meaning():
 def test_each_program_is_scheduled():
     numbers = range(3 * len(PROGRAMS))
     assert set(PROGRAMS) < {program_of(number) for number in numbers}
+
+
+def test_what_is_drawn_sensibly_is_mostly_accepted():
+    counts = fuzz(range(200), ())
+    sensible = [attempt.accepted for attempt in counts.attempts if not attempt.wild]
+    assert len(sensible) > 1000
+    assert sum(sensible) >= 0.85 * len(sensible)
+
+
+INGREDIENTS = (
+    r"\* 6364136223846793005\) *<|\* 6364136223846793005 <",
+    r"<< 62\) >",
+    r"range\(0\)",
+    r"range\(T.min\(T.max\(\w+ - \d, 0\), \d+\)\)",
+    r"range\(N\[\w+ % 4\] % \d\)",
+    r"range\(1\)",
+    r"T.axis.opaque",
+    r"T.axis.reduce",
+    r"T.where",
+    r"T.Select\(not \(v",
+    r"T.if_then_else\(v\d+ >= \d",
+    r"\[\(\w+ \* 5\) % \d+\] =",
+    r"\[\d+ - v\d+, \w+\] =",
+    r"\[\w+ \* 2 \+ 1\] =",
+    r"\[\(N\[\w+ % 4\] \+ \w+\) % \d+\] =",
+    r"with T.block\('b\d+'\):\n +v\d+ = .*\n +L\d+ = T.alloc_buffer",
+    r"if .*:\n +for .*:\n +if .*:\n +X",
+    r"(X\d+\[.*\]) = \1 \+ .* \+ \w",
+    r'"nan"|"inf"|-0.0',
+    r"else:",
+)
+
+
+def test_random_programs_have_everything():
+    texts = [Writer(random.Random(seed)).program() for seed in range(600)]
+    missing = [form for form in INGREDIENTS if not any(re.search(form, text) for text in texts)]
+    assert missing == []
+
+
+def test_most_random_programs_are_programs():
+    discarded = [code for seed in range(100) for code in drawn_program(seed).discarded]
+    assert len(discarded) < 25
 
 
 def test_random_programs_are_the_same_each_time():

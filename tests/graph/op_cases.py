@@ -120,6 +120,7 @@ SPECIAL: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
     "pad": [
         ([(3, 2)], {"pad_width": ((1, 2), (0, 1))}),
         ([(5,)], {"pad_width": ((2, 0),), "value": 1}),
+        ([()], {"pad_width": ()}),
     ],
     "conv2d": [
         ([(1, 2, 5, 7), (3, 2, 3, 3)], {}),

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from notebooks.book.homework import release
+from notebooks.book.homework import STUDENTS, release
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks/homework"
 TOTALS = {"hw1_tensor_programs": 30.0, "hw2_schedules": 20.0}
@@ -16,6 +16,7 @@ def test_every_assignment_is_tested_here():
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == set(TOTALS)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", TOTALS)
 def test_the_solutions_run_clean_and_earn_every_point(name, tmp_path):
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
@@ -56,3 +57,11 @@ def test_the_book_offers_it_without_solutions(name):
     )
     for cell in stubs:
         compile(cell.source, "<cell>", "exec")
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_the_students_version_is_stored_beside_it(name):
+    """`make refresh` writes it."""
+    stored = (FOLDER / STUDENTS / f"{name}.ipynb").read_text("utf-8")
+    assert stored == nbformat.writes(release(FOLDER / f"{name}.ipynb")) + "\n"
+    assert {path.stem for path in (FOLDER / STUDENTS).glob("*")} == set(TOTALS)

@@ -160,6 +160,39 @@ def test_sums_in_the_callers_memory_are_no_register_tile():
     assert "written by the reduction itself" in st.fused_epilogue().explain(nest)
 
 
+def test_the_loops_stand_in_an_order():
+    wanted = st.ordered("j", "i", "k", ("i", "j"))
+    assert wanted.text == "from outside in, the loops are those of j, i, k, i and j"
+    for step in ("plain", "split"):
+        assert wanted.explain(Nest(PLAIN.func, STEPS[step].func)).startswith("from outside in")
+    assert wanted.explain(Nest(PLAIN.func, STEPS["parallel"].func)) == ""
+    tiled = PLAIN.split("i", [None, 4]).split("j", [None, 16])
+    for loops, met in {
+        ("j_0", "i_0", "k", "j_1", "i_1"): True,
+        ("i_0", "j_0", "k", "i_1", "j_1"): False,
+        ("j_0", "i_0", "j_1", "k", "i_1"): False,
+        ("j_0", "i_0", "i_1", "k", "j_1"): False,
+    }.items():
+        sch = tiled.reorder(*loops)
+        assert (wanted.explain(Nest(PLAIN.func, sch.func)) == "") == met, loops
+        fused = sch.fuse(*loops[:2])
+        assert (wanted.explain(Nest(PLAIN.func, fused.func)) == "") == met, loops
+    unit = tiled.reorder("j_0", "i_0", "k", "i_1", "j_1").split("k", [64, 1])
+    assert wanted.explain(Nest(PLAIN.func, unit.func)) == ""
+
+
+def test_a_copy_may_be_made_once_for_an_axis():
+    copied = STEPS["registers"].cache_read("Y_update", "B")
+    for at, met in {"ja": True, "ia": False, "ka": False}.items():
+        nest = Nest(PLAIN.func, copied.compute_at("B_local", at).func)
+        assert (st.copied_outside("B", "i").explain(nest) == "") == met, at
+        assert met or "is filled anew in each iteration of ia" in st.copied_outside(
+            "B", "i"
+        ).explain(nest)
+    assert st.copied_outside("B", "j").explain(Nest(PLAIN.func, copied.func)) == ""
+    assert "reads A itself" in st.copied_outside("A", "i").explain(Nest(PLAIN.func, copied.func))
+
+
 def test_requirements_combine():
     nest = Nest(PLAIN.func, STEPS["tiled"].func)
     yes, no = st.tiled("i", 2, 16), st.vectorized("j")

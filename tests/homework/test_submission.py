@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,6 +89,90 @@ def test_the_smallest_counter_example_is_shown():
     assert report.results[1].why == "not judged: the values are wrong"
 
 
+def test_what_is_read_before_it_is_written_is_said():
+    def forgotten(n, m):
+        @I.ir_module
+        class Forgotten:
+            @T.prim_func
+            def main(A: T.Buffer((n, m), "float32"), C: T.Buffer((n, m), "float32")):
+                for i, j, k in T.grid(n, m, 3):
+                    with T.block("C"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        C[vi, vj] = C[vi, vj] + A[vi, vj]
+
+        return Forgotten
+
+    why = homework.check(TRIPLE, forgotten).results[0].why
+    assert "C[0, 0] is read before it is written, at i=0, j=0, k=0" in why
+    assert "nothing was written" not in why and "element [0, 0] has no value then" in why
+
+
+def test_an_own_buffer_that_is_read_before_it_is_written_is_said():
+    def forgotten(n, m):
+        @I.ir_module
+        class Forgotten:
+            @T.prim_func
+            def main(A: T.Buffer((n, m), "float32"), C: T.Buffer((n, m), "float32")):
+                S = T.alloc_buffer((n, m), "float32")
+                for i, j, k in T.grid(n, m, 3):
+                    with T.block("S"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        S[vi, vj] = S[vi, vj] + A[vi, vj]
+                for i, j in T.grid(n, m):
+                    with T.block("C"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        C[vi, vj] = S[vi, vj]
+
+        return Forgotten
+
+    why = homework.check(TRIPLE, forgotten).results[0].why
+    assert "S[0, 0] is read" in why and "before" in why and "nothing was written there)" not in why
+
+
+def test_integers_that_nobody_starts_are_found():
+    """Whatever the result held, the least and the greatest number have their turn."""
+    largest = homework.Assignment(
+        "largest",
+        reference=lambda a: a.max(axis=1),
+        inputs=lambda n: [np.empty((n, 3), "int32")],
+        cases=[(1,), (2,)],
+        items=[homework.values(1)],
+    )
+
+    def unstarted(n):
+        @I.ir_module
+        class Unstarted:
+            @T.prim_func
+            def main(A: T.Buffer((n, 3), "int32"), C: T.Buffer((n,), "int32")):
+                for i, k in T.grid(n, 3):
+                    with T.block("C"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        C[vi] = T.max(C[vi], A[vi, vk])
+
+        return Unstarted
+
+    why = homework.check(largest, unstarted).results[0].why
+    assert "C[0] is read before it is written" in why
+
+
+def test_integers_are_compared_exactly():
+    """Also where they differ by less than a float's tolerance."""
+    large = homework.Assignment(
+        "large",
+        reference=lambda a: a * 0 + 1_000_000,
+        inputs=lambda n: [np.empty((n,), "int32")],
+        cases=[(2,)],
+        items=[homework.values(1)],
+        wanted="function",
+    )
+
+    def nearly(a):
+        return a * 0 + 1_000_001
+
+    why = homework.check(large, nearly).results[0].why
+    assert "element [0] is 1000001; expected 1000000" in why
+
+
 def test_what_is_not_written_is_said():
     def lazy(n, m):
         @I.ir_module
@@ -140,7 +225,9 @@ def test_a_schedule_is_replayed_and_timed():
         return sch.vectorize("j").parallel("i")
 
     assert homework.check("steps", steps).points == 3
-    assert homework.check("steps", mlc.Schedule(STEPS.reference).vectorize("j")).points == 3
+    made = mlc.Schedule(STEPS.reference).vectorize("j")
+    assert "a function that makes it is wanted" in homework.check("steps", made).results[0].why
+    assert homework.check(replace(STEPS, allow=("recipes", "legalize")), made).points == 3
     assert "its steps count" in homework.check("steps", STEPS.reference).results[0].why
 
 

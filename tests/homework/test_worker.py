@@ -9,7 +9,7 @@ import pytest
 
 from minimlc import homework
 from minimlc.homework import worker
-from minimlc.homework.limits import MIB, Limits, apply, enforced
+from minimlc.homework.limits import MIB, Limits, apply, enforced, how_it_ended
 from minimlc.homework.worker import Failed, fresh_worker
 
 SOON = Limits(cpu_seconds=1, wall_seconds=60)
@@ -195,3 +195,76 @@ def test_closing_the_pool_ends_all_workers_and_the_next_check_works():
 def test_every_limit_says_how_it_is_kept():
     assert set(enforced()) == set(Limits().to_json())
     apply(Limits(cpu_seconds=1e6, memory_bytes=2**42, file_bytes=2**42), final=False)
+
+
+DAEMON = """
+import os, subprocess, sys, time
+def daemon():
+    code = "import time; time.sleep(120)  # MARK"
+    first = os.fork()
+    if first == 0:
+        os.setsid()
+        os.chdir("/")
+        os.execve(sys.executable, [sys.executable, "-c", code], {})
+    time.sleep(0.2)  # it runs by now
+"""
+WAYS_OUT = {
+    "kills its parent": "os.kill(os.getppid(), 9)",
+    "kills its parent softly": "os.kill(os.getppid(), 15)",
+    "kills its parent's group": "os.killpg(os.getpgid(os.getppid()), 9)",
+    "kills the session": "os.kill(os.getsid(os.getppid()), 9)",
+    "stops its parent": "os.kill(os.getppid(), 19)",
+    "ends": "os._exit(3)",
+    "kills itself": "os.kill(os.getpid(), 9)",
+    "aborts": "os.abort()",
+    "a real-time signal": "os.kill(os.getpid(), 40)",
+    "a real-time signal for its parent": "os.kill(os.getppid(), 64)",
+    "goes on alone": "os.kill(os.getppid(), 9); time.sleep(120)",
+    "returns": "return 3",
+}
+
+
+def running(mark: str) -> list[int]:
+    """The processes that carry a mark, in their command line or their environment."""
+    found = psutil.process_iter(["cmdline", "environ", "pid"])
+    return [
+        p.info["pid"]
+        for p in found
+        if mark in " ".join(p.info["cmdline"] or ())
+        or (p.info["environ"] or {}).get("VIRTUAL_ENV") == mark
+    ]
+
+
+def below() -> set[int]:
+    """The processes below this one that are no workers who wait."""
+    worker.close()
+    return {p.pid for p in psutil.Process().children(recursive=True)}
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+@pytest.mark.parametrize("with_daemon", [False, True])
+def test_nothing_is_left_however_a_submission_ends(way, with_daemon, monkeypatch):
+    if sys.platform != "linux":
+        pytest.skip("only Linux gives back what has left its session")
+    if with_daemon and os.getuid() != 0:
+        pytest.skip("only root may start processes in a worker")
+    mark = f"left-{os.getpid()}-{way.replace(' ', '-')}"
+    call = "daemon()\n    " if with_daemon else ""
+    source = f"{DAEMON}\ndef f(n):\n    {call}{WAYS_OUT[way]}".replace("MARK", mark)
+    before = below()
+    monkeypatch.setenv("VIRTUAL_ENV", mark)  # which workers inherit
+    with pytest.raises(Failed) as caught:
+        ask(source, Limits(cpu_seconds=20, wall_seconds=4 if "stops" in way else 60))
+    assert str(caught.value)
+    deadline = time.monotonic() + 10  # what was killed goes a little later on a busy machine
+    while (below() - before or running(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not running(mark)
+    assert below() <= before
+
+
+def test_real_time_signals_have_a_number():
+    if sys.platform == "win32":
+        pytest.skip("there are no signals")
+    assert "signal 40" in how_it_ended(-40)
+    assert "(SIGSEGV)" in how_it_ended(-11)

@@ -35,6 +35,7 @@ def test_there_are_chapters():
     assert CHAPTERS, "no notebooks/NN_*.ipynb: every test of the chapters would pass on nothing"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("seed", ["1", "20260"])
 @by_chapter
 def test_outputs_are_the_stored_ones(path, seed):

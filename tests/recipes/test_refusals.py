@@ -113,7 +113,7 @@ def test_a_product_that_is_added_to_what_is_there():
     made = recipes.apply(mod)
     assert "T.vectorized(32)" in made.script()
     arrays = [*arguments(mod)[:2], np.ones((16, 32), np.float32)]
-    expected = 1 + arrays[0] @ arrays[1]
+    expected = 1 + arrays[0].astype(float) @ arrays[1]
     np.testing.assert_allclose(run(made, arrays), expected, rtol=1e-4, atol=1e-5)
 
 

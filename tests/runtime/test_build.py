@@ -149,5 +149,38 @@ def test_a_name_of_the_c_library_is_free():
     assert values[0] == 1
 
 
+@pytest.mark.parametrize("target", ["llvm", pytest.param("c", marks=pytest.mark.requires("cc"))])
+def test_more_arrays_than_compiled_code_can_be_called_with(target):
+    def function(count: int) -> PrimFunc:
+        params = tuple(Buffer(f"x{n}", (1,), "float32") for n in range(count))
+        return PrimFunc(params, (), store(params[-1], (0,), params[0][0] + 1.0))
+
+    arrays = [np.zeros(1, np.float32) for _ in range(1100)]
+    build(function(1024), target)["main"](*arrays[:1024])
+    assert arrays[1023] == 1
+    with pytest.raises(BuildError, match="at most 1024 arrays, this function has 1100"):
+        build(function(1100), target)
+    build(function(1100), "python")["main"](*arrays)
+    assert arrays[1099] == 1
+
+
+@pytest.mark.parametrize(
+    "target", ["llvm", "python", pytest.param("c", marks=pytest.mark.requires("cc"))]
+)
+def test_memory_that_is_not_there(target):
+    """The largest buffer there can be: more than a process can address on most machines."""
+    huge, k = Buffer("huge", (2**45,), "float32"), Var("k")
+    fill = loop(i, 8, store(huge, ((at[0] + i) % 2**45,), 3.0))
+    read = loop(k, 8, store(x, (k,), huge[(at[0] + k) % 2**45]))
+    values = np.zeros(8, np.float32)
+    try:
+        build(PrimFunc((at, x), (huge,), seq([fill, read])), target)["main"](
+            np.full(8, 2**44), values
+        )
+    except MemoryError:
+        values[...] = 3
+    assert (values == 3).all()
+
+
 def test_compile_error_is_one_family():
     assert issubclass(BoundsError, CompileError) and issubclass(BoundsError, IndexError)

@@ -190,3 +190,52 @@ def repeated(*parts: tuple[str, str, str]) -> mlc.IRModule:
 def test_reverse_compute_inline_refuses_where_a_loop_comes_again(parts):
     mod = repeated(*parts)
     refuses("E115", lambda: mlc.Schedule(mod).reverse_compute_inline("Z"), "between")
+
+
+def test_what_nothing_reads_is_left_out():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[vi]
+"""
+    sch = mlc.Schedule(mlc.parse(text))
+    left = sch.compute_inline("B")
+    assert (left.blocks(), left.func.allocs) == (["C"], ())
+    assert_same(sch.mod, left.mod)
+
+
+RESHAPED = """
+@T.prim_func
+def main(A: T.Buffer((128,), "int32"), C: T.Buffer((8, 16), "int32")):
+    B = T.alloc_buffer((128,), "int32")
+    for i in range(128):
+        with T.block("B"):
+            vi = T.axis.spatial(128, i)
+            B[vi] = A[vi] * 2
+    for i, j in T.grid(8, 16):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[{index}] + T.cast(vi * 100 + vj, "int32")
+"""
+
+
+@pytest.mark.parametrize("index", ["vi * 16 + vj", "vi + vj * 8", "(7 - vi) * 16 + (15 - vj)"])
+def test_a_reader_in_another_shape_is_inlined(index):
+    sch = mlc.Schedule(mlc.parse(RESHAPED.format(index=index)))
+    merged = sch.reverse_compute_inline("C")
+    assert (merged.blocks(), merged.func.allocs) == (["C"], ())
+    assert_same(sch.mod, merged.mod)
+
+
+@pytest.mark.parametrize("index", ["vi * 16", "vi * 8 + vj", "vi * 16 + vj // 2", "vi + vj"])
+def test_a_reader_of_some_elements_is_not(index):
+    sch = mlc.Schedule(mlc.parse(RESHAPED.format(index=index)))
+    refuses("E115", lambda: sch.reverse_compute_inline("C"))

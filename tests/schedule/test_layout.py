@@ -200,3 +200,29 @@ def test_reorder_block_iter_var_only_names_them_anew():
     assert_same(MatmulRelu, sch.decompose_reduction("Y", at="k").mod)
     refuses("E118", lambda: sch.reorder_block_iter_var("Y", [0, 1]), "each of 0..2 once")
     refuses("E118", lambda: sch.reorder_block_iter_var("Y", [0, 1, 1]))
+
+
+def test_steps_that_make_a_buffer_larger_than_memory_are_refused():
+    sch = mlc.Schedule(
+        mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float64"), C: T.Buffer((8,), "float64")):
+    Y = T.alloc_buffer((8,), "float64")
+    for i in range(8):
+        with T.block("Y"):
+            vi = T.axis.spatial(8, i)
+            Y[vi] = A[vi]
+    for j in range(8):
+        with T.block("C"):
+            vj = T.axis.spatial(8, j)
+            C[vj] = Y[7 - vj]
+"""),
+        check=False,
+    )
+    for _ in range(10):
+        sch = sch.transform_layout("Y", "Y", "i -> i * 16 + 15")
+    with pytest.raises(mlc.ScheduleError) as caught:
+        for _ in range(2):
+            sch = sch.transform_layout("Y", "Y", "i -> i * 16 + 15")
+    assert caught.value.code == "E135"
+    mlc.verify(sch.mod)

@@ -19,6 +19,9 @@ def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
             vk, vm = T.axis.remap("SS", [k, m])
             C[vk, vm] = B[vk, vm] + B[vk + 2, vm + 2]
 """
+KEPT = PAD.format(value="T.if_then_else(vi < 8 and vj < 8, A[vi, vj], B[vi, vj])").replace(
+    "    for i, j", "    for f, g in T.grid(10, 10):\n        B[f, g] = 7.0\n    for i, j"
+)
 INSIDE = "vi >= 1 and vi < 9 and vj >= 1 and vj < 9"
 OUTSIDE = "vi < 1 or vi >= 9 or vj < 1 or vj >= 9"
 
@@ -76,11 +79,12 @@ def test_decompose_padding_refuses_what_is_no_padding():
     for value, word in (
         ("A[vi // 2, vj // 2]", "a value or a constant"),
         ("T.if_then_else(vi < 8 and vj < 8, A[vi, vj], A[0, 0])", "a value or a constant"),
-        ("T.if_then_else(vi < 8 and vj < 8, A[vi, vj], B[vi, vj])", "a value or a constant"),
         ("T.if_then_else(A[0, 0] < T.float32(0), A[0, 0], T.float32(0))", "reads a buffer"),
     ):
         sch = mlc.Schedule(padded(value))
         refuses("E153", lambda sch=sch: sch.decompose_padding("B", "i"), word)
+    sch = mlc.Schedule(mlc.parse(KEPT))
+    refuses("E153", lambda: sch.decompose_padding("B", "i"), "a value or a constant")
     sch = mlc.Schedule(Usual)
     refuses("E153", lambda: sch.decompose_padding("B", "k"), "no loop of block")
     refuses("E153", lambda: sch.decompose_padding("C", "k"), "a value or a constant")

@@ -169,3 +169,31 @@ def test_rolling_buffer_refuses_a_window_that_moves_back():
                     C[vi] = Y[7 - vi] + Y[9 - vi]
 
     refuses("E148", lambda: mlc.Schedule(Back).rolling_buffer("Y", "Y"), "moves it by -1")
+
+
+def test_a_loop_of_one_iteration_is_passed_over():
+    sch = mlc.Schedule(
+        mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((12,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((10,), "int32")
+    for o, u in T.grid(2, 1):
+        for ax, r in T.grid(6, 3):
+            with T.block("B"):
+                v = T.axis.spatial(10, o * 4 + ax)
+                vr = T.axis.reduce(3, r)
+                with T.init():
+                    B[v] = 0
+                B[v] = T.max(B[v], A[v + vr])
+        for i, r in T.grid(4, 3):
+            with T.block("C"):
+                v = T.axis.spatial(8, o * 4 + i)
+                vr = T.axis.reduce(3, r)
+                with T.init():
+                    C[v] = 0
+                C[v] = T.max(C[v], B[v + vr])
+""")
+    )
+    rolled = sch.rolling_buffer("B", "B")
+    assert rolled.func.allocs[0].shape == (6,)
+    assert_same(sch.mod, rolled.mod)

@@ -3,13 +3,12 @@
 import random
 from functools import reduce
 from itertools import pairwise, product
-from math import inf
 from operator import add, floordiv, mod, mul, sub
 
 import pytest
 
-from minimlc.tir.arith import Ranges, linear, recombined
-from minimlc.tir.nodes import Binary, Buffer, Const, Expr, Load, Var, index
+from minimlc.tir.arith import EVERYTHING, Ranges, linear, recombined, simplify
+from minimlc.tir.nodes import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var, index
 
 OPERATORS = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
 
@@ -55,8 +54,8 @@ def test_a_guard_on_sums_that_may_wrap_tells_of_those_sums_alone():
     ranges = Ranges({i: 4})
     for guard in (Binary(">=", a, index(0)), Binary("<", a * 4, index(10))):
         ranges = ranges.assume(guard)
-    assert ranges.bounds(a * 4 + i) == (-inf, inf)
-    assert ranges.bounds(a * 4) == (-inf, 9)
+    assert ranges.bounds(a * 4 + i) == EVERYTHING
+    assert ranges.bounds(a * 4) == (EVERYTHING[0], 9)
 
 
 def test_many_guards_are_looked_through_once():
@@ -68,11 +67,13 @@ def test_many_guards_are_looked_through_once():
     assert ranges.bounds(total)[0] == 0
 
 
-def test_a_variable_of_which_nothing_is_known_bounds_no_other():
+def test_a_sum_with_a_variable_of_which_nothing_is_known_may_wrap_and_bounds_none_of_them():
     i, k = Var("i"), Var("k")
     ranges = Ranges({i: 8}).assume(Binary("<", i + k, index(3)))
     assert ranges.bounds(i) == (0, 7)
-    assert ranges.bounds(k) == (-inf, 2)
+    assert ranges.bounds(k) == EVERYTHING
+    assert ranges.bounds(i + k) == (EVERYTHING[0], 2)
+    assert Ranges({i: 8}).assume(Binary("<", k, index(3) + i)).bounds(k) == (EVERYTHING[0], 9)
 
 
 def value(expr: Expr, var: Var, number: int) -> int:
@@ -130,3 +131,50 @@ def test_sums_of_drawn_digits_keep_their_value():
         for number in [*range(-90, 90), *(rng.randint(-(10**6), 10**6) for _ in range(30))]:
             assert value(made, x, number) == value(expr, x, number)
     assert folded > 50
+
+
+def test_a_condition_that_may_wrap_bounds_nothing():
+    i = Var("i")
+    ranges = Ranges({i: 64}).assume(Binary("<", i * 6364136223846793005, index(2**62)))
+    assert ranges.bounds(i) == (0, 63)
+    assert ranges.prove(Binary("<", i % 3, index(3)))
+    assert simplify(i % 3, ranges).script() == "i % 3"
+    assert not Ranges({i: 4}).assume(Binary("<", i * 2**62, index(5))).is_empty()
+
+
+def test_bounds_are_exact_beyond_the_integers_of_float64():
+    i = Var("i")
+    ranges = Ranges({i: 2})
+    assert ranges.bounds(i * 2**53 + 1) == (1, 2**53 + 1)
+    wanted = "(i * 9007199254740992 + 1) // 9007199254740993"
+    assert simplify((i * 2**53 + 1) // (2**53 + 1), ranges).script() == wanted
+
+
+def test_where_a_sum_may_wrap_any_value_is_possible():
+    i = Var("i")
+    ranges = Ranges({i: 4})
+    assert ranges.bounds(i * 2**62) == EVERYTHING
+    assert ranges.bounds(i * 2**62 // 2**62)[0] < 0
+    assert ranges.bounds(i * 2**62 % 5) == (0, 4)
+    assert ranges.prove(Binary("<", i, i * 2**62)) is None
+    assert not ranges.is_exact(i * 2**62)
+    assert ranges.is_exact(i * (2**61 - 1) - 3)
+
+
+def test_the_rest_of_a_division_may_wrap_where_its_sum_does_not():
+    i = Var("i")
+    expr = (i * (2**62 + 2) - i * 2**62) % 4
+    assert simplify(expr, Ranges({i: 8})).script() == "i * 2 % 4"
+
+
+def test_the_else_of_a_choice_knows_that_its_condition_failed():
+    i = Var("i")
+    mirrored = Select(Binary("<", i, index(3)), 3 - i, i - 3)
+    assert Ranges({i: 11}).bounds(mirrored) == (0, 7)
+    either = Unary("not", Binary("or", Binary("<", i, index(2)), Binary(">", i, index(5))))
+    assert Ranges({i: 11}).assume(either).bounds(i) == (2, 5)
+
+
+def test_narrow_integers_have_their_own_bounds():
+    a = Load(Buffer("A", (4,), "uint8"), (index(0),))
+    assert Ranges().bounds(Cast("int64", a) * 2) == (0, 510)

@@ -41,7 +41,7 @@ def test_matmul_and_relu():
     a, b = random_array((4, 6), "float32", rng), random_array((6, 5), "float32", rng)
     d = np.empty((4, 5), np.float32)
     run([A, B, D], a, b, d)
-    np.testing.assert_allclose(d, np.maximum(a @ b, 0), rtol=1e-5)
+    np.testing.assert_allclose(d, np.maximum(a.astype(float) @ b, 0), rtol=1e-5, atol=1e-6)
 
 
 def test_names_are_unique_within_a_function():
@@ -117,6 +117,18 @@ def test_the_functions_of_elements_are_those_of_scripts():
     np.testing.assert_allclose(y, np.exp(abs(x)), rtol=1e-6)
 
 
+def test_tensors_are_called_and_two_values_compared():
+    X = te.placeholder((3,), name="X")
+    relu = te.compute(X.shape, lambda *i: te.max(X(*i), 0), name="relu")
+    least = te.compute(X.shape, lambda *i: te.min(relu(*i), te.min(1.5, X(*i) + 1.0)), name="least")
+    x, y = np.array([-1.0, 0.5, 2.0], np.float32), np.empty(3, np.float32)
+    run([X, least], x, y)
+    assert y.tolist() == [0.0, 0.5, 1.5]
+    indexed = te.compute(X.shape, lambda *i: T.max(X[i], 0), name="relu")
+    both = [te.create_prim_func([X, each]) for each in (relu, indexed)]
+    assert structural_equal(*both)
+
+
 def test_a_name_that_te_lacks_gets_its_near_misses():
     with pytest.raises(AttributeError, match=r'no "comput"; did you mean "compute"'):
         te.comput
@@ -146,9 +158,10 @@ def test_keywords_and_odd_names_become_identifiers():
         ("E130", lambda: te.compute((4,), lambda i: A[i, 0] ** 2), "te.pow"),
         ("E130", lambda: te.compute((4,), lambda i: float(A[i, 0])), "te.cast"),
         ("E112", lambda: te.compute((4,), lambda i: max(A[i, 0], 0)), "T.max(a, b)"),
-        ("E130", lambda: te.compute((4,), lambda i: te.max(A[i, 0], 0.0)), "T.max(a, b)"),
+        ("E130", lambda: te.compute((4,), lambda i: te.max(A[i, 0], "k")), "te.reduce_axis"),
+        ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, 0], 0.0)), "te.reduce_axis"),
         ("E108", lambda: te.compute((4,), lambda i: A[i * 1.5, 0]), "vi * 3 // 2"),
-        ("E130", lambda: te.compute((4, 6), lambda *i: A(*i)), "write A[i0, i1]"),
+        ("E107", lambda: te.compute((4,), lambda *i: A(*i)), "A has 2 dimension(s)"),
         ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, k])), "te.sum(..., axis=k)"),
         ("E108", lambda: te.placeholder((4,), "flot32"), '"float32"'),
         ("E108", lambda: te.compute((4,), lambda i: A[i, 0] * i), 'T.cast(i, "float32")'),

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from minimlc.dtypes import DTYPES, dtype_name, dtype_record, is_float, is_integer
-from minimlc.errors import CompileError, OpError, did_you_mean
+from minimlc.errors import CompileError, OpError, did_you_mean, shown
+from minimlc.folding import too_big
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -75,12 +76,12 @@ class Op(NamedTuple):
             self._check_dtypes(types)
             return self.infer(*types, **complete)
         except OpError as error:
-            shown = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
-            shown += [f"{name}={value!r}" for name, value in attrs.items()]
+            given = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
+            given += [f"{name}={shown(value)}" for name, value in attrs.items()]
             raise OpError(
                 f"{self.name}: {error.why}",
                 code=error.code,
-                excerpt="\n".join(line[:95] for line in shown),
+                excerpt="\n".join(line[:95] for line in given),
                 hint=error.hint,
             ) from None
 
@@ -93,8 +94,8 @@ class Op(NamedTuple):
 
     def signature(self) -> str:
         """The parameters as written in a call: `x, axis=None, keepdims=False`."""
-        shown = [name if d is REQUIRED else f"{name}={d!r}" for name, d in self.attrs]
-        return ", ".join([*self.params, *shown])
+        options = [name if d is REQUIRED else f"{name}={d!r}" for name, d in self.attrs]
+        return ", ".join([*self.params, *options])
 
     def _bind(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> dict[str, object]:
         names = [*self.params, *(name for name, _ in self.attrs)]
@@ -153,9 +154,11 @@ class Op(NamedTuple):
     def _complete(self, attrs: Mapping[str, object]) -> dict[str, Any]:
         """All attributes, defaults filled in, each of its default's kind."""
         known = dict(self.attrs)
-        for key in attrs:
+        for key, given in attrs.items():
             if key not in known:
                 refuse(f'has no attribute "{key}"', "E204", did_you_mean(key, known))
+            if too_big(given):
+                refuse(f"{key} has {too_big(given)}", "E204")
         complete = {**known, **attrs}
         for key, value in complete.items():
             if value is REQUIRED:

@@ -192,7 +192,8 @@ def _pad_type(x: TensorType, pad_width: object, value: object) -> TensorType:
 
 def _pad(x: np.ndarray, pad_width: object, value: float) -> np.ndarray:
     filled = np.asarray(value).astype(x.dtype)
-    return np.pad(x, _widths(x.ndim, pad_width), constant_values=filled)
+    widths = _widths(x.ndim, pad_width)
+    return np.pad(x, widths, constant_values=filled) if widths else x  # numpy wants an axis
 
 
 def padded(

@@ -1,0 +1,201 @@
+"""What a submission may use: an assignment names parts of the library, and they are taken away.
+
+A name is one of `TOOLS`, a schedule primitive ("tensorize"), or Python's name of a function or a
+module ("numpy.matmul", "torch.*"). Functions are taken away while a submission runs; primitives,
+and schedules that a recipe has written, are found in its trace, which is all that grading sees.
+"""
+
+import ast
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import partial
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from minimlc.errors import CompileError, did_you_mean
+from minimlc.schedule.trace import PRIMITIVES
+
+
+class HomeworkError(CompileError):
+    """An assignment that is not known, or defined wrongly, or does not allow what was called."""
+
+
+class Tool(NamedTuple):
+    """A part of the library that solves a task in one line: its modules, and what to do instead."""
+
+    text: str
+    modules: tuple[str, ...]
+    instead: str
+
+
+TOOLS = {
+    "recipes": Tool("mlc.recipes", ("minimlc.recipes",), "write the schedule yourself"),
+    "legalize": Tool(
+        "mlc.passes and graph operators",
+        ("minimlc.passes", "minimlc.graph.ops"),
+        "write the program yourself",
+    ),
+}
+
+USUAL = ("recipes", "legalize")
+"""What is taken away if an assignment says nothing."""
+
+ALIKE = 0.9
+FEWEST = 12
+"""A trace is a recipe's when so large a share of its steps follow each other as the recipe's do.
+Fewer steps are anybody's."""
+
+
+def check_names(names: Iterable[Any]) -> str:
+    """What is wrong with the names that an assignment allows or forbids; "" if nothing is."""
+    for name in names:
+        if not isinstance(name, str):
+            return f"what is allowed or forbidden is given by name, got {name!r:.60}"
+        parts = name.removesuffix(".*").split(".")
+        dotted = "." in name and all(part.isidentifier() for part in parts)
+        if not dotted and name not in TOOLS and name not in PRIMITIVES:
+            hint = did_you_mean(name, [*TOOLS, *PRIMITIVES])
+            return f'"{name}" can\'t be taken away: {hint}; a module is "name.*"'
+    return ""
+
+
+def sentences(assignment: str, forbidden: Sequence[str]) -> dict[str, str]:
+    """Python's names of what is taken away, each with what to say to who calls it."""
+    found = {}
+    for name in forbidden:
+        if name in TOOLS:
+            tool = TOOLS[name]
+            text = f"{assignment} does not allow {tool.text}: {tool.instead}"
+            found.update(dict.fromkeys(tool.modules, text))
+        elif "." in name:
+            text = f"{assignment} does not allow {name}: write it yourself"
+            found[name.removesuffix(".*")] = text
+    return found
+
+
+# While a submission runs
+
+
+def take_away(sentences: Mapping[str, str]) -> None:
+    """From now on, whatever is called of these names refuses (E803), however it is reached.
+
+    Python functions get another body, so that every reference to them refuses; what is no Python
+    function is replaced in all modules. An audit hook, which can't be removed, refuses to load or
+    to read their modules once more.
+    """
+    refusals = {name: HomeworkError(text, code="E803") for name, text in sentences.items()}
+    found = {name: _resolved(name) for name in refusals}
+    single = {name: item for name, item in found.items() if not isinstance(item, ModuleType | None)}
+    for function in [item for item in gc.get_objects() if isinstance(item, FunctionType)]:
+        place = f"{function.__globals__.get('__name__')}.{function.__qualname__}"
+        name = above(place, refusals) or _is_one_of(function, single)
+        if name and function.__name__ != "__getattr__":  # modules still say what they lack
+            _refuse(function, refusals[name])
+    for module in [item for item in sys.modules.values() if isinstance(item, ModuleType)]:
+        for key, value in list(vars(module).items()):
+            name = _is_one_of(value, single)
+            if name and not isinstance(value, FunctionType):
+                setattr(module, key, partial(_body, refusal=refusals[name]))
+    folders = {_folder(item): name for name, item in found.items() if isinstance(item, ModuleType)}
+    sys.addaudithook(_guard(refusals, {path: name for path, name in folders.items() if path}))
+
+
+def _body(*args: Any, refusal: HomeworkError, **options: Any) -> Any:
+    raise refusal.with_traceback(None)
+
+
+def _refuse(function: FunctionType, refusal: HomeworkError) -> None:
+    function.__code__ = _body.__code__.replace(co_freevars=function.__code__.co_freevars)
+    function.__defaults__, function.__kwdefaults__ = None, {"refusal": refusal}
+
+
+def _resolved(name: str) -> Any:
+    """The module or object of a dotted name; None where there is none here."""
+    start, _, last = name.rpartition(".")
+    try:
+        return getattr(import_module(start), last) if start else import_module(name)
+    except Exception:  # whatever the import of somebody's module raises
+        return None
+
+
+def above(place: str, names: Iterable[str]) -> str:
+    """The name that a place is, or is below of."""
+    return next((name for name in names if f"{place}.".startswith(f"{name}.")), "")
+
+
+def _is_one_of(value: Any, known: Mapping[str, Any]) -> str:
+    return next((name for name, item in known.items() if item is value), "")
+
+
+def _folder(module: ModuleType) -> str:
+    """Where a module's file is; the folder of a package; "" for one that has no file."""
+    path = os.path.realpath(str(vars(module).get("__file__") or ""))
+    if not vars(module).get("__file__"):
+        return ""
+    return os.path.dirname(path) + os.sep if path.endswith("__init__.py") else path
+
+
+def _guard(
+    refusals: Mapping[str, HomeworkError], folders: Mapping[str, str]
+) -> Callable[[str, tuple], None]:
+    """An audit hook against importing what is taken away anew, and against reading its text."""
+
+    def guard(event: str, given: tuple) -> None:
+        name = ""
+        if event == "import":
+            name = above(str(given[0]), refusals)
+        elif event == "open" and isinstance(given[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(given[0]))
+            name = next((folders[start] for start in folders if path.startswith(start)), "")
+        if name:
+            raise refusals[name].with_traceback(None)
+
+    return guard
+
+
+def spelled(source: str, sentences: Mapping[str, str]) -> str:
+    """What to say of a source that spells out what is taken away as a method or an operator:
+    `a.dot(b)` for numpy.dot, `a @ b` for numpy.matmul; "" if it doesn't.
+    """
+    last = {
+        name.rpartition(".")[2]: text
+        for name, text in sentences.items()
+        if not name.startswith("minimlc.")
+    }
+    for part in ast.walk(ast.parse(source)):
+        if isinstance(part, ast.Attribute) and part.attr in last:
+            return last[part.attr]
+        if isinstance(part, ast.MatMult) and "matmul" in last:
+            return f"{last['matmul']}, without @"
+    return ""
+
+
+# In what a submission gave
+
+
+def in_trace(
+    assignment: str,
+    forbidden: Sequence[str],
+    steps: Sequence[str],
+    recipes: Callable[[], Mapping[str, Sequence[str]]],
+) -> str:
+    """What to say of a trace's steps, by their primitives, that an assignment does not allow; ""
+    if there are none. `recipes()` gives the steps of each recipe for the same program.
+    """
+    for name in steps:
+        if name in forbidden:
+            return f"{assignment} does not allow {name}"
+    if "recipes" not in forbidden or len(steps) < FEWEST:
+        return ""
+    for recipe, written in recipes().items():
+        if SequenceMatcher(None, steps, written, autojunk=False).ratio() >= ALIKE:
+            tool = TOOLS["recipes"]
+            return (
+                f"its {len(steps)} steps are those of {tool.text}.{recipe}, which {assignment} "
+                f"does not allow: {tool.instead}"
+            )
+    return ""

@@ -1,0 +1,69 @@
+"""Random nests of loops, conditions and storage mean on every target what they mean."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from minimlc.codegen.python import compile_python
+from minimlc.module import IRModule
+from minimlc.runtime.parallel import set_num_threads
+from tests.codegen.c_programs import compiled as compiled_c
+from tests.codegen.machines import MACHINES
+from tests.codegen.nests import Nest, compare
+from tests.codegen.test_llvm_loops import compiled
+from tests.guard_pages import isolated, needs_guard_pages
+
+pytestmark = needs_guard_pages
+COUNT = 20
+
+
+def first_wrong(check: Callable[[int], None], seeds: Sequence[int]) -> str:
+    """What is wrong with the first seed that is; a fork for all of them where none is."""
+
+    def every(some: Sequence[int]) -> str:
+        def work() -> None:
+            set_num_threads(1)
+            for seed in some:
+                check(seed)
+
+        return isolated(work, 300)
+
+    if not every(seeds):
+        return ""
+    return next(f"seed {seed}: {why}" for seed in seeds if (why := every([seed])))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "int8", "float64"])
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+def test_llvm(target, dtype):
+    def check(seed: int) -> None:
+        nest = Nest(seed, dtype)
+        func = nest.func()
+        compare(nest, func, compiled(func, target))
+
+    start = 100 * MACHINES.index(target)
+    assert first_wrong(check, range(start, start + COUNT)) == ""
+
+
+@pytest.mark.requires("cc")
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "int8", "float64"])
+def test_c(dtype):
+    nests = {f"f{seed}": Nest(seed, dtype) for seed in range(COUNT)}
+    functions = {name: nest.func() for name, nest in nests.items()}
+    kernels = compiled_c(functions)
+
+    def check(seed: int) -> None:
+        name = f"f{seed}"
+        compare(nests[name], functions[name], kernels[name])
+
+    assert first_wrong(check, range(COUNT)) == ""
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_python(dtype):
+    def check(seed: int) -> None:
+        nest = Nest(seed, dtype)
+        func = nest.func()
+        compare(nest, func, compile_python(IRModule.of({"f": func}))["f"])
+
+    assert first_wrong(check, range(5)) == ""

@@ -1,0 +1,22 @@
+"""Random graphs, built for every native target, with recipes and without."""
+
+import pytest
+
+from tests.fuzz.graphs import failures, random_graph
+from tests.fuzz.subject import native_targets
+from tests.guard_pages import needs_guard_pages
+
+pytestmark = needs_guard_pages
+
+
+@pytest.mark.parametrize("target", native_targets())
+@pytest.mark.parametrize("recipes", [True, False])
+def test_graphs_stay_inside_their_arrays(target, recipes):
+    graphs = [random_graph(seed) for seed in range(40)]
+    whys = failures(graphs, target, recipes)
+    assert {seed: why for seed, why in enumerate(whys) if why} == {}
+
+
+def test_random_graphs_are_the_same_each_time():
+    assert random_graph(3).mod.script() == random_graph(3).mod.script()
+    assert random_graph(3).mod.script() != random_graph(4).mod.script()

@@ -1,0 +1,362 @@
+"""Every item of the shipped assignments tells wrong solutions from right ones, and one-line tricks
+earn nothing.
+"""
+
+import importlib
+import itertools
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc import homework, te
+from minimlc.homework import structure as st
+from minimlc.script import I, R, T
+from tests.helpers import refuses
+from tests.homework import wrong
+
+NUMBER = itertools.count()
+READY = {"mlc": mlc, "np": np, "te": te, "I": I, "R": R, "T": T}
+
+
+@pytest.fixture
+def notebook(tmp_path) -> Callable:
+    """`notebook(text, name)`: the function that a notebook has after a cell with that text."""
+
+    def define(text: str, name: str, **known) -> Callable:
+        path = tmp_path / f"cell{next(NUMBER)}.py"
+        path.write_text(text)
+        names = {"__name__": "__main__", "importlib": importlib, "sys": sys, **READY, **known}
+        exec(compile(text, str(path), "exec"), names)
+        return names[name]
+
+    return define
+
+
+def test_each_item_has_at_least_five_wrong_solutions():
+    tasks = {name.split(".")[1] for name in homework.assignments() if name.startswith("hw1.")}
+    assert set(wrong.PROGRAMS) == tasks
+    texts = [item.text for item in homework.find("hw2.dense").items]
+    for start in wrong.SCHEDULES:
+        assert sum(text.startswith(start) for text in texts) == 1, start
+    assert len(wrong.SCHEDULES) == len(texts)
+    assert all(len(kinds) >= 5 for kinds in (wrong.PROGRAMS | wrong.SCHEDULES).values())
+
+
+@pytest.mark.parametrize("task", wrong.PROGRAMS)
+def test_two_right_programs_earn_everything(task, notebook):
+    for text in (wrong.solutions("hw1")[task], wrong.formula(task)):
+        report = homework.check(f"hw1.{task}", notebook(text, task))
+        assert report.points == report.total == 5, report
+
+
+@pytest.mark.parametrize(
+    "task, kind", [(task, kind) for task, kinds in wrong.PROGRAMS.items() for kind in kinds]
+)
+def test_wrong_programs_earn_nothing(task, kind, notebook, record_property):
+    report = homework.check(f"hw1.{task}", notebook(wrong.program(task, kind), task))
+    record_property("points", report.points)
+    assert report.points == 0, report
+    if "init" in kind:
+        assert "written" in report.results[0].why, report
+
+
+def item_of(report, start: str):
+    return next(result for result in report.results if result.text.startswith(start))
+
+
+@pytest.mark.parametrize("kind", wrong.RIGHT_SCHEDULES)
+def test_two_right_schedules_earn_everything(kind, notebook):
+    text = wrong.schedule(wrong.RIGHT_SCHEDULES[kind])
+    report = homework.check("hw2.dense", notebook(text, "chain"))
+    assert report.points == report.total == 20, report
+
+
+QUICK = {item: kinds for item, kinds in wrong.SCHEDULES.items() if item != "at least 4 times"}
+
+
+@pytest.mark.parametrize("item, kind", [(i, kind) for i, kinds in QUICK.items() for kind in kinds])
+def test_wrong_schedules_miss_the_item(item, kind, notebook, record_property):
+    text = wrong.schedule(wrong.SCHEDULES[item][kind])
+    report = homework.check("hw2.dense", notebook(text, "chain"))
+    record_property("points", report.points)
+    assert report.points < 20
+    found = item_of(report, item)
+    assert found.earned == 0 and found.why != "not judged: the values are wrong", report
+    if item == "at least 2 times":
+        assert item_of(report, "at least 4 times").earned == 0
+
+
+@pytest.mark.parametrize("kind", wrong.TRICKS)
+def test_a_recipe_earns_nothing_however_it_is_reached(kind, notebook, tmp_path):
+    lines = wrong.TRICKS[kind].split("\n")
+    text = "\n".join(["def trick(sch):", *(f"    {line}" for line in lines)])
+    trick = notebook(text, "trick")
+    report = homework.check("hw2.dense", trick)
+    assert report.points == 0
+    assert "hw2.dense does not allow mlc." in report.results[0].why, report
+    said = homework.export(tmp_path / "work.zip", {"hw2.dense": trick})
+    assert "does not allow" in said["hw2.dense"]
+    report = homework.grade(tmp_path / "work.zip", "hw2.dense")
+    assert report.points == 0 and "does not allow" in report.results[0].why
+
+
+@pytest.mark.parametrize("kind", wrong.LEGAL)
+@pytest.mark.parametrize("task", wrong.OPERATORS)
+def test_an_operator_earns_nothing_however_it_is_lowered(task, kind, notebook):
+    operator, shapes = wrong.OPERATORS[task]
+    params = ", ".join(
+        f'{name}: R.Tensor(({", ".join(shape)},), "float32")'
+        for name, shape in zip("ab", shapes, strict=False)
+    )
+    names = ", ".join("ab"[: len(shapes)]) + (", axis=1" if task == "argmax" else "")
+    graph = wrong.GRAPH.format(params=params, operator=operator, names=names)
+    lines = [*graph.strip().split("\n"), "graph = Graph", f"mod = {wrong.LEGAL[kind]}"]
+    lines.append("return mod.without('main')")
+    head = wrong.solutions("hw1")[task].split("\n")[0]
+    trick = notebook("\n".join([head, *(f"    {line}" for line in lines)]), task)
+    report = homework.check(f"hw1.{task}", trick)
+    assert report.points == 0
+    assert f"hw1.{task} does not allow mlc.passes and graph operators" in report.results[0].why
+
+
+def test_an_operators_own_formula_is_taken_away_too(notebook):
+    text = (
+        "def matmul(n, m, k):\n"
+        "    from minimlc.graph.ops import OPS\n"
+        '    A, B = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")\n'
+        '    return te.create_prim_func([A, B, OPS["matmul"].lower(A, B)])\n'
+    )
+    why = homework.check("hw1.matmul", notebook(text, "matmul")).results[0].why
+    assert "does not allow mlc.passes and graph operators" in why
+
+
+def recipe_schedule() -> mlc.Schedule:
+    return mlc.recipes.matmul(mlc.Schedule(homework.find("hw2.dense").reference, check=False))
+
+
+def test_what_was_made_before_earns_nothing(notebook, tmp_path):
+    made = recipe_schedule()
+    again = notebook(
+        "def again(sch):\n    return mlc.Schedule.replay(sch.mod, mlc.Trace.from_json(TRACE))",
+        "again",
+        TRACE=made.trace.to_json(),
+    )
+    for submission, words in {
+        made: "a function that makes it is wanted",
+        mlc.recipes.matmul: "does not allow mlc.recipes",
+        again: "its 38 steps are those of mlc.recipes.matmul",
+    }.items():
+        report = homework.check("hw2.dense", submission)
+        assert report.points == 0 and words in report.results[0].why, report
+    texts = notebook(
+        "def matmul(n, m, k):\n    return mlc.parse(TEXTS[n, m, k])",
+        "matmul",
+        TEXTS={(1, 1, 1): "@T.prim_func\ndef main(): pass"},
+    )
+    why = homework.check("hw1.matmul", texts).results[0].why
+    assert why == "it uses TEXTS of the notebook, a program: write it inside the function"
+
+
+@pytest.mark.parametrize("change", ["none", "one more step", "one step less"])
+def test_grading_knows_a_recipes_steps(change, tmp_path):
+    made = recipe_schedule()
+    steps = list(made.trace)
+    steps = {"none": steps, "one more step": steps, "one step less": steps[:-1]}[change]
+    if change == "one more step":
+        steps = [("annotate", {"name": "C", "key": "mine", "value": 1}), *steps]
+    trace = json.dumps({"version": 1, "steps": steps})
+    body = {"trace": trace, "text": made.mod.script(), "same": True}
+    with zipfile.ZipFile(tmp_path / "work.zip", "w") as packed:
+        packed.writestr(
+            "submission.json", json.dumps({"format": 1, "answers": {"hw2.dense": body}})
+        )
+        packed.writestr("arrays.npz", homework.message.to_npz({}))
+    report = homework.grade(tmp_path / "work.zip", "hw2.dense")
+    assert report.points == 0 and "mlc.recipes.matmul" in report.results[0].why
+
+
+# What an instructor may say
+
+
+def product(**options) -> homework.Assignment:
+    return homework.Assignment(
+        "own.product",
+        reference=lambda a, b: a @ b,
+        inputs=lambda n: [(n, n), (n, n)],
+        cases=[(1,), (3,)],
+        items=[homework.values(1)],
+        **options,
+    )
+
+
+FORBIDDEN = {
+    "return np.matmul(a, b)": "own.product does not allow numpy.matmul",
+    "return a @ b": "own.product does not allow numpy.matmul: write it yourself, without @",
+    "return getattr(np, 'mat' + 'mul')(a, b)": "own.product does not allow numpy.matmul",
+    "return np.linalg.inv(a)": "own.product does not allow numpy.linalg.*",
+    "return a.dot(b)": "own.product does not allow numpy.dot",
+    "from numpy import dot\n    return dot(a, b)": "own.product does not allow numpy.dot",
+    "import json.tool": "own.product does not allow json.tool.*",
+}
+
+
+@pytest.mark.parametrize("body", FORBIDDEN)
+def test_an_assignment_forbids_functions_modules_and_operators(body, notebook):
+    made = product(
+        wanted="function",
+        forbid=["numpy.matmul", "numpy.dot", "numpy.linalg.*", "json.tool.*"],
+    )
+    answer = notebook(f"def answer(a, b):\n    {body}", "answer")
+    report = homework.check(made, answer)
+    assert report.points == 0 and FORBIDDEN[body] in report.results[0].why, report
+    right = "def answer(a, b):\n    return (a[:, :, None] * b[None]).sum(1)"
+    assert homework.check(made, notebook(right, "answer")).points == 1
+
+
+def test_an_assignment_forbids_primitives_and_allows_recipes(notebook):
+    def made(**options):
+        return homework.Assignment(
+            "own.steps", homework.find("hw2.dense").reference, [homework.values(1, 1e-3)], **options
+        )
+
+    recipe = notebook("def recipe(sch):\n    return mlc.recipes.matmul(sch)", "recipe")
+    assert homework.check(made(), recipe).points == 0
+    assert homework.check(made(allow=["recipes"]), recipe).points == 1
+    split = notebook("def split(sch):\n    return sch.split('i', [None, 4])", "split")
+    assert homework.check(made(forbid=["tensorize"]), split).points == 1
+    report = homework.check(made(forbid=["split"]), split)
+    assert report.points == 0 and report.results[0].why == "own.steps does not allow split"
+    assert homework.check(made(allow=["recipes", "legalize"]), recipe_schedule()).points == 1
+
+
+def own_reference(a, b):
+    return a @ b
+
+
+def test_the_reference_is_no_submission(notebook):
+    made = homework.Assignment(
+        "own.reference",
+        own_reference,
+        [homework.values(1)],
+        [(2,)],
+        lambda n: [(n, n), (n, n)],
+        wanted="function",
+    )
+    assert "reference" in homework.check(made, own_reference).results[0].why
+    inside = notebook(
+        "def inside(a, b):\n    from tests.homework.test_wrong_solutions import own_reference\n"
+        "    return own_reference(a, b)",
+        "inside",
+    )
+    report = homework.check(made, inside)
+    assert report.points == 0 and "does not allow its own reference" in report.results[0].why
+
+
+# Assignments that can't be
+
+MODULE = homework.find("hw2.dense").reference
+VALUES = [homework.values(1)]
+INVALID = {
+    "no reference": (lambda: homework.Assignment("x", None, VALUES), "reference="),
+    "a function for a module": (
+        lambda: homework.Assignment("x", mlc.Schedule(MODULE).func, VALUES),
+        "reference=",
+    ),
+    "a schedule": (lambda: homework.Assignment("x", mlc.Schedule(MODULE), VALUES), "reference="),
+    "items of text": (lambda: homework.Assignment("x", MODULE, ["x"]), "items are"),
+    "items are a text": (lambda: homework.Assignment("x", MODULE, "values"), "items=[...]"),
+    "items are none": (lambda: homework.Assignment("x", MODULE, None), "items=[...]"),
+    "one item": (lambda: homework.Assignment("x", MODULE, VALUES[0]), "items=[...]"),
+    "no items": (lambda: homework.Assignment("x", MODULE, []), "values(points)"),
+    "no values": (lambda: homework.Assignment("x", MODULE, [homework.pure(1)]), "values(points)"),
+    "values twice": (lambda: homework.Assignment("x", MODULE, VALUES * 2), "two items"),
+    "speed twice": (
+        lambda: homework.Assignment("x", MODULE, [*VALUES, *[homework.speed(1, 2)] * 2]),
+        "two items",
+    ),
+    "no points": (lambda: homework.values(0), "points is a number above 0, got 0"),
+    "points of text": (lambda: homework.pure("1"), "points is a number above 0, got '1'"),
+    "points taken": (lambda: homework.pure(-1), "points is a number above 0"),
+    "points true": (lambda: homework.pure(True), "points is a number above 0, got True"),
+    "no end of points": (lambda: homework.pure(float("inf")), "points is a number above 0"),
+    "points unknown": (lambda: homework.pure(float("nan")), "points is a number above 0"),
+    "a ratio of nothing": (lambda: homework.speed(1, 0), "ratio is a number above 0"),
+    "a ratio of text": (lambda: homework.speed(1, "fast"), "ratio is a number above 0"),
+    "a tolerance of none": (lambda: homework.values(1, None), "tolerance is a number above 0"),
+    "no requirement": (lambda: homework.structured(st.no_guard, 1), "a requirement is wanted"),
+    "a requirement of text": (lambda: homework.structured("tiled", 1), "a requirement is wanted"),
+    "no such axis": (
+        lambda: homework.Assignment(
+            "x", MODULE, [*VALUES, homework.structured(st.tiled("z", 2, 4), 1)]
+        ),
+        'there is no axis "z"',
+    ),
+    "no such block": (
+        lambda: homework.Assignment(
+            "x", MODULE, [*VALUES, homework.structured(st.no_guard(), 1)], block="Z"
+        ),
+        "which block",
+    ),
+    "a name of none": (lambda: homework.Assignment(None, MODULE, VALUES), "name"),
+    "an empty name": (lambda: homework.Assignment("", MODULE, VALUES), "name"),
+    "no cases": (lambda: homework.Assignment("x", len, VALUES), "cases=[...]"),
+    "a case of a number": (lambda: _function(cases=[3]), "a case is a tuple"),
+    "a case of text": (lambda: _function(cases=[("n",)]), "a case is a tuple"),
+    "too few sizes": (lambda: _function(cases=[(1, 2)]), "inputs(1, 2) gives no shapes"),
+    "negative sizes": (lambda: _function(cases=[(-1,)]), "inputs(-1,) gives no shapes"),
+    "inputs of text": (lambda: _function(inputs=lambda n: ["n"]), "gives no shapes"),
+    "inputs of objects": (
+        lambda: _function(inputs=lambda n: [np.array([None])]),
+        "other things than numbers",
+    ),
+    "inputs are none": (lambda: _function(inputs=None), "inputs=..."),
+    "a reference of more": (
+        lambda: _function(reference=lambda a, b: a),
+        "its reference raised TypeError",
+    ),
+    "a reference of text": (lambda: _function(reference=lambda a: "x"), "gives <U1"),
+    "wanted wrongly": (lambda: _function(wanted="functions"), 'did you mean "function"'),
+    "a schedule of a function": (lambda: _function(wanted="schedule"), "no module"),
+    "a function of a module": (
+        lambda: homework.Assignment("x", MODULE, VALUES, wanted="function"),
+        "is a module",
+    ),
+    "speed of a function": (
+        lambda: _function(items=[*VALUES, homework.speed(1, 2)]),
+        "schedules only",
+    ),
+    "limits of a number": (lambda: _function(limits=3), "limits=Limits"),
+    "no such numbers": (lambda: _function(numbers=["larg"]), 'did you mean "large"'),
+    "numbers are a text": (lambda: _function(numbers="large"), "numbers=[...]"),
+    "no such tool": (lambda: _function(forbid=["recipe"]), 'did you mean "recipes"'),
+    "forbids a number": (lambda: _function(forbid=[3]), "given by name"),
+    "allows what was not taken": (lambda: _function(allow=["numpy.dot"]), "was not taken away"),
+    "registers a name": (lambda: homework.register("x"), "register takes an assignment"),
+}
+
+
+def _function(**changes) -> homework.Assignment:
+    usual = {
+        "name": "x",
+        "reference": lambda a: a,
+        "items": VALUES,
+        "cases": [(1,)],
+        "inputs": lambda n: [(n,)],
+    }
+    return homework.Assignment(**{**usual, **changes})
+
+
+@pytest.mark.parametrize("kind", INVALID)
+def test_an_assignment_that_cannot_be_is_refused_when_it_is_made(kind):
+    call, words = INVALID[kind]
+    refuses("E802", call, words)
+
+
+def test_a_cell_that_defines_an_assignment_may_run_twice():
+    for _ in range(2):
+        assert homework.register(_function(name="own.twice")) is homework.find("own.twice")
