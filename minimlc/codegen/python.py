@@ -50,10 +50,10 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
     """
     emitter = _Emitter(mod, check)
     filename = f"<minimlc python {next(_NUMBERS)}>"
+    constants = emitter.constants
+    scope: dict[str, Any] = {"constants": constants, "sites": emitter.sites}
     try:
         source = emitter.source()
-        constants = _Constants(emitter.constants)
-        scope: dict[str, Any] = {"constants": constants, "sites": emitter.sites}
         exec(compile(source, filename, "exec"), scope)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise BuildError(
@@ -115,7 +115,7 @@ class _Emitter:
     def __init__(self, mod: IRModule, check: bool):
         self.mod = mod
         self.sites: list[Site] | None = [] if check else None
-        self.constants: list[np.ndarray] = []
+        self.constants = _Constants()
         self.used: set[str] = set()
         self.names = UniqueNames()
         for word in ("np", "op", "call_packed", "constants", "bool_", *DTYPES, *HELPERS, "math"):

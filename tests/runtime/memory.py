@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 import minimlc as mlc
-from minimlc.tir import dependence
+from minimlc.tir import dependence, wellformed
 
 LOOPS = """
 @T.prim_func
@@ -57,7 +57,7 @@ def graph(number: int, target: str, cache: bool) -> None:
 
 
 class Held(NamedTuple):
-    """What a process holds: KiB in all and of malloc's (0 if unknown), mappings, Python's blocks."""
+    """What a process holds: KiB in all, KiB of malloc's (0 if unknown), mappings, Python blocks."""
 
     resident: float
     native: float
@@ -66,7 +66,7 @@ class Held(NamedTuple):
 
 
 class _Malloc(ctypes.Structure):
-    """glibc's struct mallinfo2: the fifth is bytes in mappings, the eighth in use (mallinfo(3))."""
+    """glibc's struct mallinfo2: the fifth is bytes in mappings, the eighth in use: mallinfo(3)."""
 
     _fields_ = [(f"field{number}", ctypes.c_size_t) for number in range(10)]
 
@@ -79,6 +79,7 @@ def held(*, forget: bool) -> Held:
             if is_memo and item.cache_info().maxsize and item.__module__.startswith("minimlc"):
                 item.cache_clear()
         dependence._SYSTEMS.clear()
+        wellformed._RIGHT_KINDS.clear()
     gc.collect()
     process, native = ctypes.CDLL(None), 0.0
     if hasattr(process, "mallinfo2"):
