@@ -9,7 +9,7 @@ from typing import Any
 import minimlc as mlc
 from minimlc.tir.access import accesses
 from minimlc.tir.arith import constant_value, variables
-from minimlc.tir.nodes import Block, Buffer, For, IfThenElse, Seq, Store
+from minimlc.tir.nodes import Alloc, Block, Buffer, For, IfThenElse, Seq, Store
 from minimlc.tir.wellformed import blocks_in, loops_in, statements_in
 
 
@@ -28,7 +28,8 @@ class Site:
         self.func, self.rng, self.wild = func, rng, wild
         self.loops: dict[str, For] = {loop.var.name: loop for loop in loops_in(func.body)}
         self.blocks: dict[str, Block] = {block.name: block for block in blocks_in(func.body)}
-        self.buffers: dict[str, Buffer] = {b.name: b for b in (*func.params, *func.allocs)}
+        inside = [part.buffer for part in statements_in(func.body) if isinstance(part, Alloc)]
+        self.buffers: dict[str, Buffer] = {b.name: b for b in (*func.params, *func.allocs, *inside)}
         self.own = [buffer.name for buffer in func.allocs]
         self.around = {name: sch.loops(name) for name in self.blocks}
         self.conditional = {
