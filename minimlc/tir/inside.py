@@ -32,7 +32,7 @@ class Escape(NamedTuple):
 
 def escapes(item: Access) -> Iterator[Escape]:
     """Where an access may leave its buffer: nothing where it is proven to stay inside."""
-    ranges = _known(item.loops, item.guards)
+    ranges = known(item.loops, item.guards)
     if ranges.is_empty():
         return
     for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
@@ -44,15 +44,19 @@ def escapes(item: Access) -> Iterator[Escape]:
                     yield Escape(dim, below, example)
 
 
-def fits(item: Access) -> bool:
-    """Whether intervals alone show that an access stays inside its buffer."""
-    ranges = _known(item.loops, item.guards)
+def fits(item: Access, around: Ranges) -> bool:
+    """Whether intervals alone show that an access stays inside its buffer; `around` is what is
+    known of the variables outside its loops.
+    """
+    ranges = loop_ranges(item.loops, around)
+    for guard in item.guards:
+        ranges = ranges.assume(guard)
     sides = zip(map(ranges.bounds, item.indices), item.buffer.shape, strict=True)
     return all(low >= 0 and high < size for (low, high), size in sides)
 
 
 @lru_cache(maxsize=1024)
-def _known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
+def known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
     """What is known of the variables of nested loops where conditions hold."""
     ranges = loop_ranges(loops)
     for guard in guards:

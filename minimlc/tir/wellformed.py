@@ -25,9 +25,9 @@ from minimlc.tir.access import (
     statements_in,
     top_statements,
 )
-from minimlc.tir.arith import has_loads, key, variables
+from minimlc.tir.arith import Ranges, has_loads, key, variables
 from minimlc.tir.dependence import nest_key
-from minimlc.tir.inside import Escape, escapes, fits
+from minimlc.tir.inside import Escape, escapes, fits, known
 from minimlc.tir.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.nodes import (
     Alloc,
@@ -298,6 +298,9 @@ def _check_iter(
     block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
 ) -> None:
     """An iter's value stays within its extent."""
+    low, high = known(loops, guards).bounds(it.value)
+    if low >= 0 and high < it.extent:
+        return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
     found = next(escapes(probe), None)
@@ -365,7 +368,8 @@ def _spoken(alone: _Alone) -> frozenset[Var]:
 @lru_cache(maxsize=512)
 def _is_inside(alone: _Alone) -> bool:
     """Whether all of a block's indices stay in their buffers whatever values its iters have."""
-    return all(map(fits, _alone(alone)))
+    ranges = Ranges({var: extent for var, extent, _ in alone.iters})
+    return all(fits(item, ranges) for item in _alone(alone))
 
 
 def _inside(value: Expr, found: Escape, size: int) -> str:
