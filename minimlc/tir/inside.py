@@ -13,7 +13,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.tir.access import Access, loop_ranges
-from minimlc.tir.arith import Ranges, conjuncts, inequalities, key, linear, simplify
+from minimlc.tir.arith import Ranges, conjuncts, key, linear, simplify
 from minimlc.tir.dependence import points
 from minimlc.tir.nodes import Binary, Const, Expr, For, Var
 from minimlc.tir.points import evaluate
@@ -122,7 +122,7 @@ class _System:
                 self.at_most(loop.var, loop.extent, -1)
         for guard in item.guards:
             for part in conjuncts(guard):
-                for a, b, limit in inequalities(part):
+                for a, b, limit in self.ranges.inequalities(part):
                     if self.ranges.is_exact(a) and self.ranges.is_exact(b):
                         self.at_most(a, b, limit)
         size = Inequality({}, item.buffer.shape[dim])
@@ -151,10 +151,9 @@ class _System:
         """An atom as an unknown of which its bounds are known, and what it is made of."""
         match atom:
             case Binary("%", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
-                return _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
-        low, high = self.ranges.bounds(atom)
-        self.rows += [Inequality({name: 1}, -low), Inequality({name: -1}, high)]
-        one = Inequality({name: 1}, 0)
+                rest = _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
+                return self.bounded(rest, atom)
+        one = self.bounded(Inequality({name: 1}, 0), atom)
         match atom:
             case Binary("//", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
                 rest = _sum((self.sum(a), 1), (one, -int(by)))
@@ -165,6 +164,12 @@ class _System:
                     if self.ranges.is_exact(side):
                         self.rows.append(_sum((self.sum(side), sign), (one, -sign)))
         return one
+
+    def bounded(self, value: Inequality, atom: Expr) -> Inequality:
+        """The value of an atom, within what is known of it."""
+        low, high = self.ranges.bounds(atom)
+        self.rows += [_sum((value, 1), constant=-low), _sum((value, -1), constant=high)]
+        return value
 
 
 def _sum(*parts: tuple[Inequality, int], constant: int = 0) -> Inequality:

@@ -76,6 +76,18 @@ SHAPES = {
         "B[i - 7] = A[i - 7]",
         0,
     ),
+    "all but the first": ("for i in range({n})\nif i != 0", "B[i] = A[i] + A[i - 1]", 0),
+    "all but the last": (
+        "for i in range({n})\nif not (i == {n} - 1)",
+        "B[i + 1] = A[i + 1]",
+        0,
+    ),
+    "all but both ends": (
+        "for i in range({n})\nif i != 0 and i != {n} - 1",
+        "B[i + 1] = A[i - 1] + A[i + 1]",
+        0,
+    ),
+    "not the last of four": ("for i in range({n})\nif i % 4 != 3", "B[i + 1] = A[i + 1]", 0),
     "reflected": (
         "for i in range({n} + 3)",
         "B[T.Select(i < 3, 3 - i, i - 3)] = A[T.Select(i < 3, 3 - i, i - 3)]",
