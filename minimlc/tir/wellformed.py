@@ -97,7 +97,8 @@ def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
         why = excess(buffer.shape, buffer.dtype)
         if why:
             hint = "smaller sizes, or a smaller dtype"
-            raise VerifyError(f"{buffer.name} {why}", code="E135", span=span_of(where), hint=hint)
+            at = span_of(buffer) or span_of(where)
+            raise VerifyError(f"{buffer.name} {why}", code="E135", span=at, hint=hint)
 
 
 def blocks_in(stmt: Node) -> list[Block]:
