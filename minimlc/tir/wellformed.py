@@ -5,7 +5,7 @@ that each axis is of the kind it claims, that parallel and vectorized loops carr
 nothing is used that surely was never written.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
@@ -27,7 +27,7 @@ from minimlc.tir.access import (
 )
 from minimlc.tir.arith import has_loads, key, variables
 from minimlc.tir.dependence import nest_key
-from minimlc.tir.inside import Escape, escapes, fits
+from minimlc.tir.inside import Escape, escapes
 from minimlc.tir.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.nodes import (
     Alloc,
@@ -61,9 +61,6 @@ _FINE: WeakSet[Stmt] = WeakSet()
 _FINE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
 """What was last around a block that was found fine there."""
 
-_INSIDE: WeakSet[Block] = WeakSet()
-"""Blocks whose indices stay in their buffers wherever the blocks stand."""
-
 _RIGHT_KINDS: dict[Hashable, None] = {}
 """Blocks whose axes are right, with the loops that they speak of, the oldest first."""
 MOST_RIGHT = 256
@@ -87,8 +84,9 @@ def check_blocks(func: PrimFunc) -> None:
         if part not in _FINE:
             _check_sizes((n.buffer for n in statements_in(part) if isinstance(n, Alloc)), part)
             _check_iters(part, ())
+            changing = {item.buffer for item in part_accesses(part) if item.is_write}
             for item in part_accesses(part):
-                _check_range(item)
+                _check_range(item, changing)
             _FINE.add(part)
 
 
@@ -267,8 +265,6 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
                 _check_iter(stmt, it, loops, held)
                 _check_lasts(stmt, it)
             check_kinds(stmt, loops)
-            if _is_inside(_of_its_iters(stmt)):
-                _INSIDE.add(stmt)
             if blocks_inside(stmt):
                 inner = tuple(iter_loop(it) for it in stmt.iters)
                 lasts = _with(guards, lasting(stmt.predicate, stmt))
@@ -313,11 +309,9 @@ def _check_iter(
     )
 
 
-def _check_range(item: Access) -> None:
+def _check_range(item: Access, changing: Container[Buffer]) -> None:
     """No index leaves its buffer. Of one that reads data only the data can tell."""
-    if item.block in _INSIDE:
-        return
-    for found in escapes(item):
+    for found in escapes(item, changing):
         if found.example or not has_loads(item.indices[found.dim]):
             raise _out_of_range(item, found)
 
@@ -360,12 +354,6 @@ def _spoken(alone: _Alone) -> frozenset[Var]:
     """The variables that a block's init and body speak of."""
     parts = (part for part in (alone.init, alone.body) if part is not None)
     return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
-
-
-@lru_cache(maxsize=512)
-def _is_inside(alone: _Alone) -> bool:
-    """Whether all of a block's indices stay in their buffers whatever values its iters have."""
-    return all(map(fits, _alone(alone)))
 
 
 def _inside(value: Expr, found: Escape, size: int) -> str:
