@@ -257,7 +257,8 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
             if else_case is not None:
                 _check_iters(else_case, loops, guards)
         case Block():
-            around = nest_key(loops), tuple(map(key, guards))
+            lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
+            around = nest_key(loops), lasts, tuple(map(key, guards))
             if _FINE_IN.get(stmt) == around:
                 return
             held = _with(guards, stmt.predicate)
@@ -267,8 +268,8 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
             check_kinds(stmt, loops)
             if blocks_inside(stmt):
                 inner = tuple(iter_loop(it) for it in stmt.iters)
-                lasts = _with(guards, lasting(stmt.predicate, stmt))
-                _check_iters(stmt.body, (*loops, *inner), lasts)
+                held = _with(guards, lasting(stmt.predicate, stmt))
+                _check_iters(stmt.body, (*loops, *inner), held)
             _FINE_IN[stmt] = around
 
 
