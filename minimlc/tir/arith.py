@@ -215,6 +215,8 @@ class Ranges:
 
     def bounds(self, expr: Expr) -> Interval:
         """The least and greatest value that `expr` can take (an enclosure)."""
+        if isinstance(expr, Var) and not self.facts and not self.values:
+            return self.variables.get(expr, EVERYTHING)
         form = linear(expr)
         reach = self.reach(form)
         low, high = reach if _is_within(reach, EVERYTHING) else EVERYTHING

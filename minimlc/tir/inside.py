@@ -36,8 +36,8 @@ def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
     `changing` are buffers that may be written after a condition has read them: what it found
     there says nothing of what is there now, or of what another condition finds.
     """
-    guards = tuple(guard for guard in item.guards if not reads_any(guard, changing))
-    ranges = _known(item.loops, guards)
+    guards = _lasting(item, changing)
+    ranges = known(item.loops, guards)
     if ranges.is_empty():
         return
     for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
@@ -49,8 +49,24 @@ def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
                     yield Escape(dim, below, example)
 
 
+def fits(item: Access, around: Ranges, changing: Container[Buffer]) -> bool:
+    """Whether intervals alone show that an access stays inside its buffer; `around` is what is
+    known of the variables outside its loops, `changing` as for `escapes`.
+    """
+    ranges = loop_ranges(item.loops, around)
+    for guard in _lasting(item, changing):
+        ranges = ranges.assume(guard)
+    sides = zip(map(ranges.bounds, item.indices), item.buffer.shape, strict=True)
+    return all(low >= 0 and high < size for (low, high), size in sides)
+
+
+def _lasting(item: Access, changing: Container[Buffer]) -> tuple[Expr, ...]:
+    """The conditions on an access that still hold when it happens."""
+    return tuple(guard for guard in item.guards if not reads_any(guard, changing))
+
+
 @lru_cache(maxsize=1024)
-def _known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
+def known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
     """What is known of the variables of nested loops where conditions hold."""
     ranges = loop_ranges(loops)
     for guard in guards:

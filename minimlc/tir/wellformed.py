@@ -25,9 +25,9 @@ from minimlc.tir.access import (
     statements_in,
     top_statements,
 )
-from minimlc.tir.arith import has_loads, key, variables
+from minimlc.tir.arith import Ranges, has_loads, key, variables
 from minimlc.tir.dependence import nest_key
-from minimlc.tir.inside import Escape, escapes
+from minimlc.tir.inside import Escape, escapes, fits, known
 from minimlc.tir.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.nodes import (
     Alloc,
@@ -60,6 +60,9 @@ _FINE: WeakSet[Stmt] = WeakSet()
 
 _FINE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
 """What was last around a block that was found fine there."""
+
+_INSIDE: WeakSet[Block] = WeakSet()
+"""Blocks whose indices stay in their buffers wherever the blocks stand."""
 
 _RIGHT_KINDS: dict[Hashable, None] = {}
 """Blocks whose axes are right, with the loops that they speak of, the oldest first."""
@@ -266,6 +269,8 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
                 _check_iter(stmt, it, loops, held)
                 _check_lasts(stmt, it)
             check_kinds(stmt, loops)
+            if _is_inside(_of_its_iters(stmt)):
+                _INSIDE.add(stmt)
             if blocks_inside(stmt):
                 inner = tuple(iter_loop(it) for it in stmt.iters)
                 held = _with(guards, lasting(stmt.predicate, stmt))
@@ -295,6 +300,9 @@ def _check_iter(
     block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
 ) -> None:
     """An iter's value stays within its extent."""
+    low, high = known(loops, guards).bounds(it.value)
+    if low >= 0 and high < it.extent:
+        return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
     found = next(escapes(probe), None)
@@ -312,6 +320,8 @@ def _check_iter(
 
 def _check_range(item: Access, changing: Container[Buffer]) -> None:
     """No index leaves its buffer. Of one that reads data only the data can tell."""
+    if item.block in _INSIDE:
+        return
     for found in escapes(item, changing):
         if found.example or not has_loads(item.indices[found.dim]):
             raise _out_of_range(item, found)
@@ -355,6 +365,15 @@ def _spoken(alone: _Alone) -> frozenset[Var]:
     """The variables that a block's init and body speak of."""
     parts = (part for part in (alone.init, alone.body) if part is not None)
     return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
+
+
+@lru_cache(maxsize=512)
+def _is_inside(alone: _Alone) -> bool:
+    """Whether all of a block's indices stay in their buffers whatever values its iters have."""
+    ranges = Ranges({var: extent for var, extent, _ in alone.iters})
+    items = _alone(alone)
+    changing = {item.buffer for item in items if item.is_write}
+    return all(fits(item, ranges, changing) for item in items)
 
 
 def _inside(value: Expr, found: Escape, size: int) -> str:
