@@ -93,8 +93,10 @@ WRONG = (
     Wrong("a nest", "for i, j in T.grid(4, 6):\n    B[i, j] = A[i + j + one[0] - 4]  # here", "A",
           (8,)),
     Wrong("rows and columns exchanged",
-          "for i, j in T.grid(4, one[0] + 1):\n    B[j + one[0] - 4, i] = 1.0  # here", "B", (4, 0), "store"),
-    Wrong("a loop's extent", "for i in range(at[at[1]]):  # here\n    C[i + one[0] - 4] = 1.0", "at", (8,)),
+          "for i, j in T.grid(4, one[0] + 1):\n    B[j + one[0] - 4, i] = 1.0  # here",
+          "B", (4, 0), "store"),
+    Wrong("a loop's extent",
+          "for i in range(at[at[1]]):  # here\n    C[i + one[0] - 4] = 1.0", "at", (8,)),
     # conditions
     Wrong("a condition", "if A[at[1]] > 0.0:  # here\n    C[0] = 1.0", "A", (8,)),
     Wrong("a branch that is taken",
