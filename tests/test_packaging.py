@@ -223,6 +223,7 @@ def test_imports_in_functions_are_of_optional_packages():
     assert not wrong, "\n".join(sorted(set(wrong)))
 
 
+@pytest.mark.alone
 def test_import_is_quick():
     """Compiled files in place, as after an installation; the best of ten, for busy machines."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}

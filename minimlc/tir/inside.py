@@ -65,7 +65,7 @@ def _lasting(item: Access, changing: Container[Buffer]) -> tuple[Expr, ...]:
     return tuple(guard for guard in item.guards if not reads_any(guard, changing))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
     """What is known of the variables of nested loops where conditions hold."""
     ranges = loop_ranges(loops)

@@ -354,21 +354,21 @@ class _Alone(NamedTuple):
     body: Stmt
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _alone(alone: _Alone) -> tuple[Access, ...]:
     """The accesses of a block over its own iters."""
     iters = tuple(BlockIter(var, extent, kind, var) for var, extent, kind in alone.iters)
     return tuple(accesses(Block("alone", iters, None, alone.init, alone.body)))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _spoken(alone: _Alone) -> frozenset[Var]:
     """The variables that a block's init and body speak of."""
     parts = (part for part in (alone.init, alone.body) if part is not None)
     return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _is_inside(alone: _Alone) -> bool:
     """Whether all of a block's indices stay in their buffers whatever values its iters have."""
     ranges = Ranges({var: extent for var, extent, _ in alone.iters})

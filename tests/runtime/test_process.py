@@ -75,6 +75,7 @@ def test_the_interpreter_ends_during_a_call(pool):
 
 INTERRUPTED = """
 import signal, threading, time, os
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 if {pool}:
     parallel.openmp = native.openmp = lambda: None
 parallel._threads.value = 2
