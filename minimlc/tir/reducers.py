@@ -106,7 +106,7 @@ def tuple_reducer(block: Block) -> TupleReducer | None:
     return _of_body(block.body)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _of_body(body: Stmt) -> TupleReducer | None:
     stores = tuple(updates_of(body) or ())
     kept = {store.buffer: store for store in stores}
