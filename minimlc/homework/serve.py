@@ -329,11 +329,11 @@ def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Answer:
 
 
 def written(arrays: Arrays, text: str) -> Answer:
-    """The primitives of each recipe's schedule for a program, in order, by the recipe's name."""
+    """The steps of each recipe's schedule for a program, by the recipe's name."""
     start, found = Schedule(parse(text), check=False), {}
     for name in recipes.__all__:
         with contextlib.suppress(CompileError, TypeError):  # not for it, or for whole modules
-            found[name] = [step for step, _ in getattr(recipes, name)(start).trace]
+            found[name] = list(getattr(recipes, name)(start).trace)
     return {"recipes": found}, {}
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import homework, te
+from minimlc.homework import allowed
 from minimlc.homework import structure as st
 from minimlc.script import I, R, T
 from tests.helpers import refuses
@@ -149,7 +150,7 @@ def test_what_was_made_before_earns_nothing(notebook, tmp_path):
     for submission, words in {
         made: "a function that makes it is wanted",
         mlc.recipes.matmul: "does not allow mlc.recipes",
-        again: "its 38 steps are those of mlc.recipes.matmul",
+        again: "its 38 steps hold those of mlc.recipes.matmul",
     }.items():
         report = homework.check("hw2.dense", submission)
         assert report.points == 0 and words in report.results[0].why, report
@@ -162,13 +163,50 @@ def test_what_was_made_before_earns_nothing(notebook, tmp_path):
     assert why == "it uses TEXTS of the notebook, a program: write it inside the function"
 
 
-@pytest.mark.parametrize("change", ["none", "one more step", "one step less"])
+def mixed(steps, *between) -> list:
+    """Steps with others after each, in which `#` is a number of their own."""
+    text = json.dumps(between)
+    return [
+        item
+        for number, step in enumerate(steps)
+        for item in (step, *json.loads(text.replace("#", str(number))))
+    ]
+
+
+NOTED = ["annotate", {"name": "C", "key": "n#", "value": 1}]
+CHANGES = {
+    "none": list,
+    "one more step": lambda steps: [("annotate", {"name": "C", "key": "n", "value": 1}), *steps],
+    "one step less": lambda steps: steps[:-1],
+    "notes": lambda steps: mixed(steps, NOTED),
+    "notes that come and go": lambda steps: mixed(
+        steps, NOTED, ["unannotate", {"name": "C", "key": "n#"}]
+    ),
+    "no notes": lambda steps: [step for step in steps if step[0] != "annotate"],
+    "unit loops": lambda steps: mixed(steps, ["add_unit_loop", {"target": "C"}]),
+    "loops cut by one": lambda steps: mixed(steps, ["split", {"loop": "j2", "factors": [None, 1]}]),
+    "another order": lambda steps: [*steps[:-2], *steps[:-3:-1]],
+}
+
+
+@pytest.mark.parametrize("change", ["notes", "notes that come and go"])
+def test_a_recipes_trace_with_other_steps_earns_nothing(change, notebook, tmp_path):
+    steps = CHANGES[change](list(recipe_schedule().trace))
+    trace = json.dumps({"version": 1, "steps": steps})
+    text = "def again(sch):\n    return mlc.Schedule.replay(sch.mod, mlc.Trace.from_json(TRACE))"
+    again = notebook(text, "again", TRACE=trace)
+    homework.export(tmp_path / "work.zip", {"hw2.dense": again})
+    for report in (
+        homework.check("hw2.dense", again),
+        homework.grade(tmp_path / "work.zip", "hw2.dense"),
+    ):
+        assert report.points == 0 and "hold those of mlc.recipes.matmul" in report.results[0].why
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_grading_knows_a_recipes_steps(change, tmp_path):
     made = recipe_schedule()
-    steps = list(made.trace)
-    steps = {"none": steps, "one more step": steps, "one step less": steps[:-1]}[change]
-    if change == "one more step":
-        steps = [("annotate", {"name": "C", "key": "mine", "value": 1}), *steps]
+    steps = CHANGES[change](list(made.trace))
     trace = json.dumps({"version": 1, "steps": steps})
     body = {"trace": trace, "text": made.mod.script(), "same": True}
     with zipfile.ZipFile(tmp_path / "work.zip", "w") as packed:
@@ -178,6 +216,16 @@ def test_grading_knows_a_recipes_steps(change, tmp_path):
         packed.writestr("arrays.npz", homework.message.to_npz({}))
     report = homework.grade(tmp_path / "work.zip", "hw2.dense")
     assert report.points == 0 and "mlc.recipes.matmul" in report.results[0].why
+
+
+@pytest.mark.parametrize("kind", wrong.RIGHT_SCHEDULES)
+def test_honest_schedules_are_far_from_a_recipe(kind, notebook, monkeypatch):
+    chain = notebook(wrong.schedule(wrong.RIGHT_SCHEDULES[kind]), "chain")
+    honest = chain(mlc.Schedule(homework.find("hw2.dense").reference, check=False)).trace
+    written = {"matmul": recipe_schedule().trace}
+    assert allowed.in_trace("own", ("recipes",), mixed(written["matmul"], NOTED), lambda: written)
+    monkeypatch.setattr(allowed, "ALIKE", 0.5)
+    assert not allowed.in_trace("own", ("recipes",), honest, lambda: written)
 
 
 # What an instructor may say
