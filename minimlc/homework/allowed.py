@@ -10,8 +10,11 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import resolve_name
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -64,6 +67,28 @@ def check_names(names: Iterable[Any]) -> str:
         if not dotted and name not in TOOLS and name not in PRIMITIVES:
             hint = did_you_mean(name, [*TOOLS, *PRIMITIVES])
             return f'"{name}" can\'t be taken away: {hint}; a module is "name.*"'
+        if dotted and (said := _unknown(parts)):
+            return f'forbid="{name}" would forbid nothing: {said}'
+    return ""
+
+
+def _unknown(parts: Sequence[str]) -> str:
+    """Which part of a dotted name is not there, with near misses; "" if all are, and for a package
+    that is not installed: nobody can call it here.
+    """
+    packages = {name.partition(".")[0] for name in sys.modules}
+    if parts[0] not in packages and find_spec(parts[0]) is None:
+        close = get_close_matches(parts[0], packages, cutoff=0.8)
+        return f"there is no {parts[0]}: {did_you_mean(parts[0], close)}" if close else ""
+    for count in range(2, len(parts) + 1):
+        start, last = ".".join(parts[: count - 1]), parts[count - 1]
+        try:
+            resolve_name(f"{start}.{last}")
+        except (AttributeError, ModuleNotFoundError):
+            known = [item for item in dir(resolve_name(start)) if not item.startswith("_")]
+            return f"{start} has no {last}: {did_you_mean(last, known)}"
+        except Exception:  # whatever the import of somebody's module raises
+            return ""
     return ""
 
 
