@@ -91,7 +91,7 @@ class Assignment:
 
     Cases are tried from the smallest on, so the first that fails is a smallest counter-example;
     each on several kinds of `numbers`: "whole", "normal", "large", "tiny", "equal", "negative",
-    "lowest".
+    "lowest", "least".
     `block` names the computation that structure is about, where the original has several.
 
     What solves a task in one line is taken away from submissions: "recipes" and "legalize" (graph

@@ -18,12 +18,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from minimlc import recipes
+from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.limits import (
@@ -47,6 +49,7 @@ from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace
 from minimlc.script import I, R, T, parse
 from minimlc.tir import te
+from minimlc.tir.access import accesses
 from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.tir.record import Record, Step, record
 from minimlc.verify import verify
@@ -60,6 +63,10 @@ LONGEST_TEXT = 200_000
 
 LONGEST_TRACE = 500
 """Steps that a schedule may have."""
+
+
+MOST_SWAPPED = 6
+"""Parameters whose orders are tried, where theirs does not fit."""
 
 
 class Unfit(Exception):
@@ -268,8 +275,39 @@ def run(arrays: Arrays, text: str, compiled: bool = False) -> Answer:
     if compiled:
         build(mod, bounds="check")[name](*given)
     else:
+        func = mod[name]
+        assert isinstance(func, PrimFunc)
+        if said := _misdeclared(func, given):
+            raise Unfit(said)
         interpret(mod, name, *given)
     return {}, {str(number): array for number, array in enumerate(given)}
+
+
+def _misdeclared(func: PrimFunc, given: list[np.ndarray]) -> str:
+    """Which parameters a program should have for arrays, of which the last is the result; "" where
+    they fit, or are of another number.
+    """
+    params, found = func.params, accesses(func)
+    stored = {item.buffer for item in found if item.is_write}
+    an_input = params[-1] in {item.buffer for item in found} - stored
+    fitting = all(map(_fits, params, given))
+    if len(params) != len(given) or (fitting and not an_input):
+        return ""
+    for order in permutations(params) if len(params) <= MOST_SWAPPED else ():
+        if all(map(_fits, order, given)) and stored & set(params) == {order[-1]}:
+            names = ", ".join(param.name for param in order)
+            return f"declare the parameters in the order {names}"
+    if fitting:
+        return ""
+    param, array = next(pair for pair in zip(params, given, strict=True) if not _fits(*pair))
+    return (
+        f"{param.name} is {param.dtype} {param.shape}, not {array.dtype} {array.shape}: "
+        f'declare {param.name} as T.Buffer({array.shape}, "{array.dtype}")'
+    )
+
+
+def _fits(param: Buffer, array: np.ndarray) -> bool:
+    return param.shape == array.shape and to_numpy(param.dtype) == array.dtype
 
 
 def touched(arrays: Arrays, text: str) -> Answer:
