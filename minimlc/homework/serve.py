@@ -86,6 +86,7 @@ def main() -> None:
             guard(worker)
         die_with_parent()
         os.setsid()  # who kills a group or a session does not reach the guard
+        adopt()  # what a submission left is found here at once, not only when this one ends
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
