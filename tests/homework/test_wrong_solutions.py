@@ -5,6 +5,7 @@ earn nothing.
 import importlib
 import itertools
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable
@@ -230,7 +231,7 @@ def test_what_was_made_before_earns_nothing(notebook, tmp_path):
     for submission, words in {
         made: "a function that makes it is wanted",
         mlc.recipes.matmul: "does not allow mlc.recipes",
-        again: "its 38 steps hold those of mlc.recipes.matmul",
+        again: f"its {len(made.trace)} steps hold those of mlc.recipes.matmul",
     }.items():
         report = homework.check("hw2.dense", submission)
         assert report.points == 0 and words in report.results[0].why, report
@@ -253,6 +254,7 @@ def mixed(steps, *between) -> list:
     ]
 
 
+PAGE = re.compile(r"```text\n(.*?)```", re.S)
 NOTED = ["annotate", {"name": "C", "key": "n#", "value": 1}]
 CHANGES = {
     "none": list,
@@ -281,6 +283,15 @@ def test_a_recipes_trace_with_other_steps_earns_nothing(change, notebook, tmp_pa
         homework.grade(tmp_path / "work.zip", "hw2.dense"),
     ):
         assert report.points == 0 and "hold those of mlc.recipes.matmul" in report.results[0].why
+
+
+def test_the_errors_page_shows_what_is_said(notebook):
+    trick, trace = (text.strip() for text in PAGE.findall(mlc.explain("E803").text))
+    called = notebook("def trick(sch):\n    return mlc.recipes.matmul(sch)", "trick")
+    assert repr(homework.check("hw2.dense", called)).startswith(trick)
+    steps = recipe_schedule().trace
+    said = allowed.in_trace("hw2.dense", ("recipes",), steps, lambda: {"matmul": steps})
+    assert said == trace.replace("its 38 steps", f"its {len(steps)} steps")
 
 
 @pytest.mark.parametrize("change", CHANGES)
