@@ -41,6 +41,10 @@ class IRModule(Node):
         return table
 
     def __getitem__(self, name: str) -> Node:
+        if not isinstance(name, str):
+            why = f"functions are looked up by name, got {type(name).__name__}"
+            hint = f"the name first: {', '.join(map(repr, self.functions))}"
+            raise CompileError(why, code="E105", hint=hint)
         found = self.functions.get(name)
         if found is None:
             hint = did_you_mean(name, self.functions)

@@ -11,6 +11,7 @@ from minimlc.graph import nodes as graph
 from minimlc.graph.ops import call_op
 from minimlc.registry import get_function, register_func, registered
 from minimlc.run import interpret
+from minimlc.script import T
 from minimlc.tir import te
 from minimlc.tir.nodes import (
     Alloc,
@@ -275,3 +276,12 @@ def test_the_registry_keeps_the_first_of_two_names():
     refuses("E615", lambda: register_func("test.run.taken", abs), "registered already")
     register_func("test.run.taken", abs, override=True)
     assert get_function("test.run.taken") is abs
+
+
+def test_a_forgotten_name_of_the_function_is_asked_for():
+    @T.prim_func
+    def main(A: T.Buffer((2,), "int32")):
+        A[0] = 1
+
+    mod = IRModule.of({"main": main})
+    refuses("E105", lambda: interpret(mod, np.zeros(2, "int32")), "by name", "first: 'main'")

@@ -7,8 +7,9 @@ from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.schedule.compare import KINDS, difference, reduces_floats
 from minimlc.schedule.intrinsics import BUILT_IN
 from minimlc.schedule.intrinsics_x86 import DIFFERS
-from minimlc.tir.access import accesses, loop_ranges
+from minimlc.tir.access import accesses
 from minimlc.tir.arith import constant_value
+from minimlc.tir.inside import escapes
 from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, Store
 from minimlc.tir.wellformed import check_prim_func, loops_in
 
@@ -114,14 +115,10 @@ def _check_part(name: str, part: str, func: PrimFunc) -> None:
     for loop in loops_in(func.body):
         if loop.kind in ("parallel", "thread_binding"):
             _wrong(name, f'the {part} has the {loop.kind} loop "{loop.var.name}"')
+    written = {item.buffer for item in accesses(func) if item.is_write}
     for item in accesses(func):
-        ranges = loop_ranges(item.loops)
-        for guard in item.guards:
-            ranges = ranges.assume(guard)
-        for index, size in zip(item.indices, item.buffer.shape, strict=True):
-            low, high = ranges.bounds(index)
-            if low < 0 or high >= size:
-                _wrong(name, f"{item.buffer.name} of the {part} may be indexed out of range")
+        if any(escapes(item, written)):
+            _wrong(name, f"{item.buffer.name} of the {part} may be indexed out of range")
 
 
 def _check_signature(item: TensorIntrin) -> None:

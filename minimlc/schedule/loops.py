@@ -35,7 +35,7 @@ from minimlc.tir.nodes import (
 from minimlc.tir.regions import is_commutative_reduction, is_private, repeats
 from minimlc.tir.wellformed import blocks_in
 
-WRAP = 24
+LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
 
 TAILS = ("guard", "pad", "error")
@@ -216,8 +216,8 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
 def _fused_name(names: Sequence[str]) -> str:
     """`i_j_fused`; of names that splitting and fusing has made long, only the beginnings."""
     label = "_".join(names)
-    if len(label) > WRAP:
-        label = "_".join(dict.fromkeys(name.split("_")[0] for name in names))[:WRAP]
+    if len(label) > LONGEST:
+        label = "_".join(dict.fromkeys(name.split("_")[0] for name in names))[:LONGEST]
     return f"{label}_fused"
 
 

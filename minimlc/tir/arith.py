@@ -5,7 +5,7 @@ guards have established about expressions. Bounds are those of the values that p
 where exact arithmetic may leave 64 bits, theirs wraps, and any value is possible.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from minimlc.dtypes import INDEX, integer_range, is_integer
@@ -179,8 +179,27 @@ class Ranges:
     def _learn(self, part: Expr) -> None:
         if isinstance(part, Const):
             self.contradicted = self.contradicted or not part.value
-        for small, large, limit in inequalities(part):
+        for small, large, limit in self.inequalities(part):
             self._at_most(small, large, limit)
+
+    def inequalities(self, part: Expr) -> Iterator[tuple[Expr, Expr, int]]:
+        """Comparisons of indices as `(a, b, limit)`, each for `a - b <= limit`, that hold where
+        `part` does: a comparison or the opposite of one.
+        """
+        match part:
+            case Unary("not", Binary(op, a, b)) if op in OPPOSITES:
+                yield from self.inequalities(Binary(OPPOSITES[op], a, b))
+            case Binary("!=", a, b) if a.dtype == INDEX:
+                low, high = self.difference(a, b)
+                if low >= 0:
+                    yield b, a, -1
+                if high <= 0:
+                    yield a, b, -1
+            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
+                if op in ("<", "<=", "=="):
+                    yield a, b, -1 if op == "<" else 0
+                if op in (">", ">=", "=="):
+                    yield b, a, -1 if op == ">" else 0
 
     def _at_most(self, a: Expr, b: Expr, limit: int) -> None:
         """Learn that `a - b <= limit`. Where a sum may wrap, that is so of its value alone."""
@@ -322,20 +341,6 @@ class Ranges:
 
 def _is_within(inner: Interval, outer: Interval) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
-
-
-def inequalities(part: Expr) -> Iterable[tuple[Expr, Expr, int]]:
-    """Comparisons of indices as `(a, b, limit)`, each for `a - b <= limit`: those that hold where
-    `part` does, which is a comparison or the opposite of one.
-    """
-    match part:
-        case Unary("not", Binary(op, a, b)) if op in OPPOSITES:
-            yield from inequalities(Binary(OPPOSITES[op], a, b))
-        case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
-            if op in ("<", "<=", "=="):
-                yield a, b, -1 if op == "<" else 0
-            if op in (">", ">=", "=="):
-                yield b, a, -1 if op == ">" else 0
 
 
 OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}

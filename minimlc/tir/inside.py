@@ -5,17 +5,17 @@ become linear inequalities: with that the index is outside, they must have no so
 not linear is settled by all iterations, where they are few.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minimlc.dtypes import INDEX
-from minimlc.tir.access import Access, loop_ranges
-from minimlc.tir.arith import Ranges, conjuncts, inequalities, key, linear, simplify
+from minimlc.tir.access import Access, lasting, loop_ranges, reads_any
+from minimlc.tir.arith import Ranges, conjuncts, key, linear, simplify
 from minimlc.tir.dependence import points
-from minimlc.tir.nodes import Binary, Const, Expr, For, Var
+from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Var
 from minimlc.tir.points import evaluate
 from minimlc.tir.polyhedra import Inequality, Undecided, solution
 
@@ -30,29 +30,39 @@ class Escape(NamedTuple):
     example: str
 
 
-def escapes(item: Access) -> Iterator[Escape]:
-    """Where an access may leave its buffer: nothing where it is proven to stay inside."""
-    ranges = known(item.loops, item.guards)
+def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
+    """Where an access may leave its buffer: nothing where it is proven to stay inside.
+
+    `changing` are buffers that may be written after a condition has read them: what it found
+    there says nothing of what is there now, or of what another condition finds.
+    """
+    guards = _lasting(item, changing)
+    ranges = known(item.loops, guards)
     if ranges.is_empty():
         return
     for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
         low, high = ranges.bounds(part)
         for below in (True, False):
             if low < 0 if below else high >= size:
-                example = _violation(item, ranges, dim, below)
+                example = _violation(item, guards, ranges, dim, below)
                 if example is not None:
                     yield Escape(dim, below, example)
 
 
-def fits(item: Access, around: Ranges) -> bool:
+def fits(item: Access, around: Ranges, changing: Container[Buffer]) -> bool:
     """Whether intervals alone show that an access stays inside its buffer; `around` is what is
-    known of the variables outside its loops.
+    known of the variables outside its loops, `changing` as for `escapes`.
     """
     ranges = loop_ranges(item.loops, around)
-    for guard in item.guards:
+    for guard in _lasting(item, changing):
         ranges = ranges.assume(guard)
     sides = zip(map(ranges.bounds, item.indices), item.buffer.shape, strict=True)
     return all(low >= 0 and high < size for (low, high), size in sides)
+
+
+def _lasting(item: Access, changing: Container[Buffer]) -> tuple[Expr, ...]:
+    """The conditions on an access that still hold when it happens."""
+    return tuple(guard for guard in item.guards if not reads_any(guard, changing))
 
 
 @lru_cache(maxsize=1024)
@@ -64,13 +74,15 @@ def known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
     return ranges
 
 
-def _violation(item: Access, ranges: Ranges, dim: int, below: bool) -> str | None:
+def _violation(
+    item: Access, guards: tuple[Expr, ...], ranges: Ranges, dim: int, below: bool
+) -> str | None:
     """An iteration in which an index is too small, or too large; '' where none is found, None where
     there is none.
     """
     system = _System(ranges)
     try:
-        values = system.violation(item, dim, below)
+        values = system.violation(item._replace(guards=guards), dim, below)
         if values is None:
             return None
     except Undecided:
@@ -118,11 +130,12 @@ class _System:
         """A solution in which an index is below 0, or above its size; None where there is none."""
         index = self.sum(simplify(item.indices[dim], self.ranges))
         for loop in item.loops:
-            if not isinstance(loop.extent, Const) and self.ranges.is_exact(loop.extent):
-                self.at_most(loop.var, loop.extent, -1)
+            extent = lasting(loop.extent, loop.body)
+            if extent is not None and self.ranges.is_exact(extent):
+                self.at_most(loop.var, extent, -1)
         for guard in item.guards:
             for part in conjuncts(guard):
-                for a, b, limit in inequalities(part):
+                for a, b, limit in self.ranges.inequalities(part):
                     if self.ranges.is_exact(a) and self.ranges.is_exact(b):
                         self.at_most(a, b, limit)
         size = Inequality({}, item.buffer.shape[dim])
@@ -151,10 +164,9 @@ class _System:
         """An atom as an unknown of which its bounds are known, and what it is made of."""
         match atom:
             case Binary("%", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
-                return _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
-        low, high = self.ranges.bounds(atom)
-        self.rows += [Inequality({name: 1}, -low), Inequality({name: -1}, high)]
-        one = Inequality({name: 1}, 0)
+                rest = _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
+                return self.bounded(rest, atom)
+        one = self.bounded(Inequality({name: 1}, 0), atom)
         match atom:
             case Binary("//", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
                 rest = _sum((self.sum(a), 1), (one, -int(by)))
@@ -165,6 +177,12 @@ class _System:
                     if self.ranges.is_exact(side):
                         self.rows.append(_sum((self.sum(side), sign), (one, -sign)))
         return one
+
+    def bounded(self, value: Inequality, atom: Expr) -> Inequality:
+        """The value of an atom, within what is known of it."""
+        low, high = self.ranges.bounds(atom)
+        self.rows += [_sum((value, 1), constant=-low), _sum((value, -1), constant=high)]
+        return value
 
 
 def _sum(*parts: tuple[Inequality, int], constant: int = 0) -> Inequality:

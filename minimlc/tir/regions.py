@@ -3,7 +3,7 @@
 All of it is derived from the tree; what an author declares is only compared with it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from minimlc.errors import VerifyError
@@ -261,10 +261,11 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
 
     So it is when the iters' values are rising sums over digits, and no digit serves both spatial
     and reduce iters: whatever the order of the loops, the first instance has all digits 0. No
-    guard may let others pass and not that one.
+    guard, and no extent, may let others pass and not that one.
     """
     if any(it.kind == "O" for it in block.iters):
         return False
+    guards = (*guards, *_changing_ends(block, around))
     limited = [_upper_limited(guard) for guard in guards]
     digits = Digits(loop_extents(tuple(around)))
     values = [it.value for it in block.iters]
@@ -288,6 +289,18 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
         total is not None and all(c > 0 for d, c in total.terms.items() if d in reduce)
         for total in sums[len(values) :]
     )
+
+
+def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
+    """The conditions that loops' extents are which may differ between reduce iters' values."""
+    reduced: set[Var] = set()
+    for it in block.iters:
+        reduced |= variables(it.value) if it.kind == "R" else set()
+    inside = False
+    for loop in around:
+        if inside and (has_loads(loop.extent) or variables(loop.extent) & reduced):
+            yield Binary("<", loop.var - loop.extent, index(0))
+        inside = inside or loop.var in reduced
 
 
 def _upper_limited(guard: Expr) -> Expr | None:

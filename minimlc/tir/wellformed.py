@@ -5,7 +5,7 @@ that each axis is of the kind it claims, that parallel and vectorized loops carr
 nothing is used that surely was never written.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
@@ -87,8 +87,9 @@ def check_blocks(func: PrimFunc) -> None:
         if part not in _FINE:
             _check_sizes((n.buffer for n in statements_in(part) if isinstance(n, Alloc)), part)
             _check_iters(part, ())
+            changing = {item.buffer for item in part_accesses(part) if item.is_write}
             for item in part_accesses(part):
-                _check_range(item)
+                _check_range(item, changing)
             _FINE.add(part)
 
 
@@ -97,7 +98,8 @@ def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
         why = excess(buffer.shape, buffer.dtype)
         if why:
             hint = "smaller sizes, or a smaller dtype"
-            raise VerifyError(f"{buffer.name} {why}", code="E135", span=span_of(where), hint=hint)
+            at = span_of(buffer) or span_of(where)
+            raise VerifyError(f"{buffer.name} {why}", code="E135", span=at, hint=hint)
 
 
 def blocks_in(stmt: Node) -> list[Block]:
@@ -259,7 +261,8 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
             if else_case is not None:
                 _check_iters(else_case, loops, guards)
         case Block():
-            around = nest_key(loops), tuple(map(key, guards))
+            lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
+            around = nest_key(loops), lasts, tuple(map(key, guards))
             if _FINE_IN.get(stmt) == around:
                 return
             held = _with(guards, stmt.predicate)
@@ -271,8 +274,8 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
                 _INSIDE.add(stmt)
             if blocks_inside(stmt):
                 inner = tuple(iter_loop(it) for it in stmt.iters)
-                lasts = _with(guards, lasting(stmt.predicate, stmt))
-                _check_iters(stmt.body, (*loops, *inner), lasts)
+                held = _with(guards, lasting(stmt.predicate, stmt))
+                _check_iters(stmt.body, (*loops, *inner), held)
             _FINE_IN[stmt] = around
 
 
@@ -316,11 +319,11 @@ def _check_iter(
     )
 
 
-def _check_range(item: Access) -> None:
+def _check_range(item: Access, changing: Container[Buffer]) -> None:
     """No index leaves its buffer. Of one that reads data only the data can tell."""
     if item.block in _INSIDE:
         return
-    for found in escapes(item):
+    for found in escapes(item, changing):
         if found.example or not has_loads(item.indices[found.dim]):
             raise _out_of_range(item, found)
 
@@ -369,7 +372,9 @@ def _spoken(alone: _Alone) -> frozenset[Var]:
 def _is_inside(alone: _Alone) -> bool:
     """Whether all of a block's indices stay in their buffers whatever values its iters have."""
     ranges = Ranges({var: extent for var, extent, _ in alone.iters})
-    return all(fits(item, ranges) for item in _alone(alone))
+    items = _alone(alone)
+    changing = {item.buffer for item in items if item.is_write}
+    return all(fits(item, ranges, changing) for item in items)
 
 
 def _inside(value: Expr, found: Escape, size: int) -> str:

@@ -89,12 +89,14 @@ WRONG = (
     Wrong("a gather, parallel", "for i in T.parallel(8):\n    C[i] = A[at[i]]  # here", "A", (8,)),
     Wrong("a gather, unrolled", "for i in T.unroll(8):\n    C[i] = A[at[i]]  # here", "A", (8,)),
     Wrong("a loop as long as data says",
-          "for i in range(at[3]):\n    C[i] = 1.0  # here", "C", (8,), "store"),
+          "for i in range(at[3]):\n    C[i + one[0] - 4] = 1.0  # here", "C", (8,), "store"),
     Wrong("a nest", "for i, j in T.grid(4, 6):\n    B[i, j] = A[i + j + one[0] - 4]  # here", "A",
           (8,)),
     Wrong("rows and columns exchanged",
-          "for i, j in T.grid(4, one[0] + 1):\n    B[j, i] = 1.0  # here", "B", (4, 0), "store"),
-    Wrong("a loop's extent", "for i in range(at[at[1]]):  # here\n    C[i] = 1.0", "at", (8,)),
+          "for i, j in T.grid(4, one[0] + 1):\n    B[j + one[0] - 4, i] = 1.0  # here",
+          "B", (4, 0), "store"),
+    Wrong("a loop's extent",
+          "for i in range(at[at[1]]):  # here\n    C[i + one[0] - 4] = 1.0", "at", (8,)),
     # conditions
     Wrong("a condition", "if A[at[1]] > 0.0:  # here\n    C[0] = 1.0", "A", (8,)),
     Wrong("a branch that is taken",
@@ -148,7 +150,7 @@ WRONG = (
     Wrong("two axes of it", "Y = T.alloc_buffer((3, 5), 'float32')\n"
           "Y[1, 1] = A[0]\nC[0] = Y[at[0] % 8, at[2] % 8]  # here", "Y", (3, 7)),
     Wrong("behind the part of it that is used", "X = T.alloc_buffer((5,), 'float32')\n"
-          "for i in range(3):\n    if A[i + 3] > 0.0:\n        X[i + 3] = 1.0  # here\n"
+          "for i in range(3):\n    if A[i + 3] > 0.0:\n        X[i + one[0] - 1] = 1.0  # here\n"
           "C[0] = X[4]", "X", (5,), "store"),
     Wrong("one column of it", "Y = T.alloc_buffer((3, 5), 'float32')\nfor i in range(3):\n"
           "    Y[i, 2] = A[i]\nC[0] = Y[at[0], 2]  # here", "Y", (3, 2)),
@@ -208,3 +210,13 @@ STATIC = (
     Wrong("axes exchanged", "for i, j in T.grid(4, 6):\n    C[i] = B[j, i]  # here", "B", (4, 0)),
 )
 """What needs no run: refused when it is built, with the same facts."""
+
+UNPROVED = (
+    Wrong("a loop as long as data says, to the end",
+          "for i in range(at[3]):\n    C[i] = 1.0  # here", "C", (8,), "store"),
+    Wrong("rows as many as data says",
+          "for i, j in T.grid(4, one[0] + 1):\n    B[j, i] = 1.0  # here", "B", (4, 0), "store"),
+    Wrong("a condition on data alone",
+          "for i in range(8):\n    if A[i] > 9.0:\n        C[i + 3] = 1.0  # here", "C", (8,)),
+)  # fmt: skip
+"""Where an index reads no data, data is no excuse: what is not proved inside is not built."""

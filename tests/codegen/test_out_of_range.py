@@ -11,7 +11,16 @@ from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.schedule.schedule import Schedule
-from tests.codegen.out_of_range import INSIDE, PARAMS, SHAPES, STATIC, WRONG, Wrong, arguments
+from tests.codegen.out_of_range import (
+    INSIDE,
+    PARAMS,
+    SHAPES,
+    STATIC,
+    UNPROVED,
+    WRONG,
+    Wrong,
+    arguments,
+)
 from tests.helpers import refuses
 
 TARGETS = ["llvm", "python"]
@@ -81,3 +90,13 @@ def test_what_needs_no_run_is_refused_when_built(case):
         assert error.span is not None and error.span.line == wrong_line(case)
         axis = next(a for a, i in enumerate(case.index) if not 0 <= i < SHAPES[case.buffer][a])
         assert re.search(rf"dimension {axis} \(size {SHAPES[case.buffer][axis]}\)", error.why)
+
+
+@pytest.mark.parametrize("case", UNPROVED, ids=lambda case: case.name)
+def test_what_data_alone_would_keep_inside_is_refused_when_built(case):
+    mod = program(case.body)
+    axis = next(a for a, i in enumerate(case.index) if not 0 <= i < SHAPES[case.buffer][a])
+    for target in TARGETS:
+        error = refuses("E107", lambda t=target: build(mod, t), "not known to stay inside")
+        assert error.span is not None and error.span.line == wrong_line(case)
+        assert f"dimension {axis}" in error.why

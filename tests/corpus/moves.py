@@ -113,7 +113,7 @@ DISSOLVED = (
     ("a second reader gets it too", TWO, PRODUCER + reader("v") + SECOND, [INLINE], ""),
     ("a second reader would lose it", TWO, PRODUCER + reader("v") + SECOND, [BACK], "E115"),
     ("a reader's condition would be lost", LINE, PRODUCER + CONDITION, [BACK], "E113"),
-    ("a reader turned round", LINE, PRODUCER + reader("7 - v"), [BACK], "E115"),
+    ("a reader turned round", LINE, PRODUCER + reader("7 - v"), [BACK], ""),
     ("a reader of a half-made sum", ROWS, PARTIAL_SUM, [BACK], "E115"),
 )  # fmt: skip
 

@@ -123,7 +123,7 @@ def only(monkeypatch):
 
 
 def first_failure(program="matmul_relu"):
-    for seed in range(20):
+    for seed in range(100):
         done = run(program, subject_of(program), seed)
         if done.failure:
             return done.failure

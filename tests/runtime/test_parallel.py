@@ -128,10 +128,10 @@ def test_the_environment_may_not_exceed_the_machine_either(monkeypatch):
 
 
 def test_a_failure_on_any_thread_is_told(runtime):
-    """A buffer of 2**60 bytes cannot be had; the loop's other iterations need none."""
+    """A buffer of 2**47 bytes cannot be had; the loop's other iterations need none."""
     for failing in range(8):
         i, x, at = Var("i"), Buffer("x", (8,), "float32"), Buffer("at", (8,), "int64")
-        own = Buffer("own", (2**58,), "float32", "local")
+        own = Buffer("own", (2**45,), "float32", "local")
         need = Alloc(own, seq((store(own, (at[i],), 1.0), store(x, (i,), own[at[index(7) - i]]))))
         body = IfThenElse(Binary("==", i, index(failing)), need, store(x, (i,), 2.0))
         lib = build(PrimFunc((x, at), (), For(i, index(8), "parallel", body)), cache=False)

@@ -378,3 +378,43 @@ def main(I: T.Buffer((9,), "int64"), A: T.Buffer((9,), "int32"), C: T.Buffer((4,
     sch = mlc.Schedule(mlc.parse(text), check=False)
     refuses("E117", lambda: sch.reindex("C", "C"), "several values of vi", "cache_inplace")
     assert_same(sch.mod, sch.cache_inplace("C", "C").mod)
+
+
+LATE_INIT = """
+@T.prim_func
+def main(A: T.Buffer((4, 5, 5), "int32"), N: T.Buffer((5,), "int64"), C: T.Buffer((4, 5, 5), "int32")):
+    X = T.alloc_buffer((5,), "int32")
+    for t in range(4):
+        if t == 0:
+            for z in range(5):
+                with T.block("first"):
+                    vz = T.axis.spatial(5, z)
+                    X[vz] = 0
+        for i in range(5):
+            for j in range({extent}):
+                with T.block("sum"):
+                    T.where(j < 5)
+                    vj = T.axis.spatial(5, j)
+                    vr = T.axis.reduce(5, i)
+                    with T.init():
+                        X[vj] = 100
+                    X[vj] = X[vj] + A[t, i, vj]
+                with T.block("C"):
+                    T.where(j < 5)
+                    wt = T.axis.spatial(4, t)
+                    wi = T.axis.spatial(5, i)
+                    wj = T.axis.spatial(5, j)
+                    C[wt, wi, wj] = X[wj]
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("extent", ["i + 1", "N[i] % 2 + i"])
+def test_an_init_that_a_loop_without_iterations_leaves_out_starts_nothing(extent):
+    mod = mlc.parse(LATE_INIT.format(extent=extent))
+    assert_compiles_to_the_same(mod, mod)
+    refuses("E104", lambda: mlc.Schedule(mod).parallel("t"), "carries a dependence through X")
+
+
+def test_an_init_whose_loop_has_the_most_iterations_at_first_comes_first():
+    mod = mlc.parse(LATE_INIT.format(extent="5 - i"))
+    assert_compiles_to_the_same(mod, mlc.Schedule(mod).parallel("t").mod)

@@ -5,7 +5,10 @@ from functools import reduce
 import pytest
 
 import minimlc as mlc
+from minimlc.node import replace
+from minimlc.tir.nodes import Block, For, Seq
 from minimlc.tir.polyhedra import Inequality, Undecided, solution
+from tests.helpers import refuses
 
 HEAD = """
 @T.prim_func
@@ -76,6 +79,18 @@ SHAPES = {
         "B[i - 7] = A[i - 7]",
         0,
     ),
+    "all but the first": ("for i in range({n})\nif i != 0", "B[i] = A[i] + A[i - 1]", 0),
+    "all but the last": (
+        "for i in range({n})\nif not (i == {n} - 1)",
+        "B[i + 1] = A[i + 1]",
+        0,
+    ),
+    "all but both ends": (
+        "for i in range({n})\nif i != 0 and i != {n} - 1",
+        "B[i + 1] = A[i - 1] + A[i + 1]",
+        0,
+    ),
+    "not the last of four": ("for i in range({n})\nif i % 4 != 3", "B[i + 1] = A[i + 1]", 0),
     "reflected": (
         "for i in range({n} + 3)",
         "B[T.Select(i < 3, 3 - i, i - 3)] = A[T.Select(i < 3, 3 - i, i - 3)]",
@@ -166,6 +181,68 @@ def main(N: T.Buffer((1,), "int64"), C: T.Buffer((8,), "int32")):
     assert not accepted(text.format(condition="N[0] > 0"))
     assert not accepted(text.format(condition="i < N[0]"))
     assert accepted(text.format(condition="i < N[0] and i < 7"))
+
+
+CHANGED = """
+@T.prim_func
+def main(N: T.Buffer((1,), "int64"), C: T.Buffer((5,), "int32")):
+{body}
+"""
+LEAVES = {
+    "between two conditions": """
+    for i in range(100):
+        if N[0] <= 5:
+            N[0] = 300
+            if i < N[0]:
+                C[i] = T.int32(1)
+""",
+    "inside the loop that it ends": """
+    for i in range(N[0]):
+        N[0] = 3
+        if N[0] <= 5:
+            C[i] = T.int32(1)
+""",
+    "in a block of its own": """
+    for i in range(N[0]):
+        with T.block("n"):
+            N[0] = 3
+        with T.block("c"):
+            vi = T.axis.opaque(5, i)
+            T.where(N[0] <= 5)
+            C[vi] = T.int32(1)
+""",
+    "to what contradicts": """
+    for i in range(100):
+        if N[0] < 3:
+            N[0] = 300
+            if N[0] > 4:
+                C[i] = T.int32(1)
+""",
+}
+
+
+@pytest.mark.parametrize("body", LEAVES.values(), ids=LEAVES)
+def test_data_that_changes_after_a_condition_has_read_it_bounds_nothing(body: str):
+    assert not accepted(CHANGED.format(body=body))
+
+
+def test_data_that_stays_bounds_what_is_compared_with_it():
+    kept = "for i in range(N[0]):\n        if N[0] <= 5:\n            C[i] = T.int32(1)"
+    assert accepted(CHANGED.format(body=f"    {kept}"))
+
+
+def test_a_block_is_looked_at_anew_where_what_ends_its_loop_begins_to_change():
+    body = LEAVES["in a block of its own"].replace("N[0] = 3", "M[0] = 3")
+    params = ', M: T.Buffer((1,), "int64"), C'
+    func = mlc.parse(CHANGED.format(body=body).replace(", C", params))["main"]
+    mlc.verify(mlc.IRModule({"main": func}))
+    loop = func.body
+    assert isinstance(loop, For) and isinstance(loop.body, Seq)
+    writer, block = loop.body.stmts
+    assert isinstance(writer, Block)
+    writer = replace(writer, body=replace(writer.body, buffer=func.params[0]))
+    changed = replace(func, body=replace(loop, body=Seq((writer, block))))
+    refuses("E106", lambda: mlc.verify(mlc.IRModule({"main": changed})))
 
 
 def row(constant: int, **terms: int) -> Inequality:
