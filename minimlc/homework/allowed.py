@@ -10,9 +10,11 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import resolve_name
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -44,10 +46,15 @@ TOOLS = {
 USUAL = ("recipes", "legalize")
 """What is taken away if an assignment says nothing."""
 
-ALIKE = 0.9
+ALIKE = 0.8
 FEWEST = 12
-"""A trace is a recipe's when so large a share of its steps follow each other as the recipe's do.
-Fewer steps are anybody's."""
+"""A trace is a recipe's when it holds so large a share of the recipe's steps, in their order, with
+whatever between them. Recipes of fewer steps are anybody's."""
+
+HARMLESS = ("annotate", "unannotate", "add_unit_loop")
+"""Steps that change no computation: they don't count."""
+
+Step = tuple[str, Mapping[str, Any]]
 
 
 def check_names(names: Iterable[Any]) -> str:
@@ -60,6 +67,28 @@ def check_names(names: Iterable[Any]) -> str:
         if not dotted and name not in TOOLS and name not in PRIMITIVES:
             hint = did_you_mean(name, [*TOOLS, *PRIMITIVES])
             return f'"{name}" can\'t be taken away: {hint}; a module is "name.*"'
+        if dotted and (said := _unknown(parts)):
+            return f'forbid="{name}" would forbid nothing: {said}'
+    return ""
+
+
+def _unknown(parts: Sequence[str]) -> str:
+    """Which part of a dotted name is not there, with near misses; "" if all are, and for a package
+    that is not installed: nobody can call it here.
+    """
+    packages = {name.partition(".")[0] for name in sys.modules}
+    if parts[0] not in packages and find_spec(parts[0]) is None:
+        close = get_close_matches(parts[0], packages, cutoff=0.8)
+        return f"there is no {parts[0]}: {did_you_mean(parts[0], close)}" if close else ""
+    for count in range(2, len(parts) + 1):
+        start, last = ".".join(parts[: count - 1]), parts[count - 1]
+        try:
+            resolve_name(f"{start}.{last}")
+        except (AttributeError, ModuleNotFoundError):
+            known = [item for item in dir(resolve_name(start)) if not item.startswith("_")]
+            return f"{start} has no {last}: {did_you_mean(last, known)}"
+        except Exception:  # whatever the import of somebody's module raises
+            return ""
     return ""
 
 
@@ -180,22 +209,45 @@ def spelled(source: str, sentences: Mapping[str, str]) -> str:
 def in_trace(
     assignment: str,
     forbidden: Sequence[str],
-    steps: Sequence[str],
-    recipes: Callable[[], Mapping[str, Sequence[str]]],
+    steps: Sequence[Step],
+    recipes: Callable[[], Mapping[str, Sequence[Step]]],
 ) -> str:
-    """What to say of a trace's steps, by their primitives, that an assignment does not allow; ""
-    if there are none. `recipes()` gives the steps of each recipe for the same program.
+    """What to say of a trace's steps that an assignment does not allow; "" if there are none.
+    `recipes()` gives the steps of each recipe for the same program.
     """
-    for name in steps:
+    for name, _ in steps:
         if name in forbidden:
             return f"{assignment} does not allow {name}"
-    if "recipes" not in forbidden or len(steps) < FEWEST:
+    own, tool = _forms(steps), TOOLS["recipes"]
+    if "recipes" not in forbidden or len(own) < ALIKE * FEWEST:
         return ""
     for recipe, written in recipes().items():
-        if SequenceMatcher(None, steps, written, autojunk=False).ratio() >= ALIKE:
-            tool = TOOLS["recipes"]
+        wanted = _forms(written)
+        if len(wanted) >= FEWEST and _common(wanted, own) >= ALIKE * len(wanted):
             return (
-                f"its {len(steps)} steps are those of {tool.text}.{recipe}, which {assignment} "
+                f"its {len(steps)} steps hold those of {tool.text}.{recipe}, which {assignment} "
                 f"does not allow: {tool.instead}"
             )
     return ""
+
+
+def _forms(steps: Iterable[Step]) -> list[tuple]:
+    """Each step's primitive and how many loops or factors it is given. Names are anybody's choice,
+    and a recipe's numbers are the machine's.
+    """
+    return [
+        (name, *(len(value) for value in given.values() if isinstance(value, list | tuple)))
+        for name, given in steps
+        if name not in HARMLESS
+    ]
+
+
+def _common(first: Sequence[Any], second: Sequence[Any]) -> int:
+    """The length of the longest common subsequence."""
+    longest = [0] * (len(second) + 1)
+    for item in first:
+        above, longest = longest, [0]
+        for place, other in enumerate(second):
+            same = above[place] + 1 if item == other else 0
+            longest.append(max(same, above[place + 1], longest[-1]))
+    return longest[-1]

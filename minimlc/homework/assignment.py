@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from minimlc.errors import did_you_mean
+from minimlc.errors import CompileError, did_you_mean
 from minimlc.homework import allowed, questions
 from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.limits import Limits
@@ -24,6 +24,7 @@ from minimlc.homework.nest import Nest, Unrecognized
 from minimlc.homework.structure import Requirement
 from minimlc.module import IRModule
 from minimlc.tir.nodes import PrimFunc
+from minimlc.verify import verify
 
 Kind = Literal["values", "pure", "speed", "structure"]
 Wanted = Literal["program", "schedule", "function"]
@@ -90,7 +91,7 @@ class Assignment:
 
     Cases are tried from the smallest on, so the first that fails is a smallest counter-example;
     each on several kinds of `numbers`: "whole", "normal", "large", "tiny", "equal", "negative",
-    "lowest".
+    "lowest", "least".
     `block` names the computation that structure is about, where the original has several.
 
     What solves a task in one line is taken away from submissions: "recipes" and "legalize" (graph
@@ -205,6 +206,8 @@ def _wrong_kinds(made: Assignment) -> str:
         if name not in allowed.USUAL:
             hint = did_you_mean(str(name), allowed.USUAL)
             return f"allow={name!r:.60} was not taken away: {hint}"
+        if name in made.forbid:
+            return f"{name!r} is both allowed and forbidden"
     return questions.check_numbers(made.numbers) or allowed.check_names(made.forbid)
 
 
@@ -248,6 +251,10 @@ def _misfit(made: Assignment) -> str:
     functions = list(made.reference.functions.values())  # type: ignore[union-attr]
     if len(functions) != 1 or not isinstance(functions[0], PrimFunc):
         return "a module to schedule holds one primitive function"
+    try:
+        verify(made.reference)
+    except CompileError as error:
+        return f"its reference is not well-formed: {error}"
     for requirement in filter(None, (item.requirement for item in made.items)):
         try:
             requirement.explain(Nest(made.original, made.original, made.block))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.errors import ScheduleError
-from minimlc.homework.allowed import in_trace
+from minimlc.homework.allowed import Step, in_trace
 from minimlc.homework.assignment import Assignment, Item
 from minimlc.homework.collect import Answer
 from minimlc.homework.compare import Outcome, alike, changed, wrong
@@ -156,7 +156,7 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     base = assignment.reference.script()
     body = {"op": "replay", "text": base, "trace": answer.part("trace", str)}
     body["claimed"] = answer.part("text", str)
-    steps = [name for name, _ in Trace.from_json(body["trace"])]
+    steps = Trace.from_json(body["trace"])
     if said := in_trace(assignment.name, assignment.forbidden, steps, partial(_recipes, base)):
         raise Malformed(said)
     done, _ = evaluate(body, {}, assignment.limits)
@@ -172,7 +172,7 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
 
 
 @cache
-def _recipes(text: str) -> dict[str, list[str]]:
+def _recipes(text: str) -> dict[str, list[Step]]:
     """The steps that each recipe takes on a program, by the recipe's name."""
     return evaluate({"op": "written", "text": text}, {}, AMPLE)[0]["recipes"]
 

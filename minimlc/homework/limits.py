@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import sys
@@ -10,6 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 import psutil
+
+from minimlc.homework.allowed import HomeworkError
 
 if sys.platform != "win32":
     import resource
@@ -28,6 +31,16 @@ class Limits:
     file_bytes: int = 16 * MIB
     folder_bytes: int = 64 * MIB
     processes: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            seconds = name.endswith("seconds")
+            kinds, text = (int | float, "a number") if seconds else (int, "a whole number")
+            number = isinstance(value, kinds) and not isinstance(value, bool) and value < math.inf
+            least = "0 or more" if name == "processes" else "above 0"
+            if not number or value < 0 or (value == 0 and least == "above 0"):
+                why = f"Limits: {name} is {text}, {least}, got {value!r:.60}"
+                raise HomeworkError(why, code="E802")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

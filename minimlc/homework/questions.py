@@ -21,9 +21,10 @@ NUMBERS: dict[str, Numbers] = {
     "equal": lambda random, like: np.full(like.shape, random.integers(1, 6)),
     "negative": lambda random, like: -1000 * (1 + random.random(like.shape)),
     "lowest": lambda random, like: np.finfo(like.dtype).min / 4 * (1 + random.random(like.shape)),
+    "least": lambda random, like: np.full(like.shape, np.finfo(like.dtype).min),
 }
-"""Kinds of floats by name; "lowest" are near the least there is. Other arrays than those of floats
-have small whole numbers, whatever the kind.
+"""Kinds of floats by name; "lowest" are near the least there is, "least" are it. Other arrays than
+those of floats have small whole numbers, whatever the kind.
 """
 
 USUAL = ("whole", "normal")

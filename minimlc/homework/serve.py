@@ -18,12 +18,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from minimlc import recipes
+from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.limits import (
@@ -47,6 +49,7 @@ from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace
 from minimlc.script import I, R, T, parse
 from minimlc.tir import te
+from minimlc.tir.access import accesses
 from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.tir.record import Record, Step, record
 from minimlc.verify import verify
@@ -60,6 +63,10 @@ LONGEST_TEXT = 200_000
 
 LONGEST_TRACE = 500
 """Steps that a schedule may have."""
+
+
+MOST_SWAPPED = 6
+"""Parameters whose orders are tried, where theirs does not fit."""
 
 
 class Unfit(Exception):
@@ -79,6 +86,7 @@ def main() -> None:
             guard(worker)
         die_with_parent()
         os.setsid()  # who kills a group or a session does not reach the guard
+        adopt()  # what a submission left is found here at once, not only when this one ends
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -268,8 +276,39 @@ def run(arrays: Arrays, text: str, compiled: bool = False) -> Answer:
     if compiled:
         build(mod, bounds="check")[name](*given)
     else:
+        func = mod[name]
+        assert isinstance(func, PrimFunc)
+        if said := _misdeclared(func, given):
+            raise Unfit(said)
         interpret(mod, name, *given)
     return {}, {str(number): array for number, array in enumerate(given)}
+
+
+def _misdeclared(func: PrimFunc, given: list[np.ndarray]) -> str:
+    """Which parameters a program should have for arrays, of which the last is the result; "" where
+    they fit, or are of another number.
+    """
+    params, found = func.params, accesses(func)
+    stored = {item.buffer for item in found if item.is_write}
+    an_input = params[-1] in {item.buffer for item in found} - stored
+    fitting = all(map(_fits, params, given))
+    if len(params) != len(given) or (fitting and not an_input):
+        return ""
+    for order in permutations(params) if len(params) <= MOST_SWAPPED else ():
+        if all(map(_fits, order, given)) and stored & set(params) == {order[-1]}:
+            names = ", ".join(param.name for param in order)
+            return f"declare the parameters in the order {names}"
+    if fitting:
+        return ""
+    param, array = next(pair for pair in zip(params, given, strict=True) if not _fits(*pair))
+    return (
+        f"{param.name} is {param.dtype} {param.shape}, not {array.dtype} {array.shape}: "
+        f'declare {param.name} as T.Buffer({array.shape}, "{array.dtype}")'
+    )
+
+
+def _fits(param: Buffer, array: np.ndarray) -> bool:
+    return param.shape == array.shape and to_numpy(param.dtype) == array.dtype
 
 
 def touched(arrays: Arrays, text: str) -> Answer:
@@ -329,11 +368,11 @@ def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Answer:
 
 
 def written(arrays: Arrays, text: str) -> Answer:
-    """The primitives of each recipe's schedule for a program, in order, by the recipe's name."""
+    """The steps of each recipe's schedule for a program, by the recipe's name."""
     start, found = Schedule(parse(text), check=False), {}
     for name in recipes.__all__:
         with contextlib.suppress(CompileError, TypeError):  # not for it, or for whole modules
-            found[name] = [step for step, _ in getattr(recipes, name)(start).trace]
+            found[name] = list(getattr(recipes, name)(start).trace)
     return {"recipes": found}, {}
 
 

@@ -98,7 +98,7 @@ _TENSOR_PROGRAMS = (
         inputs=lambda n, m: [(n, m)],
         cases=[(1, 1), (1, 2), (2, 3), (4, 7)],
         items=[values(4), pure(1)],
-        numbers=("whole", "normal", "large", "tiny", "equal", "negative", "lowest"),
+        numbers=("whole", "normal", "large", "tiny", "equal", "negative", "lowest", "least"),
         limits=_SOON,
     ),
 )

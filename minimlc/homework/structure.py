@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
+from typing import Any
 
+from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.nest import Nest, Part, Place, Unrecognized
 from minimlc.tir.access import Access, loop_extents
 from minimlc.tir.affine import Digits
@@ -46,6 +48,8 @@ class Requirement:
 def tiled(axis: str, low: int, high: int) -> Requirement:
     """The axis is cut into tiles of `low` to `high`, with another axis's loop between the parts."""
 
+    _check_range("tiled", low, high)
+
     def test(nest: Nest) -> str:
         parts = nest.parts(axis)
         sizes = [part.stride for part in parts[:-1]]
@@ -83,6 +87,8 @@ def ordered(*axes: str | tuple[str, ...]) -> Requirement:
 
 def cut(axis: str, low: int, high: int) -> Requirement:
     """The axis is cut so that an inner loop has `low` to `high` steps, wherever it stands."""
+
+    _check_range("cut", low, high)
 
     def test(nest: Nest) -> str:
         parts = nest.parts(axis)
@@ -225,6 +231,8 @@ def register_tile(low: int = 2, high: int = 1024) -> Requirement:
     once unrolled loops are written out: registers.
     """
 
+    _check_range("register_tile", low, high)
+
     def test(nest: Nest) -> str:
         target = nest.target
         if target in nest.func.params:
@@ -288,6 +296,14 @@ def no_guard() -> Requirement:
         return ""
 
     return Requirement("no guard in the hot loop", test)
+
+
+def _check_range(what: str, low: Any, high: Any) -> None:
+    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (low, high))
+    if not whole or not 1 <= low <= high:
+        got = f"{low!r:.30}, {high!r:.30}"
+        why = f"{what}: sizes go from a low one to a high one, such as 4, 32, got {got}"
+        raise HomeworkError(why, code="E802")
 
 
 def _adjacent(nest: Nest, outer: Part, parts: list[Part], axis: str) -> bool:

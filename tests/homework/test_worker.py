@@ -150,6 +150,21 @@ def test_processes_that_outlive_their_submission_are_ended(detached):
     assert not left()
 
 
+def test_a_process_that_is_left_at_once_is_seen_and_not_the_next_ones():
+    if sys.platform != "linux" or os.getuid() != 0:
+        pytest.skip("only root may start processes in a worker; only Linux gives them back")
+    leaving = (
+        "import os, time\n"
+        "def f(n):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid(); time.sleep(60); os._exit(0)"
+    )
+    for _ in range(5):
+        for source, words in ((leaving, "it started other processes"), (HARMLESS, "not int")):
+            with pytest.raises(Failed, match=words):
+                ask(source)
+
+
 def test_workers_leave_no_folders_behind():
     source = "def f(n):\n    open('left', 'w').close()\n    return n"
     with fresh_worker() as one:

@@ -5,6 +5,7 @@ earn nothing.
 import importlib
 import itertools
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import homework, te
+from minimlc.homework import allowed
 from minimlc.homework import structure as st
 from minimlc.script import I, R, T
 from tests.helpers import refuses
@@ -63,6 +65,86 @@ def test_wrong_programs_earn_nothing(task, kind, notebook, record_property):
     assert report.points == 0, report
     if "init" in kind:
         assert "written" in report.results[0].why, report
+
+
+GREATER = """
+def argmax(n, m):
+    @I.ir_module
+    class Argmax:
+        @T.prim_func
+        def main(X: T.Buffer((n, m), "float32"), Y: T.Buffer((n,), "int32")):
+            M = T.alloc_buffer((n,), "float32")
+            for i in range(n):
+                START
+                M[i] = T.min_value("float32")
+                for j in range(m):
+                    if X[i, j] > M[i]:
+                        Y[i] = T.cast(j, "int32")
+                        M[i] = X[i, j]
+
+    return Argmax
+"""
+
+
+def test_an_argmax_that_waits_for_a_greater_one_has_a_start(notebook):
+    report = homework.check("hw1.argmax", notebook(GREATER.replace("START", "pass"), "argmax"))
+    assert report.points == 0 and "least numbers" in report.results[0].why, report
+    right = GREATER.replace("START", "Y[i] = T.int32(0)")
+    assert homework.check("hw1.argmax", notebook(right, "argmax")).points == 5
+
+
+SIGNATURES = {
+    "sizes": (
+        {'C: T.Buffer((n, m), "float32")': 'C: T.Buffer((n, m + 1), "float32")'},
+        'declare C as T.Buffer((1, 1), "float32")',
+    ),
+    "axes": (
+        {'C: T.Buffer((n, m), "float32")': 'C: T.Buffer((n,), "float32")', "[vi, vj]": "[vi]"},
+        'declare C as T.Buffer((1, 1), "float32")',
+    ),
+    "element type": (
+        {'C: T.Buffer((n, m), "float32")': 'C: T.Buffer((n, m), "int32")', "float32(0)": "int32(0)"}
+        | {"+ A[vi, vr] * B[vr, vj]": '+ T.cast(A[vi, vr] * B[vr, vj], "int32")'},
+        'declare C as T.Buffer((1, 1), "float32")',
+    ),
+    "order": (
+        {"A: T.Buffer((n, k)": "C: T.Buffer((n, m)", "B: T.Buffer((k, m)": "A: T.Buffer((n, k)"}
+        | {'"float32"), C: T.Buffer((n, m)': '"float32"), B: T.Buffer((k, m)'},
+        "declare the parameters in the order A, B, C",
+    ),
+    "order of the inputs": (
+        {'"float32"), B: T.Buffer((k, m)': '"float32"), A: T.Buffer((n, k)'}
+        | {"main(A: T.Buffer((n, k)": "main(B: T.Buffer((k, m)"},
+        "declare the parameters in the order A, B, C",
+    ),
+}
+PRODUCT = """
+def matmul(n, m, k):
+    @I.ir_module
+    class Product:
+        @T.prim_func
+        def main(A: T.Buffer((n, k), "float32"), B: T.Buffer((k, m), "float32"), \
+C: T.Buffer((n, m), "float32")):
+            for i, j, r in T.grid(n, m, k):
+                with T.block("C"):
+                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vr] * B[vr, vj]
+
+    return Product
+"""
+
+
+@pytest.mark.parametrize("kind", SIGNATURES)
+def test_a_wrong_signature_is_told_in_the_programs_own_names(kind, notebook):
+    changes, words = SIGNATURES[kind]
+    text = PRODUCT
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    why = homework.check("hw1.matmul", notebook(text, "matmul")).results[0].why
+    assert words in why and "copy()" not in why
 
 
 def item_of(report, start: str):
@@ -149,7 +231,7 @@ def test_what_was_made_before_earns_nothing(notebook, tmp_path):
     for submission, words in {
         made: "a function that makes it is wanted",
         mlc.recipes.matmul: "does not allow mlc.recipes",
-        again: "its 38 steps are those of mlc.recipes.matmul",
+        again: f"its {len(made.trace)} steps hold those of mlc.recipes.matmul",
     }.items():
         report = homework.check("hw2.dense", submission)
         assert report.points == 0 and words in report.results[0].why, report
@@ -162,13 +244,60 @@ def test_what_was_made_before_earns_nothing(notebook, tmp_path):
     assert why == "it uses TEXTS of the notebook, a program: write it inside the function"
 
 
-@pytest.mark.parametrize("change", ["none", "one more step", "one step less"])
+def mixed(steps, *between) -> list:
+    """Steps with others after each, in which `#` is a number of their own."""
+    text = json.dumps(between)
+    return [
+        item
+        for number, step in enumerate(steps)
+        for item in (step, *json.loads(text.replace("#", str(number))))
+    ]
+
+
+PAGE = re.compile(r"```text\n(.*?)```", re.S)
+NOTED = ["annotate", {"name": "C", "key": "n#", "value": 1}]
+CHANGES = {
+    "none": list,
+    "one more step": lambda steps: [("annotate", {"name": "C", "key": "n", "value": 1}), *steps],
+    "one step less": lambda steps: steps[:-1],
+    "notes": lambda steps: mixed(steps, NOTED),
+    "notes that come and go": lambda steps: mixed(
+        steps, NOTED, ["unannotate", {"name": "C", "key": "n#"}]
+    ),
+    "no notes": lambda steps: [step for step in steps if step[0] != "annotate"],
+    "unit loops": lambda steps: mixed(steps, ["add_unit_loop", {"target": "C"}]),
+    "loops cut by one": lambda steps: mixed(steps, ["split", {"loop": "j2", "factors": [None, 1]}]),
+    "another order": lambda steps: [*steps[:-2], *steps[:-3:-1]],
+}
+
+
+@pytest.mark.parametrize("change", ["notes", "notes that come and go"])
+def test_a_recipes_trace_with_other_steps_earns_nothing(change, notebook, tmp_path):
+    steps = CHANGES[change](list(recipe_schedule().trace))
+    trace = json.dumps({"version": 1, "steps": steps})
+    text = "def again(sch):\n    return mlc.Schedule.replay(sch.mod, mlc.Trace.from_json(TRACE))"
+    again = notebook(text, "again", TRACE=trace)
+    homework.export(tmp_path / "work.zip", {"hw2.dense": again})
+    for report in (
+        homework.check("hw2.dense", again),
+        homework.grade(tmp_path / "work.zip", "hw2.dense"),
+    ):
+        assert report.points == 0 and "hold those of mlc.recipes.matmul" in report.results[0].why
+
+
+def test_the_errors_page_shows_what_is_said(notebook):
+    trick, trace = (text.strip() for text in PAGE.findall(mlc.explain("E803").text))
+    called = notebook("def trick(sch):\n    return mlc.recipes.matmul(sch)", "trick")
+    assert repr(homework.check("hw2.dense", called)).startswith(trick)
+    steps = recipe_schedule().trace
+    said = allowed.in_trace("hw2.dense", ("recipes",), steps, lambda: {"matmul": steps})
+    assert said == trace.replace("its 38 steps", f"its {len(steps)} steps")
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_grading_knows_a_recipes_steps(change, tmp_path):
     made = recipe_schedule()
-    steps = list(made.trace)
-    steps = {"none": steps, "one more step": steps, "one step less": steps[:-1]}[change]
-    if change == "one more step":
-        steps = [("annotate", {"name": "C", "key": "mine", "value": 1}), *steps]
+    steps = CHANGES[change](list(made.trace))
     trace = json.dumps({"version": 1, "steps": steps})
     body = {"trace": trace, "text": made.mod.script(), "same": True}
     with zipfile.ZipFile(tmp_path / "work.zip", "w") as packed:
@@ -178,6 +307,16 @@ def test_grading_knows_a_recipes_steps(change, tmp_path):
         packed.writestr("arrays.npz", homework.message.to_npz({}))
     report = homework.grade(tmp_path / "work.zip", "hw2.dense")
     assert report.points == 0 and "mlc.recipes.matmul" in report.results[0].why
+
+
+@pytest.mark.parametrize("kind", wrong.RIGHT_SCHEDULES)
+def test_honest_schedules_are_far_from_a_recipe(kind, notebook, monkeypatch):
+    chain = notebook(wrong.schedule(wrong.RIGHT_SCHEDULES[kind]), "chain")
+    honest = chain(mlc.Schedule(homework.find("hw2.dense").reference, check=False)).trace
+    written = {"matmul": recipe_schedule().trace}
+    assert allowed.in_trace("own", ("recipes",), mixed(written["matmul"], NOTED), lambda: written)
+    monkeypatch.setattr(allowed, "ALIKE", 0.5)
+    assert not allowed.in_trace("own", ("recipes",), honest, lambda: written)
 
 
 # What an instructor may say
@@ -261,6 +400,19 @@ def test_the_reference_is_no_submission(notebook):
 
 MODULE = homework.find("hw2.dense").reference
 VALUES = [homework.values(1)]
+OUTSIDE = mlc.parse(
+    "@T.prim_func\n"
+    'def main(A: T.Buffer((8,), "float32"), C: T.Buffer((9,), "float32")):\n'
+    "    for i in range(9):\n"
+    "        C[i] = A[i]"
+)
+UNWRITTEN = mlc.parse(
+    "@T.prim_func\n"
+    'def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):\n'
+    '    B = T.alloc_buffer((8,), "float32")\n'
+    "    for i in range(8):\n"
+    "        C[i] = A[i] + B[i]"
+)
 INVALID = {
     "no reference": (lambda: homework.Assignment("x", None, VALUES), "reference="),
     "a function for a module": (
@@ -330,6 +482,43 @@ INVALID = {
         lambda: _function(items=[*VALUES, homework.speed(1, 2)]),
         "schedules only",
     ),
+    "an element that is not there": (lambda: _scheduled(OUTSIDE), "E107: A is read out of range"),
+    "an element that nobody wrote": (lambda: _scheduled(UNWRITTEN), "E131: B[0] is read"),
+    "forbids a function that is not there": (
+        lambda: _function(forbid=["numpy.matmull"]),
+        'numpy has no matmull: did you mean "matmul"',
+    ),
+    "forbids below a module that is not there": (
+        lambda: _function(forbid=["numpy.linalgg.*"]),
+        'numpy has no linalgg: did you mean "linalg"',
+    ),
+    "forbids a method that is not there": (
+        lambda: _function(forbid=["numpy.ndarray.dott"]),
+        'numpy.ndarray has no dott: did you mean "dot"',
+    ),
+    "forbids of a package that is not there": (
+        lambda: _function(forbid=["numpi.matmul"]),
+        'there is no numpi: did you mean "numpy"',
+    ),
+    "allows what it forbids": (
+        lambda: _function(allow=["recipes"], forbid=["recipes"]),
+        "'recipes' is both allowed and forbidden",
+    ),
+    "less than no time": (lambda: homework.Limits(cpu_seconds=-1), "cpu_seconds is a number"),
+    "time of text": (lambda: homework.Limits(wall_seconds="x"), "wall_seconds is a number"),
+    "no end of time": (
+        lambda: homework.Limits(wall_seconds=float("inf")),
+        "wall_seconds is a number",
+    ),
+    "no memory": (lambda: homework.Limits(memory_bytes=0), "memory_bytes is a whole number"),
+    "half a byte": (lambda: homework.Limits(file_bytes=0.5), "file_bytes is a whole number"),
+    "processes less than none": (
+        lambda: homework.Limits(processes=-1),
+        "processes is a whole number, 0 or more, got -1",
+    ),
+    "tiles from more to fewer": (lambda: st.tiled("k", 8, 4), "such as 4, 32, got 8, 4"),
+    "tiles of nothing": (lambda: st.cut("k", 0, 4), "cut: sizes go from a low one to a high one"),
+    "tiles of text": (lambda: st.register_tile("2", 4), "register_tile: sizes"),
     "limits of a number": (lambda: _function(limits=3), "limits=Limits"),
     "no such numbers": (lambda: _function(numbers=["larg"]), 'did you mean "large"'),
     "numbers are a text": (lambda: _function(numbers="large"), "numbers=[...]"),
@@ -338,6 +527,10 @@ INVALID = {
     "allows what was not taken": (lambda: _function(allow=["numpy.dot"]), "was not taken away"),
     "registers a name": (lambda: homework.register("x"), "register takes an assignment"),
 }
+
+
+def _scheduled(module) -> homework.Assignment:
+    return homework.Assignment("x", module, VALUES)
 
 
 def _function(**changes) -> homework.Assignment:
@@ -355,6 +548,10 @@ def _function(**changes) -> homework.Assignment:
 def test_an_assignment_that_cannot_be_is_refused_when_it_is_made(kind):
     call, words = INVALID[kind]
     refuses("E802", call, words)
+
+
+def test_a_package_that_is_not_installed_may_be_forbidden():
+    assert _function(forbid=["notinstalledanywhere.dot"]).forbid == ("notinstalledanywhere.dot",)
 
 
 def test_a_cell_that_defines_an_assignment_may_run_twice():
