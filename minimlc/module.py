@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.node import Node, display, mimebundle, node
 
@@ -41,8 +43,8 @@ class IRModule(Node):
         return table
 
     def __getitem__(self, name: str) -> Node:
-        if not isinstance(name, str):
-            why = f"functions are looked up by name, got {type(name).__name__}"
+        if isinstance(name, np.ndarray):
+            why = "functions are looked up by name, got an array"
             hint = f"the name first: {', '.join(map(repr, self.functions))}"
             raise CompileError(why, code="E105", hint=hint)
         found = self.functions.get(name)
