@@ -206,21 +206,23 @@ def find_definition(
 ) -> tuple[Source, Definition]:
     """The source and syntax tree of the class or function `name` that surrounds a line."""
     source = source_of(filename, module_globals)
-    if source is None:
+    kinds = _definitions(source.tree, name) if source else ()
+    found = [d for d in kinds if isinstance(d, kind)]
+    around = [d for d in found if first_line(d) <= line <= (d.end_lineno or d.lineno)]
+    before = [d for d in found if first_line(d) <= line]
+    for candidates in (around, before, found):
+        if source and candidates:
+            chosen = max(candidates, key=first_line)
+            source.limited(chosen)
+            return source, chosen
+    # Every `exec` of a string shares one name; since 3.13 that of `python -c` is kept under it.
+    if source is None or filename == "<string>":
         raise ScriptError(
             f"Python kept no source text for {name}",
             code="E128",
             span=Span(filename, line, 0, 0, ""),
             hint="put the script in a file or a notebook cell, or use mlc.parse(text)",
         )
-    found = [d for d in _definitions(source.tree, name) if isinstance(d, kind)]
-    around = [d for d in found if first_line(d) <= line <= (d.end_lineno or d.lineno)]
-    before = [d for d in found if first_line(d) <= line]
-    for candidates in (around, before, found):
-        if candidates:
-            chosen = max(candidates, key=first_line)
-            source.limited(chosen)
-            return source, chosen
     raise ScriptError(
         f"the source text no longer holds {name}",
         code="E128",

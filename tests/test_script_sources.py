@@ -180,6 +180,13 @@ def test_python_without_source() -> None:
     assert "mlc.parse" in str(caught.value)
 
 
+def test_the_text_of_python_c_is_not_that_of_an_exec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since 3.13 it is kept under the name that `exec` gives to every string."""
+    text = "import minimlc"
+    monkeypatch.setitem(linecache.cache, "<string>", (len(text), None, [text], "<string>"))
+    test_python_without_source()
+
+
 def test_objects_and_modules_give_constants() -> None:
     names = {**fresh(), "config": type("Config", (), {"width": 6})()}
     run_cell(
