@@ -132,12 +132,17 @@ def pytest_make_collect_report(collector: pytest.Collector):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
-    if not reasons:
+    skipped = terminalreporter.stats.get("skipped", ())
+    if not skipped:
         return
-    terminalreporter.section(f"{reasons.total()} skipped: how many, why, and what brings them")
-    for reason, count in reasons.most_common():
-        terminalreporter.line(f"{count:5}  {reason}")
+    files: dict[str, Counter[str]] = {}
+    for report in skipped:
+        files.setdefault(_reason(report), Counter())[report.nodeid.split("::")[0]] += 1
+    terminalreporter.section(f"{len(skipped)} skipped: how many, why, and what brings them")
+    for reason, count in sorted(files.items(), key=lambda item: -item[1].total()):
+        terminalreporter.line(f"{count.total():5}  {reason}")
+        for file, number in count.most_common():
+            terminalreporter.line(f"{number:12}  {file}")
 
 
 def _needs(item: pytest.Item) -> list[str]:

@@ -63,10 +63,11 @@ def test_unmarked(): pass
     )
     result = run(tmp_path, "", tests, more, *options)
     at = result.stdout.index(" 4 skipped: how many, why, and what brings them ")
-    listed = [line.strip() for line in result.stdout[at:].splitlines()[1:3]]
+    listed = [line.strip() for line in result.stdout[at:].splitlines()[1:5]]
     assert listed[0].startswith("3  no_such_module and cupy not installed (")
     assert listed[0].endswith("-m pip install no_such_module cupy-cuda12x)")
-    assert listed[1] == "1  needs the moon"
+    assert listed[1].startswith("3  ") and listed[1].endswith(".py")
+    assert listed[2] == "1  needs the moon"
 
 
 def test_no_list_where_nothing_is_skipped(tmp_path):

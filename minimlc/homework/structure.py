@@ -25,11 +25,22 @@ class Requirement:
     test: Callable[[Nest], str]
 
     def explain(self, nest: Nest) -> str:
-        """ "" where it holds, else why not."""
+        """ "" where it holds, else why not. `HomeworkError` where the test itself fails, or
+        `ValueError` where it speaks of what the program does not have.
+        """
         try:
-            return self.test(nest)
+            said = self.test(nest)
         except Unrecognized as error:
             return str(error)
+        except (HomeworkError, ValueError):
+            raise
+        except Exception as error:
+            why = f'the test of "{self.text}" raised {type(error).__name__}: {error}'
+            raise HomeworkError(why, code="E802") from error
+        if not isinstance(said, str):
+            why = f'the test of "{self.text}" gives "" or a sentence, got {said!r:.60}'
+            raise HomeworkError(why, code="E802")
+        return said
 
     def __and__(self, other: "Requirement") -> "Requirement":
         def both(nest: Nest) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.assignment import Assignment, find
 from minimlc.homework.collect import Answer, collect
 from minimlc.homework.judge import judge
@@ -51,7 +52,13 @@ class Exported(dict):
 
 
 def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
-    """Write submissions, by the names of their assignments, to one file: data, no code."""
+    """Write submissions, by the names of their assignments, to one file: data, no code.
+
+    `HomeworkError` where the file's folder does not exist.
+    """
+    folder = _path(path).resolve().parent
+    if not folder.is_dir():
+        raise HomeworkError(f"there is no folder {folder} to write {path} to", code="E801")
     warm()
     bodies, arrays, said = {}, {}, Exported()
     for name, submission in submissions.items():
@@ -62,6 +69,13 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
     text = json.dumps({"format": FORMAT, "answers": bodies}, indent=1)
     _write(Path(path), {_JSON: text.encode(), _ARRAYS: to_npz(arrays)})
     return said
+
+
+def _path(path: str | os.PathLike) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        why = f"a submission file is named by its path, got {path!r:.60}"
+        raise HomeworkError(why, code="E801")
+    return Path(path)
 
 
 def _write(path: Path, parts: Mapping[str, bytes]) -> None:
@@ -76,12 +90,12 @@ def _write(path: Path, parts: Mapping[str, bytes]) -> None:
 
 def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 0) -> Report:
     """Judge one assignment of a submission file. Never raises for what is in the file."""
-    chosen = find(assignment)
+    chosen, file = find(assignment), _path(path)
     warm()
     try:
-        answer = _load(Path(path), chosen.name)
+        answer = _load(file, chosen.name)
     except (Malformed, OSError) as error:
-        why = str(error) if isinstance(error, Malformed) else f"{Path(path).name} cannot be read"
+        why = str(error) if isinstance(error, Malformed) else f"{file.name} cannot be read"
         return all_failed(chosen.name, chosen.described(), f"the submission file: {why}")
     return judge(chosen, answer, seed)
 

@@ -25,10 +25,10 @@ def error_slots(sites: Sequence[Site]) -> Any:
     return (ctypes.c_int64 * (1 + max((len(site.shape) for site in sites), default=0)))()
 
 
-def raise_failure(status: int, sites: Sequence[Site], slots: Any) -> None:
+def raise_failure(name: str, status: int, sites: Sequence[Site], slots: Any) -> None:
     """The exception for what compiled code returned."""
     if status == 2:
-        raise MemoryError("a kernel could not get memory for its buffers")
+        raise MemoryError(f"{name} could not get memory for the buffers it allocates")
     if status != 1:
         raise interruption()
     site = sites[slots[0]]
@@ -65,7 +65,7 @@ class Kernel:
             status = self._entry(*addresses, ctypes.addressof(slots))
         del shared  # it has kept the memory alive
         if status:
-            raise_failure(status, self._sites or (), slots)
+            raise_failure(self.__name__, status, self._sites or (), slots)
 
     def __repr__(self) -> str:
         return f"<compiled {self._arguments.signature}>"
@@ -177,7 +177,7 @@ class NativeGraph(GraphFunction):
             status = self._entry(*addresses, ctypes.addressof(slots))
         self._free.append(arena)
         if status:
-            raise_failure(status, self._sites or (), slots)
+            raise_failure(self.__name__, status, self._sites or (), slots)
         return self._assemble(inputs, outputs)
 
 

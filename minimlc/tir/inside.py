@@ -5,8 +5,9 @@ become linear inequalities: with that the index is outside, they must have no so
 not linear is settled by all iterations, where they are few.
 """
 
-from collections.abc import Container, Hashable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache, reduce
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,12 @@ from minimlc.dtypes import INDEX
 from minimlc.tir.access import Access, lasting, loop_ranges, reads_any
 from minimlc.tir.arith import Ranges, conjuncts, key, linear, simplify
 from minimlc.tir.dependence import points
-from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Var
+from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary, Var
 from minimlc.tir.points import evaluate
 from minimlc.tir.polyhedra import Inequality, Undecided, solution
+
+MOST_CASES = 16
+"""Conditions with more cases than this are taken as a whole."""
 
 
 class Escape(NamedTuple):
@@ -80,13 +84,21 @@ def _violation(
     """An iteration in which an index is too small, or too large; '' where none is found, None where
     there is none.
     """
-    system = _System(ranges)
-    try:
-        values = system.violation(item._replace(guards=guards), dim, below)
-        if values is None:
-            return None
-    except Undecided:
-        values = {}
+    values: Mapping[Hashable, int] = {}
+    left = False
+    cases = list(islice(_cases(guards), MOST_CASES + 1))
+    for case in cases if len(cases) <= MOST_CASES else [guards]:
+        inside = reduce(Ranges.assume, case, ranges)
+        if inside.is_empty():
+            continue
+        try:
+            solved = _System(inside).violation(item._replace(guards=case), dim, below)
+        except Undecided:
+            solved = {}
+        if solved is not None:
+            left, values = True, solved or values
+    if not left:
+        return None
     tried = points(item)
     if tried is None:
         return ""
@@ -98,6 +110,23 @@ def _violation(
     if tried.complete:
         return None
     return _confirmed(item, dim, {loop.var: values.get(key(loop.var), 0) for loop in item.loops})
+
+
+def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
+    """Conditions of which one case holds where all of `guards` do: each `or` by one side."""
+    parts = list(chain.from_iterable(map(conjuncts, guards)))
+    for place, part in enumerate(parts):
+        match part:
+            case Binary("or", a, b):
+                sides = (a, b)
+            case Unary("not", Binary("and", a, b)):
+                sides = (Unary("not", a), Unary("not", b))
+            case _:
+                continue
+        for side in sides:
+            yield from _cases((*parts[:place], side, *parts[place + 1 :]))
+        return
+    yield tuple(parts)
 
 
 def _confirmed(item: Access, dim: int, values: Mapping[Var, int]) -> str:

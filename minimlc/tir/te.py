@@ -11,12 +11,14 @@ called once, with index expressions: what it returns is the program, not a numbe
 All of `T`'s functions of expressions are here too: `te.exp`, `te.log`, `te.sqrt`, `te.tanh`,
 `te.sigmoid`, `te.abs`, `te.pow` (or `te.power`), `te.if_then_else`, `te.cast`, ... `te.max` and
 `te.min` are reductions, too: `te.max(x, axis=k)` over an axis, `te.max(x, y)` of two values.
+Conditions are joined by `te.all(a, b)` and `te.any(a, b)`.
 """
 
 import inspect
 import keyword
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -102,7 +104,7 @@ def _refuse(item: Tensor | Reduction, *_: object) -> NoReturn:
     )
 
 
-for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"):
     for _kind in (Tensor, Reduction):
         setattr(_kind, f"__{_operator}__", _refuse)
         setattr(_kind, f"__r{_operator}__", _refuse)
@@ -119,7 +121,7 @@ def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -
 def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
     pair = tuple(dom) if isinstance(dom, Sequence) else ()
-    if len(pair) != 2 or not all(hasattr(bound, "__index__") for bound in pair):
+    if len(pair) != 2 or {hasattr(bound, "__index__") for bound in pair} != {True}:
         raise CompileError(
             f"a reduce axis needs its bounds, got {shown(dom)}",
             code="E130",
@@ -154,6 +156,22 @@ def max(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
 def min(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
     """The least value of `expr` over `axis`; NaN if any is NaN. Of two values the lesser."""
     return _extreme("min", expr, axis)
+
+
+def all(*conditions: ExprLike) -> Expr:  # noqa: A001
+    """Whether all conditions hold; the later ones are asked only where the earlier ones do."""
+    return _joined("and", conditions)
+
+
+def any(*conditions: ExprLike) -> Expr:  # noqa: A001
+    """Whether any condition holds; the later ones are asked only where the earlier ones do not."""
+    return _joined("or", conditions)
+
+
+def _joined(op: str, conditions: tuple[ExprLike, ...]) -> Expr:
+    if not conditions:
+        raise CompileError("te.all and te.any need at least one condition", code="E130")
+    return reduce(partial(binary, op), map(as_expr, conditions))
 
 
 def _extreme(op: str, expr: Any, axis: Any) -> Any:
@@ -217,6 +235,9 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
         called = _BUILTIN.search(span.text) if span is not None else None
         if error.code == "E112" and called is not None:
             error.hint = f"T.{called[1]}(a, b)  # {_IMPORT}; the {called[1]} of traced values"
+        joined = _JOINED.search(span.text) if span is not None else None
+        if error.code == "E112" and joined is not None:
+            error.hint = f"te.{_JOIN[joined[1]]}(a, b)  # in place of `a {joined[1]} b`"
         raise
     except TypeError as error:
         hint = next((hint for words, hint in _OF_NUMBERS.items() if words in str(error)), "")
@@ -238,6 +259,8 @@ def _same_call(text: str) -> str:
 
 _FOREIGN = re.compile(r"\b(np|numpy|math)\.(\w+)\(([^()]*)\)")
 _BUILTIN = re.compile(r"(?<![.\w])(max|min)\(")
+_JOINED = re.compile(r"\b(and|or)\b")
+_JOIN = {"and": "all", "or": "any"}
 _IMPORT = "from minimlc.script import T"
 _OWN = "use te's own: te.exp, te.sqrt, te.if_then_else, ..."
 _OF_NUMBERS = {
@@ -316,12 +339,12 @@ def _check_variables(
         )
 
 
-def create_prim_func(tensors: Tensor | Iterable[Tensor]) -> PrimFunc:
+def create_prim_func(tensors: Tensor | Iterable[Tensor], *more: Tensor) -> PrimFunc:
     """The function that computes `tensors`: they are its parameters, inputs and outputs, in order.
 
     Tensors in between are allocated inside. Every call makes new variables and buffers.
     """
-    args = tuple(tensors) if isinstance(tensors, Iterable) else (tensors,)
+    args = (*(tensors if isinstance(tensors, Iterable) else (tensors,)), *more)
     _check_arguments(args)
     stages = _stages(args)
     if not stages:
@@ -462,7 +485,7 @@ def _span_of_function(function: Callable) -> Span | None:
 
 PUBLIC = (
     *("Reduction", "ReduceAxis", "Tensor", "compute", "create_prim_func", "placeholder"),
-    *("max", "min", "prod", "reduce_axis", "sum"),
+    *("all", "any", "max", "min", "prod", "reduce_axis", "sum"),
 )
 _ELEMENTWISE = {
     name: function

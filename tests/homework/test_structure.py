@@ -208,6 +208,15 @@ def test_a_requirement_on_an_axis_that_is_not_there_is_the_instructors_mistake()
         st.tiled("z", 1, 2).explain(Nest(PLAIN.func, PLAIN.func))
 
 
+@pytest.mark.parametrize("test", [lambda nest: nest.nothing, lambda nest: None, lambda: ""])
+def test_a_requirement_whose_test_is_wrong_is_the_instructors_mistake(test):
+    wanted = st.Requirement("it is fast", test)
+    for requirement in (wanted, wanted & wanted, wanted | wanted):
+        with pytest.raises(homework.HomeworkError, match=r'the test of "it is fast"') as caught:
+            requirement.explain(Nest(PLAIN.func, PLAIN.func))
+        assert caught.value.code == "E802"
+
+
 def test_the_last_step_earns_all_structure_points_of_hw2():
     items = homework.find("hw2.dense").items
     nest = Nest(PLAIN.func, STEPS["parallel"].func)

@@ -16,6 +16,7 @@ from minimlc.homework.message import Malformed, from_npz, to_npz
 from minimlc.script import I, T
 from tests.helpers import refuses
 
+pytestmark = pytest.mark.xdist_group("submission")
 SCALE = 3
 
 
@@ -454,6 +455,16 @@ def test_arrays_are_read_without_pickle_and_without_trust():
 
 def test_an_unknown_name_is_an_error_with_near_misses():
     refuses("E801", lambda: homework.check("hw1.sofmax", None), '"hw1.softmax"')
+
+
+def test_where_a_submission_file_is_to_lie_is_looked_at_first(tmp_path):
+    asked = []
+    refuses(
+        "E801", lambda: homework.export(tmp_path / "no" / "a.zip", {"rows": asked.append}), "no"
+    )
+    refuses("E801", lambda: homework.export(3, {}), "path")
+    refuses("E801", lambda: homework.grade(3, "rows"), "path")
+    assert not asked
 
 
 def test_values_must_be_asked_for():

@@ -136,7 +136,7 @@ def test_a_failure_on_any_thread_is_told(runtime):
         body = IfThenElse(Binary("==", i, index(failing)), need, store(x, (i,), 2.0))
         lib = build(PrimFunc((x, at), (), For(i, index(8), "parallel", body)), cache=False)
         use_threads(4)
-        with pytest.raises(MemoryError):
+        with pytest.raises(MemoryError, match="main could not get memory"):
             lib["main"](np.zeros(8, np.float32), np.arange(8))
 
 

@@ -79,6 +79,16 @@ SHAPES = {
         "B[i - 7] = A[i - 7]",
         0,
     ),
+    "near either end": (
+        "for i in range({n} * 2)\nif i < 7 or i >= {n} + 7",
+        "B[T.min(i, {n} * 2 - 1 - i)] = A[T.min(i, {n} * 2 - 1 - i)]",
+        -7,
+    ),
+    "not in both": (
+        "for i in range({n} * 2)\nif not (i >= 7 and i < {n} + 7)",
+        "B[T.min(i, {n} * 2 - 1 - i)] = A[T.min(i, {n} * 2 - 1 - i)]",
+        -7,
+    ),
     "all but the first": ("for i in range({n})\nif i != 0", "B[i] = A[i] + A[i - 1]", 0),
     "all but the last": (
         "for i in range({n})\nif not (i == {n} - 1)",

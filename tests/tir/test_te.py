@@ -10,7 +10,7 @@ from minimlc.node import structural_equal, walk
 from minimlc.run import interpret
 from minimlc.script import T
 from minimlc.tir import te
-from minimlc.tir.nodes import Block, For, binary, intrin, select
+from minimlc.tir.nodes import Block, For, binary, intrin
 from tests.helpers import random_array, refuses
 
 A = te.placeholder((4, 6), name="A")
@@ -99,12 +99,20 @@ def test_a_reduce_axis_with_an_offset_and_two_axes():
 def test_padding_reads_only_where_it_may():
     P = te.compute(
         (8,),
-        lambda i: select(binary("and", i >= 1, i < 7), A[0, i - 1], 0.0),
+        lambda i: te.if_then_else(te.all(i >= 1, i < 7), A[0, i - 1], 0.0),
         name="P",
     )
     a, p = np.ones((4, 6), np.float32), np.zeros(8, np.float32)
     run([A, P], a, p)
     assert p.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]
+
+
+def test_any_of_several_conditions():
+    Y = te.compute((8,), lambda i: te.if_then_else(te.any(i < 1, i > 5, i.equal(3)), 1.0, 0.0))
+    y = np.zeros(8, np.float32)
+    run([Y], y)
+    assert y.tolist() == [1, 0, 0, 1, 0, 0, 1, 1]
+    refuses("E130", te.any, "at least one")
 
 
 def test_the_functions_of_elements_are_those_of_scripts():
@@ -161,6 +169,9 @@ def test_keywords_and_odd_names_become_identifiers():
         ("E130", lambda: te.compute((4,), lambda i: te.max(A[i, 0], "k")), "te.reduce_axis"),
         ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, 0], 0.0)), "te.reduce_axis"),
         ("E108", lambda: te.compute((4,), lambda i: A[i * 1.5, 0]), "vi * 3 // 2"),
+        ("E112", lambda: te.compute((4,), lambda i: T.Select(i > 0 and i < 2, 1.0, 0.0)), "te.all"),
+        ("E112", lambda: te.compute((4,), lambda i: T.Select(i > 2 or i < 1, 1.0, 0.0)), "te.any"),
+        ("E130", lambda: A @ B, "A[i, j]"),
         ("E107", lambda: te.compute((4,), lambda *i: A(*i)), "A has 2 dimension(s)"),
         ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, k])), "te.sum(..., axis=k)"),
         ("E108", lambda: te.placeholder((4,), "flot32"), '"float32"'),
