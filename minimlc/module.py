@@ -32,6 +32,9 @@ class IRModule(Node):
     @classmethod
     def of(cls, functions: Mapping[str, Node]) -> "IRModule":
         """A module of the given functions, in the mapping's order."""
+        if not isinstance(functions, Mapping):
+            why = f"IRModule.of takes functions by name, got {type(functions).__name__}"
+            raise CompileError(why, code="E132", hint='mlc.IRModule.of({"main": func})')
         return cls(tuple(functions.items()))
 
     @property

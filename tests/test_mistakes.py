@@ -99,6 +99,7 @@ def forgetful(mod):
         ("E505", lambda: mlc.build(MatmulRelu, recipes="no"), "mlc.build(mod, recipes=False)"),
         ("E118", lambda: mlc.Schedule(MatmulRelu, check="no"), "mlc.Schedule(mod, check=False)"),
         ("E132", lambda: mlc.interpret(SCH, "main"), "mlc.interpret(x.mod)"),
+        ("E132", lambda: mlc.IRModule.of(SCH.func), '({"main": func})'),
         ("E132", lambda: mlc.BlockBuilder("x"), "takes a module, got str"),
         ("E211", lambda: mlc.BlockBuilder().function("main", X).__enter__(), '"main", [x])'),
         ("E211", lambda: mlc.BlockBuilder().function("main", 3).__enter__(), "got 3"),
