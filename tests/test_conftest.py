@@ -1,6 +1,7 @@
 """What conftest.py does: required parts, the list of skips, tests that are alone."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+CONFTEST = re.compile("^pytest_plugins = .*", re.MULTILINE)
+"""What takes seconds to import."""
 TESTS = """
 import pytest
 
@@ -26,16 +29,21 @@ def run(
     """The tests under our conftest.py and `more` of it."""
     (folder / "test_it.py").write_text(tests, "utf-8")
     (folder / "conftest.py").write_text(
-        (ROOT / "tests" / "conftest.py").read_text("utf-8")
+        CONFTEST.sub("", (ROOT / "tests" / "conftest.py").read_text("utf-8"), count=1)
         + '\nPARTS["jax"] = lambda: ""\nPARTS["torch"] = lambda: "torch is not here"\n'
         + more,
         "utf-8",
     )
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  requires\n  alone", "utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, "."]
+    if options:
+        command += ["-p", "xdist.plugin"]
+    # The plugins of Jupyter and others take seconds to import.
+    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, "."],
+        command,
         cwd=folder,
-        env={**os.environ, "MINIMLC_REQUIRE": require, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **own, "MINIMLC_REQUIRE": require},
         capture_output=True,
         text=True,
     )
