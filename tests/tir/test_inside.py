@@ -1,5 +1,7 @@
 """Accesses stay inside their buffers, whatever the size: what is not proved is refused."""
 
+import random
+import types
 from functools import reduce
 
 import pytest
@@ -320,3 +322,27 @@ def main(A: T.Buffer((8,), "float32")):
         mlc.verify(mlc.parse(text))
     assert caught.value.code == "E135"
     mlc.verify(mlc.parse(text.replace(shape, "(2**45,)")))
+
+
+def condition(rng: random.Random, depth: int = 2) -> str:
+    """A random condition on i and j."""
+    if depth == 0:
+        a, b = rng.choice(["i", "j", "i + j", "i - j", "i % 3", "j // 2"]), rng.randrange(-2, 9)
+        return f"({a} {rng.choice(['<', '<=', '>', '>=', '==', '!='])} {b})"
+    a, b = condition(rng, depth - 1), condition(rng, depth - 1)
+    return rng.choice([f"({a} and {b})", f"({a} or {b})", f"(not {a})", f"(not ({a} or {b}))"])
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_proofs_alone_decide_as_trying_all_iterations_does(seed, monkeypatch):
+    """Nothing is tried for large extents; here nothing is tried at all."""
+    monkeypatch.setattr("minimlc.tir.inside.points", lambda item: None)
+    rng = random.Random(seed)
+    for _ in range(4):
+        guard, size = condition(rng), rng.randrange(2, 14)
+        at = rng.choice(["i + j", "2 * i - j + 3", "T.min(i, 8 - j)", "j % 4"])
+        text = program(size, f"for i, j in T.grid(6, 7):\nif {guard}:", f"B[{at}] = A[0]")
+        names = {"T": types.SimpleNamespace(min=min)}
+        every = [names | {"i": i, "j": j} for i in range(6) for j in range(7)]
+        touched = [eval(at, at_one) for at_one in every if eval(guard, at_one)]
+        assert accepted(text) == all(0 <= place < size for place in touched), text
