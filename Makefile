@@ -33,11 +33,11 @@ run: $(RUNS)
 	$(PY) -m notebooks
 
 test: lint types
-	$(PY) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 # Everything but the notebooks and the browser: minutes, while developing.
 quick: $(TESTS)
-	$(PY) -m pytest -n $(JOBS) --dist loadgroup --ignore=tests/notebooks --ignore=tests/browser \
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --ignore=tests/notebooks --ignore=tests/browser \
 		--ignore=tests/homework/test_notebooks.py --ignore=tests/homework/test_nbgrader.py $(PYTEST_ARGS)
 
 # On another CPU, the tests whose results could depend on it, but for the one that measures how fast
@@ -50,7 +50,7 @@ emulated: $(TESTS)
 	@sed -e 's|@CPU@|$(CPU)|g' -e 's|@HERE@|$(CURDIR)/tests/emulated|' \
 		-e "s|@PYTHON@|$$(realpath $(PY))|" tests/emulated/python.in > $(VENV)/bin/python-$(CPU)
 	@chmod +x $(VENV)/bin/python-$(CPU)
-	$(VENV)/bin/python-$(CPU) -m pytest -n $(JOBS) --dist loadgroup -m "not slow" --timeout 3600 \
+	$(VENV)/bin/python-$(CPU) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --timeout 3600 \
 		--ignore-glob="*fuzz*" --ignore=tests/runtime/test_peaks.py $(PYTEST_ARGS) $(EMULATED)
 
 # JupyterLab runs as root only if it is told to: in a container there is nobody else.

@@ -4,8 +4,9 @@
 in the environment such a skip is a failure, whether the mark or the test itself caused it.
 Skips are listed at the end, by reason; the reason names the command that brings what is missing.
 
-Where processes share the tests (`pytest -n 2`), one that is marked `alone`, because it compares
-times, comes last and has the machine for itself.
+Where processes share the tests (`pytest -n 2 --dist loadfile`), each runs whole files, so what a
+file sets up is set up once. A test that is marked `alone`, because it compares times, comes last
+and has the machine for itself.
 """
 
 import os
@@ -83,7 +84,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_is_alone)
+    last = {item.path for item in items if _is_alone(item)}
+    items.sort(key=lambda item: (item.path in last, _is_alone(item)))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

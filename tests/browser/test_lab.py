@@ -18,7 +18,7 @@ CHAPTER = "03_schedules.ipynb"
 RUN_SECONDS = 600
 IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
 
-pytestmark = [pytest.mark.requires("browser"), pytest.mark.xdist_group("lab")]
+pytestmark = pytest.mark.requires("browser")
 
 
 @pytest.fixture(scope="module")

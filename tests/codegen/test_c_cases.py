@@ -9,7 +9,7 @@ from minimlc.module import IRModule
 from minimlc.runtime.build import build
 from tests.graph.op_cases import cases
 
-pytestmark = [pytest.mark.requires("cc"), pytest.mark.xdist_group("c_cases")]
+pytestmark = pytest.mark.requires("cc")
 CASES = {f"{number}_{case.name}".replace("-", "_"): case for number, case in enumerate(cases())}
 GROUPS = defaultdict(list)
 for name, case in CASES.items():

@@ -19,7 +19,6 @@ import pytest
 import minimlc as mlc
 from minimlc.homework.message import to_npz
 
-pytestmark = pytest.mark.xdist_group("nbgrader")
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = {"hw1": "hw1_tensor_programs", "hw2": "hw2_schedules"}
 STUDENTS = ("right", "half", "hostile")

@@ -16,7 +16,6 @@ from minimlc.homework.message import Malformed, from_npz, to_npz
 from minimlc.script import I, T
 from tests.helpers import refuses
 
-pytestmark = pytest.mark.xdist_group("submission")
 SCALE = 3
 
 

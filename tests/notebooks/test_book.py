@@ -15,7 +15,6 @@ import pytest
 from notebooks.book.page import chapter
 from notebooks.book.run import Entry
 
-pytestmark = pytest.mark.xdist_group("book")
 ROOT = Path(__file__).resolve().parents[2]
 WIDGET = '''
 import anywidget
