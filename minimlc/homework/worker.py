@@ -27,7 +27,8 @@ import psutil
 from minimlc.homework.limits import STARTED, Limits, how_it_ended, kill_below
 from minimlc.homework.message import Arrays, Malformed, receive, send
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.1
+"""How often a running submission's processes are looked at; a look takes milliseconds."""
 START_SECONDS = 60.0
 END_SECONDS = 2.0
 """How long to go on killing what a worker's processes start anew."""
