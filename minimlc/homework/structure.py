@@ -24,6 +24,11 @@ class Requirement:
     text: str
     test: Callable[[Nest], str]
 
+    def __post_init__(self) -> None:
+        if not callable(self.test):
+            why = f'the test of "{self.text}" is a function of a nest, got {self.test!r:.60}'
+            raise HomeworkError(why, code="E802")
+
     def explain(self, nest: Nest) -> str:
         """ "" where it holds, else why not. `HomeworkError` where the test itself fails, or
         `ValueError` where it speaks of what the program does not have.
@@ -34,7 +39,7 @@ class Requirement:
             return str(error)
         except (HomeworkError, ValueError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f'the test of "{self.text}" raised {type(error).__name__}: {error}'
             raise HomeworkError(why, code="E802") from error
         if not isinstance(said, str):

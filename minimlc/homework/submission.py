@@ -54,11 +54,13 @@ class Exported(dict):
 def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
     """Write submissions, by the names of their assignments, to one file: data, no code.
 
-    `HomeworkError` where the file's folder does not exist.
+    `HomeworkError` where the file's folder does not exist, or is given in place of a file.
     """
-    folder = _path(path).resolve().parent
-    if not folder.is_dir():
-        raise HomeworkError(f"there is no folder {folder} to write {path} to", code="E801")
+    file = _path(path).resolve()
+    if not file.parent.is_dir():
+        raise HomeworkError(f"there is no folder {file.parent} to write {path} to", code="E801")
+    if file.is_dir():
+        raise HomeworkError(f"{path} is a folder: name a file in it", code="E801")
     warm()
     bodies, arrays, said = {}, {}, Exported()
     for name, submission in submissions.items():
@@ -67,7 +69,7 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
         arrays.update({f"{name}/{key}": array for key, array in answer.arrays.items()})
         said[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
     text = json.dumps({"format": FORMAT, "answers": bodies}, indent=1)
-    _write(Path(path), {_JSON: text.encode(), _ARRAYS: to_npz(arrays)})
+    _write(file, {_JSON: text.encode(), _ARRAYS: to_npz(arrays)})
     return said
 
 
@@ -80,12 +82,16 @@ def _path(path: str | os.PathLike) -> Path:
 
 def _write(path: Path, parts: Mapping[str, bytes]) -> None:
     """Write an archive whose bytes depend on its content alone."""
-    handle, temporary = tempfile.mkstemp(dir=path.resolve().parent, suffix=".part")
-    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as packed:
-        for name, data in parts.items():
-            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-            packed.writestr(entry, data, compress_type=zipfile.ZIP_DEFLATED)
-    os.replace(temporary, path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as packed:
+            for name, data in parts.items():
+                entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+                packed.writestr(entry, data, compress_type=zipfile.ZIP_DEFLATED)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 0) -> Report:

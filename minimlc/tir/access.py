@@ -271,7 +271,12 @@ class _Collector:
                     self.stmt(stmt, at)
             case For():
                 self.expr(item.extent, at)
-                self.stmt(item.body, at._replace(loops=(*at.loops, item)))
+                inner = at._replace(loops=(*at.loops, item))
+                extent = substitute(item.extent, at.values)
+                if extent is not item.extent and not has_loads(extent):
+                    # The loop itself stays, as others are known by it, with iters in its extent.
+                    inner = self.guarded(inner, Binary("<", item.var, extent))
+                self.stmt(item.body, inner)
             case Alloc(_, body):
                 self.stmt(body, at)
             case IfThenElse(condition, then_case, else_case):

@@ -10,7 +10,7 @@ searches for a concrete pair and, where it can look at every iteration, settles 
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import product
 from math import floor, gcd, prod
 from typing import Any, NamedTuple
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc.dtypes import INDEX
-from minimlc.tir.access import Access, loop_extents
+from minimlc.tir.access import Access, loop_extents, loop_ranges
 from minimlc.tir.affine import WRAP, Digit, Divided, Sum
-from minimlc.tir.arith import has_loads, key
+from minimlc.tir.arith import Ranges, has_loads, key, variables
 from minimlc.tir.nodes import Binary, For, Var
 from minimlc.tir.points import evaluate
 
@@ -426,7 +426,15 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     """
     if len(access.loops) > DEEPEST:
         return None
+    if any(has_loads(loop.extent) for loop in access.loops):
+        return None
+    own = {loop.var for loop in access.loops}
+    # What an extent over iters of blocks says, a guard says over loops.
+    said = [loop for loop in access.loops if variables(loop.extent) <= own]
     extents = loop_extents(access.loops)
+    if len(said) < len(access.loops):
+        ranges = reduce(Ranges.assume, access.guards, loop_ranges(access.loops))
+        extents = {var: max(1, ranges.variables[var][1] + 1) for var in extents}
     sizes = dict(extents)
     while _volume(sizes) > limit:
         largest = max(sizes, key=lambda var: sizes[var])
@@ -437,7 +445,7 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     count = _volume(sizes)
     try:
         keep = np.ones(count, bool)
-        for loop in access.loops:
+        for loop in said:
             keep &= np.broadcast_to(values[loop.var] < evaluate(loop.extent, values), count)
         for guard in access.guards:
             keep &= np.broadcast_to(evaluate(guard, values), count).astype(bool)
@@ -492,7 +500,8 @@ def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: boo
 def _numbered(rows: np.ndarray) -> np.ndarray:
     """A number for each row; equal rows have equal numbers."""
     low = rows.min(axis=0, initial=0)
-    sizes = [int(size) for size in rows.max(axis=0, initial=0) - low + 1]
+    high = rows.max(axis=0, initial=0)
+    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
     if prod(sizes) >= 2**62:
         return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
     number = np.zeros(len(rows), np.int64)

@@ -23,7 +23,7 @@ from minimlc.source import too_deep
 from minimlc.tir.affine import Digit, Digits, Sum
 from minimlc.tir.arith import Ranges, constant_value, simplify, variables
 from minimlc.tir.dependence import EXHAUSTIVE
-from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute
+from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute, tracing
 from minimlc.tir.points import evaluate
 
 LARGEST = 2**31
@@ -234,7 +234,8 @@ def _from_callable(function: Callable[..., Any]) -> IndexMap:
         _wrong("an index map's function takes one argument per dimension", hint="lambda i, j: ...")
     inputs = tuple(Var(p.name) for p in parameters)
     try:
-        result = function(*inputs)
+        with tracing():
+            result = function(*inputs)
     except CompileError:
         raise
     except Exception as error:

@@ -14,7 +14,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.tir.access import Access, lasting, loop_ranges, reads_any
-from minimlc.tir.arith import Ranges, conjuncts, key, linear, simplify
+from minimlc.tir.arith import Ranges, conjuncts, key, linear, simplify, variables
 from minimlc.tir.dependence import points
 from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary, Var
 from minimlc.tir.points import evaluate
@@ -26,12 +26,13 @@ MOST_CASES = 16
 
 class Escape(NamedTuple):
     """A dimension in which an access may leave its buffer, below or above, and an iteration that
-    surely does; '' where none is known.
+    surely does; '' where none is known. `always`: no value that the index may have is inside.
     """
 
     dim: int
     below: bool
     example: str
+    always: bool
 
 
 def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
@@ -50,7 +51,7 @@ def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
             if low < 0 if below else high >= size:
                 example = _violation(item, guards, ranges, dim, below)
                 if example is not None:
-                    yield Escape(dim, below, example)
+                    yield Escape(dim, below, example, high < 0 or low >= size)
 
 
 def fits(item: Access, around: Ranges, changing: Container[Buffer]) -> bool:
@@ -132,7 +133,9 @@ def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
 def _confirmed(item: Access, dim: int, values: Mapping[Var, int]) -> str:
     """An iteration as an example, if its conditions hold and its index is outside; else ''."""
     at: dict[Var, Any] = {var: np.int64(value) for var, value in values.items()}
-    runs = all(0 <= at[loop.var] < evaluate(loop.extent, at) for loop in item.loops)
+    said = (loop for loop in item.loops if variables(loop.extent) <= at.keys())
+    runs = all(value >= 0 for value in at.values())
+    runs = runs and all(at[loop.var] < evaluate(loop.extent, at) for loop in said)
     runs = runs and all(bool(evaluate(guard, at)) for guard in item.guards)
     inside = 0 <= evaluate(item.indices[dim], at) < item.buffer.shape[dim]
     return _example(item, values) if runs and not inside else ""

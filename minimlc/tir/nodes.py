@@ -12,8 +12,10 @@ each of its iters takes the value of an expression over those loops. What a bloc
 is not part of the tree: `minimlc.tir.regions` derives it.
 """
 
-from collections.abc import Iterable
-from typing import ClassVar, Literal, NoReturn, TypeVar
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 import numpy as np
 
@@ -53,6 +55,25 @@ ITER_KINDS: dict[IterKind, str] = {
 }
 """Spatial: every value writes its own elements. Reduce: values combine into one element.
 Opaque: the values must be taken in order."""
+
+
+class _Tracing(threading.local):
+    on = False
+
+
+_tracing = _Tracing()
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While a function of the user's is called with expressions, `==` and `!=` compare their values
+    when the program runs, as `<` always does; elsewhere they ask whether two nodes are the same.
+    """
+    before, _tracing.on = _tracing.on, True
+    try:
+        yield
+    finally:
+        _tracing.on = before
 
 
 class Expr(Node):
@@ -114,8 +135,40 @@ class Expr(Node):
     def __ge__(self, other: "ExprLike") -> "Expr":
         return binary(">=", self, other)
 
+    def __and__(self, other: "ExprLike") -> "Expr":
+        return _joined("and", "&", self, other)
+
+    def __rand__(self, other: "ExprLike") -> "Expr":
+        return _joined("and", "&", other, self)
+
+    def __or__(self, other: "ExprLike") -> "Expr":
+        return _joined("or", "|", self, other)
+
+    def __ror__(self, other: "ExprLike") -> "Expr":
+        return _joined("or", "|", other, self)
+
+    def __xor__(self, other: "ExprLike") -> "Expr":
+        return binary("^", self, other)
+
+    def __lshift__(self, other: "ExprLike") -> "Expr":
+        return binary("<<", self, other)
+
+    def __rshift__(self, other: "ExprLike") -> "Expr":
+        return binary(">>", self, other)
+
+    def __invert__(self) -> "Expr":
+        return unary("not" if self.dtype == "bool" else "~", self)
+
+    def __eq__(self, other: object) -> Any:
+        return binary("==", self, other) if _tracing.on else self is other  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Any:
+        return binary("!=", self, other) if _tracing.on else self is not other  # type: ignore[arg-type]
+
+    __hash__ = Node.__hash__
+
     def equal(self, other: "ExprLike") -> "Expr":
-        """The comparison `self == other` (`==` itself asks whether two nodes are the same one)."""
+        """The comparison `self == other`, also where `==` asks whether two nodes are the same."""
         return binary("==", self, other)
 
     def astype(self, dtype: str) -> "Expr":
@@ -465,6 +518,12 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     left, right = _pair(op, a, b)
     _check_operands(op, left.dtype)
     return Binary(op, left, right)
+
+
+def _joined(logical: str, bitwise: str, a: ExprLike, b: ExprLike) -> Expr:
+    """`a & b` or `a | b`: of conditions it is `and` or `or`, which proofs understand."""
+    left, right = _pair(bitwise, a, b)
+    return binary(logical if left.dtype == "bool" else bitwise, left, right)
 
 
 def _check_operands(op: str, dtype: str) -> None:

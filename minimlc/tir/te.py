@@ -11,7 +11,7 @@ called once, with index expressions: what it returns is the program, not a numbe
 All of `T`'s functions of expressions are here too: `te.exp`, `te.log`, `te.sqrt`, `te.tanh`,
 `te.sigmoid`, `te.abs`, `te.pow` (or `te.power`), `te.if_then_else`, `te.cast`, ... `te.max` and
 `te.min` are reductions, too: `te.max(x, axis=k)` over an axis, `te.max(x, y)` of two values.
-Conditions are joined by `te.all(a, b)` and `te.any(a, b)`.
+Conditions are `<`, `==`, ... of values, joined by `te.all(a, b)` and `te.any(a, b)`, or `&` and `|`.
 """
 
 import inspect
@@ -47,6 +47,7 @@ from minimlc.tir.nodes import (
     index,
     load,
     seq,
+    tracing,
 )
 from minimlc.tir.script_expr import FUNCTIONS
 
@@ -104,10 +105,21 @@ def _refuse(item: Tensor | Reduction, *_: object) -> NoReturn:
     )
 
 
-for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"):
+def _refuse_product(item: Tensor | Reduction, *_: object) -> NoReturn:
+    try:
+        _refuse(item)
+    except CompileError as error:
+        error.hint = "te.sum(A[i, k] * B[k, j], axis=k)  # an element of A @ B, in a te.compute"
+        raise
+
+
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
     for _kind in (Tensor, Reduction):
         setattr(_kind, f"__{_operator}__", _refuse)
         setattr(_kind, f"__r{_operator}__", _refuse)
+for _operator in ("__matmul__", "__rmatmul__"):
+    for _kind in (Tensor, Reduction):
+        setattr(_kind, _operator, _refuse_product)
 for _operator in ("neg", "lt", "le", "gt", "ge", "float", "index"):
     for _kind in (Tensor, Reduction):
         setattr(_kind, f"__{_operator}__", _refuse)
@@ -158,17 +170,19 @@ def min(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
     return _extreme("min", expr, axis)
 
 
-def all(*conditions: ExprLike) -> Expr:  # noqa: A001
+def all(*conditions: ExprLike | Sequence[ExprLike]) -> Expr:  # noqa: A001
     """Whether all conditions hold; the later ones are asked only where the earlier ones do."""
     return _joined("and", conditions)
 
 
-def any(*conditions: ExprLike) -> Expr:  # noqa: A001
+def any(*conditions: ExprLike | Sequence[ExprLike]) -> Expr:  # noqa: A001
     """Whether any condition holds; the later ones are asked only where the earlier ones do not."""
     return _joined("or", conditions)
 
 
-def _joined(op: str, conditions: tuple[ExprLike, ...]) -> Expr:
+def _joined(op: str, conditions: tuple[Any, ...]) -> Expr:
+    if len(conditions) == 1 and isinstance(conditions[0], list | tuple):
+        conditions = tuple(conditions[0])
     if not conditions:
         raise CompileError("te.all and te.any need at least one condition", code="E130")
     return reduce(partial(binary, op), map(as_expr, conditions))
@@ -226,7 +240,8 @@ def compute(shape: Sequence[int], fcompute: Callable[..., Any], name: str = "C")
 
 def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | None) -> Any:
     try:
-        value = fcompute(*axes)
+        with tracing():
+            value = fcompute(*axes)
         if isinstance(value, Tensor):
             _refuse(value)
         return value if isinstance(value, Reduction) else as_expr(value)
@@ -235,9 +250,9 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
         called = _BUILTIN.search(span.text) if span is not None else None
         if error.code == "E112" and called is not None:
             error.hint = f"T.{called[1]}(a, b)  # {_IMPORT}; the {called[1]} of traced values"
-        joined = _JOINED.search(span.text) if span is not None else None
-        if error.code == "E112" and joined is not None:
-            error.hint = f"te.{_JOIN[joined[1]]}(a, b)  # in place of `a {joined[1]} b`"
+        elif error.code == "E112" and span is not None:
+            hints = (hint for words, hint in _OF_TRUTH.items() if re.search(words, span.text))
+            error.hint = next(hints, error.hint)
         raise
     except TypeError as error:
         hint = next((hint for words, hint in _OF_NUMBERS.items() if words in str(error)), "")
@@ -259,8 +274,13 @@ def _same_call(text: str) -> str:
 
 _FOREIGN = re.compile(r"\b(np|numpy|math)\.(\w+)\(([^()]*)\)")
 _BUILTIN = re.compile(r"(?<![.\w])(max|min)\(")
-_JOINED = re.compile(r"\b(and|or)\b")
-_JOIN = {"and": "all", "or": "any"}
+_OF_TRUTH = {
+    r"\band\b": "te.all(a, b)  # in place of `a and b`",
+    r"\bor\b": "te.any(a, b)  # in place of `a or b`",
+    r"\bnot\b": "~(a > b)  # in place of `not a > b`",
+    r"[<>]=?[^<>,:()]+[<>]": "te.all(a < b, b < c)  # in place of `a < b < c`",
+}
+"""What Python asks the truth of a traced value for, and what to write."""
 _IMPORT = "from minimlc.script import T"
 _OWN = "use te's own: te.exp, te.sqrt, te.if_then_else, ..."
 _OF_NUMBERS = {

@@ -46,6 +46,7 @@ from minimlc.tir.nodes import (
     Seq,
     Stmt,
     Store,
+    Unary,
     Var,
     index,
 )
@@ -259,7 +260,8 @@ def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = 
         case IfThenElse(condition, then_case, else_case):
             _check_iters(then_case, loops, _with(guards, lasting(condition, then_case)))
             if else_case is not None:
-                _check_iters(else_case, loops, guards)
+                fails = lasting(Unary("not", condition), else_case)
+                _check_iters(else_case, loops, _with(guards, fails))
         case Block():
             lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
             around = nest_key(loops), lasts, tuple(map(key, guards))
@@ -320,11 +322,13 @@ def _check_iter(
 
 
 def _check_range(item: Access, changing: Container[Buffer]) -> None:
-    """No index leaves its buffer. Of one that reads data only the data can tell."""
+    """No index leaves its buffer. Of one that reads data only the data can tell, unless no value
+    that it may have is inside.
+    """
     if item.block in _INSIDE:
         return
     for found in escapes(item, changing):
-        if found.example or not has_loads(item.indices[found.dim]):
+        if found.example or found.always or not has_loads(item.indices[found.dim]):
             raise _out_of_range(item, found)
 
 
@@ -337,7 +341,7 @@ def _out_of_range(item: Access, found: Escape) -> VerifyError:
         code="E107",
         span=span_of(item.node),
         example=found.example,
-        hint=_keep_inside(item, _inside(item.indices[found.dim], found, size)),
+        hint=_keep_inside(item, item.indices[found.dim], found, size),
     )
 
 
@@ -382,7 +386,10 @@ def _inside(value: Expr, found: Escape, size: int) -> str:
     return f"{value.script()} >= 0" if found.below else f"{value.script()} < {size}"
 
 
-def _keep_inside(item: Access, condition: str) -> str:
+def _keep_inside(item: Access, part: Expr, found: Escape, size: int) -> str:
+    if not variables(part) and not has_loads(part):
+        return f"the indices of {item.buffer.name} are 0..{size - 1}" if size else ""
+    condition = _inside(part, found, size)
     if item.block is None:
         return f"if {condition}:  # only there {item.buffer.name} has an element"
     return f"T.where({condition})  # only there {item.buffer.name} has an element"

@@ -1,5 +1,7 @@
 """Structure is found by what loops and buffers do, whatever they are called."""
 
+import sys
+
 import pytest
 
 import minimlc as mlc
@@ -208,13 +210,20 @@ def test_a_requirement_on_an_axis_that_is_not_there_is_the_instructors_mistake()
         st.tiled("z", 1, 2).explain(Nest(PLAIN.func, PLAIN.func))
 
 
-@pytest.mark.parametrize("test", [lambda nest: nest.nothing, lambda nest: None, lambda: ""])
+@pytest.mark.parametrize(
+    "test", [lambda nest: nest.nothing, lambda nest: None, lambda: "", lambda nest: sys.exit(0)]
+)
 def test_a_requirement_whose_test_is_wrong_is_the_instructors_mistake(test):
     wanted = st.Requirement("it is fast", test)
     for requirement in (wanted, wanted & wanted, wanted | wanted):
         with pytest.raises(homework.HomeworkError, match=r'the test of "it is fast"') as caught:
             requirement.explain(Nest(PLAIN.func, PLAIN.func))
         assert caught.value.code == "E802"
+
+
+def test_a_requirement_without_a_test_is_refused():
+    with pytest.raises(homework.HomeworkError, match=r'the test of "it is fast"'):
+        st.Requirement("it is fast", "fast")
 
 
 def test_the_last_step_earns_all_structure_points_of_hw2():

@@ -182,6 +182,52 @@ def main(N: T.Buffer((8,), "int64"), A: T.Buffer((8, 4), "int32"), C: T.Buffer((
     assert not accepted(text.format(index="i // 2 + 1"))
 
 
+@pytest.mark.parametrize(("size", "right"), [(3, False), (4, True), (5, True)])
+def test_an_index_that_reads_data_is_left_to_it_where_it_may_be_inside(size: int, right: bool):
+    text = """
+@T.prim_func
+def main(A: T.Buffer((SIZE,), "int64"), D: T.Buffer((4,), "int64")):
+    for i in range(4):
+        with T.block("B"):
+            b = T.axis.opaque(5, T.if_then_else(D[i] > 0, 4, 3))
+            A[b] = 1
+"""
+    assert accepted(text.replace("SIZE", str(size))) == right
+
+
+def test_a_loop_whose_extent_is_said_by_an_iter():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((SIZE,), "int64"), C: T.Buffer((8,), "int64")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            for j in range(vi + 1):
+                C[vi] = C[vi] + A[vi - j] + A[j]
+"""
+    assert accepted(text.replace("SIZE", "8"))
+    assert not accepted(text.replace("SIZE", "7"))
+    assert not accepted(text.replace("SIZE", "8").replace("vi - j]", "vi - j - 1]"))
+    sch = mlc.Schedule(mlc.parse(text.replace("SIZE", "8"))).parallel("i")
+    refuses("E104", lambda: sch.parallel("j"))
+
+
+def test_a_block_is_in_its_extents_where_a_condition_fails():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int64")):
+    for i in range(4):
+        if i >= 3:
+            A[0] = 1
+        else:
+            with T.block("B"):
+                b = T.axis.opaque(SIZE, i)
+                A[b] = 1
+"""
+    assert accepted(text.replace("SIZE", "3"))
+    assert not accepted(text.replace("SIZE", "2"))
+
+
 def test_a_condition_on_data_does_not_excuse_an_index_without():
     text = """
 @T.prim_func

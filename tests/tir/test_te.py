@@ -115,6 +115,33 @@ def test_any_of_several_conditions():
     refuses("E130", te.any, "at least one")
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda i, j: i == j,
+        lambda i, j: i != j,
+        lambda i, j: (i > 0) & (j != 2),
+        lambda i, j: (i == 3) | ~(j > 1),
+        lambda i, j: ((i ^ j) & 1) == 0,
+        lambda i, j: (i << 1) >> 2 == j,
+    ],
+)
+def test_operators_of_conditions_and_bits_mean_what_they_do_in_python(condition):
+    Y = te.compute((4, 4), lambda i, j: te.if_then_else(condition(i, j), 1.0, 0.0))
+    y = np.zeros((4, 4), np.float32)
+    run([Y], y)
+    # Of Python's bools, ~ gives numbers; of numpy's it is `not`.
+    numbers = [np.int64(n) for n in range(4)]
+    assert y.tolist() == [[float(condition(i, j)) for j in numbers] for i in numbers]
+
+
+def test_outside_a_trace_nodes_are_equal_to_themselves_only():
+    one, other = te.reduce_axis((0, 4), name="k"), te.reduce_axis((0, 4), name="k")
+    te.compute((4,), lambda i: te.if_then_else(i == 0, 1.0, 0.0))
+    refuses("E112", lambda: te.compute((4,), lambda i: 1.0 if i == 0 else 0.0), "i == 0")
+    assert one == one and one != other and other not in [one] and {one: 1}.get(other) is None
+
+
 def test_the_functions_of_elements_are_those_of_scripts():
     for name in ("exp", "sigmoid", "pow", "cast", "if_then_else"):
         assert getattr(te, name) is getattr(T, name) and name in dir(te)
@@ -171,7 +198,11 @@ def test_keywords_and_odd_names_become_identifiers():
         ("E108", lambda: te.compute((4,), lambda i: A[i * 1.5, 0]), "vi * 3 // 2"),
         ("E112", lambda: te.compute((4,), lambda i: T.Select(i > 0 and i < 2, 1.0, 0.0)), "te.all"),
         ("E112", lambda: te.compute((4,), lambda i: T.Select(i > 2 or i < 1, 1.0, 0.0)), "te.any"),
-        ("E130", lambda: A @ B, "A[i, j]"),
+        ("E112", lambda: te.compute((4,), lambda i: T.Select(not i > 2, 1.0, 0.0)), "~(a > b)"),
+        ("E112", lambda: te.compute((4,), lambda i: T.Select(0 < i < 2, 1.0, 0.0)), "te.all"),
+        ("E112", lambda: te.compute((4,), lambda i: 1.0 if i == 2 else 0.0), "i == 2"),
+        ("E112", lambda: te.compute((4,), lambda i: T.Select(i in (1, 2), 1.0, 0.0)), "i == 1"),
+        ("E130", lambda: A @ B, "te.sum(A[i, k] * B[k, j], axis=k)"),
         ("E107", lambda: te.compute((4,), lambda *i: A(*i)), "A has 2 dimension(s)"),
         ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, k])), "te.sum(..., axis=k)"),
         ("E108", lambda: te.placeholder((4,), "flot32"), '"float32"'),
