@@ -39,7 +39,8 @@ class CFunction(NamedTuple):
 class Emitted(NamedTuple):
     """The text, its functions by their names in the module, and which pragmas it has.
 
-    `guarded` is whether a condition holds off some access to memory.
+    `guarded` is whether a condition holds off some access to memory, `backward` whether an index
+    may fall while a loop goes on.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Emitted(NamedTuple):
     threaded: bool
     simd: bool
     guarded: bool
+    backward: bool = False
 
 
 def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
@@ -68,6 +70,7 @@ def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
         any(item.threaded for item in made.values()),
         any(item.simd for item in made.values()),
         any(item.guarded for item in made.values()),
+        any(item.backward for item in made.values()),
     )
 
 

@@ -26,6 +26,7 @@ from minimlc.tir.nodes import (
     Seq,
     Stmt,
     Store,
+    Unary,
 )
 
 STACK_BYTES = 32 * 1024
@@ -79,6 +80,13 @@ class Function(Expressions):
     def guarded(self) -> bool:
         """Whether a condition holds off some access to memory."""
         return any(map(_guards, walk(self.program.body)))
+
+    @property
+    def backward(self) -> bool:
+        """Whether an index may fall while a loop goes on."""
+        touched = (part for part in walk(self.program.body) if isinstance(part, Load | Store))
+        indices = (at for part in touched for at in part.indices)
+        return any(_falls(part) for at in indices for part in walk(at))
 
     @property
     def can_fail(self) -> bool:
@@ -231,6 +239,16 @@ class Function(Expressions):
         self._body(item.body)
         self.line(f"{_INDENT}free({name});")
         self.line("}")
+
+
+def _falls(part: Node) -> bool:
+    """Whether a part of an index falls where what it is computed from rises."""
+    match part:
+        case Binary("-", _, b):
+            return not isinstance(b, Const)
+        case Binary("*", a, b):
+            return any(isinstance(side, Const) and side.value < 0 for side in (a, b))
+    return isinstance(part, Unary)
 
 
 def _guards(item: Node) -> bool:

@@ -39,6 +39,10 @@ MASKS = ("-mno-avx512f",)
 """For accesses under conditions: where GCC 12 finds out the mask of a masked load of AVX-512, it
 loads the whole vector, and reads behind an array's end. It leaves the masked loads of AVX alone."""
 
+BACKWARD = ("-fno-tree-loop-vectorize",)
+"""For indices that fall: GCC 12 reads groups of bytes that go backwards in vectors, and one group
+too many, before an array's start."""
+
 MOST_MESSAGE_LINES = 6
 _TRIAL = "int trial(int x) { return x + 1; }\n"
 
@@ -115,7 +119,8 @@ def flags(found: Compiler, march: str, special: tuple[str, ...]) -> tuple[str, .
 
 def _special(emitted: Emitted) -> tuple[str, ...]:
     pragmas = ("-fopenmp",) if emitted.threaded else ("-fopenmp-simd",) if emitted.simd else ()
-    return (*(MASKS if emitted.guarded else ()), *pragmas)
+    careful = (*(MASKS if emitted.guarded else ()), *(BACKWARD if emitted.backward else ()))
+    return (*careful, *pragmas)
 
 
 def _takes(found: Compiler, wanted: Sequence[str]) -> bool:

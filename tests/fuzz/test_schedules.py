@@ -40,6 +40,12 @@ def test_fixed_schedules_keep_the_meaning():
     assert {program_of(n).split("-")[0] for n in range(76)} == set(counts.programs)
 
 
+def test_schedules_that_went_wrong_once():
+    """A C compiler's fault with elements that are read backward: a crash, and wrong numbers."""
+    counts = fuzz((20273609, 20278771), native_targets())
+    assert counts.failures == ()
+
+
 def test_each_program_is_scheduled():
     numbers = range(3 * len(PROGRAMS))
     assert set(PROGRAMS) < {program_of(number) for number in numbers}
