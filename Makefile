@@ -103,8 +103,9 @@ PROGRESS := '/^Collecting/ && ++count % 20 == 0 { print "      " count " fetched
 	/^ended/ { exit $$2 } { fflush() }'
 
 # Needs uv (https://docs.astral.sh/uv/). What running needs is pinned as it is for testing.
+# With their extras, which pip asks for again where it is to compare hashes.
 COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --custom-compile-command "make lock"
+	--no-strip-extras --no-emit-index-url --custom-compile-command "make lock"
 lock:
 	$(COMPILE) --extra dev --extra browser --extra onnx --extra homework -o $(TEST_LOCK)
 	$(COMPILE) --extra run --constraint $(TEST_LOCK) -o $(RUN_LOCK)

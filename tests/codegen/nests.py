@@ -36,6 +36,9 @@ from tests.helpers import random_array
 KINDS = ("serial", "vectorized", "vectorized", "unrolled", "parallel")
 SIZES = (1, 2, 3, 4, 5, 8, 9, 17)
 DEPTH = 4
+LONGEST = 9
+"""Iterations that are written out: more of them around loops of lanes take LLVM ten seconds."""
+
 MOST = 6
 """A nest branches so often: some statements of random code are enough to read."""
 
@@ -96,7 +99,10 @@ class Nest:
                 extent = binary("min", self.choose(loops[-1] + 1, loops[0] % 3, self.n[1]), most)
         else:
             extent = self.choose(index(self.number(0, 4)), loops[self.number(0, 3)] % 3, self.n[0])
-        return For(var, extent, self.choose(*KINDS), inner)
+        kind = self.choose(*KINDS)
+        if kind == "unrolled" and len(loops) < 3 and self.shape[len(loops)] > LONGEST:
+            kind = "serial"
+        return For(var, extent, kind, inner)
 
     def storage(self, loops: tuple[Var, ...], locals: tuple[Buffer, ...]) -> Stmt:
         size, k = self.choose(2, 3, 40), Var("k")
