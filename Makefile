@@ -40,8 +40,9 @@ quick: $(TESTS)
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --ignore=tests/notebooks --ignore=tests/browser \
 		--ignore=tests/homework/test_notebooks.py --ignore=tests/homework/test_nbgrader.py $(PYTEST_ARGS)
 
-# On another CPU, the tests whose results could depend on it, but for the one that measures how fast
-# the machine is. Needs qemu-user.
+# On another CPU, the tests whose results could depend on it. Left out are the one that measures how
+# fast the machine is and one in which qemu 7.2 ends with an assertion of its own: threads that a
+# forked process starts after it forked. Needs qemu-user.
 EMULATED = tests/codegen tests/recipes tests/runtime tests/passes tests/graph/test_ops.py \
 	tests/test_target.py tests/test_run.py tests/tir/test_te.py
 emulated: $(TESTS)
@@ -51,7 +52,9 @@ emulated: $(TESTS)
 		-e "s|@PYTHON@|$$(realpath $(PY))|" tests/emulated/python.in > $(VENV)/bin/python-$(CPU)
 	@chmod +x $(VENV)/bin/python-$(CPU)
 	$(VENV)/bin/python-$(CPU) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --timeout 3600 \
-		--ignore-glob="*fuzz*" --ignore=tests/runtime/test_peaks.py $(PYTEST_ARGS) $(EMULATED)
+		--ignore-glob="*fuzz*" --ignore=tests/runtime/test_peaks.py \
+		--deselect "tests/runtime/test_parallel.py::test_a_forked_child_can_have_threads_again[pool]" \
+		$(PYTEST_ARGS) $(EMULATED)
 
 # JupyterLab runs as root only if it is told to: in a container there is nobody else.
 lab: $(RUNS)
