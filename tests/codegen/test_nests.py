@@ -11,7 +11,7 @@ from tests.codegen.c_programs import compiled as compiled_c
 from tests.codegen.machines import MACHINES
 from tests.codegen.nests import Nest, compare
 from tests.codegen.test_llvm_loops import compiled
-from tests.guard_pages import isolated, needs_guard_pages
+from tests.guard_pages import isolated, needs_guard_pages, needs_masks
 
 pytestmark = needs_guard_pages
 COUNT = 20
@@ -36,6 +36,9 @@ def first_wrong(check: Callable[[int], None], seeds: Sequence[int]) -> str:
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "int8", "float64"])
 @pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
 def test_llvm(target, dtype):
+    if "+avx" in target.features:
+        needs_masks()
+
     def check(seed: int) -> None:
         nest = Nest(seed, dtype)
         func = nest.func()
