@@ -60,7 +60,7 @@ def assert_same_bits(before, after, x):
     np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("shape", [(32, 48, 64), (33, 50, 70), (20, 400, 9)])
+@pytest.mark.parametrize("shape", [(32, 48, 64), (33, 50, 70), (20, 401, 9)])
 def test_a_matrix_becomes_panels(shape):
     m, k, n = shape
     x, w = random(m, k), random(k, n)

@@ -32,6 +32,7 @@ def many_buffers() -> PrimFunc:
     return PrimFunc((x, y), (), body)
 
 
+@pytest.mark.slow
 def test_the_stack_does_not_overflow():
     script = """
 x = np.random.default_rng(0).random((400, 8000), np.float32)
