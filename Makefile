@@ -10,8 +10,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BENCH ?= all
 PYTEST_ARGS ?=
-# Processes that share the tests; what PYTEST_ARGS says comes later and wins.
+# Processes that share the tests; what PYTEST_ARGS says comes later and wins. A process that dies
+# ends the run: xdist 3.8 can wait forever for the rest of its tests.
 JOBS ?= 2
+SHARED = -n $(JOBS) --dist loadfile --max-worker-restart 0
 # A name from `qemu-x86_64 -cpu help`, for `make emulated`.
 CPU ?= Nehalem
 
@@ -33,11 +35,11 @@ run: $(RUNS)
 	$(PY) -m notebooks
 
 test: lint types
-	$(PY) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest $(SHARED) $(PYTEST_ARGS)
 
 # Everything but the notebooks and the browser: minutes, while developing.
 quick: $(TESTS)
-	$(PY) -m pytest -n $(JOBS) --dist loadfile --ignore=tests/notebooks --ignore=tests/browser \
+	$(PY) -m pytest $(SHARED) --ignore=tests/notebooks --ignore=tests/browser \
 		--ignore=tests/homework/test_notebooks.py --ignore=tests/homework/test_nbgrader.py $(PYTEST_ARGS)
 
 # On another CPU, the tests whose results could depend on it. Left out are the one that measures how
@@ -51,7 +53,7 @@ emulated: $(TESTS)
 	@sed -e 's|@CPU@|$(CPU)|g' -e 's|@HERE@|$(CURDIR)/tests/emulated|' \
 		-e "s|@PYTHON@|$$(realpath $(PY))|" tests/emulated/python.in > $(VENV)/bin/python-$(CPU)
 	@chmod +x $(VENV)/bin/python-$(CPU)
-	$(VENV)/bin/python-$(CPU) -m pytest -n $(JOBS) --dist loadfile -m "not slow" --timeout 3600 \
+	$(VENV)/bin/python-$(CPU) -m pytest $(SHARED) -m "not slow" --timeout 3600 \
 		--ignore-glob="*fuzz*" --ignore=tests/runtime/test_peaks.py \
 		--deselect "tests/runtime/test_parallel.py::test_a_forked_child_can_have_threads_again[pool]" \
 		$(PYTEST_ARGS) $(EMULATED)

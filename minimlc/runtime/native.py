@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -58,7 +59,9 @@ not. It lives as long as the last of them."""
 def _host_jit(number: int = 0) -> tuple[Any, Any]:
     llvm = import_module("llvmlite.binding")
     machine = backend().target_machine(machine_of(Target.host()))
-    return llvm, llvm.create_lljit_compiler(machine)
+    # LLVM's older linker maps a library's sections one by one, and ends the process where two of
+    # them are 2 GiB apart. Its newer one isn't complete on Windows.
+    return llvm, llvm.create_lljit_compiler(machine, use_jit_link=sys.platform != "win32")
 
 
 _numbers = itertools.count()
@@ -95,13 +98,13 @@ def compile_native(
     entry = load_entry(key) if cache and not check else None
     if entry is not None:
         with contextlib.suppress(RuntimeError, ValueError):
-            return _link(entry[1], exports, threaded, ())
+            return link(entry[1], exports, symbols() if threaded else {})
     machine = machine_of(target)
     emitted = emit_llvm(functions, machine, check=check, openmp=use_openmp, extra=extra)
     code = backend().compile_object(emitted.text, machine)
     if cache and not check:
         store_entry(key, {"functions": list(functions), "target": target.cpu}, code)
-    return _link(code, exports, threaded, emitted.sites)
+    return link(code, exports, symbols() if threaded else {}, emitted.sites)
 
 
 def _key(
@@ -117,12 +120,13 @@ def _key(
     return cache_key(parts)
 
 
-def _link(
-    code: bytes, exports: Sequence[str], threaded: bool, sites: tuple[Site, ...]
+def link(
+    code: bytes, exports: Sequence[str], imports: Mapping[str, int], sites: tuple[Site, ...] = ()
 ) -> NativeCode:
+    """An object file in memory. `imports` are addresses of what no library of the process has."""
     llvm = import_module("llvmlite.binding")
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    for name, address in (symbols() if threaded else {}).items():
+    for name, address in imports.items():
         builder.import_symbol(name, address)
     for name in exports:
         builder.export_symbol(name)

@@ -8,13 +8,11 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from minimlc.runtime.native import backend, machine_of
+from minimlc.runtime.native import NativeCode, backend, link, machine_of
 from minimlc.runtime.timing import machine_text
 from minimlc.target import Target
 
@@ -81,15 +79,11 @@ def fma_loop() -> tuple[Callable[[int], float], int]:
     """A function of the number of steps to take, and how many operations a step is."""
     host = Target.host()
     lanes = host.vector_bits // 32
-    made = backend()  # or the error that says how to get it
-    llvm = import_module("llvmlite.binding")
-    module = llvm.parse_assembly(_fma_text(lanes))
-    engine = llvm.create_mcjit_compiler(module, made.target_machine(machine_of(host)))
-    engine.finalize_object()
-    address = engine.get_function_address("fma_loop")
-    compiled = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(address)
+    code = backend().compile_object(_fma_text(lanes), machine_of(host))
+    library = link(code, ["fma_loop"], {})
+    compiled = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.addresses["fma_loop"])
 
-    def loop(steps: int, _engine: Any = engine) -> float:  # the engine owns the code
+    def loop(steps: int, _library: NativeCode = library) -> float:  # it owns the code
         return compiled(steps)
 
     loop(STEPS)

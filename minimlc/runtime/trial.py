@@ -38,7 +38,7 @@ def main() -> int:
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     builder.export_symbol(header["symbol"])
-    library = builder.link(llvm.create_lljit_compiler(machine), "trial")
+    library = builder.link(llvm.create_lljit_compiler(machine, use_jit_link=True), "trial")
     arguments = [ctypes.create_string_buffer(part, len(part) + 64) for part in given]
     entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arguments))
     status = entry(library[header["symbol"]])(*map(ctypes.addressof, arguments))

@@ -6,12 +6,10 @@ checks how the instructions are used: a thread sets its tiles up first and gives
 """
 
 import ctypes
-import itertools
 import re
 import threading
 from collections.abc import Callable, Sequence
 
-import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
 
@@ -19,11 +17,10 @@ import minimlc as mlc
 from minimlc.codegen.llvm import emit_llvm
 from minimlc.codegen.llvm_entry import symbol
 from minimlc.codegen.llvm_machine import compile_object
-from minimlc.runtime.native import _host_jit, machine_of
+from minimlc.runtime.native import entry_point, link, machine_of
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
 
-_numbers = itertools.count()
 TILE_FACTORS = {
     "tdpbf16ps": (ml_dtypes.bfloat16, ml_dtypes.bfloat16, np.float32),
     "tdpbssd": (np.int8, np.int8, np.int32),
@@ -179,17 +176,13 @@ def run(mod: mlc.IRModule, target: Target, arrays: Sequence[np.ndarray]) -> tupl
     )
     host = Target.host()
     code = compile_object(text, machine_of(host)._replace(vector_bits=host.vector_bits))
-    _, jit = _host_jit()
-    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    for pool, address in symbols().items():
-        builder.import_symbol(pool, address)
     tiles = Tiles()
     functions = tiles.functions()
-    for each, function in functions.items():
-        address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
-        builder.import_symbol(f"model.{each}", address)
-    builder.export_symbol(symbol(name))
-    library = builder.link(jit, f"model{next(_numbers)}")
-    entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arrays))(library[symbol(name)])
+    imports = {
+        f"model.{each}": ctypes.cast(function, ctypes.c_void_p).value or 0
+        for each, function in functions.items()
+    }
+    library = link(code, [symbol(name)], {**symbols(), **imports})
+    entry = entry_point(library.addresses[symbol(name)], len(arrays))
     assert entry(*[array.ctypes.data for array in arrays]) == 0
     return used, tiles

@@ -45,6 +45,54 @@ print("good")
     assert done.stdout == "good\n", (done.returncode, done.stderr[-500:])
 
 
+HOLES = """
+import ctypes, mmap
+import minimlc as mlc
+from minimlc import IRModule, te
+
+system = ctypes.CDLL(None)
+system.mmap.restype = ctypes.c_void_p
+system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+system.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+MAP_NORESERVE = 0x4000
+
+def reserve(size):
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    return system.mmap(None, size, 0, flags, -1, 0)
+
+def exponentials(number):
+    x = te.placeholder((1000,), "float32", name="x")
+    y = te.compute((1000,), lambda i: te.exp(x[i]) * (number + 0.5), name="y")
+    return te.create_prim_func([x, y])
+
+def functions(count):
+    return IRModule.of({f"f{n}": exponentials(n) for n in range(count)})
+
+build(functions(1), cache=False)  # loads what maps memory of its own
+x, y = np.linspace(-1, 1, 1000, dtype=np.float32), np.zeros(1000, np.float32)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lays out Linux's address space")
+def test_code_is_linked_where_free_memory_lies_far_apart():
+    """Holes of 16 KiB, and 6 GiB that are taken before there is room for more than that."""
+    script = """
+parts = [reserve(16384) for _ in range(400)]
+reserve(6 << 30)
+for size in range(22, 11, -1):  # what other holes there are, large ones first
+    for _ in range(20):
+        reserve(1 << size)
+for part in parts[::2]:
+    system.munmap(part, 16384)
+library = build(functions(60), cache=False)
+library["f59"](x, y)
+np.testing.assert_allclose(y, np.exp(x) * 59.5, rtol=1e-6)
+print("good")
+"""
+    done = run(HOLES + script)
+    assert done.stdout == "good\n", (done.returncode, done.stderr[-500:])
+
+
 def squares(count: int = 1 << 20, kind: str = "parallel") -> PrimFunc:
     """The squares' squares, many times over: a call that takes a while."""
     i, k = Var("i"), Var("k")
