@@ -1,16 +1,15 @@
-"""Python constants in scripts: which values are ones, and the operations on them."""
+"""Operations on Python constants in scripts."""
 
 import ast
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from minimlc.constants import MOST_BITS, MOST_ITEMS
 from minimlc.dtypes import dtype_name
-from minimlc.errors import shown
 from minimlc.literals import float_from_word
-from minimlc.names import misnamed
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
@@ -46,18 +45,6 @@ FOLDABLE: dict[str, Callable[..., Any]] = {
 """Python's own functions, on constants."""
 
 
-def is_folded(value: object) -> bool:
-    """Whether a value is a Python constant rather than part of a program."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, tuple):
-            stack += item
-        elif not (item is None or isinstance(item, bool | int | float | str)):
-            return False
-    return True
-
-
 def plain(value: Any) -> Any:
     """A captured Python value as a constant where it is one: numpy scalars, lists, dtypes."""
     if isinstance(value, np.generic):
@@ -67,41 +54,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return dtype_name(value)
     return value
-
-
-MOST_BITS = 1000
-"""Of an integer in a script: a float64 has numbers as large."""
-MOST_ITEMS = 2**16
-"""Of a tuple in a script and those in it, and characters of a text."""
-MOST_TUPLES = 100
-"""In one another."""
-
-
-def too_big(value: object) -> str:
-    """What a constant has too much of; '' where it has not."""
-    count, level, items = 0, 0, [value]
-    while items:
-        if any(isinstance(item, int) and item.bit_length() > MOST_BITS for item in items):
-            return f"a number of more than {MOST_BITS} bits"
-        count += sum(len(item) for item in items if isinstance(item, str | tuple))
-        if count > MOST_ITEMS:
-            return f"more than {MOST_ITEMS} items or characters"
-        items = [item for part in items if isinstance(part, tuple) for item in part]
-        level += 1
-    return f"more than {MOST_TUPLES} levels" if level > MOST_TUPLES else ""
-
-
-def unwritable(attributes: Iterable[tuple[str, object]]) -> str:
-    """Why attributes cannot stand in a script; '' where they can."""
-    for key, value in attributes:
-        why = misnamed("attribute", key)
-        if not why and not is_folded(value):
-            why = f"the attribute {key} is no constant: {shown(value)}"
-        if not why and too_big(value):
-            why = f"the attribute {key} has {too_big(value)}"
-        if why:
-            return why
-    return ""
 
 
 def grows(op: str, values: list[Any]) -> bool:

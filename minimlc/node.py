@@ -10,7 +10,6 @@ soon: a node that stands in several places counts in each of them.
 
 import hashlib
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter, is_
@@ -18,20 +17,15 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
+from minimlc.depth import MOST_LEVELS, PLAIN_LEVELS, make_room
 from minimlc.errors import Span, TooLarge, did_you_mean
 
 C = TypeVar("C", bound=type)
 N = TypeVar("N", bound="Node")
 _NODE_NAMES: set[str] = set()
 
-MOST_LEVELS = 1000
-"""As many nodes may stand inside one another; loops and blocks count four times."""
 MOST_PARTS = 2**20
 """As many nodes may stand in a tree."""
-_FRAMES = 12
-"""No walk over a tree takes more of Python's frames for a level."""
-_PLAIN_LEVELS = 40
-"""Python's own limit has room for these."""
 _REMEDY = "store what is in the middle in a buffer, or bind it to a variable, and read that"
 
 
@@ -84,7 +78,7 @@ class Node:
         kind = type(self)
         levels, parts = (0, 0) if kind._symbol else _weight_in(kind._values(self))
         object.__setattr__(self, "_weight", (levels + kind._levels, parts + 1))
-        if kind._most is not None and (levels >= _PLAIN_LEVELS or parts >= kind._most):
+        if kind._most is not None and (levels >= PLAIN_LEVELS or parts >= kind._most):
             check_weight(self, kind._most)
 
     def script(self, *, full: bool = True) -> str:
@@ -129,16 +123,6 @@ def check_weight(item: Node, most: int = MOST_PARTS) -> None:
     if why:
         raise TooLarge(why, code="E134", span=span_of(item), hint=_REMEDY)
     make_room(levels)
-
-
-def make_room(levels: int) -> None:
-    """Let functions recurse over this many levels: Python's limit of 1000 frames is raised, for
-    good, where someone has such a tree.
-    """
-    if levels > _PLAIN_LEVELS:
-        wanted = 1000 + _FRAMES * levels
-        if sys.getrecursionlimit() < wanted:
-            sys.setrecursionlimit(wanted)
 
 
 _PRINTER: list[Callable[[Node, bool], str]] = [lambda item, full: object.__repr__(item)]

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, ClassVar
 
+from minimlc.constants import is_folded, too_big
 from minimlc.constructs import Namespace
 from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
-from minimlc.folding import BINARY, FOLDABLE, UNARY, grows, is_folded, plain, too_big
+from minimlc.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.source import Names, Place, Source
 
 

@@ -16,8 +16,8 @@ from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
+from minimlc.depth import MOST_LEVELS, too_deep
 from minimlc.errors import CompileError, ScriptError, Span
-from minimlc.node import MOST_LEVELS, make_room
 
 V = TypeVar("V")
 Definition = ast.ClassDef | ast.FunctionDef
@@ -122,24 +122,6 @@ class Source:
             example=error.example,
             hint=error.hint,
         )
-
-
-def too_deep(tree: ast.AST) -> Place | None:
-    """What in a syntax tree nests too deeply to be read; None, and room for it, where nothing does.
-
-    An index has a level of its own in Python's syntax, but none in the program's.
-    """
-    deepest = 0
-    stack: list[tuple[Any, Any, int]] = [(tree, None, 1)]
-    while stack:
-        part, place, level = stack.pop()
-        place = part if hasattr(part, "lineno") else place
-        if level > 2 * MOST_LEVELS:
-            return place
-        deepest = max(level, deepest)
-        stack += [(inner, place, level + 1) for inner in ast.iter_child_nodes(part)]
-    make_room(deepest)
-    return None
 
 
 def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from minimlc.constants import is_folded
 from minimlc.errors import CompileError, Span, did_you_mean
-from minimlc.folding import is_folded
 from minimlc.graph.nodes import (
     Binding,
     Call,

@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
+from minimlc.constants import unwritable
 from minimlc.errors import CompileError, VerifyError, did_you_mean
-from minimlc.folding import unwritable
 from minimlc.graph.nodes import (
     JOINTS,
     Binding,

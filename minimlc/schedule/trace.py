@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
-from minimlc.folding import too_big
 from minimlc.schedule import (
     blocks,
     einsum,

@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from minimlc.depth import too_deep
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.node import Node, walk
-from minimlc.source import too_deep
 from minimlc.tir.affine import Digit, Digits, Sum
 from minimlc.tir.arith import Ranges, constant_value, simplify, variables
 from minimlc.tir.dependence import EXHAUSTIVE

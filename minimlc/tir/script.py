@@ -23,8 +23,8 @@ from minimlc.source import (
     unquoted,
 )
 from minimlc.tir import script_block, script_stmt
+from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import Annotations, Buffer, PrimFunc
-from minimlc.tir.script_expr import FUNCTIONS
 from minimlc.tir.script_stmt import ALLOCS, Item, sequence
 
 BUFFER = forms('T.Buffer(shape, dtype="float32", scope="global")')["T.Buffer"]

@@ -1,106 +1,26 @@
 """Expressions of the loop language: what `T.max`, `A[i, j]` and `a + b` mean in a script."""
 
 import ast
-from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
-import ml_dtypes
-import numpy as np
-
 from minimlc.constructs import forms
-from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
-from minimlc.errors import CompileError, did_you_mean, shown
-from minimlc.literals import float_from_word
+from minimlc.dtypes import DTYPES, INDEX, is_integer
+from minimlc.errors import did_you_mean
 from minimlc.node import with_span
 from minimlc.scripting import Reader
+from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     Buffer,
-    Cast,
     Const,
     Expr,
-    ExprLike,
     Unary,
     as_expr,
     binary,
-    const,
-    intrin,
     load,
     select,
     unary,
 )
-
-
-def cast(value: ExprLike, dtype: str) -> Expr:
-    """`value` converted to `dtype`, as numpy's `astype` does."""
-    return Cast(dtype_record(dtype).name, as_expr(value))
-
-
-def of_dtype(dtype: str, value: ExprLike | str) -> Expr:
-    """`T.float32(value)`: a constant of a dtype, or an expression converted to it."""
-    if isinstance(value, Expr):
-        return value.astype(dtype)
-    if isinstance(value, str):
-        return _float_word(dtype, value)
-    if isinstance(value, bool | int | float | np.generic):
-        return _number(dtype, value)
-    raise CompileError(
-        f"T.{dtype} takes a number or an expression, got {shown(value)}", code="E108"
-    )
-
-
-def _float_word(dtype: str, word: str) -> Expr:
-    try:
-        if is_float(dtype):
-            return const(float_from_word(word), dtype)
-    except ValueError:
-        pass
-    hint = 'a float dtype takes "inf", "-inf" or "nan"'
-    raise CompileError(f'"{word}" is no {dtype}', code="E108", hint=hint)
-
-
-def _number(dtype: str, value: Any) -> Expr:
-    if is_integer(dtype):
-        low, high = integer_range(dtype)
-        if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
-            raise CompileError(f"the number {value} is no {dtype}", code="E108")
-        if not low <= value <= high:
-            raise CompileError(
-                f"{shown(value)} is not in {low} ... {high}, as {dtype} is", code="E108"
-            )
-    return const(value, dtype)
-
-
-def least(dtype: str) -> Expr:
-    """The least finite value of a dtype."""
-    if is_float(dtype_record(dtype).name):
-        return const(float(ml_dtypes.finfo(DTYPES[dtype].numpy).min), dtype)
-    return const(False if dtype == "bool" else integer_range(dtype)[0], dtype)
-
-
-def greatest(dtype: str) -> Expr:
-    """The greatest finite value of a dtype."""
-    if is_float(dtype_record(dtype).name):
-        return const(float(ml_dtypes.finfo(DTYPES[dtype].numpy).max), dtype)
-    return const(True if dtype == "bool" else integer_range(dtype)[1], dtype)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "T.max": partial(binary, "max"),
-    "T.min": partial(binary, "min"),
-    "T.floordiv": partial(binary, "//"),
-    "T.floormod": partial(binary, "%"),
-    "T.if_then_else": select,
-    "T.Select": select,
-    "T.cast": cast,
-    "T.infinity": partial(of_dtype, value="inf"),
-    "T.min_value": least,
-    "T.max_value": greatest,
-    **{f"T.{name}": partial(intrin, name) for name in INTRINSICS},
-    **{f"T.{name}": partial(of_dtype, name) for name in DTYPES},
-}
-"""What expressions can call, inside scripts and in plain Python."""
 
 FORMS = forms(
     "T.max(a, b)",

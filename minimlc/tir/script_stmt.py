@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
+from minimlc.constants import is_folded
 from minimlc.constructs import Form, forms
 from minimlc.dtypes import INDEX
 from minimlc.errors import did_you_mean
-from minimlc.folding import is_folded
 from minimlc.names import UniqueNames
 from minimlc.node import walk, with_span
 from minimlc.source import Names, Source

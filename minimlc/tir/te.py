@@ -27,6 +27,7 @@ from minimlc.dtypes import dtype_record, integer_range, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown, source_line
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
+from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import (
     INDEX,
     Block,
@@ -49,7 +50,6 @@ from minimlc.tir.nodes import (
     seq,
     tracing,
 )
-from minimlc.tir.script_expr import FUNCTIONS
 
 
 @node

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
+from minimlc.constants import unwritable
 from minimlc.dtypes import INDEX, dtype_record, excess, is_size, whole_range
 from minimlc.errors import VerifyError, shown
-from minimlc.folding import unwritable
 from minimlc.names import misnamed
 from minimlc.node import Node, children, replace, span_of, walk
 from minimlc.tir.access import (

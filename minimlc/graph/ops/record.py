@@ -5,9 +5,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from minimlc.constants import too_big
 from minimlc.dtypes import DTYPES, dtype_name, dtype_record, is_float, is_integer
 from minimlc.errors import CompileError, OpError, did_you_mean, shown
-from minimlc.folding import too_big
 from minimlc.graph.nodes import (
     Call,
     Constant,

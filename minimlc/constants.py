@@ -1,0 +1,52 @@
+"""Python values that can stand in programs as constants, and how large they may be."""
+
+from collections.abc import Iterable
+
+from minimlc.errors import shown
+from minimlc.names import misnamed
+
+MOST_BITS = 1000
+"""Of an integer in a script: a float64 has numbers as large."""
+MOST_ITEMS = 2**16
+"""Of a tuple in a script and those in it, and characters of a text."""
+MOST_TUPLES = 100
+"""In one another."""
+
+
+def is_folded(value: object) -> bool:
+    """Whether a value is a Python constant rather than part of a program."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            stack += item
+        elif not (item is None or isinstance(item, bool | int | float | str)):
+            return False
+    return True
+
+
+def too_big(value: object) -> str:
+    """What a constant has too much of; '' where it has not."""
+    count, level, items = 0, 0, [value]
+    while items:
+        if any(isinstance(item, int) and item.bit_length() > MOST_BITS for item in items):
+            return f"a number of more than {MOST_BITS} bits"
+        count += sum(len(item) for item in items if isinstance(item, str | tuple))
+        if count > MOST_ITEMS:
+            return f"more than {MOST_ITEMS} items or characters"
+        items = [item for part in items if isinstance(part, tuple) for item in part]
+        level += 1
+    return f"more than {MOST_TUPLES} levels" if level > MOST_TUPLES else ""
+
+
+def unwritable(attributes: Iterable[tuple[str, object]]) -> str:
+    """Why attributes cannot stand in a script; '' where they can."""
+    for key, value in attributes:
+        why = misnamed("attribute", key)
+        if not why and not is_folded(value):
+            why = f"the attribute {key} is no constant: {shown(value)}"
+        if not why and too_big(value):
+            why = f"the attribute {key} has {too_big(value)}"
+        if why:
+            return why
+    return ""

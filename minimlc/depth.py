@@ -1,0 +1,40 @@
+"""How deeply programs may nest, and the room that Python's recursion needs for it."""
+
+import ast
+import sys
+from typing import Any
+
+MOST_LEVELS = 1000
+"""As many nodes may stand inside one another; loops and blocks count four times."""
+_FRAMES = 12
+"""No walk over a tree takes more of Python's frames for a level."""
+PLAIN_LEVELS = 40
+"""Python's own limit has room for these."""
+
+
+def make_room(levels: int) -> None:
+    """Let functions recurse over this many levels: Python's limit of 1000 frames is raised, for
+    good, where someone has such a tree.
+    """
+    if levels > PLAIN_LEVELS:
+        wanted = 1000 + _FRAMES * levels
+        if sys.getrecursionlimit() < wanted:
+            sys.setrecursionlimit(wanted)
+
+
+def too_deep(tree: ast.AST) -> Any:
+    """What in a syntax tree nests too deeply to be read; None, and room for it, where nothing does.
+
+    An index has a level of its own in Python's syntax, but none in the program's.
+    """
+    deepest = 0
+    stack: list[tuple[Any, Any, int]] = [(tree, None, 1)]
+    while stack:
+        part, place, level = stack.pop()
+        place = part if hasattr(part, "lineno") else place
+        if level > 2 * MOST_LEVELS:
+            return place
+        deepest = max(level, deepest)
+        stack += [(inner, place, level + 1) for inner in ast.iter_child_nodes(part)]
+    make_room(deepest)
+    return None
