@@ -9,7 +9,7 @@ from typing import Any
 from threadpoolctl import threadpool_info
 
 import minimlc as mlc
-from minimlc.runtime.peaks import copy_rate, fma_rate
+from minimlc.machine.peaks import copy_rate, fma_rate
 
 FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512bf16", "avx512vnni", "amx-tile", "neon")
 PACKAGES = ("numpy", "llvmlite", "torch", "numba", "jax", "onnxruntime", "scikit-learn")

@@ -14,7 +14,7 @@ from benchmarks.installed import module
 from benchmarks.peers import prange
 from benchmarks.report import Claim, Report
 from minimlc.script import T
-from minimlc.tir.mathematics import ULP_BOUNDS
+from minimlc.tir.math.functions import ULP_BOUNDS
 
 SIZE = 16 * 1024
 SAMPLES = 2**24

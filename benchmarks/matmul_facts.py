@@ -11,7 +11,7 @@ from benchmarks import programs
 from benchmarks.contest import Contest
 from benchmarks.harness import Contender, check, measure
 from benchmarks.report import Claim, Report, Table
-from minimlc.runtime.peaks import STEPS, fma_loop
+from minimlc.machine.peaks import STEPS, fma_loop
 
 Shape = tuple[int, int, int]
 RUNS = 100

@@ -9,11 +9,11 @@ import minimlc.schedule as schedule
 from minimlc.graph import op
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import Mutator
+from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.runtime.cache import cache_dir
 from minimlc.runtime.parallel import num_threads, set_num_threads
-from minimlc.runtime.peaks import Peaks, machine_peaks
 from minimlc.runtime.timing import Timing, time
 from minimlc.schedule import Schedule, TensorIntrin, Trace, register_intrin
 from minimlc.target import Target

@@ -7,8 +7,8 @@ from minimlc.graph.nodes import Function
 from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import misnamed
+from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.wellformed import check_prim_func
 
 
 def verify(mod: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import parse, te
-from minimlc.graph.nodes import TensorType, Tuple, TupleType
 from minimlc.depth import MOST_LEVELS
+from minimlc.graph.nodes import TensorType, Tuple, TupleType
 from minimlc.node import structural_equal, structural_hash
 from minimlc.script import R, T
 from minimlc.tir.nodes import (

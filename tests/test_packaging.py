@@ -38,22 +38,24 @@ ORDER = (
     "minimlc/literals.py",
     "minimlc/names.py",
     "minimlc/constants.py",
-    "minimlc/source.py",
-    "minimlc/constructs.py",
-    "minimlc/folding.py",
-    "minimlc/scripting.py",
     "minimlc/registry.py",
     "minimlc/module.py",
     "minimlc/tir/",
     "minimlc/graph/",
     "minimlc/printer.py",
-    "minimlc/script.py",
+    "minimlc/script/",
     "minimlc/verify.py",
     "minimlc/run.py",
     "minimlc/schedule/",
     "minimlc/recipes/",
     "minimlc/passes/",
     "minimlc/codegen/",
+    "minimlc/machine/foreign.py",
+    "minimlc/runtime/cache.py",
+    "minimlc/runtime/parallel.py",
+    "minimlc/runtime/native.py",
+    "minimlc/runtime/timing.py",
+    "minimlc/machine/",
     "minimlc/runtime/",
     "minimlc/tune/",
     "minimlc/frontends/",
@@ -63,7 +65,7 @@ ORDER = (
     "minimlc/__init__.py",
 )
 VIEWS = ("IPython", "minimlc_widgets")  # reached from show() only
-LAZY_FOLDERS = ("minimlc/frontends/", "minimlc/runtime/", "minimlc/tune/")
+LAZY_FOLDERS = ("minimlc/frontends/", "minimlc/runtime/", "minimlc/machine/", "minimlc/tune/")
 
 
 def name_of(requirement: str) -> str:

@@ -9,7 +9,8 @@ import pytest
 from minimlc import CompileError, IRModule, ScriptError, parse, structural_equal
 from minimlc.graph import nodes as graph
 from minimlc.node import span_of, walk
-from minimlc.script import _COLLECTOR, I, R, T
+from minimlc.script import I, R, T
+from minimlc.script.module import _COLLECTOR
 from minimlc.tir.nodes import (
     Alloc,
     Block,

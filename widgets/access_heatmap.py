@@ -14,12 +14,12 @@ from traitlets import Dict, Int, List, Unicode
 from minimlc.codegen.lower import lower
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CompileError
+from minimlc.machine.cache_model import Cache, levels_of, simulate
+from minimlc.machine.record import record
 from minimlc.node import walk
-from minimlc.runtime.cache_model import Cache, levels_of, simulate
 from minimlc.target import Target
-from minimlc.tir.arith import constant_value
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store, Var
-from minimlc.tir.record import record
 
 MOST_ACCESSES = 1 << 21
 """The longest run that is followed: a few seconds."""

@@ -125,7 +125,7 @@ def _target(target: Any) -> Target:
 
 def _listing(name: str, func: PrimFunc, target: Target, optimized: bool) -> Any:
     machine = backend().Machine(target.cpu, target.features, target.vector_bits)
-    made = import_module("minimlc.codegen.llvm_listing")
+    made = import_module("minimlc.codegen.llvm.listing")
     return made.listing(name, func, machine, optimized=optimized)
 
 

@@ -12,11 +12,11 @@ from minimlc_widgets.static import script_html
 from traitlets import Dict, Int, List, Unicode
 
 from minimlc.errors import CompileError
+from minimlc.machine.record import Record, Step, Touch, record
 from minimlc.node import span_of
-from minimlc.schedule.shrink import STRENGTHS, smaller
-from minimlc.tir.arith import constant_value
+from minimlc.schedule.net.shrink import STRENGTHS, smaller
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Store
-from minimlc.tir.record import Record, Step, Touch, record
 
 MOST_STEPS = 20_000
 TOUCHES = 32  # accesses to follow for each step that can be shown

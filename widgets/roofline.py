@@ -11,7 +11,7 @@ from minimlc_widgets.sources import Timed
 from traitlets import Dict, List
 
 from minimlc.errors import CompileError
-from minimlc.runtime.peaks import Peaks, machine_peaks
+from minimlc.machine.peaks import Peaks, machine_peaks
 
 
 class Point(NamedTuple):

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from minimlc.node import Mutator, Node, replace
-from minimlc.tir.access import Access, accesses, lasting, loop_ranges, reads
-from minimlc.tir.arith import Ranges, Simplifier, constant_value
-from minimlc.tir.legality import has_lanes
+from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, reads
+from minimlc.tir.analysis.arith import Ranges, Simplifier, constant_value
+from minimlc.tir.analysis.legality import has_lanes
+from minimlc.tir.analysis.regions import Box, enclosing_box, is_private
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -26,7 +27,6 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.regions import Box, enclosing_box, is_private
 
 TENSOR = "tensor_intrin"
 """The annotation of a block that a tensor intrinsic has taken over."""

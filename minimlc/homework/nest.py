@@ -14,9 +14,9 @@ from typing import NamedTuple
 from minimlc.codegen.lower import lower
 from minimlc.node import Node, walk
 from minimlc.schedule.tree import inner_stmts
-from minimlc.tir.access import Access, accesses, loop_extents, reducer_of, update_of
-from minimlc.tir.affine import Digits
-from minimlc.tir.arith import variables
+from minimlc.tir.analysis.access import Access, accesses, loop_extents, reducer_of, update_of
+from minimlc.tir.analysis.affine import Digits
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (
     Alloc,
     Block,

@@ -39,6 +39,7 @@ from minimlc.homework.limits import (
     how_it_ended,
 )
 from minimlc.homework.message import Arrays, Malformed, receive, send
+from minimlc.machine.record import Record, Step, record
 from minimlc.module import IRModule
 from minimlc.node import structural_equal
 from minimlc.run import interpret
@@ -49,9 +50,8 @@ from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace
 from minimlc.script import I, R, T, parse
 from minimlc.tir import te
-from minimlc.tir.access import accesses
+from minimlc.tir.analysis.access import accesses
 from minimlc.tir.nodes import Buffer, PrimFunc
-from minimlc.tir.record import Record, Step, record
 from minimlc.verify import verify
 
 Answer = tuple[dict[str, Any], Arrays]

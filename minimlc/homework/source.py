@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from minimlc.constructs import Namespace
 from minimlc.module import IRModule
+from minimlc.script.constructs import Namespace
 
 READY = ("mlc", "np", "te", "I", "R", "T")
 """Names that a worker has already."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.nest import Nest, Part, Place, Unrecognized
-from minimlc.tir.access import Access, loop_extents
-from minimlc.tir.affine import Digits
-from minimlc.tir.arith import variables
+from minimlc.tir.analysis.access import Access, loop_extents
+from minimlc.tir.analysis.affine import Digits
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import Binary, Expr, For, index
 
 

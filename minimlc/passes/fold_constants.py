@@ -23,7 +23,7 @@ from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule, module_pass
 from minimlc.node import children
 from minimlc.run import interpret, nest
-from minimlc.tir.access import loop_extent
+from minimlc.tir.analysis.access import loop_extent
 from minimlc.tir.nodes import For, PrimFunc, Stmt
 
 SMALL = 1024

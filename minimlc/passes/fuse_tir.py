@@ -22,8 +22,8 @@ from minimlc.module import IRModule, module_pass
 from minimlc.node import Node, walk
 from minimlc.passes.merge import Merger, copy_of
 from minimlc.schedule.inline import compute_inline
+from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store
-from minimlc.tir.wellformed import blocks_in
 
 CHEAP = 8
 """Nodes of an expression that may be computed again wherever it is read."""

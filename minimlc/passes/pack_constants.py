@@ -15,11 +15,11 @@ from minimlc.node import replace, structural_equal, walk
 from minimlc.schedule.layout import with_storage
 from minimlc.schedule.shape import check_full_domain, check_plain_path
 from minimlc.schedule.tree import find_block, replaced
-from minimlc.tir.access import accesses
-from minimlc.tir.arith import has_loads
+from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.arith import has_loads
+from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.nodes import Block, Buffer, Cast, Const, Load, PrimFunc, Select, Store, Var
 from minimlc.tir.nodes import Expr as Value
-from minimlc.tir.points import evaluate
 
 EXACT = {("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")}
 """Conversions that change no number: what the recipes for 16-bit floats copy by."""

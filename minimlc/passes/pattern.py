@@ -8,7 +8,7 @@ from enum import IntEnum
 from itertools import pairwise
 
 from minimlc.node import walk
-from minimlc.tir.access import reduction_parts
+from minimlc.tir.analysis.access import reduction_parts
 from minimlc.tir.nodes import Block, Const, Expr, For, Load, PrimFunc, Seq, Stmt, Store, Var
 
 

@@ -16,7 +16,7 @@ from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
 from minimlc.recipes.views import added, block_of, cut
 from minimlc.schedule import Schedule
-from minimlc.schedule.intrinsics import INTERLEAVED, SHIFTED
+from minimlc.schedule.tensor.intrinsics import INTERLEAVED, SHIFTED
 from minimlc.target import Target
 from minimlc.tir.nodes import Load, Store
 

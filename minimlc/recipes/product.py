@@ -6,7 +6,7 @@ from minimlc.errors import ScheduleError
 from minimlc.recipes.views import HINT
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
-from minimlc.tir.access import reduction_parts
+from minimlc.tir.analysis.access import reduction_parts
 from minimlc.tir.nodes import Binary, Block, Cast, Expr, Load, Store, Var
 
 

@@ -23,7 +23,7 @@ from minimlc.recipes.views import (
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
-from minimlc.tir.arith import variables
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import Buffer, IfThenElse, Load, Store
 
 VECTORS = 8

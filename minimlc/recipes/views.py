@@ -6,7 +6,7 @@ from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
-from minimlc.tir.arith import constant_value
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.nodes import Block, For, Store
 
 HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from minimlc.codegen.llvm_entry import Operand, emit_entry, entry_symbol, symbol
-from minimlc.codegen.python import compile_python, emit_python
+from minimlc.codegen.llvm.entry import Operand, emit_entry, entry_symbol, symbol
+from minimlc.codegen.python.compile import compile_python, emit_python
 from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
+from minimlc.machine.foreign import missing_features, refusing
+from minimlc.machine.hardware import trusted
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
 from minimlc.passes import default_pipeline
 from minimlc.recipes import apply as apply_recipes
@@ -15,8 +17,6 @@ from minimlc.run import by_position, written
 from minimlc.runtime.build_c import c_entries, c_text
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
-from minimlc.runtime.foreign import missing_features, refusing
-from minimlc.runtime.hardware import trusted
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import (
     NativeCode,

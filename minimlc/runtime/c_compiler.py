@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from minimlc.codegen.c import Emitted
+from minimlc.codegen.c.emit import Emitted
 from minimlc.errors import BuildError
 from minimlc.runtime.cache import cache_key, load_entry, own_folder, store_entry
 from minimlc.target import Target

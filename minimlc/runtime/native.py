@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
 from minimlc.errors import BuildError
+from minimlc.machine.foreign import wide_enough
 from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
-from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
 from minimlc.tir.nodes import For, PrimFunc
@@ -35,7 +35,7 @@ class NativeCode(NamedTuple):
 def backend() -> ModuleType:
     """What makes machine code, loaded when it is first needed: llvmlite is not for every use."""
     try:
-        return import_module("minimlc.codegen.llvm_machine")
+        return import_module("minimlc.codegen.llvm.machine")
     except ImportError as error:
         raise BuildError(
             f'target "llvm" needs llvmlite, which cannot be imported: {error}',
@@ -47,7 +47,7 @@ def backend() -> ModuleType:
 def emit_llvm(functions: Mapping[str, PrimFunc], machine: Any, **options: Any) -> Any:
     """LLVM's text, by what is loaded when the cache doesn't have the code."""
     backend()
-    return import_module("minimlc.codegen.llvm").emit_llvm(functions, machine, **options)
+    return import_module("minimlc.codegen.llvm.emit").emit_llvm(functions, machine, **options)
 
 
 LIBRARIES = 32

@@ -1,7 +1,7 @@
 """Schedule primitives: as methods of an immutable `Schedule`, and as functions of a module."""
 
-from minimlc.schedule.intrin import TensorIntrin, find_intrin, intrins, register_intrin
 from minimlc.schedule.schedule import Schedule, on_module
+from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin, intrins, register_intrin
 from minimlc.schedule.trace import PRIMITIVES, Trace
 
 split = on_module("split")

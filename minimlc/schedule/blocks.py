@@ -27,11 +27,12 @@ from minimlc.schedule.tree import (
     replaced,
     without_unused_allocs,
 )
-from minimlc.tir.access import Access, accesses, loop_extents, loop_ranges
-from minimlc.tir.affine import Digits, contiguous
-from minimlc.tir.arith import Ranges, conjuncts, constant_value, variables
-from minimlc.tir.dependence import Conflict, find_conflict
-from minimlc.tir.legality import Carried, enclosing
+from minimlc.tir.analysis.access import Access, accesses, loop_extents, loop_ranges
+from minimlc.tir.analysis.affine import Digits, contiguous
+from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, variables
+from minimlc.tir.analysis.dependence import Conflict, find_conflict
+from minimlc.tir.analysis.legality import Carried, enclosing
+from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -45,7 +46,6 @@ from minimlc.tir.nodes import (
     index,
     seq,
 )
-from minimlc.tir.regions import Box, Side, enclosing_box, repeats
 
 
 def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:

@@ -25,11 +25,11 @@ from minimlc.schedule.tree import (
     replaced,
     without_unused_allocs,
 )
-from minimlc.tir.access import Access, update_of
-from minimlc.tir.arith import key, variables
-from minimlc.tir.index_map import IndexMap
+from minimlc.tir.analysis.access import Access, update_of
+from minimlc.tir.analysis.arith import key, variables
+from minimlc.tir.analysis.index_map import IndexMap
+from minimlc.tir.analysis.regions import covers
 from minimlc.tir.nodes import Buffer, Expr, For, IfThenElse, Load, PrimFunc, Store, substitute
-from minimlc.tir.regions import covers
 
 
 def compute_inline(func: PrimFunc, block: str) -> PrimFunc:

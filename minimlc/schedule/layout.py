@@ -6,8 +6,8 @@ from typing import Any
 
 from minimlc.node import Mutator, replace
 from minimlc.schedule.tree import find_block, find_buffer, finish, refuse
-from minimlc.tir.access import accesses
-from minimlc.tir.index_map import IndexMap
+from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var
 
 SCOPES = ("global", "local", "shared", "amx.tile")

@@ -17,10 +17,12 @@ from minimlc.schedule.tree import (
     replaced,
     serial_loop,
 )
-from minimlc.tir.access import Access, accesses, reads_any
-from minimlc.tir.arith import constant_value, variables
-from minimlc.tir.dependence import Conflict, direction_vectors, find_conflict
-from minimlc.tir.legality import Carried, conflicting_pairs, enclosing
+from minimlc.tir.analysis.access import Access, accesses, reads_any
+from minimlc.tir.analysis.arith import constant_value, variables
+from minimlc.tir.analysis.dependence import Conflict, direction_vectors, find_conflict
+from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
+from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
+from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import (
     Buffer,
     Expr,
@@ -32,8 +34,6 @@ from minimlc.tir.nodes import (
     index,
     substitute,
 )
-from minimlc.tir.regions import is_commutative_reduction, is_private, repeats
-from minimlc.tir.wellformed import blocks_in
 
 LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""

@@ -8,10 +8,10 @@ from minimlc.node import Mutator, replace
 from minimlc.schedule.layout import check_scope
 from minimlc.schedule.staging import Anchor, End, Rename, anchors, beside, copy_nest, inside
 from minimlc.schedule.tree import Names, Place, find_block, find_buffer, finish, refuse
-from minimlc.tir.access import Access, accesses, reads_any
+from minimlc.tir.analysis.access import Access, accesses, reads_any
+from minimlc.tir.analysis.regions import Box, covers, enclosing_box, starts_inside
+from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc, const
-from minimlc.tir.regions import Box, covers, enclosing_box, starts_inside
-from minimlc.tir.wellformed import iter_loop
 
 
 class Use(NamedTuple):

@@ -15,8 +15,9 @@ from minimlc.schedule.tree import (
     refuse,
     replaced,
 )
-from minimlc.tir.access import accesses
-from minimlc.tir.arith import conjuncts, constant_value
+from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.arith import conjuncts, constant_value
+from minimlc.tir.analysis.regions import first_comes_first, repeats
 from minimlc.tir.nodes import (
     Block,
     For,
@@ -28,7 +29,6 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.regions import first_comes_first, repeats
 
 
 def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:

@@ -16,9 +16,9 @@ from minimlc.errors import (
 )
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
-from minimlc.schedule.check import UNCHECKED, VERIFIED, Verdict, check_step, fault
-from minimlc.schedule.remedy import remedy
-from minimlc.schedule.renamed import explained
+from minimlc.schedule.net.check import UNCHECKED, VERIFIED, Verdict, check_step, fault
+from minimlc.schedule.net.remedy import remedy
+from minimlc.schedule.net.renamed import explained
 from minimlc.schedule.trace import (
     PRIMITIVES,
     Primitive,
@@ -31,9 +31,9 @@ from minimlc.schedule.trace import (
     split_arguments,
 )
 from minimlc.schedule.tree import NoSuchName, Place, find_block, find_loop, inner_stmts
-from minimlc.tir.access import accesses
+from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.wellformed import blocks_in, check_prim_func
 from minimlc.tir.nodes import Block, PrimFunc
-from minimlc.tir.wellformed import blocks_in, check_prim_func
 
 
 def _method(name: str) -> "Callable[..., Schedule]":

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from minimlc.node import walk
 from minimlc.schedule.tree import Place, find_block, refuse
-from minimlc.tir.access import Access, accesses, loop_extents
-from minimlc.tir.affine import Digit, Digits, contiguous
-from minimlc.tir.arith import Ranges, conjuncts, constant_value, variables
+from minimlc.tir.analysis.access import Access, accesses, loop_extents
+from minimlc.tir.analysis.affine import Digit, Digits, contiguous
+from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, variables
+from minimlc.tir.analysis.regions import is_private
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -21,7 +22,6 @@ from minimlc.tir.nodes import (
     Store,
     Var,
 )
-from minimlc.tir.regions import is_private
 
 
 class Producer(NamedTuple):

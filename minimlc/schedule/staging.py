@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 from minimlc.node import Mutator, replace, walk
 from minimlc.schedule.tree import Names, Place, nest, replaced, with_alloc
-from minimlc.tir.access import Access, loop_ranges
-from minimlc.tir.arith import Ranges, constant_value
+from minimlc.tir.analysis.access import Access, loop_ranges
+from minimlc.tir.analysis.arith import Ranges, constant_value
+from minimlc.tir.analysis.regions import Box, Side
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -24,7 +25,6 @@ from minimlc.tir.nodes import (
     index,
     seq,
 )
-from minimlc.tir.regions import Box, Side
 
 WIDEST = "int64"
 """Holds the sum of an element and an offset, until it is narrowed to what has room for it."""

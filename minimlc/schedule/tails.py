@@ -5,8 +5,9 @@ from typing import NamedTuple, cast
 
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.tree import guarded, refuse
-from minimlc.tir.access import accesses
-from minimlc.tir.arith import has_loads, variables
+from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.arith import has_loads, variables
+from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -21,7 +22,6 @@ from minimlc.tir.nodes import (
     Var,
     substitute,
 )
-from minimlc.tir.wellformed import blocks_in, loops_in
 
 
 class Padded(NamedTuple):

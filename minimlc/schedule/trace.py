@@ -13,27 +13,37 @@ import numpy as np
 
 from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
-from minimlc.schedule import (
-    blocks,
-    einsum,
-    epilogue,
-    indexing,
-    inline,
-    kinds,
-    layout,
-    loops,
-    memory,
-    nesting,
-    padding,
-    partial,
-    partition,
-    reduction,
-    rolling,
-    space,
-    tensors,
-    terms,
+from minimlc.schedule import blocks, inline, kinds, layout, loops, memory, reduction
+from minimlc.schedule.more import (
+    decompose_padding as padding,
 )
-from minimlc.tir.index_map import IndexMap
+from minimlc.schedule.more import (
+    decompose_sum as terms,
+)
+from minimlc.schedule.more import (
+    fuse_reduction_epilogue as epilogue,
+)
+from minimlc.schedule.more import (
+    loop_partition as partition,
+)
+from minimlc.schedule.more import (
+    pad_einsum as einsum,
+)
+from minimlc.schedule.more import (
+    reindex as indexing,
+)
+from minimlc.schedule.more import (
+    rfactor as partial,
+)
+from minimlc.schedule.more import (
+    rolling_buffer as rolling,
+)
+from minimlc.schedule.more import (
+    transform_block_layout as space,
+)
+from minimlc.schedule.tensor import blockize as nesting
+from minimlc.schedule.tensor import tensorize as tensors
+from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
 
 Primitive = Callable[..., "PrimFunc | Decided"]

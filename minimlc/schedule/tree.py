@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from minimlc.errors import ScheduleError, VerifyError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.access import (
+from minimlc.tir.analysis.access import (
     Access,
     accesses,
     lasting,
@@ -17,7 +17,7 @@ from minimlc.tir.access import (
     statements_in,
     top_statements,
 )
-from minimlc.tir.arith import (
+from minimlc.tir.analysis.arith import (
     Ranges,
     Simplifier,
     conjuncts,
@@ -26,13 +26,14 @@ from minimlc.tir.arith import (
     key,
     simplify,
 )
-from minimlc.tir.legality import (
+from minimlc.tir.analysis.legality import (
     axis_conflict,
     carried_dependence,
     concurrent_dependence,
     has_lanes,
     private_candidates,
 )
+from minimlc.tir.analysis.wellformed import blocks_in, check_blocks, iter_loop, loops_in
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -50,7 +51,6 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.wellformed import blocks_in, check_blocks, iter_loop, loops_in
 
 
 class Place(NamedTuple):

@@ -18,6 +18,7 @@ import numpy as np
 from minimlc.dtypes import integer_range, is_float, to_numpy
 from minimlc.errors import BoundsError, CompileError, Span
 from minimlc.node import span_of, walk
+from minimlc.tir.analysis.unwritten import Unwritten
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -38,7 +39,6 @@ from minimlc.tir.nodes import (
     Unary,
     Var,
 )
-from minimlc.tir.unwritten import Unwritten
 from minimlc.tir.values import binary_value, constant_value, converter, intrin_value, unary_value
 
 Frame = list[Any]

@@ -99,4 +99,4 @@ _PARTS = (
     Intrinsic("number", 1, ("int",), lambda x: np.asarray(x, np.int32).view(np.float32), "float32"),
 )
 RECORDS = {**INTRINSICS, **{record.name: record for record in _PARTS}}
-"""Also what only the programs of `minimlc.tir.mathematics` use, and no script can say."""
+"""Also what only the programs of `minimlc.tir.math.functions` use, and no script can say."""

@@ -9,7 +9,7 @@
 
 Loops start at 0. A block is one step of computation, run once per value of the loops around it;
 each of its iters takes the value of an expression over those loops. What a block reads and writes
-is not part of the tree: `minimlc.tir.regions` derives it.
+is not part of the tree: `minimlc.tir.analysis.regions` derives it.
 """
 
 import threading

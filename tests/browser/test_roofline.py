@@ -3,7 +3,7 @@
 import pytest
 from minimlc_widgets import Roofline
 
-from minimlc.runtime.peaks import Peaks
+from minimlc.machine.peaks import Peaks
 from tests.browser.looks import CONTRAST, DARK
 
 pytestmark = pytest.mark.requires("browser")

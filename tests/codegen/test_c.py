@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.c import emit_c
+from minimlc.codegen.c.emit import emit_c
 from minimlc.module import IRModule
 from minimlc.runtime import build_c, c_compiler, parallel
 from minimlc.runtime.build import build

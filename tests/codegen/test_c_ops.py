@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minimlc.codegen.c import Emitted
+from minimlc.codegen.c.emit import Emitted
 from minimlc.dtypes import DTYPES, is_float
 from minimlc.runtime import c_compiler
 from minimlc.target import Target

@@ -5,8 +5,8 @@ import re
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm import emit_llvm
-from minimlc.codegen.llvm_machine import optimize, target_machine
+from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.machine import optimize, target_machine
 from minimlc.node import span_of, walk
 from minimlc.runtime.native import machine_of
 from minimlc.tir.nodes import Stmt, Store

@@ -5,8 +5,8 @@ import re
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm_listing import architecture, listing
-from minimlc.codegen.llvm_machine import Machine
+from minimlc.codegen.llvm.listing import architecture, listing
+from minimlc.codegen.llvm.machine import Machine
 from minimlc.errors import BuildError
 from tests.widgets.values import product
 
@@ -66,6 +66,6 @@ def test_the_architecture_is_told_from_features():
 
 
 def test_an_architecture_that_llvm_lacks(monkeypatch):
-    monkeypatch.setattr("minimlc.codegen.llvm_listing.architecture", lambda machine: "nosuch")
+    monkeypatch.setattr("minimlc.codegen.llvm.listing.architecture", lambda machine: "nosuch")
     with pytest.raises(BuildError, match="no code for nosuch"):
         listing("mm", read(LANES)[1], AVX2)

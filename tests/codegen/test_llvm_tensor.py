@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm import emit_llvm
-from minimlc.codegen.llvm_machine import Machine, compile_assembly
+from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.machine import Machine, compile_assembly
 from minimlc.schedule import find_intrin
 from minimlc.script import I, T
 from minimlc.target import Target

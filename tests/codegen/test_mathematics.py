@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from minimlc.codegen.c_functions import FUNCTIONS
+from minimlc.codegen.c.functions import FUNCTIONS
 from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.mathematics import PROGRAMS, ULP_BOUNDS
+from minimlc.tir.math.functions import PROGRAMS, ULP_BOUNDS
 from minimlc.tir.nodes import Buffer, Const, For, PrimFunc, Var, index, intrin, store
 from tests.codegen.machines import MACHINES
 

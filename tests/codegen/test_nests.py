@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from minimlc.codegen.python import compile_python
+from minimlc.codegen.python.compile import compile_python
 from minimlc.module import IRModule
 from minimlc.runtime.parallel import set_num_threads
 from tests.codegen.c_programs import compiled as compiled_c

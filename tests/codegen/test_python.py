@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minimlc import IRModule
-from minimlc.codegen.python import compile_python, emit_python
+from minimlc.codegen.python.compile import compile_python, emit_python
 from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph

@@ -14,9 +14,9 @@ import ml_dtypes
 import numpy as np
 
 import minimlc as mlc
-from minimlc.codegen.llvm import emit_llvm
-from minimlc.codegen.llvm_entry import symbol
-from minimlc.codegen.llvm_machine import compile_object
+from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.machine import compile_object
 from minimlc.runtime.native import entry_point, link, machine_of
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target

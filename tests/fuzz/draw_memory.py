@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minimlc.node import structural_equal, walk
-from minimlc.tir.arith import variables
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import Load, Store
 from tests.fuzz.site import Arguments, Nothing, Site
 

@@ -9,7 +9,7 @@ from minimlc.module import IRModule
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule import Trace
 from minimlc.schedule.tree import replaced, without_unused_allocs
-from minimlc.tir.arith import constant_value
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.nodes import BlockIter, Const, For, Seq, substitute
 from tests.fuzz.one import Failure, is_refusal, round_trip
 from tests.fuzz.subject import Subject, difference, main_of, subject

@@ -15,7 +15,7 @@ from minimlc.recipes import SCHEDULED
 from minimlc.run import interpret
 from minimlc.schedule import Schedule
 from minimlc.script import parse
-from minimlc.tir.access import accesses
+from minimlc.tir.analysis.access import accesses
 from minimlc.verify import verify
 
 BEFORE = passes.default_pipeline[: passes.default_pipeline.index(pack_constants)]

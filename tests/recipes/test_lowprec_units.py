@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm import emit_llvm
-from minimlc.codegen.llvm_machine import compile_assembly
+from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.machine import compile_assembly
 from minimlc.runtime.native import machine_of
 from minimlc.target import Target
 from tests.codegen.machines import X86

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 import minimlc as mlc
-from minimlc.tir import dependence, wellformed
+from minimlc.tir.analysis import dependence, wellformed
 
 LOOPS = """
 @T.prim_func

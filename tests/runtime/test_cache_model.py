@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minimlc.errors import CompileError
-from minimlc.runtime.cache_model import Cache, levels_of, simulate
+from minimlc.machine.cache_model import Cache, levels_of, simulate
 from minimlc.target import Target
 
 N = 64

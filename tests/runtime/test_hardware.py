@@ -5,10 +5,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
-from minimlc.codegen.llvm_entry import symbol
-from minimlc.codegen.llvm_machine import compile_object
-from minimlc.runtime import hardware
-from minimlc.runtime.hardware import TRIED, passes, trial_of, trusted, works
+from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.machine import compile_object
+from minimlc.machine import hardware
+from minimlc.machine.hardware import TRIED, passes, trial_of, trusted, works
 from minimlc.runtime.native import machine_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm_machine import compile_object
+from minimlc.codegen.llvm.machine import compile_object
 from minimlc.runtime import native
 from tests.runtime.memory import LOOPS, graph, left_behind, loops
 

@@ -8,10 +8,10 @@ import pytest
 import minimlc as mlc
 from minimlc.node import Mutator, replace
 from minimlc.schedule import PRIMITIVES
-from minimlc.schedule.check import KEEPS_ORDER
-from minimlc.schedule.compare import BUDGET, cost, inputs
-from minimlc.schedule.shrink import shrunk, smaller
+from minimlc.schedule.net.check import KEEPS_ORDER
+from minimlc.schedule.net.shrink import shrunk, smaller
 from minimlc.schedule.tree import find_block, find_loop
+from minimlc.tir.analysis.compare import BUDGET, cost, inputs
 from minimlc.tir.nodes import Binary, Block, Load, Select, Store, Var, const
 from tests.helpers import refuses
 from tests.schedule.programs import Chain, MatmulRelu

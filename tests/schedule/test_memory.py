@@ -3,7 +3,7 @@
 import minimlc as mlc
 from minimlc.codegen.lower import lower
 from minimlc.script import I, T
-from minimlc.tir.access import accesses
+from minimlc.tir.analysis.access import accesses
 from tests.helpers import assert_same, refuses
 from tests.schedule.programs import Chain, MatmulRelu, Scan, Stencil
 

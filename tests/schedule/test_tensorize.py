@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule.intrin import checked
+from minimlc.schedule.tensor.intrin import checked
 from minimlc.script import I, T
 from tests.helpers import assert_same, refuses
 

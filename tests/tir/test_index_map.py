@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from minimlc.tir.index_map import IndexMap
-from minimlc.tir.points import evaluate
+from minimlc.tir.analysis.index_map import IndexMap
+from minimlc.tir.analysis.points import evaluate
 from tests.helpers import refuses
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc.node import replace
+from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
 from minimlc.tir.nodes import Block, For, Seq
-from minimlc.tir.polyhedra import Inequality, Undecided, solution
 from tests.helpers import refuses
 
 HEAD = """
@@ -382,7 +382,7 @@ def condition(rng: random.Random, depth: int = 2) -> str:
 @pytest.mark.parametrize("seed", range(150))
 def test_proofs_alone_decide_as_trying_all_iterations_does(seed, monkeypatch):
     """Nothing is tried for large extents; here nothing is tried at all."""
-    monkeypatch.setattr("minimlc.tir.inside.points", lambda item: None)
+    monkeypatch.setattr("minimlc.tir.analysis.inside.points", lambda item: None)
     rng = random.Random(seed)
     for _ in range(4):
         guard, size = condition(rng), rng.randrange(2, 14)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from minimlc.script import parse
+from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.nodes import Var, binary
-from minimlc.tir.points import evaluate
 from minimlc.verify import verify
 from tests.helpers import refuses
 

@@ -6,7 +6,7 @@ import pytest
 import minimlc as mlc
 from minimlc.codegen.lower import lower
 from minimlc.errors import BoundsError
-from minimlc.tir.record import Touch, record
+from minimlc.machine.record import Touch, record
 
 
 def parsed(text: str) -> mlc.PrimFunc:

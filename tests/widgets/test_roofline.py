@@ -6,7 +6,7 @@ import pytest
 from minimlc_widgets import Roofline
 
 from minimlc.errors import CompileError
-from minimlc.runtime.peaks import Peaks
+from minimlc.machine.peaks import Peaks
 from tests.widgets.values import Timing
 
 MACHINE = Peaks(100e9, 20e9, "a machine")

@@ -21,7 +21,7 @@ from minimlc_widgets import (
 )
 
 from minimlc.errors import CompileError
-from minimlc.runtime.peaks import Peaks
+from minimlc.machine.peaks import Peaks
 from tests.widgets.values import Timing, history, module, product, schedule
 
 ROOT = Path(__file__).resolve().parents[2]

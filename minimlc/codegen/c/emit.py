@@ -1,0 +1,79 @@
+"""The C backend: lowered functions as C99 text, to read, to compile, or to take elsewhere.
+
+One C function per primitive function, and no library of ours: what C has no operator for is a
+small function at the top of the text.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from minimlc.codegen.c.functions import FUNCTIONS
+from minimlc.codegen.c.helpers import HELPERS, helper_texts
+from minimlc.codegen.c.names import GLOBAL, unique_names
+from minimlc.codegen.c.stmt import Function
+from minimlc.codegen.lower import lower
+from minimlc.tir.nodes import PrimFunc
+
+_MATH = r"""\b(INFINITY|NAN)\b|\b(isnan|fabsf?|copysignf?|fmodf?|rintf?|powf?|erff?|expf?|logf?
+    |sqrtf?|tanhf?|sinf?|cosf?|floorf?|ceilf?|truncf?)\("""
+_HEADERS = {
+    "math.h": re.compile(_MATH, re.VERBOSE),
+    "stdbool.h": re.compile(r"\b(bool|true|false)\b"),
+    "stdint.h": re.compile(r"\bu?int\d+_t\b|\bU?INT\d+_"),
+    "stdlib.h": re.compile(r"\bmalloc\("),
+    "string.h": re.compile(r"\bmemcpy\("),
+}
+"""What in a text needs which header."""
+
+_TEXTS = {**HELPERS, **FUNCTIONS}
+
+
+class CFunction(NamedTuple):
+    """One function of the text: its name there, and whether it returns a status (else nothing)."""
+
+    symbol: str
+    can_fail: bool
+
+
+class Emitted(NamedTuple):
+    """The text, its functions by their names in the module, and which pragmas it has.
+
+    `guarded` is whether a condition holds off some access to memory, `backward` whether an index
+    may fall while a loop goes on.
+    """
+
+    text: str
+    functions: dict[str, CFunction]
+    threaded: bool
+    simd: bool
+    guarded: bool
+    backward: bool = False
+
+
+def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
+    """C99 text for primitive functions: pointers in the caller's order, each of them `restrict`.
+
+    A function that needs memory returns 0, or 2 where it got none; the others return nothing.
+    """
+    names = unique_names({*GLOBAL, *_TEXTS})
+    made = {n: Function(names.take(n), lower(func, named=True)) for n, func in functions.items()}
+    bodies = [item.text() for item in made.values()]
+    code = re.sub("//.*", "", "\n".join(bodies))
+    used = (name for name in _TEXTS if re.search(rf"\b{name}\(", code))
+    helpers = helper_texts(used, _TEXTS)
+    includes = _includes([code, *helpers])
+    parts = [*([includes] if includes else []), *helpers, *bodies]
+    return Emitted(
+        "\n\n".join(parts) + "\n",
+        {name: CFunction(item.symbol, item.can_fail) for name, item in made.items()},
+        any(item.threaded for item in made.values()),
+        any(item.simd for item in made.values()),
+        any(item.guarded for item in made.values()),
+        any(item.backward for item in made.values()),
+    )
+
+
+def _includes(texts: Sequence[str]) -> str:
+    whole = re.sub("//.*", "", "\n".join(texts))
+    return "\n".join(f"#include <{name}>" for name, what in _HEADERS.items() if what.search(whole))

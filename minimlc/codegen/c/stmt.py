@@ -1,0 +1,274 @@
+"""Statements and functions of the loop IR as C text: loops, indices, names as written by hand."""
+
+from functools import cached_property
+from math import prod
+
+from minimlc.codegen.c.expr import PLUS, STORED, Expressions
+from minimlc.codegen.c.helpers import HELPERS
+from minimlc.codegen.c.names import LOCAL, comment, unique_names
+from minimlc.dtypes import DTYPES, INDEX
+from minimlc.errors import BuildError
+from minimlc.node import Node, structural_equal, walk
+from minimlc.tir.analysis.access import Access, accesses
+from minimlc.tir.analysis.arith import has_loads
+from minimlc.tir.analysis.legality import carried_dependence
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+)
+
+STACK_BYTES = 32 * 1024
+"""Buffers up to this size are arrays in the function's frame, larger ones come from malloc."""
+
+FRAME_BYTES = 256 * 1024
+"""What a function's arrays may take together: threads can have small stacks."""
+
+MOST_COPIES = 1024
+"""Unrolled loops ask for at most this many copies of a statement."""
+
+NO_MEMORY = 2
+"""What a function returns when malloc gave nothing."""
+
+LINE = 100
+_INDENT = "    "
+
+
+class Function(Expressions):
+    """Writes one C function. `text` first; what the others say is known after it."""
+
+    def __init__(self, symbol: str, program: PrimFunc):
+        super().__init__()
+        self.symbol = symbol
+        self.program = program
+        self.scope = unique_names({*LOCAL, *HELPERS, symbol})
+        self.lines: list[str] = []
+        self.depth = 1
+        self.copies = 1
+        self.together: set[str] = set()
+        self.threaded = self.simd = False
+
+    @cached_property
+    def accesses(self) -> list[Access]:
+        return list(accesses(self.program))
+
+    @cached_property
+    def on_heap(self) -> set[Buffer]:
+        """The buffers that come from malloc."""
+        heap, frame = set(), 0
+        for part in walk(self.program.body):
+            if isinstance(part, Alloc):
+                size = prod(part.buffer.shape) * DTYPES[part.buffer.dtype].bits // 8
+                if size > STACK_BYTES or frame + size > FRAME_BYTES:
+                    heap.add(part.buffer)
+                else:
+                    frame += size
+        return heap
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a condition holds off some access to memory."""
+        return any(map(_guards, walk(self.program.body)))
+
+    @property
+    def backward(self) -> bool:
+        """Whether an index may fall while a loop goes on."""
+        touched = (part for part in walk(self.program.body) if isinstance(part, Load | Store))
+        indices = (at for part in touched for at in part.indices)
+        return any(_falls(part) for at in indices for part in walk(at))
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the function returns a status."""
+        return bool(self.on_heap)
+
+    def text(self) -> str:
+        """The whole definition."""
+        header = self._header()
+        if self.can_fail:
+            self.line("int status = 0;")
+        self.stmt(self.program.body)
+        if self.can_fail:
+            self.line("return status;")
+        return "\n".join([header, *self.lines, "}"])
+
+    def line(self, text: str) -> None:
+        self.lines.append(_INDENT * self.depth + text)
+
+    def stmt(self, item: Stmt) -> None:
+        """Write a statement."""
+        match item:
+            case Seq():
+                for part in item.stmts:
+                    self.stmt(part)
+            case Block():
+                self.line(comment(f"block {item.name}"))
+                self.stmt(item.body)
+            case For():
+                self._for(item)
+            case Store():
+                self._store(item)
+            case IfThenElse():
+                self._if(item)
+            case Alloc():
+                self._alloc(item)
+            case _:
+                raise BuildError(f"C code has no statement {type(item).__name__}")
+
+    def _header(self) -> str:
+        result = "int" if self.can_fail else "void"
+        written = {part.buffer for part in walk(self.program.body) if isinstance(part, Store)}
+        listed = [self._parameter(p, p in written) for p in self.program.params]
+        one = f"{result} {self.symbol}({', '.join(listed) or 'void'}) {{"
+        if len(one) <= LINE:
+            return one
+        return f"{result} {self.symbol}(\n{_INDENT}" + f",\n{_INDENT}".join(listed) + "\n) {"
+
+    def _parameter(self, buffer: Buffer, written: bool) -> str:
+        name = self.names[buffer] = self.scope.take(buffer.name)
+        first, *rest = _sizes(buffer)
+        inner = "".join(f"[{size}]" for size in rest)
+        start = "" if written else "const "
+        return f"{start}{STORED[buffer.dtype]} {name}[restrict {first}]{inner}"
+
+    def _body(self, item: Stmt) -> None:
+        self.depth += 1
+        self.stmt(item)
+        self.depth -= 1
+
+    def _store(self, item: Store) -> None:
+        place = self.element(item.buffer, item.indices)
+        value = item.value
+        if (
+            isinstance(value, Binary)
+            and value.op in ("+", "-", "*", "/")
+            and value.dtype in _IN_PLACE
+        ):
+            a = value.a
+            if isinstance(a, Load) and a.buffer is item.buffer and _same(a, item):
+                self.line(f"{place} {value.op}= {self.expr(value.b).text};")
+                return
+        self.line(f"{place} = {self.stored(value)};")
+
+    def _if(self, item: IfThenElse) -> None:
+        self.line(f"if ({self.expr(item.condition).text}) {{")
+        self._body(item.then_case)
+        if item.else_case is not None:
+            self.line("} else {")
+            self._body(item.else_case)
+        self.line("}")
+
+    def _for(self, item: For) -> None:
+        extent, name = self._extent(item), self.scope.take(item.var.name)
+        saved = self.copies, set(self.together)
+        self._pragma(item)
+        self.line(f"for (int64_t {name} = 0; {name} < {extent}; ++{name}) {{")
+        self.names[item.var] = name
+        most = max(0, self.interval(item.extent)[1] - 1)
+        if item.var.dtype == INDEX:
+            self.ranges[item.var] = (0, most)
+        self._body(item.body)
+        self.line("}")
+        self.scope.release(name, item.var.name)
+        self.copies, self.together = saved
+
+    def _extent(self, item: For) -> str:
+        """How far the loop goes. It is read once, before the loop: its body might change it."""
+        text = self.expr(item.extent).inside(PLUS)
+        if not has_loads(item.extent):
+            return text
+        name = self.scope.take(f"{item.var.name}_extent")
+        self.line(f"const int64_t {name} = {text};")
+        return name
+
+    def _pragma(self, item: For) -> None:
+        """What the compiler is told about a loop: only what is proven of it."""
+        if item.kind == "unrolled" and isinstance(item.extent, Const):
+            extent = int(item.extent.value)
+            if extent > 1 and extent * self.copies <= MOST_COPIES:
+                self.copies *= extent
+                self.line(f"#pragma GCC unroll {extent}")
+        elif item.kind == "parallel" and not self.together and self._side_by_side(item):
+            self.together.add("parallel")
+            self.threaded = True
+            fails = " reduction(|: status)" if self._allocates(item) else ""
+            self.line(f"#pragma omp parallel for{fails}")
+        elif item.kind == "vectorized" and "simd" not in self.together:
+            self._simd(item)
+
+    def _simd(self, item: For) -> None:
+        if not self._allocates(item) and self._side_by_side(item):
+            self.together.add("simd")
+            self.simd = True
+            self.line("#pragma omp simd")
+
+    def _allocates(self, item: For) -> bool:
+        return any(isinstance(p, Alloc) and p.buffer in self.on_heap for p in walk(item.body))
+
+    def _side_by_side(self, item: For) -> bool:
+        """Whether the loop's iterations are independent, proven of the code as lowering made it."""
+        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
+        return carried_dependence(item, self.accesses, own) is None
+
+    def _alloc(self, item: Alloc) -> None:
+        buffer = item.buffer
+        name = self.names[buffer] = self.scope.take(buffer.name)
+        kind = STORED[buffer.dtype]
+        first, *rest = _sizes(buffer)
+        inner = "".join(f"[{size}]" for size in rest)
+        if buffer not in self.on_heap:
+            self.line(f"{kind} {name}[{first}]{inner};")
+            self.stmt(item.body)
+            return
+        pointer = f"(*{name}){inner}" if rest else f"*{name}"
+        self.line(f"{kind} {pointer} = malloc(sizeof({kind}[{first}]{inner}));")
+        self.line(f"if ({name} == NULL) {{")
+        self.line(f"{_INDENT}status = {NO_MEMORY};")
+        self.line("} else {")
+        self._body(item.body)
+        self.line(f"{_INDENT}free({name});")
+        self.line("}")
+
+
+def _falls(part: Node) -> bool:
+    """Whether a part of an index falls where what it is computed from rises."""
+    match part:
+        case Binary("-", _, b):
+            return not isinstance(b, Const)
+        case Binary("*", a, b):
+            return any(isinstance(side, Const) and side.value < 0 for side in (a, b))
+    return isinstance(part, Unary)
+
+
+def _guards(item: Node) -> bool:
+    match item:
+        case Select(_, a, b):
+            return has_loads(a) or has_loads(b)
+        case Binary(_, _, b) if item.op in ("and", "or"):
+            return has_loads(b)
+        case _:
+            return isinstance(item, IfThenElse)
+
+
+_IN_PLACE = ("float64", "float32")
+
+
+def _sizes(buffer: Buffer) -> list[int]:
+    """A buffer's dimensions as C can have them: at least one, and none of them 0."""
+    return [max(1, size) for size in buffer.shape] or [1]
+
+
+def _same(load: Load, item: Store) -> bool:
+    pairs = zip(load.indices, item.indices, strict=True)
+    return all(structural_equal(a, b) for a, b in pairs)

@@ -1,0 +1,1 @@
+"""Lowered functions as LLVM IR and machine code."""

@@ -1,0 +1,100 @@
+"""The LLVM backend: lowered functions to LLVM's text (`llvm_machine` makes machine code of it).
+
+The text is written directly, so `lib.source("llvm")` shows exactly what was written here.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from minimlc.codegen.bounds import Site
+from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.lines import LinedCode, LinedKernel, line_records
+from minimlc.codegen.llvm.machine import Machine
+from minimlc.codegen.llvm.parallel import OPENMP, POOL, Kernel
+from minimlc.codegen.llvm.value import Code, Module, facts
+from minimlc.codegen.lower import lower
+from minimlc.node import walk
+from minimlc.tir.nodes import Buffer, PrimFunc, Store
+
+
+class Emitted(NamedTuple):
+    """LLVM text, and what the error slots of its checked accesses mean."""
+
+    text: str
+    sites: tuple[Site, ...]
+
+
+def written(func: PrimFunc) -> frozenset[Buffer]:
+    """The buffers that a function stores to."""
+    return frozenset(part.buffer for part in walk(func.body) if isinstance(part, Store))
+
+
+def emit_llvm(
+    functions: Mapping[str, PrimFunc],
+    machine: Machine,
+    *,
+    check: bool = False,
+    openmp: bool = False,
+    extra: str = "",
+    lines: bool = False,
+) -> Emitted:
+    """LLVM's text for primitive functions. Each returns 0, or 1 (index outside), 2 (no memory).
+
+    With `check`, each takes one more pointer: to the slots that describe a wrong access. `extra`
+    is text to append: entry points that call the functions. With `lines`, instructions note which
+    line of the script they are for (`llvm_lines`).
+    """
+    module = Module()
+    sites: list[Site] = []
+    for name, func in functions.items():
+        module.definitions.append(
+            _function(
+                name, lower(func, tensors=True, whole=check), machine, module, sites, check, lines
+            )
+        )
+    runtime = (OPENMP if openmp else POOL) if module.tasks else ""
+    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{machine.vector_bits}"'
+    if machine.vector_bits >= 512:
+        attributes += ' "min-legal-vector-width"="512"'
+    parts = [
+        "; minimlc",
+        *module.declarations.values(),
+        runtime.strip(),
+        *module.definitions,
+        extra,
+        attributes + " }",
+        line_records(module.scopes) if lines else "",
+    ]
+    return Emitted("\n\n".join(part for part in parts if part) + "\n", tuple(sites))
+
+
+def _function(
+    name: str,
+    func: PrimFunc,
+    machine: Machine,
+    module: Module,
+    sites: list[Site],
+    check: bool,
+    lines: bool,
+) -> str:
+    features = frozenset(machine.features.split(","))
+    kernel = (LinedKernel if lines else Kernel)(
+        LinedCode(module) if lines else Code(module),
+        half_conversions="+f16c" in features,
+        sites=sites if check else None,
+        vector_bits=machine.vector_bits,
+        program=func,
+        symbol=symbol(name),
+        features=features,
+    )
+    stored = written(func)
+    parameters = []
+    for number, buffer in enumerate(func.params):
+        kernel.pointers[buffer] = f"%p{number}"
+        readonly = "" if buffer in stored else " readonly"
+        parameters.append(f"ptr {facts(buffer)}{readonly} %p{number}")
+    if check:
+        parameters.append("ptr %error")
+    kernel.stmt(func.body)
+    kernel.finish()
+    return kernel.code.function(f"define i32 @{symbol(name)}({', '.join(parameters)}) #0")

@@ -1,0 +1,236 @@
+"""Tensor intrinsics as the machine's own instructions, where it has them.
+
+A block annotated `tensor_intrin: name` holds the intrinsic's implementation: that is its meaning,
+and what every back-end can compile. Here it is compared with the implementation once more, and
+only if it still is one, with operands laid out as the instruction wants them, the instruction is
+written instead. So neither a wrong annotation nor a later primitive can change a result.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import prod
+
+from minimlc.codegen.llvm.prefetch import Prefetches
+from minimlc.codegen.llvm.units import (
+    INSTRUCTIONS,
+    TILE_BYTES,
+    TILES,
+    Instruction,
+    Part,
+    configure,
+    release,
+)
+from minimlc.codegen.llvm.value import MEMORY, SIZE, constant
+from minimlc.codegen.lower import TENSOR, lower
+from minimlc.dtypes import INDEX
+from minimlc.errors import ScheduleError
+from minimlc.node import walk
+from minimlc.schedule.tensor.intrin import find_intrin
+from minimlc.schedule.tree import nest
+from minimlc.tir.analysis.arith import constant_value, variables
+from minimlc.tir.analysis.match import Mismatch, Operand, Statement, match, statement
+from minimlc.tir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+)
+
+MOST_COPIES = 1024
+"""Unrolled loops make at most this many copies of a statement; past that they stay loops."""
+
+TILE_SCOPE = "amx.tile"
+Use = tuple[Instruction, list[Operand]]
+
+
+@dataclass
+class Tensors(Prefetches):
+    """Writes tensorized blocks into `code`."""
+
+    features: frozenset[str] = frozenset()
+    configured: bool = False
+
+    def stmt(self, item: Stmt) -> None:
+        raise NotImplementedError
+
+    @property
+    def tiles(self) -> dict[Buffer, int]:
+        """The first tile register of each buffer that lives in those."""
+        plain = self.sites is None
+        return tile_numbers(self.program, self.features) if plain else {}
+
+    def tensor(self, block: Block) -> None:
+        """Write a block that was tensorized: an instruction, or the implementation."""
+        plain = self.lanes is None and self.sites is None
+        use = found_use(block, self.features, frozenset(self.tiles)) if plain else None
+        if use is None:
+            self.stmt(block.body)
+            return
+        instruction, operands = use
+        if instruction.tiles and not self.configured:
+            configure(self.code)
+            self.configured = True
+        instruction.emit(self.code, [self._part(operand) for operand in operands])
+
+    def leave(self) -> None:
+        """Write what comes before each of the function's returns."""
+        if self.configured:
+            release(self.code)
+
+    def _part(self, operand: Operand) -> Part:
+        buffer, strides = operand.buffer, strides_of(operand)
+        flat = constant(0, INDEX)
+        for index, size in zip(operand.base, buffer.shape, strict=True):
+            flat = self.binary("*", flat, constant(size, INDEX))
+            flat = self.binary("+", flat, self.expr(index))
+        if buffer not in self.tiles:
+            return Part(self._address(buffer, flat), strides, buffer)
+        number = int(flat.const or 0) * SIZE[MEMORY[buffer.dtype]] // TILE_BYTES
+        return Part("", strides, buffer, self.tiles[buffer] + number)
+
+
+def found_use(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) -> Use | None:
+    """The machine's instruction for a tensorized block, if the block still is the intrinsic and
+    its operands lie as they have to: in tile registers those, and only those, that are to.
+    """
+    name = str(dict(block.annotations)[TENSOR])
+    known = [each for each in INSTRUCTIONS.get(name, ()) if each.features <= features]
+    if not known:
+        return None
+    wanted, params = _implementation(name)
+    given = _flat(block.body)
+    found = given and match(wanted, given)
+    if not found or isinstance(found, Mismatch):
+        return None
+    operands = [found[param] for param in params]
+    in_tiles = tuple(n for n, operand in enumerate(operands) if operand.buffer in tiled)
+    for instruction in known:
+        if instruction.tiles == in_tiles and _lie_right(operands, instruction):
+            return instruction, operands
+    return None
+
+
+def _lie_right(operands: list[Operand], instruction: Instruction) -> bool:
+    return all(
+        want in (None, got)
+        for operand, strides in zip(operands, instruction.strides, strict=True)
+        for want, got in zip(strides, strides_of(operand), strict=True)
+    )
+
+
+def strides_of(operand: Operand) -> tuple[int, ...]:
+    """How far apart neighbours along each of an operand's dimensions are, in elements."""
+    return tuple(prod(operand.buffer.shape[dim + 1 :]) for dim in operand.dims)
+
+
+@cache
+def _implementation(name: str) -> tuple[Statement, tuple[Buffer, ...]]:
+    """An intrinsic's implementation, lowered as the program that holds it is."""
+    func = lower(find_intrin(name).implementation)
+    found = _flat(func.body)
+    if found is None:
+        raise ScheduleError(f"{name}: an instruction stands for one nest that stores once")
+    return found, func.params
+
+
+def _flat(stmt: Stmt) -> Statement | None:
+    """The nest of loops around one store, without a block."""
+    loops = []
+    while isinstance(stmt, For):
+        loops.append(stmt)
+        stmt = stmt.body
+    if not isinstance(stmt, Store):
+        return None
+    found = statement(nest(loops, Block("", (), None, None, stmt)))
+    return None if isinstance(found, str) else found
+
+
+@lru_cache(maxsize=8)
+def tile_numbers(func: PrimFunc, features: frozenset[str]) -> dict[Buffer, int]:
+    """The first tile register of each buffer of the scope "amx.tile".
+
+    All of them or none: none where the machine has no tile registers, where there are too few, or
+    where one is used otherwise than by an instruction on a whole tile whose number is known.
+    """
+    wanted = [
+        part.buffer
+        for part in walk(func.body)
+        if isinstance(part, Alloc) and part.buffer.scope == TILE_SCOPE
+    ]
+    check = _Check(frozenset(wanted), features)
+    if not wanted or not check.threads(func.body) or not check.fits(func.body):
+        return {}
+    numbers, count = {}, 0
+    for buffer in wanted:
+        numbers[buffer] = count
+        count += prod(buffer.shape) * SIZE[MEMORY[buffer.dtype]] // TILE_BYTES
+    return numbers if count <= TILES else {}
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Whether buffers can live in tile registers."""
+
+    tiled: frozenset[Buffer]
+    features: frozenset[str]
+
+    def threads(self, body: Stmt) -> bool:
+        """Whether each thread has tiles of its own: they are set up where its function begins."""
+        parallel = [p for p in walk(body) if isinstance(p, For) and p.kind == "parallel"]
+        if not parallel:
+            return True
+        inner = [set(walk(loop.body)) for loop in parallel]
+        if any(loop in nodes for loop in parallel for nodes in inner):
+            return False
+        owned = [p for p in walk(body) if isinstance(p, Alloc) and p.buffer in self.tiled]
+        return all(any(alloc in nodes for nodes in inner) for alloc in owned)
+
+    def fits(self, stmt: Stmt, known: frozenset[Var] = frozenset(), copies: int = 1) -> bool:
+        """Whether only instructions use the buffers; `known` are variables of unrolled loops."""
+        match stmt:
+            case Seq(parts):
+                return all(self.fits(part, known, copies) for part in parts)
+            case Alloc():
+                return self.fits(stmt.body, known, copies)
+            case For():
+                extent = constant_value(stmt.extent)
+                if stmt.kind == "unrolled" and extent and copies * extent <= MOST_COPIES:
+                    return self.fits(stmt.body, known | {stmt.var}, copies * extent)
+                if stmt.kind != "vectorized" and not self.uses(stmt.extent):
+                    return self.fits(stmt.body, known, copies)
+            case IfThenElse(condition, then_case, else_case) if not self.uses(condition):
+                rest = else_case is None or self.fits(else_case, known, copies)
+                return rest and self.fits(then_case, known, copies)
+            case Block() if any(key == TENSOR for key, _ in stmt.annotations):
+                use = found_use(stmt, self.features, self.tiled)
+                if use is not None:
+                    return self.whole(use[1], known)
+        return not self.uses(stmt)
+
+    def uses(self, item: Stmt | Expr) -> bool:
+        return any(isinstance(p, Load | Store) and p.buffer in self.tiled for p in walk(item))
+
+    def whole(self, operands: Iterable[Operand], known: frozenset[Var]) -> bool:
+        """Whether operands in tiles are whole tiles, whose numbers the compiler knows."""
+        for operand in operands:
+            if operand.buffer not in self.tiled:
+                continue
+            start = len(operand.buffer.shape) - len(operand.dims)
+            last = tuple(range(start, len(operand.buffer.shape)))
+            size = prod(operand.buffer.shape[start:]) * SIZE[MEMORY[operand.buffer.dtype]]
+            inner = [constant_value(part) for part in operand.base[start:]]
+            outer = {var for part in operand.base[:start] for var in variables(part)}
+            if operand.dims != last or size != TILE_BYTES or any(inner) or outer - known:
+                return False
+            if None in inner:
+                return False
+        return True

@@ -1,0 +1,1 @@
+"""What this machine can do: peaks, caches, instructions tried out, and runs written down."""

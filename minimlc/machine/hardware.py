@@ -1,0 +1,162 @@
+"""Whether a machine's tensor instructions can be used here, found out before the first use.
+
+A CPU may list what its system forbids or what an emulator does wrongly. So before code with such
+an instruction is first run, a small product of the kind is run by a process of its own, and its
+result compared. If that ends badly, the portable code is used: slower, and never a crash.
+"""
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from minimlc.dtypes import is_float, to_numpy
+from minimlc.machine.foreign import missing_features
+from minimlc.machine.trial import tiles_permitted
+from minimlc.module import IRModule
+from minimlc.node import walk
+from minimlc.recipes.lowprec import UNITS
+from minimlc.recipes.matmul import matmul
+from minimlc.schedule import Schedule
+from minimlc.target import Target
+from minimlc.tir import te
+from minimlc.tir.nodes import Block, PrimFunc
+
+SIZES = (32, 48, 128)
+"""Rows, columns and sums of the product that is tried: several tiles, and several steps."""
+
+SECONDS = 60.0
+"""So long a trial may take."""
+
+TRIED = dict(reversed(UNITS))
+"""What is tried: the units of `recipes.lowprec` by their features."""
+
+
+def trusted(functions: Mapping[str, PrimFunc], target: Target) -> Target:
+    """The target without the features whose instructions these functions want and that fail here.
+
+    Code for another machine is left alone: it is not run here.
+    """
+    wanted = sorted(_wanted(functions, frozenset(target.features.split(","))))
+    if not wanted or missing_features(target):
+        return target
+    failing = {feature for feature in wanted if not works(feature)}
+    if not failing:
+        return target
+    if any(feature.startswith("+amx") for feature in failing):
+        failing.add("+amx-tile")
+    listed = ", ".join(sorted(feature[1:] for feature in failing))
+    warnings.warn(
+        f"the CPU lists {listed}, but a trial of it failed: the portable code is used",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    kept = [part for part in target.features.split(",") if part not in failing]
+    return replace(target, features=",".join(kept))
+
+
+def _wanted(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> Iterator[str]:
+    """The features to be tried for what the functions were tensorized with."""
+    names = {
+        value
+        for func in functions.values()
+        for part in walk(func.body)
+        if isinstance(part, Block)
+        for key, value in part.annotations
+        if key == "tensor_intrin"
+    }
+    if not names:
+        return
+    known = import_module("minimlc.codegen.llvm.units").INSTRUCTIONS
+    needs = {
+        feature
+        for name in names
+        for instruction in known.get(name, ())
+        if instruction.features <= have
+        for feature in instruction.features
+    }
+    found = [feature for feature in TRIED if feature in needs]
+    if "+amx-tile" in needs and not any(feature.startswith("+amx") for feature in found):
+        found += [feature for feature in TRIED if feature.startswith("+amx") and feature in have]
+    yield from found
+
+
+@cache
+def works(feature: str) -> bool:
+    """Whether a unit's instructions do here what they should; tried once in a process's life.
+
+    For tile registers, this process gets the system's permission to use them as well.
+    """
+    tiles = feature.startswith("+amx")
+    if tiles and not tiles_permitted():
+        return False
+    symbol, code, arrays, expected = trial_of(feature)
+    return passes(symbol, code, arrays, expected, tiles)
+
+
+def trial_of(feature: str) -> tuple[str, bytes, list[np.ndarray], np.ndarray]:
+    """A small product as machine code with a unit's instructions, its arguments and its result."""
+    unit = TRIED[feature]
+    rows, columns, sums = SIZES
+    result = "float32" if is_float(unit.left) else "int32"
+    a = te.placeholder((rows, sums), unit.left, name="A")
+    b = te.placeholder((sums, columns), unit.right, name="B")
+    k = te.reduce_axis((0, sums), name="k")
+    c = te.compute(
+        (rows, columns),
+        lambda i, j: te.sum(a[i, k].astype(result) * b[k, j].astype(result), axis=k),
+        name="C",
+    )
+    host = Target.host()
+    more = "" if not feature.startswith("+amx") else ",+amx-tile"
+    target = replace(host, features=f"{_without_units(host.features)},{feature}{more}")
+    func = te.create_prim_func([a, b, c])
+    schedule = matmul(Schedule.trusting(IRModule.of({"trial": func}), "trial"), target=target)
+    writer, maker = map(
+        import_module, ("minimlc.codegen.llvm.emit", "minimlc.codegen.llvm.machine")
+    )
+    machine = maker.Machine(target.cpu, target.features, target.vector_bits)
+    code = maker.compile_object(writer.emit_llvm({"trial": schedule.func}, machine).text, machine)
+    rng = np.random.default_rng(0)
+    arrays = [_numbers(rng, p.shape, p.dtype) for p in func.params[:2]]
+    expected = (arrays[0].astype(np.int64) @ arrays[1].astype(np.int64)).astype(result)
+    return writer.symbol("trial"), code, [*arrays, np.zeros_like(expected)], expected
+
+
+def _without_units(features: str) -> str:
+    return ",".join(part for part in features.split(",") if part not in TRIED)
+
+
+def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Whole numbers so small that no sum of them is rounded; for integers, of all sizes."""
+    if is_float(dtype):
+        return rng.integers(-8, 9, shape).astype(to_numpy(dtype))
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def passes(
+    symbol: str, code: bytes, arrays: list[np.ndarray], expected: np.ndarray, tiles: bool
+) -> bool:
+    """Whether a process of its own gets the expected result and ends in peace."""
+    parts = [code, expected.tobytes(), *(array.tobytes() for array in arrays)]
+    header = {"path": sys.path, "symbol": symbol, "tiles": tiles, "sizes": [len(p) for p in parts]}
+    script = Path(__file__).with_name("trial.py")
+    try:
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            input=b"".join([json.dumps(header).encode(), b"\n", *parts]),
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,1 @@
+"""Rare primitives, one file for each, called by its name."""

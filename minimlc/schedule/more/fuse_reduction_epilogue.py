@@ -1,0 +1,151 @@
+"""The primitive fuse_reduction_epilogue: a reduction that starts from what is added to it."""
+
+from math import inf
+from typing import NoReturn
+
+from minimlc.dtypes import is_float
+from minimlc.node import replace
+from minimlc.schedule.inline import check_between, matching
+from minimlc.schedule.shape import (
+    Producer,
+    apart,
+    check_full_domain,
+    check_intermediate,
+    check_only_writer,
+    check_plain_path,
+    check_runs,
+    exclusive,
+    producer,
+)
+from minimlc.schedule.staging import Rename
+from minimlc.schedule.tree import finish, refuse, replaced, without_unused_allocs
+from minimlc.tir.analysis.access import reads, reducer_of, starts_its_target
+from minimlc.tir.analysis.arith import conjuncts
+from minimlc.tir.analysis.regions import init_comes_first
+from minimlc.tir.nodes import (
+    Binary,
+    Const,
+    Expr,
+    Load,
+    PrimFunc,
+    Store,
+    substitute,
+)
+
+VERB = "fuse_reduction_epilogue"
+REDUCERS = ("+", "*", "min", "max", "&", "|", "^")
+"""Reductions that may start anywhere. (`and` and `or` may not look at their second operand.)"""
+
+
+def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block: str) -> PrimFunc:
+    """Start a reduction from what its reader adds to the result.
+
+        for i, k in grid(n, m):                  for i, k in grid(n, m):
+            with init: Y[i] = 0                      with init: C[i] = 0 + e(i)
+            Y[i] += f(i, k)            -->           C[i] += f(i, k)
+        for i in range(n):
+            C[i] = Y[i] + e(i)
+
+    The block is called as the reader was. Legal when the reader alone reads what the reduction
+    writes, element for element and all of it, and combines it by the reduction's own operator
+    with values that do not change in between. Floats are combined in another order: sums are
+    rounded otherwise, and of two zeros `max` and `min` may take the other one.
+    """
+    # NB: in TVM, the 0 is left out for floats as well: -0.0 for e and for all f then gives -0.0.
+    made = producer(func, epilogue_block, VERB)
+    source = producer(func, reduction_block, VERB)
+    store, op = made.block.body, _reducer(source)
+    if not isinstance(store, Store) or any(it.kind != "S" for it in made.block.iters):
+        _cannot(made, "is not a single store for each element")
+    _check_pair(func, made, source)
+    same = matching(made, source, VERB)
+    start = source.block.init
+    assert isinstance(start, Store)
+    value = _started(store.value, source, op, start.value)
+    if value is None:
+        _cannot(
+            made,
+            f"does not store {source.buffer.name}[...] {op} e, but {store.value.script()}",
+            example="the ReLU of half a sum, say, is not half of the ReLU of the sum",
+            hint=f'reverse_compute_at("{epilogue_block}", ...) applies it to each finished element',
+        )
+    for side in (made, source):
+        check_plain_path(side.place.around, VERB)
+        _, own, _ = exclusive(func, side.place)
+        check_full_domain(side.block, side.dims, own, side.place.loops, VERB)
+    check_runs((*apart(made.place, source.place), *exclusive(func, source.place)[1]), VERB)
+    check_between(func, made, source, VERB)
+    top, _, _ = exclusive(func, made.place)
+    at = tuple(substitute(part, same) for part in store.indices)
+    names_of = {source.buffer: store.buffer}
+    body = Rename(names_of, names_of, at).visit(source.block.body)
+    init = Store(store.buffer, at, substitute(value, same))
+    new = replace(source.block, name=made.block.name, init=init, body=body)
+    return finish(without_unused_allocs(replaced(func, {source.block: new, top: None})))
+
+
+def _cannot(made: Producer, why: str, example: str = "", hint: str = "") -> NoReturn:
+    text = f'{VERB}: block "{made.block.name}" {why}'
+    refuse("E115", text, at=made.block, example=example, hint=hint)
+
+
+def _reducer(source: Producer) -> str:
+    """The operator of a reduction that starts, once and first, from what its init says."""
+    block = source.block
+    op = reducer_of(block)
+    if op not in REDUCERS or not starts_its_target(block):
+        listed = ", ".join(REDUCERS)
+        _cannot(source, f"is no reduction with an init, by one of {listed}")
+    assert block.init is not None
+    if reads(block.init, source.buffer):
+        _cannot(source, f"reads {source.buffer.name} in its init")
+    if not init_comes_first(block, source.place.loops, tuple(conjuncts(block.predicate))):
+        _cannot(source, "does not surely run its init first")
+    return str(op)
+
+
+def _check_pair(func: PrimFunc, made: Producer, source: Producer) -> None:
+    """One block writes the buffer between the two, the other alone reads it."""
+    if not reads(made.block.body, source.buffer) or made.block is source.block:
+        _cannot(made, f"does not read {source.buffer.name}")
+    check_intermediate(func, source, VERB)
+    check_only_writer(source, VERB)
+    for item in source.others():
+        if item.buffer is source.buffer and item.block is not made.block:
+            refuse("E115", f"{VERB}: {source.buffer.name} has another reader", at=item.node)
+    if reads(made.block.body, made.buffer):
+        _cannot(made, f"reads {made.buffer.name}, which it writes")
+
+
+def _started(value: Expr, source: Producer, op: str, start: Expr) -> Expr | None:
+    """The epilogue's value with the start in place of the result; None where the result is not
+    just combined with other values.
+    """
+    here = source.buffer
+    match value:
+        case Load(buffer, _) if buffer is here:
+            return start
+        case Binary(way, a, b) if way == op and not reads(a, here):
+            inner = _started(b, source, op, start)
+            return _combined(value, a, inner, replace(value, b=inner))
+        case Binary(way, a, b) if (way == op or (op, way) == ("+", "-")) and not reads(b, here):
+            inner = _started(a, source, op, start)
+            rest = b if way == op else None
+            return _combined(value, rest, inner, replace(value, a=inner))
+    return None
+
+
+def _combined(value: Binary, rest: Expr | None, inner: Expr | None, both: Expr) -> Expr | None:
+    """`both`, or only the `rest` where what it is combined with is the identity."""
+    if inner is None:
+        return None
+    return rest if rest is not None and _is_identity(value.op, inner) else both
+
+
+def _is_identity(op: str, start: Expr) -> bool:
+    """Whether combining with a constant changes nothing, to the bit: 0.0 makes 0.0 of -0.0."""
+    if not isinstance(start, Const):
+        return False
+    whole = {"+": 0, "^": 0, "|": 0, "*": 1}
+    real = {"*": 1, "max": -inf, "min": inf}
+    return (real if is_float(start.dtype) else whole).get(op) == start.value

@@ -1,0 +1,247 @@
+"""Primitives that cut a loop's range into consecutive loops, or run two loops as one."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+from minimlc.node import Mutator, Node, replace
+from minimlc.schedule.tree import (
+    Names,
+    constant_extent,
+    find_loop,
+    finish,
+    inner_stmts,
+    local_buffers,
+    refuse,
+    replaced,
+    serial_loop,
+)
+from minimlc.tir.analysis.access import Access, accesses, loop_ranges
+from minimlc.tir.analysis.arith import Ranges, has_loads, linear
+from minimlc.tir.analysis.dependence import Conflict, find_conflict
+from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
+from minimlc.tir.analysis.wellformed import blocks_in, loops_in
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Expr,
+    For,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Var,
+    index,
+    seq,
+    substitute,
+)
+
+
+def loop_partition(func: PrimFunc, loop: str, points: Sequence[int] | None = None) -> PrimFunc:
+    """Cut a loop's range into consecutive loops, so that the long one needs no guard.
+
+        for i in range(n):                for i in range(p):
+            S(i)                   -->        S(i)
+                                          for i_tail in range(n - p):
+                                              S(i_tail + p)
+
+    `points` are the first iterations of the second loop and those after it; left out, they are
+    where the conditions inside begin and cease to hold. The longest part keeps the names of loops
+    and blocks, those before it end in `_head`, those after it in `_tail`. Legal where the extent
+    is constant: the iterations keep their order.
+    """
+    target = serial_loop(func, loop, "loop_partition")
+    extent = constant_extent(target, "loop_partition")
+    found = _guard_points(func, target, extent) if points is None else points
+    cuts = [0, *_checked_points(target, extent, found), extent]
+    parts = list(pairwise(cuts))
+    longest = max(parts, key=lambda part: part[1] - part[0])
+    endings = iter(["head" if part < longest else "tail" for part in parts if part != longest])
+    names = Names(func)
+    made = [_piece(target, part, names, "" if part == longest else next(endings)) for part in parts]
+    return finish(replaced(func, {target: seq(made)}))
+
+
+def _checked_points(loop: For, extent: int, points: Sequence[int]) -> list[int]:
+    name = loop.var.name
+    if isinstance(points, str) or not isinstance(points, Sequence):
+        refuse("E118", f'loop_partition("{name}"): points are a list, got {points!r}', hint="[4]")
+    for point in points:
+        if isinstance(point, bool) or not isinstance(point, int) or not 0 < point < extent:
+            refuse(
+                "E118",
+                f'loop_partition("{name}"): a point is within 1..{extent - 1}, got {point!r}',
+                at=loop,
+            )
+    if not points or list(points) != sorted(set(points)):
+        refuse("E118", f'loop_partition("{name}"): points rise, got {list(points)}', at=loop)
+    return list(points)
+
+
+def _piece(loop: For, part: tuple[int, int], names: Names, ending: str) -> For:
+    """The iterations of a part, counted from 0; with an ending, all it binds is its own."""
+    start, stop = part
+    var = loop.var
+    fresh: dict[Node, Node] = {}
+    blocks: dict[str, str] = {}
+    if ending:
+        var = names.var(f"{var.name}_{ending}")
+        for inner in loops_in(loop.body):
+            fresh[inner.var] = names.var(f"{inner.var.name}_{ending}")
+        for buffer in local_buffers(loop.body):
+            fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
+        for block in blocks_in(loop.body):
+            blocks[block.name] = names.block(f"{block.name}_{ending}")
+            fresh.update({it.var: names.var(it.var.name) for it in block.iters})
+    value = index(start) if stop - start == 1 else var + start if start else var
+    body = substitute(loop.body, {**fresh, loop.var: value})
+    piece = replace(loop, var=var, extent=index(stop - start), body=body)
+    return _Piece(blocks, Ranges()).visit(piece)
+
+
+class _Piece(Mutator):
+    """Names the blocks, and takes the init from reductions that surely do not start here."""
+
+    def __init__(self, names: dict[str, str], ranges: Ranges):
+        self.names, self.ranges = names, ranges
+
+    def visit(self, value: Any) -> Any:
+        return value if isinstance(value, Expr) else super().visit(value)
+
+    def visit_For(self, item: For) -> Stmt:
+        inner = _Piece(self.names, loop_ranges((item,), self.ranges))
+        return replace(item, body=inner.visit(item.body))
+
+    def visit_Block(self, item: Block) -> Stmt:
+        goes_on = any(it.kind == "R" and self.ranges.bounds(it.value)[0] > 0 for it in item.iters)
+        return replace(
+            item,
+            name=self.names.get(item.name, item.name),
+            init=None if goes_on else self.visit(item.init),
+            body=self.visit(item.body),
+        )
+
+
+def _guard_points(func: PrimFunc, loop: For, extent: int) -> list[int]:
+    """Where the range of iterations begins and ends in which all conditions inside surely hold."""
+    first: float = 0
+    last: float = extent
+    for item in accesses(func):
+        if loop in item.loops and item.role != "init":
+            others = loop_ranges(tuple(lp for lp in item.loops if lp is not loop))
+            for part in item.guards:
+                low, high = _holds_within(part, loop.var, others)
+                first = max(first, low) if low < extent else first
+                last = min(last, high) if high > 0 else last
+    points = [int(point) for point in (first, last) if 0 < point < extent]
+    if not points or first >= last:
+        refuse(
+            "E118",
+            f'loop_partition("{loop.var.name}"): no condition inside changes along it',
+            at=loop,
+            hint=f'sch.loop_partition("{loop.var.name}", [{max(1, extent // 2)}])',
+        )
+    return points
+
+
+def _holds_within(condition: Expr, var: Var, others: Ranges) -> tuple[float, float]:
+    """The range of `var` in which a condition surely holds; everything where that is not known."""
+    match condition:
+        case Binary("<", a, b):
+            return _at_most(a - b, -1, var, others)
+        case Binary("<=", a, b):
+            return _at_most(a - b, 0, var, others)
+        case Binary(">", a, b):
+            return _at_most(b - a, -1, var, others)
+        case Binary(">=", a, b):
+            return _at_most(b - a, 0, var, others)
+    return -inf, inf
+
+
+def _at_most(value: Expr, limit: int, var: Var, others: Ranges) -> tuple[float, float]:
+    """The range of `var` in which `value <= limit`, whatever the other variables are."""
+    if value.dtype != "int64" or has_loads(value):
+        return -inf, inf
+    form = linear(value)
+    slope = sum(c for c, atom in form.terms.values() if atom is var)
+    rest = form._replace(terms={k: t for k, t in form.terms.items() if t[1] is not var})
+    room = limit - others.reach(rest)[1]
+    if slope == 0:
+        return -inf, inf
+    return (-inf, room // slope + 1) if slope > 0 else (-(room // -slope), inf)
+
+
+def merge(func: PrimFunc, *loops: str) -> PrimFunc:
+    """Run neighbouring loops of one extent as one.
+
+        for i in range(n):                for i in range(n):
+            S(i)                              S(i)
+        for j in range(n):         -->        R(i)
+            R(j)
+
+    The loop keeps the first one's name. Legal when the loops stand next to each other in the order
+    given, and no iteration of a later one uses what a later iteration of an earlier one changes,
+    or the other way round: such pairs would now run in the opposite order.
+    """
+    if len(loops) < 2 or len(set(loops)) != len(loops):
+        refuse("E118", f"merge takes two or more different loops, got {list(loops)}")
+    for name in loops[1:]:
+        func = _merged(func, loops[0], name)
+    return finish(func)
+
+
+def _merged(func: PrimFunc, name: str, other: str) -> PrimFunc:
+    first, second = serial_loop(func, name, "merge"), serial_loop(func, other, "merge")
+    _check_neighbours(func, first, second)
+    sizes = constant_extent(first, "merge"), constant_extent(second, "merge")
+    if sizes[0] != sizes[1]:
+        refuse(
+            "E118",
+            f"merge: {name} has {sizes[0]} iterations, {other} has {sizes[1]}",
+            at=second,
+            hint="split or loop_partition makes loops of one extent",
+        )
+    count = sum(1 for item in accesses(func) if first in item.loops)
+    moved = substitute(second.body, {second.var: first.var})
+    both = replace(first, body=seq((first.body, moved)))
+    after = replaced(func, {first: both, second: None})
+    inside = [item for item in accesses(after) if both in item.loops]
+    _check_merge(both, other, inside[:count], inside[count:])
+    return after
+
+
+def _check_neighbours(func: PrimFunc, first: For, second: For) -> None:
+    around = find_loop(func, first.var.name).around
+    parent = around[-1] if around else func.body
+    found = list(inner_stmts(parent)) if isinstance(parent, Seq) else []
+    if second in found and found.index(second) == found.index(first) + 1:
+        return
+    refuse(
+        "E116",
+        f"merge: {second.var.name} does not stand directly behind {first.var.name}",
+        at=second,
+        hint="merge the outer loops first; then the inner ones are neighbours",
+    )
+
+
+def _check_merge(loop: For, other: str, early: list[Access], late: list[Access]) -> None:
+    """Refuse if an iteration of the second part needs a later one of the first part."""
+    later = {item.order for item in late}
+    for a, b in conflicting_pairs([*early, *late]):
+        if (a.order in later) == (b.order in later):
+            continue
+        former, latter = sorted((a, b), key=lambda item: item.order)
+        outer = enclosing(loop, former)
+        question = Conflict(former, latter)
+        if not question.possible({**dict.fromkeys(outer, "0"), loop.var: "-"}):
+            continue
+        search = find_conflict(former, latter, outer, loop.var, earlier=True)
+        if search.witness is None and search.complete:
+            continue
+        refuse(
+            "E109",
+            f"merge: {other} uses {a.buffer.name} before {loop.var.name} is done with it",
+            at=former.node,
+            example=Carried(loop, former, latter, search.witness).explain(),
+            hint=f"keep {loop.var.name} and {other} apart",
+        )

@@ -1,0 +1,241 @@
+"""The primitive pad_einsum: a sum of products over rounder extents."""
+
+from collections.abc import Sequence
+from functools import partial
+from math import copysign, isfinite, prod
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import is_float, is_integer, to_numpy
+from minimlc.node import Mutator, replace
+from minimlc.schedule.layout import MOST_PADDING, SMALL
+from minimlc.schedule.more.sums import Einsum, einsum_of, no_einsum, own_nest
+from minimlc.schedule.staging import End, Rename, copy_nest
+from minimlc.schedule.tree import (
+    Names,
+    find_block,
+    finish,
+    nest,
+    refuse,
+    replaced,
+    with_alloc,
+)
+from minimlc.tir.analysis.arith import variables
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    BlockIter,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Load,
+    PrimFunc,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    conjunction,
+    const,
+    index,
+    seq,
+)
+
+VERB = "pad_einsum"
+Sizes = dict[Var, int]
+"""The extents that padded iters are to have."""
+
+
+def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
+    """Pad a sum of products until each iter's extent is a multiple of its number in `padding`.
+
+        for i, k in grid(8, 30):                for i, k in grid(8, 32):
+            C[i] += A[i, k]                         A_pad[i, k] = select(k < 30, A[i, k], 0)
+                                         -->    for i, k in grid(8, 32):
+                                                    C[i] += A_pad[i, k]
+
+    Here for [1, 8]. Inputs get copies `A_pad` that are 0 beyond the old extents; where a spatial
+    iter is padded, the sums go to `C_pad`, and block `C_pad` copies those that count to `C`.
+    Legal when the block is alone in loops that are its iters, adds up from a constant, padded
+    iters are plain indices, and all that padding adds to a sum is 0. In floats 0 * inf is NaN:
+    there a padded reduction must index every factor.
+    """
+    place = find_block(func, block)
+    target = place.stmt
+    assert isinstance(target, Block)
+    sizes = _sizes(target, padding)
+    top, own = own_nest(func, place, VERB)
+    einsum = einsum_of(place, VERB)
+    if not sizes:
+        return func
+    names = Names(func)
+    inputs = _Inputs(target, einsum.store.buffer, sizes, names)
+    body = inputs.visit(einsum.store)
+    _check_zeros(target, einsum, sizes)
+    init: Stmt = replace(einsum.store, value=einsum.start)
+    before = [_pad_nest(*made, cache, names) for made, cache in inputs.copies.items()]
+    after: list[Stmt] = []
+    buffers = list(inputs.copies.values())
+    if any(var in sizes for var in einsum.store.indices):
+        sums, last = _padded_output(target, einsum.store, sizes, names)
+        rename = Rename({einsum.store.buffer: sums}, {einsum.store.buffer: sums})
+        body, init = rename.visit(body), rename.visit(init)
+        after.append(last)
+        buffers.append(sums)
+    iters = tuple(replace(it, extent=sizes.get(it.var, it.extent)) for it in target.iters)
+    extents = {it.value: index(it.extent) for it in iters}
+    loops = [replace(lp, extent=extents[lp.var]) for lp in own]
+    new = nest(loops, replace(target, iters=iters, init=init, body=body))
+    func = replaced(func, {top: seq((*before, new, *after))})
+    for buffer in buffers:
+        func = with_alloc(func, buffer)
+    return finish(func)
+
+
+_cannot = partial(no_einsum, VERB)
+
+
+def _sizes(block: Block, padding: Sequence[int]) -> Sizes:
+    count = len(block.iters)
+    if len(padding) != count or any(not 1 <= number < 2**31 for number in padding):
+        refuse(
+            "E118",
+            f'{VERB}: the padding of block "{block.name}" is a number >= 1 for each of its '
+            f"{count} iter(s), got {list(padding)}",
+            hint=f"its iters: {', '.join(it.var.name for it in block.iters)}",
+        )
+    pairs = zip(block.iters, padding, strict=True)
+    return {it.var: -(-it.extent // by) * by for it, by in pairs if it.extent % by}
+
+
+def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:
+    """Whatever padding adds to a sum that counts is 0, and changes nothing."""
+    for it in block.iters:
+        if it.kind != "R" or it.var not in sizes:
+            continue
+        start = _number(einsum.start)
+        if is_float(einsum.start.dtype) and start == 0 and copysign(1, start) < 0:
+            _cannot(block, "starts from -0.0, which adding 0.0 would change")
+        if not _is_zero(einsum.value, it.var):
+            name, end = it.var.name, it.extent
+            one = is_float(einsum.value.dtype)
+            _cannot(
+                block,
+                f"may add something else than 0 beyond {name} = {end - 1}",
+                example=f"at {name} = {end}: {einsum.value.script()}"
+                + (", where 0 * inf or 0 * NaN is NaN" if one else ""),
+                hint=f"pad no reduction iter that does not index {'all' if one else 'some'} "
+                "of the factors",
+            )
+
+
+def _is_zero(value: Expr, beyond: Var) -> bool:
+    """Whether a value is 0 (of either sign) where the padded iter `beyond` is beyond its extent."""
+    match value:
+        case Load(_, indices):
+            return beyond in indices
+        case Const():
+            return _number(value) == 0
+        case Cast(_, a) | Unary("-", a):
+            return _is_zero(a, beyond)
+        case Binary("+" | "-", a, b):
+            return _is_zero(a, beyond) and _is_zero(b, beyond)
+        case Binary("*", a, b):
+            one, other = _is_zero(a, beyond), _is_zero(b, beyond)
+            if is_float(value.dtype):
+                return (one and _is_finite(b, beyond)) or (other and _is_finite(a, beyond))
+            return one or other
+    return False
+
+
+def _number(value: Const) -> float:
+    """A constant as its dtype has it: 1e39 is no finite float32."""
+    with np.errstate(over="ignore"):
+        return float(np.asarray(value.value).astype(to_numpy(value.dtype)))
+
+
+def _is_finite(value: Expr, beyond: Var) -> bool:
+    match value:
+        case Const():
+            return isfinite(_number(value))
+        case Cast("float32" | "float64" | "bfloat16", a) if is_integer(a.dtype):
+            return True
+    return _is_zero(value, beyond)
+
+
+Limit = tuple[int, int] | None
+"""For a padded dimension: how many indices are real, and how many there are."""
+
+
+class _Inputs(Mutator):
+    """Replaces loads at padded iters by loads of padded copies, and remembers these."""
+
+    def __init__(self, block: Block, output: Buffer, sizes: Sizes, names: Names):
+        self.block, self.output, self.sizes, self.names = block, output, sizes, names
+        self.extents = {it.var: it.extent for it in block.iters}
+        self.copies: dict[tuple[Buffer, tuple[Limit, ...]], Buffer] = {}
+
+    def visit_Load(self, item: Load) -> Any:
+        item = self.visit_children(item)
+        if item.buffer is self.output:
+            return item
+        limits = tuple(self.limit(item, part) for part in item.indices)
+        if not any(limits):
+            return item
+        made = (item.buffer, limits)
+        if made not in self.copies:
+            self.copies[made] = self.copy(item.buffer, limits)
+        return replace(item, buffer=self.copies[made])
+
+    def limit(self, item: Load, part: Expr) -> Limit:
+        if isinstance(part, Var) and part in self.sizes:
+            return self.extents[part], self.sizes[part]
+        spoken = sorted(var.name for var in variables(part) if var in self.sizes)
+        if spoken:
+            _cannot(
+                self.block,
+                f"reads {item.script()}: the padded iter {spoken[0]} is no index by itself",
+                hint=f"leave {spoken[0]} as it is: 1 in the padding",
+            )
+        return None
+
+    def copy(self, buffer: Buffer, limits: Sequence[Limit]) -> Buffer:
+        pairs = zip(limits, buffer.shape, strict=True)
+        shape = tuple(limit[1] if limit else size for limit, size in pairs)
+        _check_growth(self.block, buffer, shape)
+        return Buffer(self.names.buffer(f"{buffer.name}_pad"), shape, buffer.dtype)
+
+
+def _check_growth(block: Block, buffer: Buffer, shape: Sequence[int]) -> None:
+    if prod(shape) > max(SMALL, MOST_PADDING * prod(buffer.shape)):
+        _cannot(block, f"would have a padded copy of {buffer.name} of shape {tuple(shape)}")
+
+
+def _pad_nest(made: Buffer, limits: Sequence[Limit], cache: Buffer, names: Names) -> Stmt:
+    """A block that copies a buffer, and is 0 beyond what is real."""
+    loops = [names.var(f"ax{dim}") for dim in range(cache.ndim)]
+    iters = tuple(
+        BlockIter(names.var(f"v{dim}"), size, "S", var)
+        for dim, (size, var) in enumerate(zip(cache.shape, loops, strict=True))
+    )
+    at = tuple(it.var for it in iters)
+    inside = conjunction([v < limit[0] for v, limit in zip(at, limits, strict=True) if limit])
+    assert inside is not None
+    value = Select(inside, Load(made, at), const(0, cache.dtype))
+    block = Block(names.block(cache.name), iters, None, None, Store(cache, at, value))
+    parts = zip(loops, cache.shape, strict=True)
+    return nest([For(var, index(size), "serial", seq(())) for var, size in parts], block)
+
+
+def _padded_output(block: Block, store: Store, sizes: Sizes, names: Names) -> tuple[Buffer, Stmt]:
+    """The buffer of the padded sums, and the nest that copies those that count."""
+    own = {it.var: it.extent for it in block.iters}
+    dims = [part for part in store.indices if isinstance(part, Var)]
+    shape = tuple(sizes.get(var, own[var]) for var in dims)
+    _check_growth(block, store.buffer, shape)
+    sums = Buffer(names.buffer(f"{store.buffer.name}_pad"), shape, store.buffer.dtype)
+    real = [own[var] for var in dims]
+    return sums, copy_nest(End(sums), End(store.buffer), real, names, sums.name)

@@ -1,0 +1,190 @@
+"""Primitives on a block's own iteration space: transform_block_layout, reorder_block_iter_var."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from minimlc.node import Node, replace, walk
+from minimlc.schedule.shape import check_full_domain, check_plain_path, exclusive
+from minimlc.schedule.tree import Names, Place, find_block, finish, refuse, replaced
+from minimlc.tir.analysis.arith import Ranges, constant_value, simplify, variables
+from minimlc.tir.analysis.index_map import IndexMap
+from minimlc.tir.analysis.regions import is_commutative_reduction, repeats
+from minimlc.tir.nodes import (
+    Block,
+    BlockIter,
+    Expr,
+    For,
+    IterKind,
+    PrimFunc,
+    Stmt,
+    Var,
+    index,
+    substitute,
+)
+
+VERB = "transform_block_layout"
+
+
+def transform_block_layout(
+    func: PrimFunc, block: str, index_map: str | Callable[..., Any]
+) -> PrimFunc:
+    """Run a block over other iters: those that `index_map` makes of its own ones.
+
+        for i, j in grid(8, m):            for ax0, ax1, ax2 in grid(2, m, 4):
+            S(vi=i, vj=j)           -->        S(vi=v0 * 4 + v2, vj=v1)
+
+    Here for `i, j -> i // 4, j, i % 4`. Legal when the block is alone in its nest and runs once
+    for each value of its iters; when the map is one-to-one, fills its shape, keeps spatial and
+    reduce iters apart and the first instance of a reduction the first; and when the instances may
+    be taken in any order: spatial iters, and reductions by a commutative operator.
+    """
+    place = find_block(func, block)
+    target = place.stmt
+    assert isinstance(target, Block)
+    layout = IndexMap.of(index_map)
+    top = _check_alone(func, target, place)
+    sizes = [it.extent for it in target.iters]
+    back = _check_map(target, layout, sizes)
+    kinds = [_kind(target, layout, out) for out in layout.outputs]
+    _check_any_order(target, layout, kinds, place)
+    shape = layout.shape(sizes)
+    names = Names(replaced(func, {top: target}))
+    new = _rebuilt(target, back, shape, kinds, names)
+    hint = "a map made of sums, quotients and remainders that divide the extents"
+    return finish(replaced(func, {top: new}), "E149", hint)
+
+
+def _check_alone(func: PrimFunc, block: Block, place: Place) -> Stmt:
+    """The block's nest, whose loops run through all of its iters, once for each value."""
+    top, own, _ = exclusive(func, place)
+    check_plain_path([s for s in place.around if isinstance(s, Block)], VERB)
+    ordered = [it.var.name for it in block.iters if it.kind == "O"]
+    if ordered:
+        refuse(
+            "E149",
+            f'{VERB}: the instances of block "{block.name}" must be taken in order along '
+            f"{ordered[0]}",
+            at=block,
+        )
+    for loop in own:
+        if loop.kind != "serial":
+            refuse(
+                "E119",
+                f'{VERB}: loop "{loop.var.name}" of block "{block.name}" is {loop.kind} already',
+                hint=f"do this step before the one that made {loop.var.name} {loop.kind}",
+            )
+    spoken = {n for n in walk(block.body) if isinstance(n, Var)}
+    spoken |= set() if block.init is None else {n for n in walk(block.init) if isinstance(n, Var)}
+    if spoken & {loop.var for loop in own}:
+        refuse("E149", f'{VERB}: block "{block.name}" speaks of its loops directly', at=block)
+    check_full_domain(block, block.iters, own, place.loops, VERB)
+    again = [loop for loop in repeats(block, place.loops) if loop in own]
+    if again:
+        name = again[0].var.name
+        refuse("E149", f'{VERB}: block "{block.name}" runs anew in each iteration of "{name}"')
+    return top
+
+
+def _check_map(block: Block, layout: IndexMap, sizes: Sequence[int]) -> IndexMap:
+    """The map from the new iters back to the block's."""
+    if len(layout.inputs) != len(sizes):
+        listed = ", ".join(it.var.name for it in block.iters)
+        refuse(
+            "E146",
+            f'{VERB}: the index map has {len(layout.inputs)} input(s), block "{block.name}" has '
+            f"{len(sizes)} iter(s): {listed}",
+        )
+    layout.check_one_to_one(sizes)
+    back = layout.inverse(sizes)
+    if back is None:
+        refuse("E146", f"{VERB}: the inverse of {layout} is not found")
+    if not layout.is_onto(sizes):
+        shape = layout.shape(sizes)
+        refuse(
+            "E146",
+            f"{VERB}: {layout} does not fill its shape {shape}: {prod(sizes)} of {prod(shape)}",
+            hint="factors that divide the iters' extents",
+        )
+    return back
+
+
+def _kind(block: Block, layout: IndexMap, out: Expr) -> IterKind:
+    """The kind of a new iter: that of the iters it is made of."""
+    spoken = variables(out)
+    pairs = zip(layout.inputs, block.iters, strict=True)
+    kinds = {it.kind for var, it in pairs if var in spoken}
+    if len(kinds) > 1:
+        refuse(
+            "E149",
+            f"{VERB}: {out.script()} mixes spatial and reduce iters",
+            at=block,
+            hint="an output of spatial iters alone, or of reduce iters alone",
+        )
+    return kinds.pop() if kinds else "S"
+
+
+def _check_any_order(
+    block: Block, layout: IndexMap, kinds: Sequence[IterKind], place: Place
+) -> None:
+    """The instances of a reduction may be exchanged, and its first stays the first."""
+    if not any(it.kind == "R" for it in block.iters):
+        return
+    if not is_commutative_reduction(block, place.loops):
+        refuse(
+            "E149",
+            f'{VERB}: block "{block.name}" is no reduction whose instances may be exchanged',
+            at=block,
+        )
+    start = layout([index(0)] * len(layout.inputs))
+    for out, kind, first in zip(layout.outputs, kinds, start, strict=True):
+        if kind == "R" and constant_value(simplify(first, Ranges())) != 0:
+            refuse(
+                "E149",
+                f'{VERB}: the init of block "{block.name}" would not run first: {out.script()} '
+                "does not start at 0",
+                at=block,
+            )
+
+
+def _rebuilt(
+    block: Block,
+    back: IndexMap,
+    shape: Sequence[int],
+    kinds: Sequence[IterKind],
+    names: Names,
+) -> Stmt:
+    """The block over new iters of that shape, each with a loop of its own."""
+    loops = [names.var(f"ax{dim}") for dim in range(len(shape))]
+    iters = tuple(
+        BlockIter(names.var(f"v{dim}"), size, kind, loop)
+        for dim, (size, kind, loop) in enumerate(zip(shape, kinds, loops, strict=True))
+    )
+    values = back([it.var for it in iters])
+    old: dict[Node, Node] = {it.var: v for it, v in zip(block.iters, values, strict=True)}
+    init = None if block.init is None else substitute(block.init, old)
+    body = substitute(block.body, old)
+    stmt: Stmt = replace(block, iters=iters, predicate=None, init=init, body=body)
+    for var, size in reversed(list(zip(loops, shape, strict=True))):
+        stmt = For(var, index(size), "serial", stmt)
+    return stmt
+
+
+def reorder_block_iter_var(func: PrimFunc, block: str, order: Sequence[int]) -> PrimFunc:
+    """Name a block's iters in another order: `order` are their numbers, first to last.
+
+        vi, vj = remap("SS", [i, j])        -->        vj, vi = remap("SS", [j, i])
+
+    Always legal: the loops alone say in which order instances run.
+    """
+    target = find_block(func, block).stmt
+    assert isinstance(target, Block)
+    count = len(target.iters)
+    if sorted(order) != list(range(count)):
+        refuse(
+            "E118",
+            f'reorder_block_iter_var: the order of the {count} iter(s) of block "{block}" names '
+            f"each of 0..{count - 1} once, got {list(order)}",
+        )
+    iters = tuple(target.iters[number] for number in order)
+    return finish(replaced(func, {target: replace(target, iters=iters)}))

@@ -1,0 +1,175 @@
+"""The net under the primitives: each step's result is verified, run, and compared with the start.
+
+Where the program is quick to run it is compared as it is, on several kinds of inputs; else a
+smaller one (`shrink`) takes the same steps and is compared. What the net catches is a fault of
+minimlc's own, and is reported with all that it takes to see it again.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from minimlc.errors import CompileError, ScheduleError
+from minimlc.module import IRModule
+from minimlc.schedule.net.shrink import STRENGTHS, smaller, smaller_arguments
+from minimlc.schedule.trace import Trace, run
+from minimlc.tir.analysis.compare import BUDGET, brief, cost, difference, reduces_floats
+from minimlc.tir.analysis.wellformed import check_prim_func
+from minimlc.tir.nodes import PrimFunc
+
+KEEPS_ORDER = frozenset(
+    (
+        *("split", "fuse", "loop_partition", "merge", "add_unit_loop", "parallel", "vectorize"),
+        *("unroll", "bind", "compute_at", "reverse_compute_at", "compute_inline", "annotate"),
+        *("reverse_compute_inline", "decompose_reduction", "cache_read", "cache_write"),
+        *("cache_inplace", "set_scope", "storage_align", "unannotate", "blockize", "reindex"),
+        *("transform_layout", "rolling_buffer", "decompose_padding", "pad_einsum"),
+    )
+)
+"""The primitives after which every reduction takes its values in the same order as before: floats
+must then agree to the bit.
+"""
+
+
+class Reproducer(NamedTuple):
+    """What it takes to see a fault again: a program, and the trace of steps on it."""
+
+    program: str
+    func: str
+    trace: str
+    what: str
+
+    def to_json(self) -> str:
+        """As JSON text."""
+        return json.dumps(self._asdict())
+
+    def __str__(self) -> str:
+        """A Python script that shows the fault."""
+        return (
+            f"# {self.what.splitlines()[0]}\nimport minimlc as mlc\n\n"
+            f"mod = mlc.parse(r'''\n{self.program.strip()}\n''')\n"
+            f"trace = r'''{self.trace}'''\n"
+            f"mlc.Schedule.replay(mod, trace, func={self.func!r})\n"
+        )
+
+
+class Fault(ScheduleError):
+    """A step that broke the program or failed by itself: minimlc's fault, not the caller's.
+
+    `reproducer` is the program and the trace; `print(error.reproducer)` is a script.
+    """
+
+    reproducer: Reproducer
+
+
+def fault(start: IRModule, name: str, trace: Trace, label: str, why: str) -> Fault:
+    """The report of a faulty step, the last one of `trace` on `start`."""
+    text = trace.to_json()
+    shown = text if len(text) < 400 else f"{text[:200]} ... {text[-180:]}"
+    program = start[name].script()
+    error = Fault(
+        f"{label} {why.splitlines()[0]}",
+        code="E199",
+        excerpt="\n".join(program.splitlines()[:5]),
+        example="\n".join([*why.splitlines()[1:3], f"trace: {shown}"]),
+        hint="print(error.reproducer): this is a bug in minimlc, please report what it prints",
+    )
+    error.reproducer = Reproducer(start.script(), name, text, f"E199: {label} {why}")
+    return error
+
+
+class Twin(NamedTuple):
+    """A smaller program beside the one under transformation, and what the steps made of it."""
+
+    strength: int
+    start: PrimFunc
+    now: PrimFunc
+
+
+class Verdict(NamedTuple):
+    """How a step was checked, in words, and the twin for the next step.
+
+    `twin` is False where a smaller program cannot take the steps.
+    """
+
+    checked: str
+    twin: Twin | bool | None = None
+
+
+UNCHECKED = Verdict("not checked")
+VERIFIED = Verdict("verified only")
+
+
+def check_step(
+    start: IRModule, after: PrimFunc, name: str, label: str, trace: Trace, before: Verdict
+) -> Verdict:
+    """Check the last step of `trace`; a `Fault` if it let something wrong through.
+
+    `label` is the step's text, `before` the verdict on the step before. A program that fails by
+    itself (it divides by zero, say) is not compared.
+    """
+    old = start[name]
+    assert isinstance(old, PrimFunc)
+    try:
+        check_prim_func(name, after)
+    except CompileError as error:
+        raise fault(start, name, trace, label, f"broke the program: {brief(error)}") from error
+    if max(cost(old), cost(after)) <= BUDGET:
+        return before._replace(checked=_compared(start, old, after, name, label, trace))
+    try:
+        twin = _next_twin(old, trace, before.twin)
+    except Exception as error:
+        why = f"failed on a smaller program: {type(error).__name__}: {error}"
+        raise fault(start, name, trace, label, why) from error
+    if not isinstance(twin, Twin) or cost(twin.now) > BUDGET:
+        return Verdict("verified only", twin)
+    small = start.with_function(name, twin.start)
+    steps = _smaller_trace(trace, twin.strength)
+    checked = _compared(small, twin.start, twin.now, name, label, steps)
+    if checked == "compared":
+        sizes = ", ".join(f"{b.name} {b.shape}" for b in twin.start.params)
+        checked = f"compared at {sizes}"
+    return Verdict(checked, twin)
+
+
+def _compared(
+    start: IRModule, old: PrimFunc, new: PrimFunc, name: str, label: str, trace: Trace
+) -> str:
+    exact = all(step in KEEPS_ORDER for step, _ in trace) or not reduces_floats(old)
+    found = difference(old, new, exact)
+    if found is None:
+        return VERIFIED.checked
+    if found:
+        raise fault(start, name, trace, label, f"broke the program: {found}")
+    return "compared"
+
+
+def _next_twin(old: PrimFunc, trace: Trace, twin: Twin | bool | None) -> Twin | bool:
+    """The twin after the trace's last step; another, smaller or larger one, where it refuses."""
+    if twin is False:
+        return False
+    if isinstance(twin, Twin):
+        now = _take(twin.now, trace[-1:], twin.strength)
+        if now is not None:
+            return twin._replace(now=now)
+    for strength in STRENGTHS:
+        small = smaller(old, strength)
+        now = small and _take(small, trace, strength)
+        if small is not None and now is not None:
+            return Twin(strength, small, now)
+    return False
+
+
+def _take(func: PrimFunc, steps: Sequence[tuple[str, Any]], strength: int) -> PrimFunc | None:
+    """`func` after some steps; None where one refuses."""
+    for name, arguments in steps:
+        try:
+            func, _ = run(func, name, smaller_arguments(arguments, strength))
+        except CompileError:
+            return None
+        check_prim_func("the smaller program", func)
+    return func
+
+
+def _smaller_trace(trace: Trace, strength: int) -> Trace:
+    return Trace((name, smaller_arguments(arguments, strength)) for name, arguments in trace)

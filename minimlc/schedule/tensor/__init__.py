@@ -1,0 +1,1 @@
+"""Blocks of blocks, and tensor intrinsics in their place."""

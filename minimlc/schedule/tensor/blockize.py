@@ -1,0 +1,215 @@
+"""blockize: a tile of a block's iterations becomes one block with the old one inside."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+from minimlc.node import Node, replace, walk
+from minimlc.schedule.tree import Names, copy_block, find_loop, finish, nest, refuse, replaced
+from minimlc.tir.analysis.access import (
+    loop_extents,
+    reads,
+    reducer_of,
+    starts_its_target,
+    update_of,
+)
+from minimlc.tir.analysis.affine import Digit, Digits, Sum, to_expr
+from minimlc.tir.analysis.arith import constant_value, variables
+from minimlc.tir.nodes import Block, BlockIter, Expr, For, Load, PrimFunc, Stmt, Var, substitute
+
+
+class Tile(NamedTuple):
+    """An iter cut in two: `value` is `outer * size + inner`, with inner in 0 ... size-1."""
+
+    it: BlockIter
+    outer: Expr
+    inner: Expr
+    size: int
+    digits: frozenset[Digit]
+
+
+def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
+    """Make one block of all that a loop runs: its iters are what the loops around it choose.
+
+        for i_0 in range(n // 16):            for i_0 in range(n // 16):
+            for i_1 in range(16):                 with block("C_o"): vio = i_0
+                with block("C"):       -->            for i_1 in range(16):
+                    vi = i_0 * 16 + i_1                   with block("C"):
+                    S(vi)                                     vi = vio * 16 + i_1
+                                                              S(vi)
+
+    A reduction's init becomes a block `C_init` in the init of the new block. Legal when a single
+    block stands in the loop, in a perfect nest with constant extents and no condition, each iter is
+    `outer * size + inner` with `inner` running through 0 ... size-1 inside the loop, and, for a
+    reduction with an init, the loops inside tell all instances apart.
+    """
+    found = find_loop(func, loop)
+    assert isinstance(found.stmt, For)
+    own, block = _perfect_nest(found.stmt)
+    tiles = _tiles(block, own, (*found.loops, *_iters_around(found.around)))
+    names = Names(func)
+    if name is not None and name in names.blocks:
+        refuse("E118", f'the block name "{name}" is taken', hint="another name")
+    init = None
+    if block.init is not None and any(it.kind == "R" for it in block.iters):
+        _check_init(block, own, tiles)
+    outer = _outer_iters(tiles, names)
+    inner = tuple(
+        replace(t.it, value=t.inner if t.it.var not in outer else _joined(outer[t.it.var], t))
+        for t in tiles
+    )
+    body = replace(block, iters=inner)
+    if block.init is not None and any(it.kind == "R" for it in block.iters):
+        init = _init_nest(body, own, names)
+        body = replace(body, init=None)
+    label = names.block(name or f"{block.name}_o")
+    new = Block(label, tuple(outer.values()), None, init, nest(own, body))
+    return finish(replaced(func, {found.stmt: new}))
+
+
+def _refuse(why: str, at: Node, hint: str = "", example: str = "") -> NoReturn:
+    refuse("E155", f"blockize: {why}", at=at, hint=hint, example=example)
+
+
+def _perfect_nest(loop: For) -> tuple[list[For], Block]:
+    """The loops from `loop` on and the block in them."""
+    own: list[For] = []
+    stmt: Stmt = loop
+    while isinstance(stmt, For):
+        if constant_value(stmt.extent) is None or constant_value(stmt.extent) == 0:
+            _refuse(f'the extent of "{stmt.var.name}" is not a constant >= 1', stmt)
+        if stmt.kind in ("parallel", "thread_binding"):
+            _refuse(f'"{stmt.var.name}" is {stmt.kind}; threads start outside of blocks', stmt)
+        own.append(stmt)
+        stmt = stmt.body
+    if not isinstance(stmt, Block):
+        _refuse(
+            f'"{own[-1].var.name}" holds more than one block alone',
+            own[-1],
+            f'decompose or blockize a loop inside of "{own[-1].var.name}" instead',
+        )
+    if stmt.predicate is not None:
+        _refuse(
+            f'block "{stmt.name}" runs only where {stmt.predicate.script()}',
+            stmt,
+            "split by factors that divide the extent, so that no tile is cut off",
+        )
+    spoken = {n for n in walk(stmt.body) if isinstance(n, Var)}
+    spoken |= set() if stmt.init is None else {n for n in walk(stmt.init) if isinstance(n, Var)}
+    if spoken & {lp.var for lp in own}:
+        _refuse(f'block "{stmt.name}" speaks of its loops directly', stmt)
+    return own, stmt
+
+
+def _iters_around(around: Sequence[Stmt]) -> tuple[BlockIter, ...]:
+    return tuple(it for stmt in around if isinstance(stmt, Block) for it in stmt.iters)
+
+
+def _tiles(block: Block, own: Sequence[For], outside: Sequence[For | BlockIter]) -> list[Tile]:
+    extents: dict[Var, int] = {}
+    loops = tuple(item for item in outside if isinstance(item, For))
+    extents.update(loop_extents((*loops, *own)))
+    extents.update({it.var: it.extent for it in outside if isinstance(it, BlockIter)})
+    digits = Digits(extents)
+    inside = {lp.var for lp in own}
+    sums = digits.sums([it.value for it in block.iters])
+    return [
+        _tile(block, it, total, inside, digits) for it, total in zip(block.iters, sums, strict=True)
+    ]
+
+
+def _tile(block: Block, it: BlockIter, total: Sum | None, inside: set[Var], cut: Digits) -> Tile:
+    """One iter's value as outer * size + inner."""
+    value = it.value.script()
+    if total is None:
+        if variables(it.value) & inside:
+            _refuse(f"{it.var.name} = {value} is no sum of multiples of loops", block)
+        return Tile(it, it.value, it.value, 1, frozenset())
+    inner = total.part(inside)
+    outer = total.minus(inner)
+    size = _size(inner)
+    exact = size is not None and all(cut.is_exact(d.var) for d in inner.terms)
+    divides = size is not None and all(
+        n % size == 0 for n in (*outer.terms.values(), outer.constant, it.extent)
+    )
+    if size is None or not exact or not divides:
+        _refuse(
+            f"{it.var.name} = {value} (0..{it.extent - 1}) does not divide into whole tiles",
+            block,
+            "split by factors that divide the extent, outer loops first",
+        )
+    whole = Sum({d: c // size for d, c in outer.terms.items()}, outer.constant // size)
+    extents = cut.extents
+    return Tile(it, to_expr(whole, extents), to_expr(inner, extents), size, frozenset(inner.terms))
+
+
+def _size(inner: Sum) -> int | None:
+    """How many values 0, 1, ... the sum takes, each of them once; None if it does otherwise."""
+    reach = 1
+    for digit, coefficient in sorted(inner.terms.items(), key=lambda item: item[1]):
+        if coefficient != reach:
+            return None
+        reach *= digit.extent
+    return reach
+
+
+def _outer_iters(tiles: Sequence[Tile], names: Names) -> dict[Var, BlockIter]:
+    """The new block's iters, by the iter each is a part of; one that the loops around do not choose
+    has none.
+    """
+    chosen = [tile for tile in tiles if tile.it.extent > tile.size or variables(tile.outer)]
+    return {
+        tile.it.var: BlockIter(
+            names.var(f"{tile.it.var.name}o"),
+            tile.it.extent // tile.size,
+            tile.it.kind,
+            tile.outer,
+        )
+        for tile in chosen
+    }
+
+
+def _joined(outer: BlockIter, tile: Tile) -> Expr:
+    if tile.size == 1:
+        return outer.var
+    return outer.var * tile.size + tile.inner
+
+
+def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None:
+    """The init may run for the whole tile first, and each of its instances once."""
+    store = update_of(block)
+    if reducer_of(block) is None or store is None or not starts_its_target(block):
+        _refuse(f'block "{block.name}" is no reduction whose init starts its own element', block)
+    assert block.init is not None
+    uses = [n for n in walk(block.body) if isinstance(n, Load) and n.buffer is store.buffer]
+    if len(uses) > 1 or reads(block.init, store.buffer):
+        _refuse(f'block "{block.name}" reads {store.buffer.name} elsewhere as well', block)
+    used: dict[Digit, str] = {}
+    for tile in tiles:
+        for digit in tile.digits:
+            if digit in used:
+                _refuse(f'"{digit.var.name}" serves two iters of "{block.name}"', block)
+            used[digit] = tile.it.kind
+    for loop in own:
+        size, kinds = 1, set()
+        for digit, kind in used.items():
+            if digit.var is loop.var:
+                size *= digit.extent
+                kinds.add(kind)
+        if size != constant_value(loop.extent):
+            _refuse(f'block "{block.name}" runs anew in iterations of "{loop.var.name}"', loop)
+        if len(kinds) > 1:
+            _refuse(f'"{loop.var.name}" serves spatial and reduce iters', loop, "do not fuse them")
+
+
+def _init_nest(block: Block, own: Sequence[For], names: Names) -> Stmt:
+    """The init of the tile's block over the loops that its spatial iters speak of."""
+    assert block.init is not None
+    spatial = tuple(it for it in block.iters if it.kind != "R")
+    used = {var for it in spatial for var in variables(it.value)}
+    loops = [loop for loop in own if loop.var in used]
+    plain = replace(block, iters=spatial, init=None, body=block.init, annotations=())
+    copy = copy_block(plain, names, f"{block.name}_init")
+    fresh: dict[Node, Node] = {lp.var: names.var(f"{lp.var.name}_init") for lp in loops}
+    iters = tuple(replace(it, value=substitute(it.value, fresh)) for it in copy.iters)
+    around = [replace(lp, var=fresh[lp.var], annotations=()) for lp in loops]
+    return nest(around, replace(copy, iters=iters))

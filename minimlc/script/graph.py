@@ -1,0 +1,107 @@
+"""The script language of the graph IR: `R` and `@R.function`.
+
+In plain Python, R's names build types, constants and calls for a `BlockBuilder`.
+"""
+
+import ast
+import sys
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import dtype_name
+from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, TupleType, constant
+from minimlc.graph.ops import call_op
+from minimlc.script.constructs import Marker, Namespace, reraise_here
+from minimlc.script.graph_body import GraphReader
+from minimlc.script.graph_forms import (
+    FORMS,
+    as_type,
+    const_data,
+    known_operators,
+    make_const,
+    out_type,
+)
+from minimlc.script.graph_value import Module
+from minimlc.script.source import Names, Source
+from minimlc.script.tir import decorator
+
+
+def _tensor_type(shape: Any, dtype: Any = "float32") -> TensorType:
+    return TensorType(shape, dtype if isinstance(dtype, str) else dtype_name(dtype))
+
+
+def _tuple_type(*fields: Any) -> TupleType:
+    items = fields[0] if len(fields) == 1 and isinstance(fields[0], list | tuple) else fields
+    return TupleType(tuple(map(as_type, items)))
+
+
+def tensor_type(*args: Any, **keywords: Any) -> TensorType:
+    """`R.Tensor(shape, dtype)`: the type of a tensor."""
+    return reraise_here(sys._getframe(1), _tensor_type, *args, **keywords)
+
+
+def tuple_type(*args: Any, **keywords: Any) -> TupleType:
+    """`R.Tuple(type, ...)`: the type of a tuple."""
+    return reraise_here(sys._getframe(1), _tuple_type, *args, **keywords)
+
+
+def _joint(
+    op: str,
+    callee: str,
+    args: Any,
+    out: Any = None,
+    *,
+    out_sinfo: Any = None,
+    dtype: str | None = None,
+    attrs: dict[str, object] | None = None,
+) -> Call:
+    given = (args,) if isinstance(args, Expr | np.ndarray) else args
+    values = tuple(a if isinstance(a, Expr) else constant(a) for a in given)
+    extra = tuple((attrs or {}).items())
+    kind = out_type(out_sinfo if out is None else out, dtype)
+    return Call(op, values, (("callee", callee), *extra), kind)
+
+
+call_tir = partial(_joint, "call_tir")
+call_dps_packed = partial(_joint, "call_dps_packed")
+call = partial(_joint, "call")
+
+
+def const(value: Any, dtype: str | None = None) -> Constant:
+    """A constant tensor, such as `R.const([1, 2], "float32")`."""
+    return make_const(value, dtype)
+
+
+def parse_function(
+    source: Source, node: ast.FunctionDef, names: Names, module: Module | None = None
+) -> Function:
+    """The graph function that a `def` describes."""
+    return GraphReader(source, names, module or Module()).function(node)
+
+
+function = decorator(parse_function)
+
+_OPERATORS = {name: partial(call_op, name) for name in known_operators()}
+_VALUES = {
+    "function": function,
+    "Tensor": tensor_type,
+    "Tuple": tuple_type,
+    "const": const,
+    "const_data": const_data,
+    "call_tir": call_tir,
+    "call_dps_packed": call_dps_packed,
+    "call": call,
+}
+
+R: Any = Namespace(
+    "R",
+    {
+        **_OPERATORS,
+        **{name[2:]: Marker(name, False) for name in FORMS if name[2:] not in _VALUES},
+        **_VALUES,
+        "nn": Namespace("R.nn", _OPERATORS),
+    },
+)
+"""The graph language. In plain Python, `R.add(x, y)` is the call that `bb.emit` takes."""

@@ -1,0 +1,297 @@
+"""Values of the graph language: types, constants, operators, calls."""
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from minimlc.constants import is_folded
+from minimlc.errors import CompileError, Span, did_you_mean
+from minimlc.graph.nodes import (
+    Binding,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Type,
+    Var,
+    constant,
+)
+from minimlc.graph.operators import ARITHMETIC, COMPARISONS
+from minimlc.graph.ops import ALIASES, OPS, call_op
+from minimlc.names import UniqueNames
+from minimlc.node import with_span
+from minimlc.script.graph_forms import FORMS, as_type, const_data, make_const, out_type
+from minimlc.script.reader import Reader
+from minimlc.script.source import Names, Source, unquoted
+
+_OPERATORS = {
+    **{sign: name for sign, (_, name) in (ARITHMETIC | COMPARISONS).items()},
+    "==": "equal",
+    "!=": "not_equal",
+}
+_TENSOR_HINT = 'x: R.Tensor((1, 784), "float32")'
+
+
+class Module(NamedTuple):
+    """The functions around the one that is read: by name, and those that are done."""
+
+    owners: frozenset[str] = frozenset()
+    names: Mapping[str, ast.FunctionDef] = {}
+    done: Mapping[str, Any] = {}
+
+
+class ValueReader(Reader):
+    """Reads values; what is nested gets bindings of its own, so that calls are in normal form."""
+
+    def __init__(self, source: Source, names: Names, module: Module):
+        Reader.__init__(self, source, names)
+        self.module = module
+        self.unique = UniqueNames()
+        self.bindings: list[Binding] = []
+        self.fresh = "gv"
+
+    # Types
+
+    def type(self, node: ast.expr) -> Type:
+        """The type that an annotation means."""
+        value = self.read(unquoted(self.source, node))
+        return self.source.guard(node, as_type, value)
+
+    def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
+        """Compare a value with the type that the script gives it."""
+        if node is None or (isinstance(node, ast.Constant) and node.value is None):
+            return
+        declared = self.type(node)
+        if declared != value.type:
+            hint = f"write {value.type!r}, or leave it out"
+            raise self.error(node, f"{what} has the type {value.type!r}", "E126", hint)
+
+    def emit(self, name: str, value: Expr, place: ast.expr) -> Var:
+        var = Var(self.unique.take(name), value.type)
+        self.bindings.append(with_span(Binding(var, value), self.source.span(place)))
+        return var
+
+    # Values
+
+    def expr(self, node: ast.expr) -> Expr:
+        """A graph expression; the arguments inside it are in normal form."""
+        return self.as_expr(self.read(node), node)
+
+    def as_expr(self, value: Any, node: ast.expr) -> Expr:
+        if isinstance(value, Expr):
+            return value
+        if isinstance(value, np.ndarray):
+            return self.source.guard(node, constant, value)
+        if isinstance(value, tuple):
+            parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(value)
+            pairs = zip(value, parts, strict=True)
+            return Tuple(tuple(self.atom(self.as_expr(v, n), n) for v, n in pairs))
+        if isinstance(value, bool | int | float):
+            hint = f'R.const({value!r}, "float32")'
+            raise self.error(node, f"{value!r} has no dtype here", "E123", hint)
+        why = f"{ast.unparse(node)[:40]} is no tensor but a {type(value).__name__}"
+        raise self.error(node, why, "E123")
+
+    def atom(self, value: Expr, place: ast.expr) -> Expr:
+        """`value` as an argument: what is computed gets a variable first."""
+        if isinstance(value, Call | TupleGetItem):
+            return self.emit(self.fresh, value, place)
+        return value
+
+    def argument(self, node: ast.expr) -> Any:
+        """An operator's argument: an atom, a constant for it to convert, or a tuple of these."""
+        return self._atoms(self.read(node), node)
+
+    def _atoms(self, value: Any, node: ast.expr) -> Any:
+        if isinstance(value, tuple):
+            parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(value)
+            return tuple(self._atoms(v, n) for v, n in zip(value, parts, strict=True))
+        return self.atom(value, node) if isinstance(value, Expr) else value
+
+    def attribute(self, node: ast.expr, what: str) -> Any:
+        value = self.read(node)
+        if not (is_folded(value) or isinstance(value, TensorType | TupleType)):
+            raise self.error(node, f"a value of {what} must be a constant", "E123")
+        return value
+
+    def read_Subscript(self, node: ast.Subscript) -> Any:
+        owner = self.read(node.value)
+        if not isinstance(owner, Expr):
+            return Reader.read_Subscript(self, node)
+        if not isinstance(owner.type, TupleType):
+            hint = "R.take(x, indices, axis=0), R.strided_slice(x, ...)"
+            raise self.error(node, "only a tuple has fields; this is a tensor", "E129", hint)
+        index = self.integer(node.slice, "a field's number")
+        count = len(owner.type.fields)
+        if not 0 <= index < count:
+            raise self.error(node.slice, f"field {index} of a tuple of {count}", "E129")
+        return TupleGetItem(self.atom(owner, node.value), index)
+
+    def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
+        for value in operands:
+            if not isinstance(value, Expr | np.ndarray | bool | int | float):
+                raise self.error(node, f'"{op}" needs tensors', "E124")
+        if op == "-" and len(operands) == 1:
+            return self.operator(node, "negative", operands, {})
+        if op not in _OPERATORS or len(operands) != 2:
+            hint = f"R.{did_you_mean(op, OPS)}" if op.isalpha() else ""
+            raise self.error(node, f"a graph function cannot hold {op} of tensors", "E124", hint)
+        return self.operator(node, _OPERATORS[op], operands, {})
+
+    def operator(
+        self, node: ast.expr, name: str, values: list[Any], options: Mapping[str, Any]
+    ) -> Call:
+        atoms = [self._atoms(value, node) for value in values]
+        try:
+            call = call_op(name, *atoms, **options)
+        except CompileError as error:
+            place = _keyword_of(node, error.why)
+            raise self.source.located(error, place or node) from None
+        return with_span(call, self.source.span(node))
+
+    # Calls
+
+    def read_Call(self, node: ast.Call) -> Any:
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if isinstance(owner, ast.Name) and owner.id in self.module.owners:
+            return self.sibling_call(node)
+        return Reader.read_Call(self, node)
+
+    def callable_(self, called: str) -> str:
+        name = called.rsplit(".", 1)[-1]
+        if name in OPS:
+            return f"R.{name}({OPS[name].signature()})"
+        return "graph functions call R's operators, for example R.add(x, y), and R.call_tir"
+
+    def construct(self, node: ast.Call, name: str) -> Any:
+        method: Callable[[ast.Call, Any], Any] | None
+        method = getattr(self, f"call_{name.removeprefix('R.').lower()}", None)
+        if name in FORMS and method is not None:
+            return method(node, FORMS[name].bind(self.source, node))
+        base = name.rsplit(".", 1)[-1]
+        if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
+            raise self.error(node.func, f"{name} is no graph expression", "E124")
+        values, options = [self.argument(a) for a in node.args], {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise self.error(keyword, f"{name} takes no **options", "E121")
+            options[keyword.arg] = self.argument(keyword.value)
+        return self.operator(node, base, values, options)
+
+    def call_tensor(self, node: ast.Call, bound: dict[str, Any]) -> TensorType:
+        dtype = self.dtype(bound["dtype"]) if "dtype" in bound else "float32"
+        return self.source.guard(node, TensorType, self.shape(bound["shape"]), dtype)
+
+    def call_tuple(self, node: ast.Call, bound: dict[str, Any]) -> TupleType:
+        items = bound["fields"]
+        if len(items) == 1 and isinstance(items[0], ast.List | ast.Tuple):
+            items = items[0].elts
+        return TupleType(tuple(self.type(item) for item in items))
+
+    def call_const(self, node: ast.Call, bound: dict[str, Any]) -> Constant:
+        value = self.read(bound["value"])
+        dtype = self.optional_dtype(bound)
+        return self.source.guard(bound["value"], make_const, value, dtype)
+
+    def call_const_data(self, node: ast.Call, bound: dict[str, Any]) -> Constant:
+        content = self.read(bound["content"])
+        shape, dtype = self.shape(bound["shape"]), self.dtype(bound["dtype"])
+        return self.source.guard(bound["content"], const_data, content, shape, dtype)
+
+    def optional_dtype(self, bound: dict[str, Any]) -> str | None:
+        node = bound.get("dtype")
+        if node is None or (isinstance(node, ast.Constant) and node.value is None):
+            return None
+        return self.dtype(node)
+
+    def call_call_tir(self, node: ast.Call, bound: dict[str, Any]) -> Call:
+        return self.joint("call_tir", node, bound)
+
+    def call_call_dps_packed(self, node: ast.Call, bound: dict[str, Any]) -> Call:
+        return self.joint("call_dps_packed", node, bound)
+
+    def call_call(self, node: ast.Call, bound: dict[str, Any]) -> Call:
+        return self.joint("call", node, bound)
+
+    def joint(self, op: str, node: ast.Call, bound: dict[str, Any]) -> Call:
+        """A call of another function, by its name."""
+        callee = self.callee(bound["callee"])
+        values = self.expr(bound["args"])
+        args = values.fields if isinstance(values, Tuple) else (self.atom(values, bound["args"]),)
+        out = bound.get("out") or bound.get("out_sinfo")
+        if out is not None:
+            dtype = self.optional_dtype(bound)
+            kind = self.source.guard(out, out_type, self.read(out), dtype)
+        elif op == "call":
+            kind = self.result_type(callee, node)
+        else:
+            hint = f'R.{op}("{callee}", (x,), out=R.Tensor((1, 784), "float32"))'
+            raise self.error(node, f"R.{op} misses out, its result's type", "E121", hint)
+        extra = bound.get("attrs")
+        attrs = () if extra is None else self.dictionary(extra, "attrs")
+        call = Call(op, args, (("callee", callee), *attrs), kind)
+        return with_span(call, self.source.span(node))
+
+    def callee(self, node: ast.expr) -> str:
+        """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in self.module.owners:
+                self.check_sibling(node, node.attr)
+                return node.attr
+        elif isinstance(node, ast.Name):
+            if node.id in self.module.names:
+                return node.id
+            if node.id not in self.scope.values and node.id not in self.names:
+                self.no_sibling(node, node.id)
+        return self.string(node, "the function to call")
+
+    def check_sibling(self, node: ast.Attribute, name: str) -> None:
+        if name not in self.module.names:
+            place = self.source.word(node, f".{name}")
+            self.no_sibling(place._replace(column=place.column + 1), name)
+
+    def no_sibling(self, place: ast.expr | Span, name: str) -> NoReturn:
+        hint = did_you_mean(name, self.module.names)
+        raise self.source.error(place, f'the module has no function "{name}"', "E122", hint)
+
+    def sibling_call(self, node: ast.Call) -> Call:
+        """`cls.fused(x, y)`: a call of a graph function of this module."""
+        assert isinstance(node.func, ast.Attribute)
+        name = node.func.attr
+        self.check_sibling(node.func, name)
+        if node.keywords:
+            raise self.error(node.keywords[0], f"{name} takes no keywords", "E121")
+        args = tuple(self.as_expr(self.argument(a), a) for a in node.args)
+        call = Call("call", args, (("callee", name),), self.result_type(name, node))
+        return with_span(call, self.source.span(node))
+
+    def result_type(self, name: str, node: ast.Call) -> Type:
+        """The type that a graph function of this module returns."""
+        func, syntax = self.module.done.get(name), self.module.names.get(name)
+        if isinstance(func, Function):
+            return func.result.type
+        if func is not None:
+            self.no_graph_function(name, node)
+        if syntax is None or syntax.returns is None:
+            hint = f"def {name}(...) -> R.Tensor(...):, or R.call(..., out=R.Tensor(...))"
+            raise self.error(node, f"the type that {name} returns is not known", "E126", hint)
+        return self.type(syntax.returns)
+
+    def no_graph_function(self, name: str, node: ast.Call) -> NoReturn:
+        hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
+        raise self.error(node.func, f"{name} is a primitive function", "E129", hint)
+
+
+def _keyword_of(node: ast.expr, why: str) -> ast.keyword | None:
+    """The option that an operator's error speaks of."""
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    for keyword in keywords:
+        if f'"{keyword.arg}"' in why or f"{keyword.arg}=" in why:
+            return keyword
+    return None

@@ -1,0 +1,206 @@
+"""Modules: classes decorated with `I.ir_module`, and `parse(text)`."""
+
+import ast
+import gc
+import os
+import sys
+import textwrap
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType, FunctionType
+from typing import Any
+
+from minimlc.errors import CompileError, ScriptError, Span
+from minimlc.module import IRModule
+from minimlc.script.constructs import Form, Namespace, forms
+from minimlc.script.graph import R, parse_function
+from minimlc.script.graph_value import Module
+from minimlc.script.reader import Reader
+from minimlc.script.source import (
+    Names,
+    Source,
+    closure_names,
+    find_definition,
+    names_around,
+)
+from minimlc.script.tir import T, parse_prim_func
+
+_OPTIONS = 'name="", private=False, check_well_formed=True, pure=True'
+_DECORATORS = forms(f"T.prim_func({_OPTIONS})", f"R.function({_OPTIONS})")
+_MODULE = Form("I.ir_module(check_well_formed=True)")
+_DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
+
+
+def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any:
+    """A module from a class of `@T.prim_func` and `@R.function` definitions.
+
+    `check_well_formed`, which other compilers' scripts say, means nothing here.
+    """
+    frame = sys._getframe(1)
+    if cls is None:
+        return lambda given: _module_of(given, frame)
+    return _module_of(cls, frame)
+
+
+I: Any = Namespace("I", {"ir_module": ir_module})  # noqa: E741 (its name in TVMScript)
+"""Modules."""
+
+_TEXT_NAMES = {"T": T, "R": R, "I": I, "relax": Namespace("relax", {"op": R})}
+"""What names mean in a text, which has no Python around it."""
+
+
+def _module_of(cls: type, frame: FrameType) -> IRModule:
+    source, node = find_definition(
+        ast.ClassDef, cls.__name__, frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+    )
+    functions = [f for f in vars(cls).values() if isinstance(f, FunctionType)]
+    names = names_around(frame, vars(cls), closure_names(functions))
+    try:
+        return _read_module(source, node.body, names, frozenset({cls.__name__}))
+    except ScriptError as error:
+        raise error.with_traceback(None) from None
+
+
+class _Collector:
+    """Lets the garbage collector rest while any thread is inside: nothing of a growing tree is
+    garbage, and to look through all of it again and again takes as long as to make it.
+    """
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """With nobody inside, as in a process that was forked just now."""
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._resumes = False
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """The first one in stops it, the last one out starts it again, if it ran before."""
+        try:
+            with self._lock:
+                self._inside += 1
+                if self._inside == 1:
+                    self._resumes = gc.isenabled()
+                    gc.disable()
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0 and self._resumes:
+                    gc.enable()
+
+
+_COLLECTOR = _Collector()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_COLLECTOR.start_anew)
+
+
+@_COLLECTOR.resting()
+def parse(text: str) -> IRModule:
+    """The module that a script describes: a class, or functions that stand alone.
+
+    `T`, `R` and `I` mean what they mean everywhere; the text is read, never run.
+    """
+    if not isinstance(text, str):
+        why = f"parse takes a text, got {type(text).__name__}"
+        raise CompileError(why, code="E132", hint="mlc.parse(mod.script())")
+    source = Source("", textwrap.dedent(text))
+    source.limited(source.tree)
+    if not source.tree.body:
+        span = Span("", 1, 0, 1, source.lines[0])
+        raise ScriptError("the text holds no function", code="E129", span=span)
+    classes = [s for s in source.tree.body if isinstance(s, ast.ClassDef)]
+    if not classes:
+        return _read_module(source, source.tree.body, dict(_TEXT_NAMES), frozenset())
+    names = dict(_TEXT_NAMES)
+    for item in source.tree.body:
+        if item is classes[-1]:
+            _check_module(Reader(source, names), classes[-1])
+        elif isinstance(item, ast.ClassDef | ast.FunctionDef):
+            why = "a text with a class holds that class alone"
+            raise source.error(item, why, "E129", "move the functions into the class")
+        else:
+            _constants(source, [item], names)
+    return _read_module(source, classes[-1].body, names, frozenset({classes[-1].name}))
+
+
+def _check_module(reader: Reader, node: ast.ClassDef) -> None:
+    """The class must say that it is a module."""
+    for item in node.decorator_list:
+        call = item.func if isinstance(item, ast.Call) else item
+        if isinstance(call, ast.Attribute) and call.attr == "ir_module":
+            if isinstance(item, ast.Call):
+                _MODULE.bind(reader.source, item)
+            return
+        if reader.path(call):
+            raise reader.error(call, f"{ast.unparse(call)} makes no module", "E129", "@I.ir_module")
+    place = reader.source.word(node, node.name)
+    raise reader.source.error(place, f"{node.name} is no module", "E129", "@I.ir_module above it")
+
+
+def _read_module(
+    source: Source, body: Iterable[ast.stmt], names: Names, owners: frozenset[str]
+) -> IRModule:
+    """The functions in a class body or at the top of a text."""
+    around = dict(names) if isinstance(names, dict) else names
+    functions = [item for item in body if isinstance(item, ast.FunctionDef)]
+    others = [item for item in body if not isinstance(item, ast.FunctionDef)]
+    if isinstance(around, dict):
+        _constants(source, others, around)
+    definitions = _definitions(Reader(source, around), functions)
+    syntax = {name: node for name, (node, _) in definitions.items()}
+    done: dict[str, Any] = {}
+    for name, (node, kind) in definitions.items():
+        module = Module(owners | {"cls"}, syntax, done)
+        if kind == "R.function":
+            done[name] = source.guard(node, parse_function, source, node, around, module)
+        else:
+            done[name] = source.guard(node, parse_prim_func, source, node, around)
+    return IRModule.of(done)
+
+
+def _definitions(
+    reader: Reader, functions: Iterable[ast.FunctionDef]
+) -> dict[str, tuple[ast.FunctionDef, str]]:
+    """Each function's syntax and decorator, by the name it gets in the module."""
+    found: dict[str, tuple[ast.FunctionDef, str]] = {}
+    for node in functions:
+        kind, name = _decorator(reader, node)
+        if name in found:
+            place = reader.source.word(node, node.name)
+            why = f'the module has two functions "{name}"'
+            raise reader.source.error(place, why, "E129", "give each a name of its own")
+        found[name] = node, kind
+    return found
+
+
+def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[str, str]:
+    """The kind of a function, and its name."""
+    if len(node.decorator_list) != 1:
+        place = reader.source.word(node, node.name)
+        raise reader.source.error(place, f"what is {node.name}?", "E129", _DECORATOR_HINT)
+    item = node.decorator_list[0]
+    kind = reader.path(item.func if isinstance(item, ast.Call) else item)
+    if kind not in _DECORATORS:
+        why = f"{ast.unparse(item)[:40]} makes no function of a module"
+        raise reader.error(item, why, "E129", _DECORATOR_HINT)
+    bound = _DECORATORS[kind].bind(reader.source, item) if isinstance(item, ast.Call) else {}
+    return kind, reader.string(bound["name"], "a name") if "name" in bound else node.name
+
+
+def _constants(source: Source, body: Iterable[ast.stmt], names: dict[str, Any]) -> None:
+    """`n = 128` beside the functions; imports and docstrings are passed over."""
+    for item in body:
+        match item:
+            case ast.Import() | ast.ImportFrom() | ast.Pass():
+                continue
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                names[name] = Reader(source, names).constant(value, name)
+            case _:
+                hint = "a module holds functions, and constants such as n = 128"
+                raise source.error(item, "this cannot stand in a module", "E124", hint)

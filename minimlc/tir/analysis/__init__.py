@@ -1,0 +1,1 @@
+"""Proofs about programs: ranges, dependences, regions, what is well formed."""

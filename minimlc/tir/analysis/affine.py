@@ -1,0 +1,227 @@
+"""Index expressions as sums over digits of loop variables.
+
+Splitting and fusing loops leaves floor divisions and remainders behind. Here a variable is cut
+into digits, as a number is in a mixed radix: with cuts 1 | 4 | 16 it is d0 + 4*d1 + 16*d2, and
+`v // 4` and `v % 4` are linear in the digits. All expressions of one question share the cuts.
+The idea is that of iteration maps in TVM (arith/iter_affine_map) and of quasi-affine forms.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple, NoReturn
+
+from minimlc.tir.analysis.arith import linear
+from minimlc.tir.nodes import Binary, Const, Expr, Var, index
+
+WRAP = 2**62
+"""Sums that may leave -WRAP ... WRAP-1 have no digits: programs compute them in 64 bits."""
+
+
+class Digit(NamedTuple):
+    """`var // divisor % extent`: takes 0 ... extent-1."""
+
+    var: Var
+    divisor: int
+    extent: int
+
+
+class Sum(NamedTuple):
+    """`constant` + the sum of coefficient * digit, no coefficient 0."""
+
+    terms: dict[Digit, int]
+    constant: int
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and greatest value."""
+        low = high = self.constant
+        for digit, coefficient in self.terms.items():
+            reach = coefficient * (digit.extent - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        return low, high
+
+    def part(self, keep: Iterable[Var]) -> "Sum":
+        """The terms whose variable is in `keep`, without the constant."""
+        kept = set(keep)
+        return Sum({d: c for d, c in self.terms.items() if d.var in kept}, 0)
+
+    def minus(self, other: "Sum") -> "Sum":
+        terms = dict(self.terms)
+        for digit, coefficient in other.terms.items():
+            terms[digit] = terms.get(digit, 0) - coefficient
+        kept = {d: c for d, c in terms.items() if c}
+        return Sum(kept, self.constant - other.constant)
+
+    def divided(self, by: int) -> "tuple[Sum, Sum] | None":
+        """Quotient and remainder, if the terms that `by` does not divide stay below it."""
+        rest = Sum({d: c for d, c in self.terms.items() if c % by}, self.constant % by)
+        low, high = rest.bounds()
+        if low < 0 or high >= by:
+            return None
+        quotient = {d: c // by for d, c in self.terms.items() if c % by == 0}
+        return Sum(quotient, self.constant // by), rest
+
+
+class _NotAffine(Exception):
+    """The expression is no sum over digits."""
+
+
+class _NeedsCut(Exception):
+    def __init__(self, var: Var, divisor: int):
+        self.var, self.divisor = var, divisor
+
+
+@dataclass
+class Digits:
+    """The digits of variables with the given extents; cuts are added as expressions need them."""
+
+    extents: Mapping[Var, int]
+    cuts: dict[Var, list[int]] = field(default_factory=dict)
+
+    def sums(self, exprs: Iterable[Expr]) -> list[Sum | None]:
+        """Each expression over common digits; None for one that is not quasi-affine."""
+        wanted = list(exprs)
+        while True:
+            try:
+                return [self._try(expr) for expr in wanted]
+            except _NeedsCut as need:
+                self._cut(need.var, need.divisor)
+
+    def of(self, var: Var) -> list[Digit]:
+        """The digits of a variable, lowest first."""
+        extent = self.extents[var]
+        cuts = self.cuts.get(var, [1])
+        digits = [Digit(var, a, b // a) for a, b in pairwise(cuts)]
+        return [*digits, Digit(var, cuts[-1], -(-extent // cuts[-1]))]
+
+    def is_exact(self, var: Var) -> bool:
+        """Whether every combination of the variable's digits is one of its values."""
+        cuts = self.cuts.get(var, [1])
+        return self.extents[var] % cuts[-1] == 0
+
+    def _cut(self, var: Var, divisor: int) -> None:
+        self.cuts[var] = sorted({*self.cuts.get(var, [1]), divisor})
+
+    def _try(self, expr: Expr) -> Sum | None:
+        try:
+            return self._sum(expr)
+        except _NotAffine:
+            return None
+
+    def _sum(self, expr: Expr) -> Sum:
+        form = linear(expr)
+        total: dict[Digit, int] = {}
+        constant = form.constant
+        for coefficient, atom in form.terms.values():
+            part = self._atom(atom)
+            constant += coefficient * part.constant
+            for digit, inner in part.terms.items():
+                total[digit] = total.get(digit, 0) + coefficient * inner
+        found = Sum({d: c for d, c in total.items() if c}, constant)
+        low, high = found.bounds()
+        if low < -WRAP or high >= WRAP:
+            raise _NotAffine  # the program's sum may wrap; differences of two others cannot
+        return found
+
+    def _atom(self, atom: Expr) -> Sum:
+        match atom:
+            case Var() if atom in self.extents:
+                return Sum({d: d.divisor for d in self.of(atom) if d.extent > 1}, 0)
+            case Binary("//", a, Const(value)) if value > 0:
+                return self._divide(self._sum(a), int(value))[0]
+            case Binary("%", a, Const(value)) if value > 0:
+                return self._divide(self._sum(a), int(value))[1]
+        raise _NotAffine
+
+    def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+        """Quotient and remainder of a sum by a positive constant."""
+        parts = total.divided(by)
+        if parts is None:
+            self._request_cut(Sum({d: c for d, c in total.terms.items() if c % by}, 0), by)
+        return parts
+
+    def _request_cut(self, rest: Sum, by: int) -> NoReturn:
+        """Ask for the digit that straddles `by` to be cut there, if one can be."""
+        for digit, coefficient in rest.terms.items():
+            if 0 < coefficient < by and by % coefficient == 0:
+                step = by // coefficient
+                if digit.extent > step:
+                    self._check_cut(digit, step)
+                    raise _NeedsCut(digit.var, digit.divisor * step)
+        raise _NotAffine
+
+    def _check_cut(self, digit: Digit, step: int) -> None:
+        cuts = sorted({*self.cuts.get(digit.var, [1]), digit.divisor * step})
+        if any(b % a for a, b in pairwise(cuts)):
+            raise _NotAffine
+
+
+class Division(NamedTuple):
+    """`total` is `by` times a quotient and a rest, which are sums of their own variables' digits;
+    `left` is what is 0 for that reason: total - by * quotient - rest.
+    """
+
+    by: int
+    left: Sum
+
+
+class Divided(Digits):
+    """Digits of variables, and of the quotients and rests of divisions that cut no digit apart.
+
+    `divisions` says what the variables of such a quotient and its rest stand for.
+    """
+
+    def __init__(self, extents: Mapping[Var, int]):
+        super().__init__(dict(extents))
+        self.divisions: dict[Var, Division] = {}
+        self.parts: dict[tuple[frozenset[tuple[Digit, int]], int, int], tuple[Var, Var]] = {}
+
+    def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+        try:
+            return super()._divide(total, by)
+        except _NotAffine:
+            return self._divided(total, by)
+
+    def _divided(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+        """Quotient and rest as variables, about which only their bounds are known."""
+        low, high = (end // by for end in total.bounds())
+        if max(-low, high) * by >= WRAP:
+            raise _NotAffine
+        name = frozenset(total.terms.items()), total.constant, by
+        variables = self.parts.setdefault(name, (Var("quotient"), Var("rest")))
+        self.extents = {**self.extents, variables[0]: high - low + 1, variables[1]: by}
+        whole, rest = map(self._atom, variables)
+        quotient = Sum(whole.terms, whole.constant + low)
+        scaled = Sum({d: c * by for d, c in quotient.terms.items()}, quotient.constant * by)
+        made = Division(by, total.minus(scaled).minus(rest))
+        self.divisions.update(dict.fromkeys(variables, made))
+        return quotient, rest
+
+
+def to_expr(total: Sum, extents: Mapping[Var, int]) -> Expr:
+    """A sum as an index expression again."""
+    result: Expr | None = None
+    for digit, coefficient in total.terms.items():
+        atom: Expr = digit.var
+        if digit.divisor > 1:
+            atom = Binary("//", atom, index(digit.divisor))
+        if digit.divisor * digit.extent < extents[digit.var]:
+            atom = Binary("%", atom, index(digit.extent))
+        term = atom if coefficient == 1 else Binary("*", atom, index(coefficient))
+        result = term if result is None else Binary("+", result, term)
+    if result is None:
+        return index(total.constant)
+    return result if total.constant == 0 else Binary("+", result, index(total.constant))
+
+
+def contiguous(total: Sum) -> int | None:
+    """How many consecutive values, from its constant on, a sum takes; None if it has gaps.
+
+    Exact where the digits range freely.
+    """
+    reach = 1
+    for digit, coefficient in sorted(total.terms.items(), key=lambda item: item[1]):
+        if coefficient < 1 or coefficient > reach:
+            return None
+        reach += coefficient * (digit.extent - 1)
+    return reach

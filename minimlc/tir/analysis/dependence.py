@@ -1,0 +1,560 @@
+"""Whether two accesses can touch one element, and in which iterations.
+
+Two instances p and q of statements conflict where their index expressions agree: a system of
+linear equations over the digits of the loop variables and their differences, with bounds. The
+tests are the classical ones (greatest common divisor; Banerjee's bounds; splitting an equation
+where its small terms cannot reach the next radix: Maydan, Hennessy and Lam, "Efficient and exact
+data dependence analysis", PLDI 1991). They prove independence or leave it open; `find_conflict`
+searches for a concrete pair and, where it can look at every iteration, settles the question.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache, reduce
+from itertools import product
+from math import floor, gcd, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minimlc.dtypes import INDEX
+from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges
+from minimlc.tir.analysis.affine import WRAP, Digit, Divided, Sum
+from minimlc.tir.analysis.arith import Ranges, has_loads, key, variables
+from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.nodes import Binary, For, Var
+
+Direction = str
+"""Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
+
+A_FEW = 1 << 12
+"""So many iterations are tried first: where there is a conflict, they nearly always show one."""
+
+DEEPEST = 32
+"""The most loops around an access whose iterations are tried: numpy's arrays have so many axes."""
+
+EXHAUSTIVE = 1 << 18
+"""Up to so many iterations a conflict is looked for by trying all of them."""
+
+
+class Equation(NamedTuple):
+    """The sum of coefficient * unknown, plus `constant`, is 0."""
+
+    terms: dict[Hashable, int]
+    constant: int
+
+
+Bounds = dict[Hashable, tuple[int, int]]
+
+
+class Limit(NamedTuple):
+    """The sum of coefficient * unknown is no further from 0 than `most`."""
+
+    terms: dict[Hashable, int]
+    most: int
+
+
+def solve(
+    equations: Iterable[Equation], bounds: Bounds, limits: Sequence[Limit] = ()
+) -> Bounds | None:
+    """Narrower bounds of the unknowns, or None where there is surely no integer solution."""
+    bounds = dict(bounds)
+    work = list(equations)
+    for _ in range(12):
+        progress = False
+        pending: list[Equation] = []
+        for equation in work:
+            live = _without_fixed(equation, bounds)
+            if not live.terms:
+                if live.constant:
+                    return None
+                progress = True
+                continue
+            if live.constant % gcd(*live.terms.values()):
+                return None
+            parts = _split(live, bounds, limits)
+            if parts is None:
+                return None
+            progress |= len(parts) > 1
+            for part in parts:
+                narrowed = _narrow(part, bounds)
+                if narrowed is None:
+                    return None
+                progress |= narrowed
+                pending.append(part)
+        work = pending
+        if not progress or not work:
+            break
+    return bounds
+
+
+def _without_fixed(equation: Equation, bounds: Bounds) -> Equation:
+    constant = equation.constant
+    terms: dict[Hashable, int] = {}
+    for unknown, coefficient in equation.terms.items():
+        low, high = bounds[unknown]
+        if low == high:
+            constant += coefficient * low
+        elif coefficient:
+            terms[unknown] = coefficient
+    return Equation(terms, constant)
+
+
+def _reach(terms: Mapping[Hashable, int], bounds: Bounds) -> tuple[int, int]:
+    low = high = 0
+    for unknown, coefficient in terms.items():
+        ends = (coefficient * bounds[unknown][0], coefficient * bounds[unknown][1])
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _limited(
+    terms: Mapping[Hashable, int], bounds: Bounds, limits: Sequence[Limit]
+) -> tuple[int, int]:
+    """What the terms reach, of which some together may reach less than each by itself."""
+    low, high = _reach(terms, bounds)
+    for limit in limits:
+        if not terms.keys() >= limit.terms.keys():
+            continue
+        times = {Fraction(terms[unknown], c) for unknown, c in limit.terms.items()}
+        if len(times) == 1:
+            others = {u: c for u, c in terms.items() if u not in limit.terms}
+            least, greatest = _reach(others, bounds)
+            reach = floor(abs(times.pop()) * limit.most)
+            low, high = max(low, least - reach), min(high, greatest + reach)
+    return low, high
+
+
+def _split(equation: Equation, bounds: Bounds, limits: Sequence[Limit]) -> list[Equation] | None:
+    """Two equations where the small terms can make only one multiple of the large ones' radix."""
+    ordered = sorted(equation.terms.items(), key=lambda term: abs(term[1]))
+    for size in range(1, len(ordered)):
+        small, large = dict(ordered[:size]), dict(ordered[size:])
+        radix = gcd(*large.values())
+        carry, rest = divmod(equation.constant, radix)
+        low, high = _limited(small, bounds, limits)
+        first, last = -(-(low + rest) // radix), (high + rest) // radix
+        if first > last:
+            return None
+        if first == last:
+            lower = Equation(small, rest - first * radix)
+            upper = Equation(large, (carry + first) * radix)
+            return [lower, upper]
+    return [equation]
+
+
+def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
+    """Tighten the bounds of an equation's unknowns; None where one has no value left."""
+    changed = False
+    low, high = _reach(equation.terms, bounds)
+    low, high = low + equation.constant, high + equation.constant
+    if low > 0 or high < 0:
+        return None
+    for unknown, coefficient in equation.terms.items():
+        old = bounds[unknown]
+        ends = (coefficient * old[0], coefficient * old[1])
+        rest_low, rest_high = low - min(ends), high - max(ends)
+        least, most = sorted((-rest_low, -rest_high))
+        if coefficient < 0:
+            least, most = -most, -least
+        size = abs(coefficient)
+        new = (max(old[0], -(-least // size)), min(old[1], most // size))
+        if new[0] > new[1]:
+            return None
+        if new != old:
+            bounds[unknown] = new
+            changed = True
+            low, high = _reach(equation.terms, bounds)
+            low, high = low + equation.constant, high + equation.constant
+    return changed
+
+
+class _System:
+    """The indices of two accesses over common digits, and what was found out about them."""
+
+    def __init__(self, first: Access, second: Access, guards: Sequence[Binary]):
+        self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
+        self.digits = Divided(self.extents)
+        sides = [side for guard in guards for side in (guard.a, guard.b)]
+        sums = self.digits.sums((*first.indices, *second.indices, *sides))
+        half = len(first.indices)
+        self.pairs = [
+            (a, b)
+            for a, b in zip(sums[:half], sums[half : 2 * half], strict=True)
+            if a is not None and b is not None
+        ]
+        self.ranges = [
+            found
+            for guard, a, b in zip(
+                guards, sums[2 * half :: 2], sums[2 * half + 1 :: 2], strict=True
+            )
+            if a is not None and b is not None and (found := _range_of(guard.op, a, b))
+        ]
+        self.answers: dict[tuple[Direction, ...], bool] = {}
+
+
+def _range_of(op: str, a: Sum | None, b: Sum | None) -> tuple[Sum, int] | None:
+    """A sum that a comparison of two others keeps in a range, and that range's length."""
+    if a is None or b is None:
+        return None
+    if any(abs(end) >= WRAP for side in (a, b) for end in side.bounds()):
+        return None
+    less, more = (a, b) if op in ("<", "<=") else (b, a)
+    gap = less.minus(more)
+    most = min(gap.bounds()[1], -1 if op in ("<", ">") else 0)
+    return gap, max(0, most - gap.bounds()[0])
+
+
+def _common_guards(first: Access, second: Access) -> tuple[Binary, ...]:
+    """The comparisons of indices that hold for both accesses, each with its own loops' values."""
+    if not first.guards or not second.guards:
+        return ()
+    others = set(map(key, second.guards))
+    return tuple(
+        guard
+        for guard in first.guards
+        if isinstance(guard, Binary)
+        and guard.op in ("<", "<=", ">", ">=")
+        and guard.a.dtype == INDEX
+        and key(guard) in others
+        and not has_loads(guard)
+    )
+
+
+_SYSTEMS: dict[Hashable, _System] = {}
+MOST_SYSTEMS = 256
+
+
+def _system(first: Access, second: Access, common: int) -> _System:
+    """The system of two accesses; one for all pairs with the same loops and indices, in whatever
+    program: a step leaves most of them as they were.
+    """
+    guards = _common_guards(first, second)
+    nests = nest_key(first.loops), nest_key(second.loops), tuple(map(key, guards))
+    name = (*nests, common, *map(index_key, (first, second)))
+    found = _SYSTEMS.get(name)
+    if found is None:
+        if len(_SYSTEMS) >= MOST_SYSTEMS:
+            _SYSTEMS.clear()
+        found = _SYSTEMS[name] = _System(first, second, guards)
+    return found
+
+
+@lru_cache(maxsize=128)
+def nest_key(loops: tuple[For, ...]) -> Hashable:
+    """Equal for nests with the same variables and extents."""
+    return tuple((loop.var, key(loop.extent)) for loop in loops)
+
+
+def index_key(item: Access) -> Hashable:
+    """Equal for accesses with the same indices."""
+    return tuple(map(key, item.indices))
+
+
+NOTHING = Sum({}, 0)
+
+
+class Conflict:
+    """The question whether instances of two accesses to one buffer touch the same element."""
+
+    def __init__(self, first: Access, second: Access):
+        self.first, self.second = first, second
+        self.common = _common_loops(first, second)
+        self.system = _system(first, second, len(self.common))
+        self.extents, self.digits = self.system.extents, self.system.digits
+        self.pairs = self.system.pairs
+
+    def possible(self, directions: Mapping[Var, Direction]) -> bool:
+        """Whether a pair (p of the first, q of the second) may touch one element where q less p
+        has the given direction for each shared loop ("*" where none is given).
+        """
+        signs = tuple([directions.get(loop.var, "*") for loop in self.common])
+        answer = self.system.answers.get(signs)
+        if answer is None:
+            answer = self.system.answers[signs] = self._solvable(directions)
+        return answer
+
+    def _solvable(self, directions: Mapping[Var, Direction]) -> bool:
+        asked = _Asked(self, directions)
+        for a, b in self.pairs:
+            asked.equal(a, b)
+        for loop in self.common:
+            direction = directions.get(loop.var, "*")
+            if direction in "+-":
+                if self.extents[loop.var] < 2:
+                    return False
+                asked.ordered(loop.var, direction)
+        return asked.solvable()
+
+
+class _Asked:
+    """One question as unknowns and equations.
+
+    p is the first instance, q the second one: a digit is ("same", d) where both have one value of
+    it, ("own", d) where only one has it, else ("p", d) and ("q", d); ("delta", d, e) is digit e
+    of q less digit d of p.
+    """
+
+    def __init__(self, conflict: Conflict, directions: Mapping[Var, Direction]):
+        self.system, self.directions = conflict.system, directions
+        self.common = {loop.var for loop in conflict.common}
+        self.divisions = conflict.system.digits.divisions
+        self.bounds: dict[Any, tuple[int, int]] = {}
+        self.equations: list[Equation] = []
+        self.settled: set[tuple[int, int]] = set()
+
+    def solvable(self) -> bool:
+        """Whether there may be an integer solution."""
+        for kind, *digits in list(self.bounds):
+            if kind == "q" and digits[0].var in self.common:
+                self._link(digits[0])
+        return solve(self.equations, self.bounds, list(self._limits())) is not None
+
+    def equal(self, a: Sum, b: Sum) -> None:
+        """Sum `a` of p is sum `b` of q, and what their digits stand for is so too."""
+        terms: dict[Hashable, int] = {}
+        for digit in dict.fromkeys((*a.terms, *b.terms)):
+            alpha, beta = a.terms.get(digit, 0), b.terms.get(digit, 0)
+            if digit.var in self.divisions:
+                continue
+            if digit.var not in self.common:
+                self._add(terms, ("own", digit), alpha - beta)
+            elif self.directions.get(digit.var, "*") == "0":
+                self._add(terms, ("same", digit), alpha - beta)
+            elif alpha == beta:
+                self._add(terms, ("delta", digit, digit), -alpha)
+            else:
+                self._add(terms, ("p", digit), alpha)
+                self._add(terms, ("q", digit), -beta)
+        self._add_parts(terms, a, b)
+        self.equations.append(Equation(terms, a.constant - b.constant))
+
+    def _add_parts(self, terms: dict[Hashable, int], a: Sum, b: Sum) -> None:
+        """Quotients and rests: those of both sides that seem to belong together as differences."""
+        theirs = {d: c for d, c in b.terms.items() if d.var in self.divisions}
+        for digit, alpha in a.terms.items():
+            own = self.divisions.get(digit.var)
+            if own is None:
+                continue
+            alike = [e for e, c in theirs.items() if (c, self._by(e)) == (alpha, own.by)]
+            partner = digit if digit in alike else next(iter(alike), None)
+            if partner is None:
+                self._add(terms, ("p", digit), alpha)
+                self._settle(own.left, NOTHING)
+                continue
+            del theirs[partner]
+            self._add(terms, ("delta", digit, partner), -alpha)
+            self._settle(own.left, self.divisions[partner.var].left)
+        for digit, beta in theirs.items():
+            self._add(terms, ("q", digit), -beta)
+            self._settle(NOTHING, self.divisions[digit.var].left)
+
+    def _by(self, digit: Digit) -> int:
+        return self.divisions[digit.var].by
+
+    def _settle(self, a: Sum, b: Sum) -> None:
+        """Two sums are 0, as divisions say; each pair is said once."""
+        if (id(a), id(b)) not in self.settled:
+            self.settled.add((id(a), id(b)))
+            self.equal(a, b)
+
+    def _add(self, terms: dict[Hashable, int], unknown: tuple, coefficient: int) -> None:
+        low = 1 - unknown[1].extent if unknown[0] == "delta" else 0
+        self.bounds.setdefault(unknown, (low, unknown[-1].extent - 1))
+        terms[unknown] = terms.get(unknown, 0) + coefficient
+
+    def ordered(self, var: Var, direction: Direction) -> None:
+        """The digits' differences add up to a positive (or negative) difference of `var`."""
+        terms: dict[Hashable, int] = {("distance", var): -1}
+        for digit in self.system.digits.of(var):
+            self._add(terms, ("delta", digit, digit), digit.divisor)
+        most = self.system.extents[var] - 1
+        self.bounds["distance", var] = (1, most) if direction == "+" else (-most, -1)
+        self.equations.append(Equation(terms, 0))
+
+    def _link(self, digit: Digit) -> None:
+        terms: dict[Hashable, int] = {}
+        self._add(terms, ("q", digit), 1)
+        self._add(terms, ("p", digit), -1)
+        self._add(terms, ("delta", digit, digit), -1)
+        self.equations.append(Equation(terms, 0))
+
+    def _limits(self) -> Iterator[Limit]:
+        """What conditions that hold for p and q say of the difference."""
+        for total, length in self.system.ranges:
+            moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
+            if moving and all(d.var in self.common for d in moving):
+                yield Limit({("delta", d, d): total.terms[d] for d in moving}, length)
+
+
+def _common_loops(first: Access, second: Access) -> tuple[For, ...]:
+    common = []
+    for a, b in zip(first.loops, second.loops, strict=False):
+        if a is not b:
+            break
+        common.append(a)
+    return tuple(common)
+
+
+class Witness(NamedTuple):
+    """Two instances that touch one element: loop values of each, and the element."""
+
+    first: dict[Var, int]
+    second: dict[Var, int]
+    element: tuple[int, ...]
+
+
+class Search(NamedTuple):
+    """What looking at iterations gave: a witness, or none; `complete` if all were looked at."""
+
+    witness: Witness | None
+    complete: bool
+
+
+class Points(NamedTuple):
+    """Instances of an access: each loop's values, the elements' coordinates, complete or not."""
+
+    values: dict[Var, np.ndarray]
+    elements: np.ndarray
+    complete: bool
+
+
+def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
+    """The iterations of an access in order, the first few of each loop where they are too many.
+
+    None where an index or a guard depends on data, or there are too many loops.
+    """
+    if len(access.loops) > DEEPEST:
+        return None
+    if any(has_loads(loop.extent) for loop in access.loops):
+        return None
+    own = {loop.var for loop in access.loops}
+    # What an extent over iters of blocks says, a guard says over loops.
+    said = [loop for loop in access.loops if variables(loop.extent) <= own]
+    extents = loop_extents(access.loops)
+    if len(said) < len(access.loops):
+        ranges = reduce(Ranges.assume, access.guards, loop_ranges(access.loops))
+        extents = {var: max(1, ranges.variables[var][1] + 1) for var in extents}
+    sizes = dict(extents)
+    while _volume(sizes) > limit:
+        largest = max(sizes, key=lambda var: sizes[var])
+        sizes[largest] = -(-sizes[largest] // 2)
+    axes = [np.arange(sizes[loop.var]) for loop in access.loops]
+    grids = np.meshgrid(*axes, indexing="ij") if axes else []
+    values = {loop.var: g.ravel() for loop, g in zip(access.loops, grids, strict=True)}
+    count = _volume(sizes)
+    try:
+        keep = np.ones(count, bool)
+        for loop in said:
+            keep &= np.broadcast_to(values[loop.var] < evaluate(loop.extent, values), count)
+        for guard in access.guards:
+            keep &= np.broadcast_to(evaluate(guard, values), count).astype(bool)
+        columns = [np.broadcast_to(evaluate(i, values), count) for i in access.indices]
+    except ValueError:
+        return None
+    elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
+    kept = {var: column[keep] for var, column in values.items()}
+    return Points(kept, elements, sizes == extents)
+
+
+def _volume(sizes: Mapping[Var, int]) -> int:
+    count = 1
+    for size in sizes.values():
+        count *= size
+    return count
+
+
+def find_conflict(
+    first: Access, second: Access, equal: Iterable[Var], differ: Var, *, earlier: bool = False
+) -> Search:
+    """Look for instances that touch one element, agree in `equal` and not in `differ`.
+
+    With `earlier`, only for those in which the second access has the smaller `differ`.
+    """
+    search = Search(None, False)
+    for limit in (A_FEW, EXHAUSTIVE):
+        a, b = points(first, limit), points(second, limit)
+        if a is None or b is None:
+            return Search(None, False)
+        search = _search_in(a, b, list(equal), differ, earlier)
+        if search.witness is not None or search.complete:
+            break
+    return search
+
+
+def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
+    complete = a.complete and b.complete
+    if len(a.elements) == 0 or len(b.elements) == 0:
+        return Search(None, complete)
+    rows = [np.column_stack([*(side.values[v] for v in equal), side.elements]) for side in (a, b)]
+    number = _numbered(np.concatenate(rows))
+    left, right = number[: len(rows[0])], number[len(rows[0]) :]
+    found = _differing(left, a.values[differ], right, b.values[differ], earlier)
+    if found is None:
+        return Search(None, complete)
+    i, j = found
+    element = tuple(int(x) for x in a.elements[i])
+    return Search(Witness(_at(a, i), _at(b, j), element), complete)
+
+
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """A number for each row; equal rows have equal numbers."""
+    low = rows.min(axis=0, initial=0)
+    high = rows.max(axis=0, initial=0)
+    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
+    if prod(sizes) >= 2**62:
+        return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    number = np.zeros(len(rows), np.int64)
+    for column, least, size in zip(rows.T, low, sizes, strict=True):
+        number = number * size + (column - least)
+    return number
+
+
+def _at(side: Points, row: int) -> dict[Var, int]:
+    return {var: int(column[row]) for var, column in side.values.items()}
+
+
+def _differing(
+    left: np.ndarray,
+    left_values: np.ndarray,
+    right: np.ndarray,
+    right_values: np.ndarray,
+    earlier: bool,
+) -> tuple[int, int] | None:
+    """The first rows of both sides with one key and two values (the right one smaller)."""
+    order = np.lexsort((right_values, right))
+    keys = right[order]
+    start = np.searchsorted(keys, left, "left")
+    stop = np.searchsorted(keys, left, "right")
+    present = stop > start
+    low = order[np.minimum(start, len(order) - 1)]
+    high = order[np.maximum(stop - 1, 0)]
+    differs = right_values[low] < left_values
+    if not earlier:
+        differs |= right_values[high] != left_values
+    rows = np.flatnonzero(present & differs)
+    if len(rows) == 0:
+        return None
+    i = int(rows[0])
+    apart = right_values < left_values[i] if earlier else right_values != left_values[i]
+    others = np.flatnonzero((right == left[i]) & apart)
+    nearest = np.argmin(np.abs(right_values[others] - left_values[i]))
+    return i, int(others[nearest])
+
+
+def direction_vectors(conflict: Conflict, loops: Iterable[For]) -> Iterable[tuple[str, ...]]:
+    """Every combination of directions of the given shared loops that a conflict may have, where
+    the shared loops outside of them have the same value.
+    """
+    chosen = list(loops)
+    names = {loop.var for loop in chosen}
+    outside: dict[Var, Direction] = {}
+    for loop in conflict.common:
+        if loop.var in names:
+            break
+        outside[loop.var] = "0"
+    choices = [[s for s in "0+-" if conflict.possible({**outside, loop.var: s})] for loop in chosen]
+    for signs in product(*choices):
+        vector = dict(zip((loop.var for loop in chosen), signs, strict=True))
+        if conflict.possible({**outside, **vector}):
+            yield signs

@@ -1,0 +1,227 @@
+"""Whether an access stays inside its buffer: a proof, or an iteration that leaves it.
+
+Intervals are tried first. Where they are too wide, loops, conditions, quotients and remainders
+become linear inequalities: with that the index is outside, they must have no solution. What is
+not linear is settled by all iterations, where they are few.
+"""
+
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache, reduce
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minimlc.dtypes import INDEX
+from minimlc.tir.analysis.access import Access, lasting, loop_ranges, reads_any
+from minimlc.tir.analysis.arith import Ranges, conjuncts, key, linear, simplify, variables
+from minimlc.tir.analysis.dependence import points
+from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
+from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary, Var
+
+MOST_CASES = 16
+"""Conditions with more cases than this are taken as a whole."""
+
+
+class Escape(NamedTuple):
+    """A dimension in which an access may leave its buffer, below or above, and an iteration that
+    surely does; '' where none is known. `always`: no value that the index may have is inside.
+    """
+
+    dim: int
+    below: bool
+    example: str
+    always: bool
+
+
+def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
+    """Where an access may leave its buffer: nothing where it is proven to stay inside.
+
+    `changing` are buffers that may be written after a condition has read them: what it found
+    there says nothing of what is there now, or of what another condition finds.
+    """
+    guards = _lasting(item, changing)
+    ranges = known(item.loops, guards)
+    if ranges.is_empty():
+        return
+    for dim, (part, size) in enumerate(zip(item.indices, item.buffer.shape, strict=True)):
+        low, high = ranges.bounds(part)
+        for below in (True, False):
+            if low < 0 if below else high >= size:
+                example = _violation(item, guards, ranges, dim, below)
+                if example is not None:
+                    yield Escape(dim, below, example, high < 0 or low >= size)
+
+
+def fits(item: Access, around: Ranges, changing: Container[Buffer]) -> bool:
+    """Whether intervals alone show that an access stays inside its buffer; `around` is what is
+    known of the variables outside its loops, `changing` as for `escapes`.
+    """
+    ranges = loop_ranges(item.loops, around)
+    for guard in _lasting(item, changing):
+        ranges = ranges.assume(guard)
+    sides = zip(map(ranges.bounds, item.indices), item.buffer.shape, strict=True)
+    return all(low >= 0 and high < size for (low, high), size in sides)
+
+
+def _lasting(item: Access, changing: Container[Buffer]) -> tuple[Expr, ...]:
+    """The conditions on an access that still hold when it happens."""
+    return tuple(guard for guard in item.guards if not reads_any(guard, changing))
+
+
+@lru_cache(maxsize=256)
+def known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
+    """What is known of the variables of nested loops where conditions hold."""
+    ranges = loop_ranges(loops)
+    for guard in guards:
+        ranges = ranges.assume(guard)
+    return ranges
+
+
+def _violation(
+    item: Access, guards: tuple[Expr, ...], ranges: Ranges, dim: int, below: bool
+) -> str | None:
+    """An iteration in which an index is too small, or too large; '' where none is found, None where
+    there is none.
+    """
+    values: Mapping[Hashable, int] = {}
+    left = False
+    cases = list(islice(_cases(guards), MOST_CASES + 1))
+    for case in cases if len(cases) <= MOST_CASES else [guards]:
+        inside = reduce(Ranges.assume, case, ranges)
+        if inside.is_empty():
+            continue
+        try:
+            solved = _System(inside).violation(item._replace(guards=case), dim, below)
+        except Undecided:
+            solved = {}
+        if solved is not None:
+            left, values = True, solved or values
+    if not left:
+        return None
+    tried = points(item)
+    if tried is None:
+        return ""
+    column = tried.elements[:, dim]
+    rows = np.flatnonzero(column < 0 if below else column >= item.buffer.shape[dim])
+    if len(rows):
+        row = int(rows[0])
+        return _example(item, {v: int(c[row]) for v, c in tried.values.items()})
+    if tried.complete:
+        return None
+    return _confirmed(item, dim, {loop.var: values.get(key(loop.var), 0) for loop in item.loops})
+
+
+def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
+    """Conditions of which one case holds where all of `guards` do: each `or` by one side."""
+    parts = list(chain.from_iterable(map(conjuncts, guards)))
+    for place, part in enumerate(parts):
+        match part:
+            case Binary("or", a, b):
+                sides = (a, b)
+            case Unary("not", Binary("and", a, b)):
+                sides = (Unary("not", a), Unary("not", b))
+            case _:
+                continue
+        for side in sides:
+            yield from _cases((*parts[:place], side, *parts[place + 1 :]))
+        return
+    yield tuple(parts)
+
+
+def _confirmed(item: Access, dim: int, values: Mapping[Var, int]) -> str:
+    """An iteration as an example, if its conditions hold and its index is outside; else ''."""
+    at: dict[Var, Any] = {var: np.int64(value) for var, value in values.items()}
+    said = (loop for loop in item.loops if variables(loop.extent) <= at.keys())
+    runs = all(value >= 0 for value in at.values())
+    runs = runs and all(at[loop.var] < evaluate(loop.extent, at) for loop in said)
+    runs = runs and all(bool(evaluate(guard, at)) for guard in item.guards)
+    inside = 0 <= evaluate(item.indices[dim], at) < item.buffer.shape[dim]
+    return _example(item, values) if runs and not inside else ""
+
+
+def _example(item: Access, values: Mapping[Var, int]) -> str:
+    """An iteration and the element it touches."""
+    numbers: dict[Var, Any] = {var: np.int64(value) for var, value in values.items()}
+    at = ", ".join(f"{var.name}={value}" for var, value in values.items())
+    element = ", ".join(str(int(evaluate(part, numbers))) for part in item.indices)
+    reached = f"{item.buffer.name}[{element}]" if item.buffer.dtype != INDEX or at else element
+    return f"{f'at {at}: ' if at else ''}{reached}"
+
+
+class _System:
+    """Linear inequalities over the values of loop variables and of other atoms of sums."""
+
+    def __init__(self, ranges: Ranges):
+        self.ranges = ranges
+        self.rows: list[Inequality] = []
+        self.atoms: dict[Hashable, Inequality] = {}
+
+    def violation(self, item: Access, dim: int, below: bool) -> dict[Hashable, int] | None:
+        """A solution in which an index is below 0, or above its size; None where there is none."""
+        index = self.sum(simplify(item.indices[dim], self.ranges))
+        for loop in item.loops:
+            extent = lasting(loop.extent, loop.body)
+            if extent is not None and self.ranges.is_exact(extent):
+                self.at_most(loop.var, extent, -1)
+        for guard in item.guards:
+            for part in conjuncts(guard):
+                for a, b, limit in self.ranges.inequalities(part):
+                    if self.ranges.is_exact(a) and self.ranges.is_exact(b):
+                        self.at_most(a, b, limit)
+        size = Inequality({}, item.buffer.shape[dim])
+        wrong = _sum((index, -1), constant=-1) if below else _sum((index, 1), (size, -1))
+        return solution([*self.rows, wrong])
+
+    def at_most(self, a: Expr, b: Expr, limit: int) -> None:
+        """`a - b <= limit`."""
+        self.rows.append(_sum((self.sum(b), 1), (self.sum(a), -1), constant=limit))
+
+    def sum(self, expr: Expr) -> Inequality:
+        """A sum over unknowns; `Undecided` for one that may wrap."""
+        if not self.ranges.is_exact(expr):
+            raise Undecided
+        form = linear(expr)
+        parts = [(self.atom(atom), c) for c, atom in form.terms.values()]
+        return _sum(*parts, constant=form.constant)
+
+    def atom(self, atom: Expr) -> Inequality:
+        known = key(atom)
+        if known not in self.atoms:
+            self.atoms[known] = self.unknown(atom, known)
+        return self.atoms[known]
+
+    def unknown(self, atom: Expr, name: Hashable) -> Inequality:
+        """An atom as an unknown of which its bounds are known, and what it is made of."""
+        match atom:
+            case Binary("%", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
+                rest = _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
+                return self.bounded(rest, atom)
+        one = self.bounded(Inequality({name: 1}, 0), atom)
+        match atom:
+            case Binary("//", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
+                rest = _sum((self.sum(a), 1), (one, -int(by)))
+                self.rows += [rest, _sum((rest, -1), constant=int(by) - 1)]
+            case Binary(("min" | "max") as op, a, b):
+                sign = 1 if op == "min" else -1
+                for side in (a, b):
+                    if self.ranges.is_exact(side):
+                        self.rows.append(_sum((self.sum(side), sign), (one, -sign)))
+        return one
+
+    def bounded(self, value: Inequality, atom: Expr) -> Inequality:
+        """The value of an atom, within what is known of it."""
+        low, high = self.ranges.bounds(atom)
+        self.rows += [_sum((value, 1), constant=-low), _sum((value, -1), constant=high)]
+        return value
+
+
+def _sum(*parts: tuple[Inequality, int], constant: int = 0) -> Inequality:
+    """The sum of coefficient * part, plus a constant."""
+    terms: dict[Hashable, int] = {}
+    for part, coefficient in parts:
+        constant += coefficient * part.constant
+        for unknown, c in part.terms.items():
+            terms[unknown] = terms.get(unknown, 0) + coefficient * c
+    return Inequality(terms, constant)

@@ -1,0 +1,203 @@
+"""What one loop's iterations may carry to another, said with two iterations that show it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from minimlc.tir.analysis.access import (
+    Access,
+    accesses,
+    part_accesses,
+    statements_in,
+    top_statements,
+    touched,
+)
+from minimlc.tir.analysis.arith import constant_value, key
+from minimlc.tir.analysis.dependence import Conflict, Witness, find_conflict
+from minimlc.tir.analysis.regions import is_private
+from minimlc.tir.nodes import Alloc, Buffer, Expr, For, PrimFunc, Stmt, Var
+
+
+class Carried(NamedTuple):
+    """A dependence between iterations of `loop`; without `witness` it is only not excluded.
+
+    `nest` are the loops whose values an explanation names: just `loop`, if empty.
+    """
+
+    loop: For
+    first: Access
+    second: Access
+    witness: Witness | None
+    nest: tuple[For, ...] = ()
+
+    def explain(self) -> str:
+        """The two iterations and the element, or that neither proof nor example was found."""
+        name = self.first.buffer.name
+        loop = self.loop.var.name
+        if self.witness is None:
+            return f"whether two iterations of {loop} touch one element of {name} is not known"
+        element = f"{name}[{', '.join(map(str, self.witness.element))}]"
+        one, two = self._at(self.witness.first), self._at(self.witness.second)
+        if self.first.is_write and self.second.is_write:
+            verb = "update" if self.second.role == "update" else "write"
+            return f"iterations {one} and {two} both {verb} {element}"
+        verbs = ["writes" if side.is_write else "reads" for side in (self.first, self.second)]
+        return f"iteration {one} {verbs[0]} {element}, {two} {verbs[1]} it"
+
+    def _at(self, values: Mapping[Var, int]) -> str:
+        """Where an iteration is, in the loop or in the whole nest that matters."""
+        named = [f"{loop.var.name}={values[loop.var]}" for loop in self.nest or (self.loop,)]
+        return named[0] if len(named) == 1 else f"({', '.join(named)})"
+
+
+def carried_dependence(
+    loop: For, items: Sequence[Access], private: Iterable[Buffer] = ()
+) -> Carried | None:
+    """A dependence that `loop` carries, among a function's accesses; None where there is none.
+
+    Buffers in `private` may be copied per iteration; those for which that is right do not count.
+    """
+    inside = [item for item in items if loop in item.loops]
+    owned: dict[Buffer, bool] = {}
+    unsettled = None
+    for first, second in conflicting_pairs(inside):
+        question = _question(loop, first, second)
+        if question is None:
+            continue
+        buffer = first.buffer
+        if buffer not in owned:
+            owned[buffer] = _is_owned(buffer, loop, items, private)
+        if owned[buffer]:
+            continue
+        found = _search(loop, question)
+        if found is not None and found.witness is not None:
+            return found
+        unsettled = unsettled or found
+    return unsettled
+
+
+def _is_owned(
+    buffer: Buffer, loop: For, items: Sequence[Access], private: Iterable[Buffer]
+) -> bool:
+    """Whether each iteration of `loop` has a copy of the buffer, or may get one."""
+    if buffer in private and is_private(buffer, loop, items):
+        return True
+    if loop.kind == "vectorized":
+        return False
+    return any(isinstance(n, Alloc) and n.buffer is buffer for n in statements_in(loop.body))
+
+
+_PROVEN: WeakKeyDictionary[Stmt, frozenset[frozenset[Buffer]]] = WeakKeyDictionary()
+"""Statements whose concurrent loops carry nothing where they alone use certain buffers."""
+
+
+def concurrent_dependence(func: PrimFunc) -> Carried | None:
+    """A dependence that a parallel or vectorized loop of `func` carries; None where all are sound.
+
+    What a statement's loops carry depends on it alone, and on which buffers only it uses.
+    """
+    everywhere: dict[Buffer, int] = {}
+    for part in top_statements(func):
+        for buffer in touched(part):
+            everywhere[buffer] = everywhere.get(buffer, 0) + 1
+    own = {buffer for buffer in func.allocs if everywhere.get(buffer) == 1}
+    for part in top_statements(func):
+        alone = frozenset(own & touched(part))
+        known = _PROVEN.get(part, frozenset())
+        if alone in known:
+            continue
+        found = _carried_in(func, part)
+        if found is not None:
+            return found
+        _PROVEN[part] = known | {alone}
+    return None
+
+
+def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
+    loops = dict.fromkeys(loop for item in part_accesses(part) for loop in item.loops)
+    concurrent = [loop for loop in loops if loop.kind not in ("serial", "unrolled")]
+    items = accesses(func) if concurrent else []
+    for loop in concurrent:
+        private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
+        found = carried_dependence(loop, items, private)
+        if found is not None:
+            return found
+    return None
+
+
+def axis_conflict(func: PrimFunc) -> tuple[For, str] | None:
+    """A loop bound to a GPU axis that a loop around it is bound to as well, or that has another
+    size elsewhere in the same nest, and what is wrong with it; None where there is none.
+    """
+    for part in top_statements(func):
+        sizes: dict[str, Expr] = {}
+        for loop in dict.fromkeys(lp for item in part_accesses(part) for lp in item.loops):
+            if loop.kind != "thread_binding":
+                continue
+            axis = loop.thread
+            inside = statements_in(loop.body)
+            inner = [n for n in inside if isinstance(n, For) and n.thread == axis]
+            if inner:
+                name = inner[0].var.name
+                return inner[0], f"{name} and {loop.var.name} around it are both {axis}"
+            size = sizes.setdefault(axis, loop.extent)
+            if key(size) != key(loop.extent):
+                return loop, (
+                    f"{axis} has {size.script()} threads in this nest, "
+                    f"{loop.var.name} has {loop.extent.script()} iterations"
+                )
+    return None
+
+
+def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tuple[Buffer, ...]:
+    """The allocations that lowering may copy per iteration of `loop`, if they prove private.
+
+    None where `loop` is inside a vectorized loop: all lanes share what is in it.
+    """
+    around = next((item.loops for item in items if loop in item.loops), (loop,))
+    outside = around[: around.index(loop)]
+    return () if any(map(has_lanes, outside)) else func.allocs
+
+
+def has_lanes(loop: For) -> bool:
+    """Whether a loop is vectorized, and is not of one iteration."""
+    return loop.kind == "vectorized" and constant_value(loop.extent) != 1
+
+
+def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]]:
+    """Pairs of accesses to one buffer of which one writes; writes first, each with itself too."""
+    writes: dict[Buffer, list[Access]] = {}
+    reads: dict[Buffer, list[Access]] = {}
+    for item in items:
+        (writes if item.is_write else reads).setdefault(item.buffer, []).append(item)
+    for first in items:
+        if first.is_write:
+            mine = writes[first.buffer]
+            yield from ((first, second) for second in mine[mine.index(first) :])
+    for first in items:
+        if first.is_write:
+            yield from ((first, second) for second in reads.get(first.buffer, ()))
+
+
+def _question(loop: For, first: Access, second: Access) -> Conflict | None:
+    """Whether two iterations touch one element, where it is not plain that they do not."""
+    if any(a is b is loop.var for a, b in zip(first.indices, second.indices, strict=True)):
+        return None  # one element, one iteration
+    question = Conflict(first, second)
+    same = dict.fromkeys(enclosing(loop, first), "0")
+    signs = "+" if first is second else "+-"
+    possible = any(question.possible({**same, loop.var: sign}) for sign in signs)
+    return question if possible else None
+
+
+def _search(loop: For, question: Conflict) -> Carried | None:
+    first, second = question.first, question.second
+    search = find_conflict(first, second, enclosing(loop, first), loop.var)
+    if search.witness is None and search.complete:
+        return None
+    return Carried(loop, first, second, search.witness)
+
+
+def enclosing(loop: For, item: Access) -> tuple[Var, ...]:
+    """The variables of the loops outside `loop` around an access."""
+    return tuple(other.var for other in item.loops[: item.loops.index(loop)])

@@ -1,0 +1,226 @@
+"""Whether a nest of loops computes what another one describes, on parts of larger buffers."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, islice, permutations
+from typing import NamedTuple
+
+from minimlc.dtypes import INDEX, is_float
+from minimlc.node import Node
+from minimlc.tir.analysis.arith import constant_value, has_loads, linear, variables
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    index,
+    substitute,
+)
+
+MOST_ORDERS = 720
+"""So many assignments of loops are tried: all of them for up to six loops of one extent."""
+
+
+class Statement(NamedTuple):
+    """One store and the loops around it, their variables in its indices; `block` is as written."""
+
+    loops: tuple[For, ...]
+    store: Store
+    block: Block
+
+
+class Operand(NamedTuple):
+    """Where a parameter lies: along `dims` of a buffer, from `base` on (an index per dimension)."""
+
+    buffer: Buffer
+    dims: tuple[int, ...]
+    base: tuple[Expr, ...]
+
+
+Operands = dict[Buffer, Operand]
+
+
+class Mismatch(NamedTuple):
+    """The first difference: `row` 0 is the loops, 1 the element stored to, 2 the value."""
+
+    row: int
+    why: str
+    progress: int
+
+
+def statement(stmt: Stmt) -> Statement | str:
+    """The nest of one block that stores once; or why it is none."""
+    loops: list[For] = []
+    values: dict[Node, Node] = {}
+    while isinstance(stmt, For):
+        extent = constant_value(stmt.extent)
+        if extent is None:
+            return f'the extent of "{stmt.var.name}" is not constant'
+        if extent == 1:
+            values[stmt.var] = index(0)
+        else:
+            loops.append(stmt)
+        stmt = stmt.body
+    if not isinstance(stmt, Block):
+        return "there is more than one block alone"
+    if stmt.predicate is not None:
+        return f'block "{stmt.name}" runs only where {stmt.predicate.script()}'
+    if stmt.init is not None:
+        return f'block "{stmt.name}" has an init'
+    if not isinstance(stmt.body, Store):
+        return f'block "{stmt.name}" does more than store once'
+    over: dict[Node, Node] = {it.var: substitute(it.value, values) for it in stmt.iters}
+    return Statement(tuple(loops), substitute(stmt.body, {**values, **over}), stmt)
+
+
+def match(wanted: Statement, given: Statement) -> Operands | Mismatch:
+    """Where each parameter of `wanted` lies in `given`; or the first difference."""
+    best = Mismatch(0, _loop_difference(wanted, given), -1)
+    for order in islice(_orders(wanted.loops, given.loops), MOST_ORDERS):
+        names: dict[Node, Node] = {a.var: b.var for a, b in zip(wanted.loops, order, strict=True)}
+        attempt = _Attempt(frozenset(lp.var for lp in given.loops))
+        if attempt.store(substitute(wanted.store, names), given.store):
+            return attempt.operands
+        assert attempt.first is not None
+        if attempt.first.progress > best.progress:
+            best = attempt.first
+    return best
+
+
+def _orders(wanted: Sequence[For], given: Sequence[For]) -> Iterator[tuple[For, ...]]:
+    """The ways to pair loops of equal extents."""
+    if len(wanted) != len(given):
+        return
+    sizes = [constant_value(lp.extent) for lp in wanted]
+    for order in permutations(given):
+        if [constant_value(lp.extent) for lp in order] == sizes:
+            yield order
+
+
+def _loop_difference(wanted: Statement, given: Statement) -> str:
+    first, second = (_extents(part.loops) for part in (wanted, given))
+    return f"its loops have the extents {first}, the program's {second}"
+
+
+def _extents(loops: Sequence[For]) -> str:
+    return ", ".join(str(constant_value(lp.extent)) for lp in loops) or "none"
+
+
+class _Attempt:
+    """One way to pair the loops: the operands found so far, and the difference furthest on."""
+
+    def __init__(self, inside: frozenset[Var]):
+        self.inside = inside
+        self.operands: Operands = {}
+        self.progress = 0
+        self.row = 1
+        self.first: Mismatch | None = None
+
+    def fail(self, why: str) -> bool:
+        if self.first is None or self.progress > self.first.progress:
+            self.first = Mismatch(self.row, why, self.progress)
+        return False
+
+    def store(self, wanted: Store, given: Store) -> bool:
+        if not self.element(wanted.buffer, wanted.indices, given.buffer, given.indices):
+            return False
+        self.row = 2
+        return self.expr(wanted.value, given.value)
+
+    def expr(self, wanted: Expr, given: Expr) -> bool:
+        if wanted.dtype != given.dtype:
+            return self.fail(f"{_short(wanted)} is {wanted.dtype}, {_short(given)} {given.dtype}")
+        match wanted, given:
+            case Load(), Load():
+                return self.element(wanted.buffer, wanted.indices, given.buffer, given.indices)
+            case _ if wanted.dtype == INDEX and not has_loads(wanted) and not has_loads(given):
+                return _equal(wanted, given) or self.differ(wanted, given)
+            case Const(), Const():
+                return repr(wanted.value) == repr(given.value) or self.differ(wanted, given)
+            case Binary(), Binary() if wanted.op == given.op and _commutes(wanted):
+                return self.either(wanted, given)
+        if type(wanted) is not type(given):
+            return self.differ(wanted, given)
+        self.progress += 1
+        return all(
+            self.field(getattr(wanted, name), getattr(given, name), wanted, given)
+            for name in wanted._fields
+        )
+
+    def field(self, a: object, b: object, wanted: Expr, given: Expr) -> bool:
+        if isinstance(a, Expr) and isinstance(b, Expr):
+            return self.expr(a, b)
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            return all(self.field(x, y, wanted, given) for x, y in zip(a, b, strict=True))
+        return a == b or self.differ(wanted, given)
+
+    def differ(self, wanted: Expr, given: Expr) -> bool:
+        return self.fail(f"{_short(wanted)} is wanted, {_short(given)} is there")
+
+    def either(self, wanted: Binary, given: Binary) -> bool:
+        """The operands of a commutative operator, in either order."""
+        self.progress += 1
+        operands, progress = dict(self.operands), self.progress
+        for a, b in ((given.a, given.b), (given.b, given.a)):
+            self.operands, self.progress = dict(operands), progress
+            if self.expr(wanted.a, a) and self.expr(wanted.b, b):
+                return True
+        return False
+
+    def element(
+        self, param: Buffer, wanted: Sequence[Expr], buffer: Buffer, given: Sequence[Expr]
+    ) -> bool:
+        """A parameter's element is the buffer's at a constant distance."""
+        if param.dtype != buffer.dtype:
+            why = f"{param.name} holds {param.dtype}, {buffer.name} {buffer.dtype}"
+            return self.fail(why)
+        place = self.place(wanted, buffer, given)
+        if place is None:
+            listed = ", ".join(part.script() for part in given)
+            want = ", ".join(part.script() for part in wanted)
+            return self.fail(f"{param.name}[{want}] does not lie in {buffer.name}[{listed}]")
+        known = self.operands.setdefault(param, place)
+        if (
+            known.buffer is not buffer
+            or known.dims != place.dims
+            or not all(map(_equal, known.base, place.base))
+        ):
+            return self.fail(f"{param.name} would be in two places")
+        self.progress += 1
+        return True
+
+    def place(
+        self, wanted: Sequence[Expr], buffer: Buffer, given: Sequence[Expr]
+    ) -> Operand | None:
+        """The dimensions in which the element moves as the parameter's does, the last ones first,
+        and what is constant meanwhile.
+        """
+        for dims in reversed(list(combinations(range(len(given)), len(wanted)))):
+            base = list(given)
+            for dim, part in zip(dims, wanted, strict=True):
+                base[dim] = linear(given[dim] - part).to_expr()
+            fixed = not any(variables(part) & self.inside or has_loads(part) for part in base)
+            if fixed:
+                return Operand(buffer, dims, tuple(base))
+        return None
+
+
+def _equal(a: Expr, b: Expr) -> bool:
+    return constant_value(linear(a - b).to_expr()) == 0
+
+
+def _commutes(item: Binary) -> bool:
+    """Whether the operands may be exchanged; `max` and `min` of floats tell 0.0 from -0.0."""
+    if item.op in ("min", "max"):
+        return not is_float(item.dtype)
+    return item.op in ("+", "*", "&", "|", "^", "==", "!=")
+
+
+def _short(item: Expr) -> str:
+    text = item.script()
+    return text if len(text) <= 36 else f"{text[:33]}..."

@@ -1,0 +1,376 @@
+"""What statements read and write: boxes of elements, coverage, private buffers.
+
+All of it is derived from the tree; what an author declares is only compared with it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from minimlc.errors import VerifyError
+from minimlc.node import replace, span_of
+from minimlc.tir.analysis.access import (
+    Access,
+    accesses,
+    loop_extents,
+    reads_any,
+    reducer_of,
+    starts_its_target,
+)
+from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
+from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Var,
+    index,
+)
+
+Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
+
+
+class Side(NamedTuple):
+    """One dimension of a box: `extent` elements from `start`, which speaks of outer variables."""
+
+    start: Expr
+    extent: int
+
+
+Box = tuple[Side, ...]
+
+
+def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var]) -> Box:
+    """The smallest box known to hold every element that `items` touch while `fixed` stand still.
+
+    A dimension in which no tighter side is found is taken whole.
+    """
+    extents: dict[Var, int] = {}
+    for item in items:
+        extents.update(loop_extents(item.loops))
+    digits = Digits(extents)
+    sums = digits.sums([i for item in items for i in item.indices])
+    still = set(fixed)
+    box = []
+    for dim, size in enumerate(buffer.shape):
+        column = sums[dim :: buffer.ndim]
+        box.append(_side(column, still, extents, size))
+    return tuple(box)
+
+
+def _side(
+    column: Sequence[Sum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
+) -> Side:
+    whole = Side(index(0), size)
+    base: dict[Digit, int] | None = None
+    low = high = 0
+    for total in column:
+        if total is None:
+            return whole
+        outer = {d: c for d, c in total.terms.items() if d.var in fixed}
+        inner = Sum({d: c for d, c in total.terms.items() if d.var not in fixed}, total.constant)
+        first, last = inner.bounds()
+        if base is None:
+            base, low, high = outer, first, last
+        elif base != outer:
+            return whole
+        low, high = min(low, first), max(high, last)
+    if base is None or high - low + 1 >= size:
+        return whole
+    return Side(to_expr(Sum(base, low), extents), high - low + 1)
+
+
+def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
+    """Whether `write`, while `fixed` stand still, surely writes every element `read` reads."""
+    still = set(fixed)
+    extents = {**loop_extents(write.loops), **loop_extents(read.loops)}
+    digits = Digits(extents)
+    guards = [guard for guard in write.guards if not _is_granted(guard, write, read, still)]
+    zeros = [_zero_guarded(guard) for guard in guards]
+    if any(value is None for value in zeros):
+        return False
+    ndim = write.buffer.ndim
+    sums = digits.sums((*write.indices, *read.indices, *(v for v in zeros if v is not None)))
+    if not _takes_every_value(write, still, digits):
+        return False
+    used: set[Digit] = set()
+    sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
+    for out, want, size in (part for side in sides for part in _rows(*side, still)):
+        if out is None:
+            return False
+        inner = Sum({d: c for d, c in out.terms.items() if d.var not in still}, out.constant)
+        reach = contiguous(inner)
+        if reach is None or used & set(inner.terms):
+            return False
+        used |= set(inner.terms)
+        outer = {d: c for d, c in out.terms.items() if d.var in still}
+        whole = not outer and out.constant <= 0 and out.constant + reach >= size
+        if not whole and not _within(want, outer, inner.constant, reach, still):
+            return False
+    return all(_reaches_zero(total, still, used) for total in sums[2 * ndim :])
+
+
+_Dimension = tuple[Sum | None, Sum | None, int]
+
+
+def _rows(out: Sum | None, want: Sum | None, size: int, fixed: set[Var]) -> list[_Dimension]:
+    """What is written and wanted in one dimension, and its size; where the written elements have
+    gaps, as padded rows have, the row and the place in it are dimensions of their own.
+    """
+    if out is None or want is None:
+        return [(out, want, size)]
+    moving = {d: c for d, c in out.terms.items() if d.var not in fixed}
+    if contiguous(Sum(moving, out.constant)) is None:
+        for radix in sorted({c for c in moving.values() if c > 1}, reverse=True):
+            parts, wanted = out.divided(radix), want.divided(radix)
+            if parts is not None and wanted is not None:
+                row = _rows(parts[0], wanted[0], -(-size // radix), fixed)
+                return [*row, *_rows(parts[1], wanted[1], radix, fixed)]
+    return [(out, want, size)]
+
+
+def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bool:
+    """Whether a guard of a write takes nothing away from what the read needs: it holds for the
+    read as well, or always, or it only leaves out elements that the buffer does not have.
+    """
+    if variables(guard) <= fixed and any(key(guard) == key(g) for g in read.guards):
+        return True
+    if Ranges(loop_extents(write.loops)).prove(guard):
+        return True
+    differences = []
+    match guard:
+        case Binary("<" | ">=", value, _):
+            differences = [constant_value(Binary("-", i, value)) for i in write.indices]
+    match guard:
+        case Binary("<", _, limit) if (bound := constant_value(limit)) is not None:
+            pairs = zip(differences, write.buffer.shape, strict=True)
+            return any(d is not None and bound + d >= size for d, size in pairs)
+        case Binary(">=", _, limit) if (bound := constant_value(limit)) is not None:
+            return any(d is not None and bound + d <= 0 for d in differences)
+    return False
+
+
+def _zero_guarded(guard: Expr) -> Expr | None:
+    """A value that satisfies the guard where it is 0; None for a guard of another form."""
+    match guard:
+        case Binary("==", value, Const(0)):
+            return value
+        case Binary("<", value, limit) if (constant_value(limit) or 0) > 0:
+            return value
+    return None
+
+
+def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
+    """Whether a value is 0 for some values of moving digits that the index does not speak of."""
+    return (
+        total is not None
+        and total.constant == 0
+        and all(c > 0 and d.var not in fixed for d, c in total.terms.items())
+        and not used & set(total.terms)
+    )
+
+
+def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
+    """Whether the moving loops around a write run in full and fill all combinations of digits."""
+    return all(
+        loop.var in fixed or (_has_iterations(loop) and digits.is_exact(loop.var))
+        for loop in write.loops
+    )
+
+
+def _has_iterations(loop: For) -> bool:
+    extent = constant_value(loop.extent)
+    return extent is not None and extent > 0
+
+
+def _within(
+    want: Sum | None, outer: dict[Digit, int], start: int, reach: int, fixed: set[Var]
+) -> bool:
+    """Whether `want` stays in the `reach` elements from `start` on."""
+    if want is None or {d: c for d, c in want.terms.items() if d.var in fixed} != outer:
+        return False
+    inner = Sum({d: c for d, c in want.terms.items() if d.var not in fixed}, want.constant)
+    low, high = inner.bounds()
+    return start <= low and high < start + reach
+
+
+def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
+    """Whether each iteration of `loop` writes every element of `buffer` before reading it, and
+    nothing outside the loop looks at it: each iteration can then own a copy.
+
+    `items` are the function's accesses in program order; `buffer` is one of its allocations.
+    """
+    mine = [item for item in items if item.buffer is buffer]
+    if not all(loop in item.loops for item in mine):
+        return False
+    writes = [item for item in mine if item.is_write]
+    conditions = {part for item in mine for part in (*item.guards, *item.runs_where)}
+    changing: set[Buffer] = set()
+    if any(map(has_loads, conditions)):
+        changing = {item.buffer for item in items if item.is_write and loop in item.loops}
+    return all(
+        _is_written_before(item, loop, writes, changing) for item in mine if not item.is_write
+    )
+
+
+def _is_written_before(
+    read: Access, loop: For, writes: Iterable[Access], changing: set[Buffer]
+) -> bool:
+    depth = read.loops.index(loop) + 1
+    if read.role == "update" and read.block is not None and read.block.init is not None:
+        if any(reads_any(guard, changing) for guard in read.runs_where):
+            return False
+        return starts_inside(read.block, read.loops[depth:], read.loops, read.runs_where)
+    read = read._replace(guards=tuple(g for g in read.guards if not reads_any(g, changing)))
+    for write in writes:
+        if write.order > read.order:
+            continue
+        fixed = [a.var for a, b in zip(write.loops, read.loops, strict=False) if a is b]
+        if covers(write, read, fixed):
+            return True
+    return False
+
+
+def starts_inside(
+    block: Block, inner: Sequence[For], around: Sequence[For], guards: Sequence[Expr]
+) -> bool:
+    """Whether a reduction block's init, for whatever it updates in one iteration of the loops
+    outside `inner`, runs in that iteration too, and first.
+
+    `guards`, over the loops, are all conditions under which the block runs.
+    """
+    own = {loop.var for loop in inner}
+    return all(
+        variables(it.value) <= own for it in block.iters if it.kind == "R"
+    ) and init_comes_first(block, around, guards)
+
+
+def init_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr]) -> bool:
+    """Whether, for each element, the instance whose reduce iters are 0 is the first to run, and
+    its init starts just what the body updates.
+    """
+    return starts_its_target(block) and first_comes_first(block, around, guards)
+
+
+def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr]) -> bool:
+    """Whether, of the instances with the same spatial iters, the one whose reduce iters are 0 is
+    the first to run.
+
+    So it is when the iters' values are rising sums over digits, and no digit serves both spatial
+    and reduce iters: whatever the order of the loops, the first instance has all digits 0. No
+    guard, and no extent, may let others pass and not that one.
+    """
+    if any(it.kind == "O" for it in block.iters):
+        return False
+    guards = (*guards, *_changing_ends(block, around))
+    limited = [_upper_limited(guard) for guard in guards]
+    digits = Digits(loop_extents(tuple(around)))
+    values = [it.value for it in block.iters]
+    sums = digits.sums([*values, *(value for value in limited if value is not None)])
+    spatial: set[Digit] = set()
+    reduce: set[Digit] = set()
+    for it, total in zip(block.iters, sums, strict=False):
+        if total is None:
+            return False
+        if it.kind == "R":
+            if total.constant or any(c < 0 for c in total.terms.values()):
+                return False
+            reduce |= set(total.terms)
+        else:
+            spatial |= set(total.terms)
+    if spatial & reduce:
+        return False
+    own = {d.var for d in reduce}
+    free = [g for g, value in zip(guards, limited, strict=True) if value is None]
+    return not any(own & variables(guard) for guard in free) and all(
+        total is not None and all(c > 0 for d, c in total.terms.items() if d in reduce)
+        for total in sums[len(values) :]
+    )
+
+
+def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
+    """The conditions that loops' extents are which may differ between reduce iters' values."""
+    reduced: set[Var] = set()
+    for it in block.iters:
+        reduced |= variables(it.value) if it.kind == "R" else set()
+    inside = False
+    for loop in around:
+        if inside and (has_loads(loop.extent) or variables(loop.extent) & reduced):
+            yield Binary("<", loop.var - loop.extent, index(0))
+        inside = inside or loop.var in reduced
+
+
+def _upper_limited(guard: Expr) -> Expr | None:
+    """The value that a guard `value < constant` limits; None for another guard.
+
+    Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
+    """
+    match guard:
+        case Binary("<", value, limit) if constant_value(limit) is not None:
+            return value
+    return None
+
+
+def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
+    """Whether the instances of a block may run in any order: a reduction with a commutative
+    operator whose init, if it has one, stays first and runs once per element.
+    """
+    if reducer_of(block) is None:
+        return False
+    return block.init is None or init_comes_first(block, around, tuple(conjuncts(block.predicate)))
+
+
+def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
+    """The loops of `around` whose iterations a block may not tell apart: it runs anew in each."""
+    values = tuple(it.value for it in block.iters)
+    instance = Access(_NOWHERE, values, True, tuple(around), (), block, "", 0, block)
+    question = Conflict(instance, instance)
+    return tuple(loop for loop in around if question.possible({loop.var: "+"}))
+
+
+_NOWHERE = Buffer("instances", (), "bool")
+
+
+def check_declared(
+    block: Block,
+    reads: Declared | None,
+    writes: Declared | None,
+    around: Mapping[Var, int] = {},
+) -> None:
+    """Compare what an author declared with what the block does; `VerifyError` where it is less.
+
+    Both may speak of the variables `around` the block, each below its number.
+    """
+    ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
+    for item in accesses(_over_iters(block)):
+        declared = writes if item.is_write else reads
+        if declared is None or (item.role == "update" and not item.is_write):
+            continue
+        inside = ranges.extended(loop_extents(item.loops))
+        for guard in item.guards:
+            inside = inside.assume(guard)
+        if not any(b is item.buffer and _holds(box, item, inside) for b, box in declared):
+            verb = "writes" if item.is_write else "reads"
+            touched = f"{item.buffer.name}[{', '.join(i.script() for i in item.indices)}]"
+            raise VerifyError(
+                f'block "{block.name}" {verb} {touched}, which T.{verb} does not declare',
+                code="E110",
+                span=span_of(item.node) or span_of(block),
+                hint=f"leave T.{verb} out: it is derived from the block's body",
+            )
+
+
+def _over_iters(block: Block) -> Block:
+    """The block with its iters standing for themselves."""
+    iters = tuple(replace(it, value=it.var) for it in block.iters)
+    return replace(block, iters=iters, predicate=None)
+
+
+def _holds(box: tuple[tuple[Expr, Expr], ...], item: Access, ranges: Ranges) -> bool:
+    return len(box) == len(item.indices) and all(
+        ranges.prove(Binary(">=", i, start)) and ranges.prove(Binary("<", i - start, extent))
+        for (start, extent), i in zip(box, item.indices, strict=True)
+    )

@@ -1,0 +1,305 @@
+"""Uses of elements that were never written.
+
+An own buffer's elements hold nothing before they are written. A value that is read there counts as
+unwritten, and so does all that is computed of it; the fault is to decide by it, or to store it in a
+parameter. The interpreter finds that where it happens; here it is found where it surely happens: an
+iteration that runs whatever the data, and no write that could have come before.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import isinf
+from typing import NamedTuple
+
+import numpy as np
+
+from minimlc.dtypes import is_float
+from minimlc.errors import CompileError, VerifyError
+from minimlc.node import span_of
+from minimlc.tir.analysis.access import (
+    REDUCERS,
+    Access,
+    accesses,
+    loop_extents,
+    statements_in,
+)
+from minimlc.tir.analysis.arith import key
+from minimlc.tir.analysis.dependence import A_FEW, points
+from minimlc.tir.analysis.instances import (
+    Element,
+    Values,
+    are_at,
+    element_at,
+    narrowed,
+    reaching,
+    shared_loops,
+    values_at,
+    written_before,
+)
+from minimlc.tir.analysis.reducers import identity
+from minimlc.tir.analysis.regions import covers, init_comes_first
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    For,
+    Load,
+    PrimFunc,
+    Store,
+    Var,
+)
+
+MOST_TRIED = 8
+"""So many iterations of one read are looked at, of those that may find nothing written."""
+
+MOST_STEPS = 128
+"""So many reads are looked at, in all, for what comes of unwritten values."""
+
+
+class Unwritten(NamedTuple):
+    """A read of an element that holds nothing yet: which, in which iteration, and what for."""
+
+    load: Load
+    element: Element
+    values: Mapping[str, int]
+    block: Block | None
+    into: Store | None
+
+    def error(
+        self,
+        target: Buffer | None = None,
+        place: Element | None = None,
+        kind: type[CompileError] = CompileError,
+    ) -> CompileError:
+        """What to say where `target[place]` would become what is computed of the element, or where
+        that would decide something.
+        """
+        where = f' in block "{self.block.name}"' if self.block is not None else ""
+        at = ", ".join(f"{name}={value}" for name, value in self.values.items())
+        read = f"{_named(self.load.buffer, self.element)} is read{where}{at and f' at {at}'}"
+        lines = (span_of(part) for part in (self.load, self.into, self.block) if part is not None)
+        example = "it decides what runs, or where"
+        if target is not None:
+            example = f"{_named(target, place)} would come of it"
+        return kind(
+            f"{read} before anything was written there",
+            code="E131",
+            span=next((span for span in lines if span is not None), None),
+            example=example,
+            hint=self.advice(),
+        )
+
+    def advice(self) -> str:
+        """What to write where: the start of a sum, for one."""
+        element, into = self.load.script(), self.into
+        value = into.value if into is not None and _is_same_element(self.load, into) else None
+        if not isinstance(value, Binary) or value.op not in REDUCERS:
+            return f"write {_named(self.load.buffer, self.element)} first"
+        start = _start(value.op, value.dtype)
+        if self.block is not None and any(it.kind == "R" for it in self.block.iters):
+            return f'with T.init(): {element} = {start}  # in block "{self.block.name}"'
+        return f"{element} = {start}  # before what updates it"
+
+
+def _start(op: str, dtype: str) -> str:
+    """What a reduction starts from, as a script says it."""
+    start = identity(op, dtype)
+    if isinstance(start.value, float) and isinf(start.value):
+        return start.script()
+    return "0.0" if start.value == 0.0 and is_float(dtype) else repr(start.value)
+
+
+def _named(buffer: Buffer, element: Element | None) -> str:
+    return buffer.name if element is None else f"{buffer.name}[{', '.join(map(str, element))}]"
+
+
+def _is_same_element(load: Load, store: Store) -> bool:
+    return load.buffer is store.buffer and [*map(key, load.indices)] == [*map(key, store.indices)]
+
+
+def check_written(func: PrimFunc) -> None:
+    """Raise a `VerifyError` where `func` surely uses an element that was never written."""
+    scopes = _scopes(func)
+    if scopes:
+        _Search(func, scopes).check()
+
+
+def _scopes(func: PrimFunc) -> dict[Buffer, int]:
+    """The function's own buffers, and in how many loops each begins anew."""
+    scopes = dict.fromkeys(func.allocs, 0)
+    loops: dict[Alloc, int] = {}
+    for part in statements_in(func.body):
+        if isinstance(part, For):
+            for inner in statements_in(part.body):
+                if isinstance(inner, Alloc):
+                    loops[inner] = loops.get(inner, 0) + 1
+        elif isinstance(part, Alloc):
+            scopes[part.buffer] = loops.get(part, 0)
+    return scopes
+
+
+class _Search:
+    """Looks for an iteration of a read that surely finds nothing written, and for what comes of it.
+
+    Trying a few iterations finds it; that no write can have come before, and that nothing else can
+    have been written to what was computed of it, is proven of all writes.
+    """
+
+    def __init__(self, func: PrimFunc, scopes: Mapping[Buffer, int]):
+        self.scopes = scopes
+        self.reads: dict[Buffer, list[Access]] = {buffer: [] for buffer in scopes}
+        self.writes: dict[Buffer, list[Access]] = {buffer: [] for buffer in scopes}
+        self.stores: dict[int, Access] = {}
+        self.updates: set[int] = set()
+        self.steps = MOST_STEPS
+        pending: list[Access] = []
+        for item in accesses(func):
+            if item.is_write:
+                self._group(item, pending)
+                pending = []
+            elif item.buffer in scopes:
+                self.reads[item.buffer].append(item)
+                pending.append(item)
+
+    def _group(self, write: Access, reads: list[Access]) -> None:
+        """Note a write, which reads its value is made of, and whether its own element is among
+        them in each instance: then it leaves unwritten what is unwritten.
+        """
+        if write.buffer in self.scopes:
+            self.writes[write.buffer].append(write)
+        for read in reads:
+            if read.into is write.node:
+                self.stores[read.order] = write
+                if _is_update(read) and len(read.guards) == len(write.guards):
+                    self.updates |= {write.order, read.order}
+
+    def check(self) -> None:
+        """Raise a `VerifyError` for the first use that is found."""
+        for buffer, reads in self.reads.items():
+            for read in reads:
+                if any(_is_before(write, read) for write in self.writes[buffer]):
+                    continue
+                for at in self._candidates(read):
+                    self._check_at(read, at)
+
+    def _check_at(self, read: Access, at: Values) -> None:
+        element = element_at(read, at)
+        if element is None or self._may_be_written(read, at, element):
+            return
+        use = self._use(read, at)
+        if use is None:
+            return
+        assert isinstance(read.node, Load)
+        values = {loop.var.name: at[loop.var] for loop in read.loops}
+        found = Unwritten(read.node, element, values, read.block, read.into)
+        store = self.stores.get(use[0].order)
+        if store is None:
+            raise found.error(kind=VerifyError)
+        raise found.error(store.buffer, element_at(store, use[1]), VerifyError)
+
+    def _candidates(self, read: Access) -> Iterator[Values]:
+        """Iterations of a read that may find nothing written: some that a look at the first
+        iterations of everything shows, then where its loops begin and end.
+        """
+        found = points(read, A_FEW)
+        if found is None:
+            return
+        late = np.ones(len(found.elements), bool)
+        for write in self.writes[read.buffer]:
+            late &= ~written_before(write, read, self.scopes[read.buffer], found)
+        rows = np.flatnonzero(late)
+        chosen = np.linspace(0, len(rows) - 1, MOST_TRIED).astype(int) if len(rows) else ()
+        for row in dict.fromkeys(chosen):
+            yield values_at(found, int(rows[row]))
+        if found.complete:
+            return
+        lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
+        first = dict.fromkeys(lasts, 0)
+        yield from (first, *({**first, var: last} for var, last in lasts.items()), lasts)
+
+    def _may_be_written(self, read: Access, at: Values, element: Element) -> bool:
+        """Whether a write of the element may come before the read in iteration `at`."""
+        return any(
+            found is None or found
+            for write in self.writes[read.buffer]
+            for found in self._earlier(write, read, at, element)
+        )
+
+    def _earlier(
+        self, write: Access, read: Access, at: Values, element: Element
+    ) -> Iterator[list[Values] | None]:
+        """The instances of a write that may touch an element before a read in iteration `at` does:
+        those behind in each of the loops that they share, then those of the same iteration. None
+        for such as are too many, or depend on data.
+        """
+        fixed: dict[Var, int] = {}
+        for depth, loop in enumerate(shared_loops(write, read)):
+            if at[loop.var] > 0 and depth >= self.scopes[read.buffer]:
+                yield reaching(write, {**fixed}, (loop.var, at[loop.var]), element)
+            fixed[loop.var] = at[loop.var]
+        if write.order < read.order:
+            yield reaching(write, fixed, None, element)
+
+    def _use(self, read: Access, at: Values) -> tuple[Access, Values] | None:
+        """Where an unwritten value is used: the read itself, or one of what is computed of it."""
+        store = self.stores.get(read.order)
+        if store is None or store.buffer not in self.scopes:
+            return read, at
+        element = element_at(store, at)
+        if element is None:
+            return None
+        for later in self.reads[store.buffer]:
+            if later.order in self.updates or self.steps == 0:
+                continue
+            self.steps -= 1
+            for when in self._finding(later, store, at, element):
+                found = self._use(later, when)
+                if found is not None:
+                    return found
+        return None
+
+    def _finding(
+        self, read: Access, store: Access, at: Values, element: Element
+    ) -> Iterator[Values]:
+        """Iterations of a read that surely find what a store left in iteration `at`."""
+        narrow = narrowed(read, element)
+        found = points(narrow[0], A_FEW) if narrow is not None else None
+        if narrow is None or found is None:
+            return
+        rows = np.flatnonzero(are_at(found.elements, element))
+        tried = [
+            {**narrow[1], **values_at(found, int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])
+        ]
+        for when in tried:
+            if not self._is_after(read, when, store, at) or element_at(read, when) != element:
+                continue
+            others = (w for w in self.writes[read.buffer] if w.order not in self.updates)
+            between = (
+                found is None or any(self._is_after(write, q, store, at) for q in found)
+                for write in others
+                for found in self._earlier(write, read, when, element)
+            )
+            if not any(between):
+                yield when
+
+    def _is_after(self, item: Access, when: Values, store: Access, at: Values) -> bool:
+        """Whether an access in iteration `when` comes after a store in `at`, to the same buffer."""
+        shared = [loop.var for loop in shared_loops(store, item)]
+        new, old = [when[var] for var in shared], [at[var] for var in shared]
+        scope = self.scopes[store.buffer]
+        return new[:scope] == old[:scope] and (new, item.order) > (old, store.order)
+
+
+def _is_update(read: Access) -> bool:
+    """Whether a read is of the element that its value goes to."""
+    assert isinstance(read.node, Load)
+    return read.into is not None and _is_same_element(read.node, read.into)
+
+
+def _is_before(write: Access, read: Access) -> bool:
+    """Whether a write, or the init of the block that reads, surely comes before a read."""
+    if read.role == "update" and read.block is not None and read.block.init is not None:
+        return init_comes_first(read.block, read.loops, read.runs_where)
+    if write.order > read.order:
+        return False
+    return covers(write, read, [loop.var for loop in shared_loops(write, read)])

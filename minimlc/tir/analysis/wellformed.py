@@ -1,0 +1,504 @@
+"""When a primitive function is well-formed; the first thing that is not is a `VerifyError`.
+
+Checked: names and scopes, dtypes, that iters stay in their extents and indices in their buffers,
+that each axis is of the kind it claims, that parallel and vectorized loops carry nothing, and that
+nothing is used that surely was never written.
+"""
+
+from collections.abc import Container, Hashable, Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple, NoReturn
+from weakref import WeakKeyDictionary, WeakSet
+
+from minimlc.constants import unwritable
+from minimlc.dtypes import INDEX, dtype_record, excess, is_size, whole_range
+from minimlc.errors import VerifyError, shown
+from minimlc.names import misnamed
+from minimlc.node import Node, children, replace, span_of, walk
+from minimlc.tir.analysis.access import (
+    Access,
+    accesses,
+    lasting,
+    part_accesses,
+    reads_any,
+    reducer_of,
+    statements_in,
+    top_statements,
+)
+from minimlc.tir.analysis.arith import Ranges, has_loads, key, variables
+from minimlc.tir.analysis.dependence import nest_key
+from minimlc.tir.analysis.inside import Escape, escapes, fits, known
+from minimlc.tir.analysis.legality import carried_dependence, concurrent_dependence
+from minimlc.tir.analysis.reducers import tuple_reducer
+from minimlc.tir.analysis.unwritten import check_written
+from minimlc.tir.nodes import (
+    Alloc,
+    Annotations,
+    Binary,
+    Block,
+    BlockIter,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    IfThenElse,
+    IterKind,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    index,
+)
+
+_CHECKED: WeakSet[PrimFunc] = WeakSet()
+"""Functions found well-formed: they cannot change, so once is enough."""
+
+_FINE: WeakSet[Stmt] = WeakSet()
+"""Statements of functions whose iters and indices stay in range, and whose axes are right."""
+
+_FINE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
+"""What was last around a block that was found fine there."""
+
+_INSIDE: WeakSet[Block] = WeakSet()
+"""Blocks whose indices stay in their buffers wherever the blocks stand."""
+
+_RIGHT_KINDS: dict[Hashable, None] = {}
+"""Blocks whose axes are right, with the loops that they speak of, the oldest first."""
+MOST_RIGHT = 256
+
+
+def check_prim_func(name: str, func: PrimFunc) -> None:
+    """Raise a `VerifyError` unless `func` is well-formed. `name` is for the message."""
+    if func in _CHECKED:
+        return
+    _Scopes(name).function(func)
+    check_blocks(func)
+    check_loop_kinds(func)
+    check_written(func)
+    _CHECKED.add(func)
+
+
+def check_blocks(func: PrimFunc) -> None:
+    """Raise a `VerifyError` unless iters and indices stay in range and axes are what they claim."""
+    _check_sizes((*func.params, *func.allocs), func)
+    for part in top_statements(func):
+        if part not in _FINE:
+            _check_sizes((n.buffer for n in statements_in(part) if isinstance(n, Alloc)), part)
+            _check_iters(part, ())
+            changing = {item.buffer for item in part_accesses(part) if item.is_write}
+            for item in part_accesses(part):
+                _check_range(item, changing)
+            _FINE.add(part)
+
+
+def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
+    for buffer in buffers:
+        why = excess(buffer.shape, buffer.dtype)
+        if why:
+            hint = "smaller sizes, or a smaller dtype"
+            at = span_of(buffer) or span_of(where)
+            raise VerifyError(f"{buffer.name} {why}", code="E135", span=at, hint=hint)
+
+
+def blocks_in(stmt: Node) -> list[Block]:
+    """Every block, outer before inner, in program order."""
+    return [part for part in statements_in(stmt) if isinstance(part, Block)]
+
+
+def loops_in(stmt: Node) -> list[For]:
+    """Every loop, outer before inner, in program order."""
+    return [part for part in statements_in(stmt) if isinstance(part, For)]
+
+
+class _Scopes:
+    """Every name is bound once, before it is used, and every expression has the dtype it needs."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.bound: set[Node] = set()
+        self.names: dict[str, set[str]] = {"loop": set(), "block": set(), "buffer": set()}
+
+    def function(self, func: PrimFunc) -> None:
+        self.attributes(func.attrs, func)
+        for buffer in (*func.params, *func.allocs):
+            self.buffer(buffer, func)
+        self.stmt(func.body, frozenset((*func.params, *func.allocs)))
+
+    def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
+        raise VerifyError(f"{self.name}: {why}", code=code, span=span_of(where), hint=hint)
+
+    def bind(self, symbol: Node, kind: str, where: Node) -> None:
+        if symbol in self.bound:
+            self.fail(f"{kind} {symbol.name} is bound twice", where)  # type: ignore[attr-defined]
+        self.bound.add(symbol)
+        self.unique(symbol.name, kind, where)  # type: ignore[attr-defined]
+
+    def buffer(self, buffer: Buffer, where: Node) -> None:
+        self.bind(buffer, "buffer", where)
+        if not all(map(is_size, buffer.shape)):
+            why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
+            self.fail(f"{why}, got {shown(buffer.shape)}", where)
+
+    def unique(self, name: str, kind: str, where: Node) -> None:
+        wrong = misnamed(kind, name)
+        if wrong:
+            self.fail(wrong, where)
+        if name in self.names[kind]:
+            self.fail(f'two {kind}s are called "{name}"', where, hint=f"rename one {kind}")
+        self.names[kind].add(name)
+
+    def attributes(self, given: Annotations, where: Node) -> None:
+        if unwritable(given):
+            self.fail(unwritable(given), where)
+
+    def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
+        match item:
+            case Seq(stmts):
+                for part in stmts:
+                    self.stmt(part, scope)
+            case For(var, extent, _, body):
+                self.attributes(item.annotations, item)
+                self.index(extent, scope)
+                self.bind(var, "loop", item)
+                self.stmt(body, scope | {var})
+            case Alloc(buffer, body):
+                self.buffer(buffer, item)
+                self.stmt(body, scope | {buffer})
+            case IfThenElse(condition, then_case, else_case):
+                self.condition(condition, scope)
+                self.stmt(then_case, scope)
+                if else_case is not None:
+                    self.stmt(else_case, scope)
+            case Store(buffer, indices, value):
+                self.element(item, buffer, indices, scope)
+                self.expr(value, scope)
+                if value.dtype != buffer.dtype:
+                    why = f"{buffer.name} holds {buffer.dtype}, the value is {value.dtype}"
+                    self.fail(why, item, "E108")
+            case Block():
+                self.block(item, scope)
+            case _:
+                self.fail(f"{type(item).__name__} is no statement", item)
+
+    def block(self, block: Block, scope: frozenset[Node]) -> None:
+        self.unique(block.name, "block", block)
+        self.attributes(block.annotations, block)
+        for it in block.iters:
+            self.index(it.value, scope)
+        if block.predicate is not None:
+            self.condition(block.predicate, scope)
+        for it in block.iters:
+            if it.var in self.bound:
+                self.fail(f"iter {it.var.name} is bound twice", block)
+            if misnamed("iter", it.var.name):
+                self.fail(misnamed("iter", it.var.name), block)
+            if not is_size(it.extent):
+                why = f"the extent of {it.var.name} is an integer >= 0, less than 2**63"
+                self.fail(f"{why}, got {shown(it.extent)}", block)
+            self.bound.add(it.var)
+        inner = scope | {it.var for it in block.iters}
+        if block.init is not None:
+            self.stmt(block.init, inner)
+        self.stmt(block.body, inner)
+
+    def index(self, expr: Expr, scope: frozenset[Node]) -> None:
+        self.expr(expr, scope)
+        if expr.dtype != INDEX:
+            self.fail(f"an index must be {INDEX}, got {expr.dtype}", expr, "E108")
+
+    def condition(self, expr: Expr, scope: frozenset[Node]) -> None:
+        self.expr(expr, scope)
+        if expr.dtype != "bool":
+            self.fail(f"a condition must be bool, got {expr.dtype}", expr, "E108")
+
+    def expr(self, expr: Expr, scope: frozenset[Node]) -> None:
+        match expr:
+            case Var(name) if expr not in scope:
+                self.fail(f"{name} is used outside its loop or block", expr)
+            case Load(buffer, indices):
+                self.element(expr, buffer, indices, scope)
+                return
+            case Const(value, dtype) if not _has(dtype, value):
+                self.fail(f"{shown(value)} is no {dtype}", expr, "E108")
+            case Binary(_, a, b) if a.dtype != b.dtype:
+                self.fail(f'"{expr.op}" got {a.dtype} and {b.dtype}', expr, "E108")
+        for part in children(expr):
+            self.expr(part, scope)  # type: ignore[arg-type]
+
+    def element(
+        self, where: Node, buffer: Buffer, indices: Sequence[Expr], scope: frozenset[Node]
+    ) -> None:
+        if buffer not in scope:
+            self.fail(f"buffer {buffer.name} is used outside its scope", where)
+        if len(indices) != buffer.ndim:
+            why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(indices)} index(es)"
+            self.fail(why, where, "E107")
+        for part in indices:
+            self.index(part, scope)
+
+
+def _has(dtype: str, value: object) -> bool:
+    """Whether a constant may be of a dtype: floats are rounded where they are used."""
+    limits = whole_range(dtype_record(dtype).name)
+    if limits is None:
+        return isinstance(value, float)
+    return isinstance(value, int) and limits[0] <= value <= limits[1]
+
+
+def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:
+    match stmt:
+        case For():
+            _check_iters(stmt.body, (*loops, stmt), guards)
+        case Seq(stmts):
+            for part in stmts:
+                _check_iters(part, loops, guards)
+        case Alloc(_, body):
+            _check_iters(body, loops, guards)
+        case IfThenElse(condition, then_case, else_case):
+            _check_iters(then_case, loops, _with(guards, lasting(condition, then_case)))
+            if else_case is not None:
+                fails = lasting(Unary("not", condition), else_case)
+                _check_iters(else_case, loops, _with(guards, fails))
+        case Block():
+            lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
+            around = nest_key(loops), lasts, tuple(map(key, guards))
+            if _FINE_IN.get(stmt) == around:
+                return
+            held = _with(guards, stmt.predicate)
+            for it in stmt.iters:
+                _check_iter(stmt, it, loops, held)
+                _check_lasts(stmt, it)
+            check_kinds(stmt, loops)
+            if _is_inside(_of_its_iters(stmt)):
+                _INSIDE.add(stmt)
+            if blocks_inside(stmt):
+                inner = tuple(iter_loop(it) for it in stmt.iters)
+                held = _with(guards, lasting(stmt.predicate, stmt))
+                _check_iters(stmt.body, (*loops, *inner), held)
+            _FINE_IN[stmt] = around
+
+
+def _with(guards: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
+    return guards if condition is None else (*guards, condition)
+
+
+def _check_lasts(block: Block, it: BlockIter) -> None:
+    """An iter's value stays what it is while the block runs."""
+    if not has_loads(it.value):
+        return
+    written = {n.buffer for n in walk(block) if isinstance(n, Store)}
+    if reads_any(it.value, written):
+        raise VerifyError(
+            f'block "{block.name}" writes what the value of its iter {it.var.name} reads',
+            code="E106",
+            span=span_of(it) or span_of(block),
+            hint="read the element in a block of its own first",
+        )
+
+
+def _check_iter(
+    block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
+) -> None:
+    """An iter's value stays within its extent."""
+    low, high = known(loops, guards).bounds(it.value)
+    if low >= 0 and high < it.extent:
+        return
+    where = Buffer(it.var.name, (it.extent,), INDEX)
+    probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
+    found = next(escapes(probe), None)
+    if found is None:
+        return
+    raise VerifyError(
+        f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
+        + ("" if found.example else ", or is not known to stay inside"),
+        code="E106",
+        span=span_of(it) or span_of(block),
+        example=found.example,
+        hint=f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs",
+    )
+
+
+def _check_range(item: Access, changing: Container[Buffer]) -> None:
+    """No index leaves its buffer. Of one that reads data only the data can tell, unless no value
+    that it may have is inside.
+    """
+    if item.block in _INSIDE:
+        return
+    for found in escapes(item, changing):
+        if found.example or found.always or not has_loads(item.indices[found.dim]):
+            raise _out_of_range(item, found)
+
+
+def _out_of_range(item: Access, found: Escape) -> VerifyError:
+    verb = "written" if item.is_write else "read"
+    size = item.buffer.shape[found.dim]
+    return VerifyError(
+        f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
+        + ("" if found.example else ", or is not known to stay inside"),
+        code="E107",
+        span=span_of(item.node),
+        example=found.example,
+        hint=_keep_inside(item, item.indices[found.dim], found, size),
+    )
+
+
+def _of_its_iters(block: Block) -> "_Alone":
+    iters = tuple((it.var, it.extent, it.kind) for it in block.iters)
+    return _Alone(iters, block.init, block.body)
+
+
+class _Alone(NamedTuple):
+    """What a block is whatever its iters' values are: it stays that in most steps."""
+
+    iters: tuple[tuple[Var, int, IterKind], ...]
+    init: Stmt | None
+    body: Stmt
+
+
+@lru_cache(maxsize=256)
+def _alone(alone: _Alone) -> tuple[Access, ...]:
+    """The accesses of a block over its own iters."""
+    iters = tuple(BlockIter(var, extent, kind, var) for var, extent, kind in alone.iters)
+    return tuple(accesses(Block("alone", iters, None, alone.init, alone.body)))
+
+
+@lru_cache(maxsize=256)
+def _spoken(alone: _Alone) -> frozenset[Var]:
+    """The variables that a block's init and body speak of."""
+    parts = (part for part in (alone.init, alone.body) if part is not None)
+    return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
+
+
+@lru_cache(maxsize=256)
+def _is_inside(alone: _Alone) -> bool:
+    """Whether all of a block's indices stay in their buffers whatever values its iters have."""
+    ranges = Ranges({var: extent for var, extent, _ in alone.iters})
+    items = _alone(alone)
+    changing = {item.buffer for item in items if item.is_write}
+    return all(fits(item, ranges, changing) for item in items)
+
+
+def _inside(value: Expr, found: Escape, size: int) -> str:
+    """The condition that keeps a value in 0 ... size-1, on the side where it leaves them."""
+    return f"{value.script()} >= 0" if found.below else f"{value.script()} < {size}"
+
+
+def _keep_inside(item: Access, part: Expr, found: Escape, size: int) -> str:
+    if not variables(part) and not has_loads(part):
+        return f"the indices of {item.buffer.name} are 0..{size - 1}" if size else ""
+    condition = _inside(part, found, size)
+    if item.block is None:
+        return f"if {condition}:  # only there {item.buffer.name} has an element"
+    return f"T.where({condition})  # only there {item.buffer.name} has an element"
+
+
+def iter_loop(it: BlockIter) -> For:
+    """A loop over all values of an iter: to look at a block by itself."""
+    return For(it.var, index(it.extent), "serial", Seq(()))
+
+
+def check_kinds(block: Block, around: tuple[For, ...]) -> None:
+    """Spatial iters write apart from each other; reduce iters combine into one element.
+
+    Of the loops around, only those count that the block speaks of.
+    """
+    alone = _of_its_iters(block)
+    spoken = set(_spoken(alone))
+    near: list[For] = []
+    for loop in reversed(around):
+        if loop.var in spoken:
+            near.insert(0, loop)
+            spoken |= variables(loop.extent)
+    if (alone, nest_key(tuple(near))) in _RIGHT_KINDS:
+        return
+    items = _alone(alone)
+    own = {it.var: replace(iter_loop(it), body=alone.body) for it in block.iters}
+    for it in block.iters:
+        loop = own[it.var]
+        nest = (*near, loop, *(other for other in own.values() if other is not loop))
+        if it.kind == "S" and it.extent > 1:
+            placed = [item._replace(loops=nest + item.loops) for item in items]
+            _check_spatial(block, it, loop, placed)
+        elif it.kind == "R":
+            _check_reduce(block, it, items)
+    _RIGHT_KINDS[alone, nest_key(tuple(near))] = None
+    if len(_RIGHT_KINDS) > MOST_RIGHT:
+        del _RIGHT_KINDS[next(iter(_RIGHT_KINDS))]
+
+
+def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Access]) -> None:
+    found = carried_dependence(loop, items)
+    if found is None:
+        return
+    reduces = reducer_of(block) is not None
+    kind = "a reduction axis" if reduces else "an axis whose values depend on each other"
+    letter = 'T.axis.reduce ("R" in remap)' if reduces else 'T.axis.opaque ("O" in remap)'
+    raise VerifyError(
+        f'block "{block.name}": {it.var.name} is declared spatial but is {kind}',
+        code="E103",
+        span=span_of(it) or span_of(block),
+        example=found.explain(),
+        hint=_bypassed(block) or f"declare {it.var.name} as {letter}",
+    )
+
+
+def _bypassed(block: Block) -> str:
+    """The advice for a block that speaks of a loop where it has an iter of the same value."""
+    used = {n for n in walk(block.body) if isinstance(n, Var)}
+    for it in block.iters:
+        if isinstance(it.value, Var) and it.value in used:
+            return f"inside the block write {it.var.name} where it says {it.value.name}"
+    return ""
+
+
+def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
+    why = example = ""
+    if any(it.var in variables(i) for item in items if item.is_write for i in item.indices):
+        why = f"is declared a reduction, but {block.name} writes another element for each value"
+        hint = f"declare {it.var.name} spatial"
+    elif reducer_of(block) is None and not blocks_inside(block):
+        why, example = _no_reducer(block)
+        hint = f"T.axis.opaque keeps the iterations of {it.var.name} in order"
+    if why:
+        raise VerifyError(
+            f'block "{block.name}": {it.var.name} {why}',
+            code="E103",
+            span=span_of(it) or span_of(block),
+            example=example,
+            hint=hint,
+        )
+
+
+def _no_reducer(block: Block) -> tuple[str, str]:
+    """Why a block's reduction is none, with an example; nothing where it is one."""
+    several = tuple_reducer(block)
+    if several is None:
+        why = "the block is not of the form X[...] = X[...] op value with a commutative op"
+        return f"is declared a reduction, but {why}", ""
+    if several.associative:
+        return "", ""
+    names = ", ".join(store.buffer.name for store in several.stores)
+    why = f"how the block combines ({names}) depends on how the values are grouped"
+    return f"is declared a reduction, but {why}", f"the values {several.example}"
+
+
+def blocks_inside(block: Block) -> list[Block]:
+    """The blocks nested in a block."""
+    return blocks_in(block)[1:]
+
+
+def check_loop_kinds(func: PrimFunc) -> None:
+    """No parallel or vectorized loop carries a dependence."""
+    found = concurrent_dependence(func)
+    if found is not None:
+        loop = found.loop
+        raise VerifyError(
+            f"the {loop.kind} loop {loop.var.name} carries a dependence",
+            code="E104",
+            span=span_of(loop),
+            example=found.explain(),
+            hint=f"make {loop.var.name} a serial loop",
+        )

@@ -1,0 +1,1 @@
+"""Functions such as exp and tanh as programs of float32 arithmetic."""
