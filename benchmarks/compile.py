@@ -59,7 +59,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
         "new process: the same in another process, the cache filled, LLVM's import included. "
         "again: a second build in that process.",
         "warm: the first build of a third process in which LLVM and the compiler are loaded "
-        "(minimlc.compiler and llvmlite.binding imported before the clock starts); the code comes "
+        "(minimlc.runtime.build and llvmlite.binding imported before the clock starts); the code comes "
         "from the cache on disk.",
     ]
     return report
@@ -91,7 +91,7 @@ def build_seconds(program: str) -> dict[str, float]:
     """Seconds of a cold build, and of those from the cache, by the names in `WAYS`."""
     with tempfile.TemporaryDirectory() as folder:
         cold, cached = (_build_in_process(program, folder) for _ in range(2))
-        loaded = _build_in_process(program, folder, ("minimlc.compiler", "llvmlite.binding"))
+        loaded = _build_in_process(program, folder, ("minimlc.runtime.build", "llvmlite.binding"))
     return dict(zip(WAYS, (cold[0], cached[0], cached[1], loaded[0]), strict=True))
 
 

@@ -1,10 +1,11 @@
 """minimlc: a machine-learning compiler that fits in a head.
 
-The public names, in reading order. What acts on programs (`minimlc.compiler`) is imported when one
-of its names is first used, so that `import minimlc` stays quick.
+The public names, in reading order. What acts on programs is imported when one of its names is first
+used, so that `import minimlc` stays quick.
 """
 
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from minimlc import printer
@@ -32,47 +33,62 @@ from minimlc.graph.nodes import (
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.registry import register_func
+from minimlc.rooms import room
 from minimlc.script import parse
 from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.verify import verify
 
 if TYPE_CHECKING:
-    from minimlc import datasets, homework
-    from minimlc.compiler import (
-        BlockBuilder,
-        Mutator,
-        Peaks,
-        Schedule,
-        Target,
-        TensorIntrin,
-        Timing,
-        Trace,
-        build,
-        cache_dir,
-        interpret,
-        machine_peaks,
-        num_threads,
-        op,
-        passes,
-        recipes,
-        register_intrin,
-        schedule,
-        set_num_threads,
-        te,
-        time,
-    )
+    from minimlc import datasets, homework, passes, recipes, schedule
+    from minimlc.graph import op
+    from minimlc.graph.builder import BlockBuilder
+    from minimlc.graph.mutator import Mutator
+    from minimlc.machine.peaks import Peaks, machine_peaks
+    from minimlc.run import interpret
+    from minimlc.runtime.build import build
+    from minimlc.runtime.cache import cache_dir
+    from minimlc.runtime.parallel import num_threads, set_num_threads
+    from minimlc.runtime.timing import Timing, time
+    from minimlc.schedule import Schedule, Trace
+    from minimlc.schedule.tensor import TensorIntrin, register_intrin
+    from minimlc.target import Target
+    from minimlc.tir import te
 
 __version__ = "0.1.0"
 
 
+LATER = {
+    **{name: name for name in ("passes", "recipes", "schedule")},
+    "op": "graph.op",
+    "BlockBuilder": "graph.builder:BlockBuilder",
+    "Mutator": "graph.mutator:Mutator",
+    "Peaks": "machine.peaks:Peaks",
+    "machine_peaks": "machine.peaks:machine_peaks",
+    "interpret": "run:interpret",
+    "build": "runtime.build:build",
+    "cache_dir": "runtime.cache:cache_dir",
+    "num_threads": "runtime.parallel:num_threads",
+    "set_num_threads": "runtime.parallel:set_num_threads",
+    "Timing": "runtime.timing:Timing",
+    "time": "runtime.timing:time",
+    "Schedule": "schedule:Schedule",
+    "Trace": "schedule:Trace",
+    "TensorIntrin": "schedule.tensor:TensorIntrin",
+    "register_intrin": "schedule.tensor:register_intrin",
+    "Target": "target:Target",
+    "te": "tir.te",
+}
+"""Names that are imported when the first of them is used, and where they are."""
+
+
 def __getattr__(name: str) -> Any:
-    """A name that only the compiler has loads the compiler; some parts come by themselves."""
     if name in ("datasets", "homework"):
         return import_module(f"minimlc.{name}")
-    if name not in __all__:
+    if name in LATER:
+        there = {n: at for n, at in LATER.items() if room(at.partition(":")[0])}
+        globals().update({n: resolve_name(f"minimlc.{at}") for n, at in there.items()})
+    if name not in globals():
         raise AttributeError(f"module 'minimlc' has no attribute {name!r}")
-    compiler = import_module("minimlc.compiler")
-    globals().update({part: getattr(compiler, part) for part in compiler.__all__})
     return globals()[name]
 
 

@@ -31,6 +31,7 @@ IMPORT_SECONDS = 0.3
 ORDER = (
     "minimlc/errors.py",
     "minimlc/explain.py",
+    "minimlc/rooms.py",
     "minimlc/dtypes.py",
     "minimlc/target.py",
     "minimlc/depth.py",
@@ -50,7 +51,7 @@ ORDER = (
     "minimlc/recipes/",
     "minimlc/passes/",
     "minimlc/codegen/",
-    "minimlc/machine/foreign.py",
+    "minimlc/runtime/foreign.py",
     "minimlc/runtime/cache.py",
     "minimlc/runtime/parallel.py",
     "minimlc/runtime/native.py",
@@ -61,7 +62,6 @@ ORDER = (
     "minimlc/frontends/",
     "minimlc/homework/",
     "minimlc/datasets.py",
-    "minimlc/compiler.py",
     "minimlc/__init__.py",
 )
 VIEWS = ("IPython", "minimlc_widgets")  # reached from show() only

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from minimlc.dtypes import is_float, to_numpy
-from minimlc.machine.foreign import missing_features
 from minimlc.machine.trial import tiles_permitted
 from minimlc.module import IRModule
 from minimlc.node import walk
 from minimlc.recipes.lowprec import UNITS
 from minimlc.recipes.matmul import matmul
+from minimlc.runtime.foreign import missing_features
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir import te

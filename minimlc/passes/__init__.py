@@ -1,6 +1,5 @@
 """Transforms of whole modules: functions IRModule -> IRModule, in the order they usually run."""
 
-import minimlc.recipes as recipes
 from minimlc.passes.bind_params import bind_params
 from minimlc.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from minimlc.passes.fold_constants import fold_constants
@@ -9,6 +8,11 @@ from minimlc.passes.fuse_tir import fuse_tir
 from minimlc.passes.legalize import legalize
 from minimlc.passes.pack_constants import pack_constants
 from minimlc.passes.remove_unused import remove_unused
+from minimlc.rooms import room
+
+recipes = room("recipes")
+scheduling = (recipes.apply,) if recipes else ()
+"""What schedules primitive functions, where it is there."""
 
 default_pipeline = (
     fold_constants,
@@ -18,7 +22,7 @@ default_pipeline = (
     fuse_ops,
     fuse_tir,
     remove_unused,
-    recipes.apply,
+    *scheduling,
     pack_constants,
     remove_unused,
 )

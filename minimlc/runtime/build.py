@@ -8,7 +8,6 @@ from minimlc.codegen.llvm.entry import Operand, emit_entry, entry_symbol, symbol
 from minimlc.codegen.python.compile import compile_python, emit_python
 from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
-from minimlc.machine.foreign import missing_features, refusing
 from minimlc.machine.hardware import trusted
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
 from minimlc.passes import default_pipeline
@@ -17,6 +16,7 @@ from minimlc.run import by_position, written
 from minimlc.runtime.build_c import c_entries, c_text
 from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
+from minimlc.runtime.foreign import missing_features, refusing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import (
     NativeCode,

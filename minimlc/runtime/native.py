@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
 from minimlc.errors import BuildError
-from minimlc.machine.foreign import wide_enough
 from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
+from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
 from minimlc.tir.nodes import For, PrimFunc

@@ -1,84 +1,44 @@
-"""Schedule primitives: as methods of an immutable `Schedule`, and as functions of a module."""
+"""Schedule primitives: as methods of an immutable `Schedule`, and as functions of a module.
 
-from minimlc.schedule.schedule import Schedule, on_module
-from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin, intrins, register_intrin
-from minimlc.schedule.trace import PRIMITIVES, Trace
+A file that defines a primitive enters it in the table; methods and functions follow from that.
+"""
 
-split = on_module("split")
-fuse = on_module("fuse")
-reorder = on_module("reorder")
-loop_partition = on_module("loop_partition")
-merge = on_module("merge")
-add_unit_loop = on_module("add_unit_loop")
-parallel = on_module("parallel")
-vectorize = on_module("vectorize")
-unroll = on_module("unroll")
-bind = on_module("bind")
-compute_at = on_module("compute_at")
-reverse_compute_at = on_module("reverse_compute_at")
-compute_inline = on_module("compute_inline")
-reverse_compute_inline = on_module("reverse_compute_inline")
-decompose_reduction = on_module("decompose_reduction")
-rfactor = on_module("rfactor")
-decompose_sum = on_module("decompose_sum")
-fuse_reduction_epilogue = on_module("fuse_reduction_epilogue")
-decompose_padding = on_module("decompose_padding")
-pad_einsum = on_module("pad_einsum")
-cache_read = on_module("cache_read")
-cache_write = on_module("cache_write")
-cache_inplace = on_module("cache_inplace")
-reindex = on_module("reindex")
-set_scope = on_module("set_scope")
-storage_align = on_module("storage_align")
-transform_layout = on_module("transform_layout")
-transform_block_layout = on_module("transform_block_layout")
-reorder_block_iter_var = on_module("reorder_block_iter_var")
-rolling_buffer = on_module("rolling_buffer")
-blockize = on_module("blockize")
-tensorize = on_module("tensorize")
-annotate = on_module("annotate")
-unannotate = on_module("unannotate")
+from typing import Any
 
-__all__ = [
-    "PRIMITIVES",
-    "Schedule",
-    "TensorIntrin",
-    "Trace",
-    "add_unit_loop",
-    "annotate",
-    "bind",
-    "blockize",
-    "cache_inplace",
-    "cache_read",
-    "cache_write",
-    "compute_at",
-    "compute_inline",
-    "decompose_padding",
-    "decompose_reduction",
-    "decompose_sum",
-    "find_intrin",
-    "fuse",
-    "fuse_reduction_epilogue",
-    "intrins",
-    "loop_partition",
-    "merge",
-    "pad_einsum",
-    "parallel",
-    "register_intrin",
-    "reindex",
-    "reorder",
-    "reorder_block_iter_var",
-    "reverse_compute_at",
-    "reverse_compute_inline",
-    "rfactor",
-    "rolling_buffer",
-    "set_scope",
-    "split",
-    "storage_align",
-    "tensorize",
-    "transform_block_layout",
-    "transform_layout",
-    "unannotate",
-    "unroll",
-    "vectorize",
-]
+from minimlc.errors import did_you_mean
+from minimlc.rooms import room
+from minimlc.schedule import (  # noqa: F401 (each enters itself in the table)
+    blocks,
+    inline,
+    kinds,
+    layout,
+    loops,
+    memory,
+    reduction,
+)
+from minimlc.schedule.primitive import PRIMITIVES
+from minimlc.schedule.schedule import Net, Schedule, method, on_module
+from minimlc.schedule.trace import Trace
+
+ROOMS = [found for name in ("more", "tensor", "net") if (found := room(f"schedule.{name}"))]
+FUNCTIONS = {name: on_module(name) for name in PRIMITIVES}
+"""The primitives as functions of modules, by name."""
+
+for _name in PRIMITIVES:
+    setattr(Schedule, _name, method(_name))
+
+__all__ = ["PRIMITIVES", "Net", "Schedule", "Trace"]
+__all__ += [*FUNCTIONS, *(name for found in ROOMS for name in getattr(found, "__all__", ()))]
+
+
+def __getattr__(name: str) -> Any:
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    for found in ROOMS:
+        if name in getattr(found, "__all__", ()):
+            return getattr(found, name)
+    raise AttributeError(f"mlc.schedule has no {name!r}: {did_you_mean(name, __all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from minimlc.node import replace
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
     Producer,
     apart,
@@ -48,6 +49,7 @@ from minimlc.tir.nodes import (
 )
 
 
+@primitive(keeps_order=True)
 def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     """Move a producer into a loop of its readers: compute there just what they need.
 
@@ -203,6 +205,7 @@ def _clips(value: Expr, extent: int, ranges: Ranges) -> list[Expr]:
     return below + ([] if high < extent else [value < extent])
 
 
+@primitive(keeps_order=True)
 def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     """Move a reader into a loop of its producers: use what was just computed.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from minimlc.errors import ScheduleError
 from minimlc.node import Mutator, Node, replace, walk
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
     Producer,
     apart,
@@ -32,6 +33,7 @@ from minimlc.tir.analysis.regions import covers
 from minimlc.tir.nodes import Buffer, Expr, For, IfThenElse, Load, PrimFunc, Store, substitute
 
 
+@primitive(keeps_order=True)
 def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     """Compute a producer's elements where they are read, and keep them nowhere.
 
@@ -114,6 +116,7 @@ def _plain_store(made: Producer, verb: str) -> Store:
     return store
 
 
+@primitive(keeps_order=True)
 def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     """Apply a reader to the value its producer is about to store.
 

@@ -2,6 +2,7 @@
 
 from minimlc.errors import did_you_mean
 from minimlc.node import replace
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import (
     NoSuchName,
     check_concurrent_loops,
@@ -29,6 +30,7 @@ VERBS = {
 """The primitive that makes each kind of loop."""
 
 
+@primitive(keeps_order=True)
 def parallel(func: PrimFunc, loop: str) -> PrimFunc:
     """Run a loop's iterations on several threads.
 
@@ -41,6 +43,7 @@ def parallel(func: PrimFunc, loop: str) -> PrimFunc:
     return _with_kind(func, loop, "parallel")
 
 
+@primitive(keeps_order=True)
 def vectorize(func: PrimFunc, loop: str) -> PrimFunc:
     """Run a loop's iterations as the lanes of vector instructions.
 
@@ -53,6 +56,7 @@ def vectorize(func: PrimFunc, loop: str) -> PrimFunc:
     return _with_kind(func, loop, "vectorized")
 
 
+@primitive(keeps_order=True)
 def unroll(func: PrimFunc, loop: str) -> PrimFunc:
     """Write a loop's iterations out one after the other.
 
@@ -65,6 +69,7 @@ def unroll(func: PrimFunc, loop: str) -> PrimFunc:
     return _with_kind(func, loop, "unrolled")
 
 
+@primitive(keeps_order=True)
 def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
     """Run a loop's iterations on the threads of a GPU.
 
@@ -99,6 +104,7 @@ HEEDED = ("prefetch", "nontemporal")
 """The notes on loops that code generation looks for."""
 
 
+@primitive(keeps_order=True)
 def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     """Note `key: value` on the loop or the block called `name`, for a later pass to read.
 
@@ -136,6 +142,7 @@ def _check_heeded(func: PrimFunc, key: str, value: object, loop: For) -> None:
         )
 
 
+@primitive(keeps_order=True)
 def unannotate(func: PrimFunc, name: str, key: str) -> PrimFunc:
     """Take the note `key` from the loop or the block called `name`.
 

@@ -5,6 +5,7 @@ from math import prod
 from typing import Any
 
 from minimlc.node import Mutator, replace
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import find_block, find_buffer, finish, refuse
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.index_map import IndexMap
@@ -17,6 +18,7 @@ SMALL = 2**16
 """Up to so many elements a buffer may grow without that limit."""
 
 
+@primitive(keeps_order=True)
 def set_scope(func: PrimFunc, block: str, buffer: str, scope: str) -> PrimFunc:
     """Say where a buffer that a block writes should live.
 
@@ -31,6 +33,7 @@ def set_scope(func: PrimFunc, block: str, buffer: str, scope: str) -> PrimFunc:
     return with_storage(func, old, replace(old, scope=scope), None)
 
 
+@primitive(keeps_order=True)
 def transform_layout(
     func: PrimFunc, block: str, buffer: str, index_map: str | Callable[..., Any]
 ) -> PrimFunc:
@@ -58,6 +61,7 @@ def transform_layout(
     return _with_layout(func, old, layout, "transform_layout")
 
 
+@primitive(keeps_order=True)
 def storage_align(
     func: PrimFunc, block: str, buffer: str, axis: int, factor: int, offset: int = 0
 ) -> PrimFunc:

@@ -5,6 +5,7 @@ from math import prod
 from typing import cast
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tails import padded, with_buffers
 from minimlc.schedule.tree import (
     Names,
@@ -43,6 +44,7 @@ MOST_FACTORS = 32
 """What a split may do with iterations beyond the old extent."""
 
 
+@primitive(keeps_order=True)
 def split(
     func: PrimFunc,
     loop: str,
@@ -177,6 +179,7 @@ def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail
     return sizes
 
 
+@primitive(keeps_order=True)
 def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     """Make one loop of a nest.
 
@@ -221,6 +224,7 @@ def _fused_name(names: Sequence[str]) -> str:
     return f"{label}_fused"
 
 
+@primitive(keeps_order=False)
 def reorder(func: PrimFunc, *loops: str) -> PrimFunc:
     """Put loops of one nest in a given order, outermost first.
 
@@ -306,6 +310,7 @@ def _refuse_unless_absent(
     )
 
 
+@primitive(keeps_order=True)
 def add_unit_loop(func: PrimFunc, target: str) -> PrimFunc:
     """Put a loop of one iteration around the loop or the block called `target`.
 

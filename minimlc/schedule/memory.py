@@ -6,6 +6,7 @@ from typing import NamedTuple, NoReturn
 from minimlc.dtypes import DTYPES, dtype_record, holds, integer_range, is_integer
 from minimlc.node import Mutator, replace
 from minimlc.schedule.layout import check_scope
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.staging import Anchor, End, Rename, anchors, beside, copy_nest, inside
 from minimlc.schedule.tree import Names, Place, find_block, find_buffer, finish, refuse
 from minimlc.tir.analysis.access import Access, accesses, reads_any
@@ -39,6 +40,7 @@ def use_of(func: PrimFunc, block: str, buffer: str) -> Use:
     return Use(place, place.stmt, found, mine, items)
 
 
+@primitive(keeps_order=True)
 def cache_read(
     func: PrimFunc,
     block: str,
@@ -156,6 +158,7 @@ class _Widened(Mutator):
         return moved - const(self.offset, dtype)
 
 
+@primitive(keeps_order=True)
 def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
     """Let a block write a buffer of its own that is copied out after it.
 
@@ -182,6 +185,7 @@ def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -
     return finish(result)
 
 
+@primitive(keeps_order=True)
 def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
     """Let a block work on a copy of a buffer: it is copied in before and out after.
 

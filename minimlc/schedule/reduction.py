@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.staging import inside
 from minimlc.schedule.tree import (
@@ -31,6 +32,7 @@ from minimlc.tir.nodes import (
 )
 
 
+@primitive(keeps_order=True)
 def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
     """Make a reduction's init a block of its own, before the loop `at`.
 

@@ -2,9 +2,9 @@
 
 import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from minimlc.errors import (
     CompileError,
@@ -16,12 +16,8 @@ from minimlc.errors import (
 )
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
-from minimlc.schedule.net.check import UNCHECKED, VERIFIED, Verdict, check_step, fault
-from minimlc.schedule.net.remedy import remedy
-from minimlc.schedule.net.renamed import explained
+from minimlc.schedule.primitive import PRIMITIVES, Rule
 from minimlc.schedule.trace import (
-    PRIMITIVES,
-    Primitive,
     Trace,
     bound_arguments,
     call_text,
@@ -36,18 +32,47 @@ from minimlc.tir.analysis.wellformed import blocks_in, check_prim_func
 from minimlc.tir.nodes import Block, PrimFunc
 
 
-def _method(name: str) -> "Callable[..., Schedule]":
-    """A primitive as a method of `Schedule`, with the primitive's documentation."""
-    rule = PRIMITIVES[name]
+class Verdict(NamedTuple):
+    """How a step was checked, in words, and what the net keeps for the next step."""
 
-    @wraps(rule)
-    def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":
-        return self.apply(name, *args, **options)
+    checked: str
+    kept: Any = None
 
-    own = list(inspect.signature(rule).parameters.values())[1:]
-    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    method.__signature__ = inspect.Signature([first, *own])  # type: ignore[attr-defined]
-    return method
+
+UNCHECKED = Verdict("not checked")
+VERIFIED = Verdict("verified only")
+
+
+class Net:
+    """What catches a faulty step and explains a refused one. This one verifies; `schedule.net`
+    holds one that also compares and advises.
+    """
+
+    def check(
+        self, start: IRModule, after: PrimFunc, name: str, label: str, trace: Trace, last: Verdict
+    ) -> Verdict:
+        """Check the last step of `trace`, which made `after` of the function `name`.
+
+        `label` is the step's text, `last` the verdict on the step before.
+        """
+        check_prim_func(name, after)
+        return VERIFIED
+
+    def fault(
+        self, start: IRModule, name: str, trace: Trace, label: str, why: str
+    ) -> ScheduleError:
+        """The report of a step that failed by itself: minimlc's fault, not the caller's."""
+        return ScheduleError(f"{label} {why}", code="E199")
+
+    def remedy(self, func: PrimFunc, name: str, arguments: dict[str, Any]) -> str:
+        """A call that works where `name(arguments)` was refused; '' if none was found."""
+        return ""
+
+    def explained(
+        self, error: NoSuchName, steps: Sequence[Step], func: str, name: str, given: dict[str, Any]
+    ) -> ScheduleError:
+        """The error for a step (or a question) that speaks of what is not there."""
+        return error
 
 
 class NoSuchPrimitive(ScheduleError, AttributeError):
@@ -58,7 +83,7 @@ class Immutable(ScheduleError, AttributeError):
     """An attempt to change a schedule."""
 
 
-FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict")
+FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net")
 
 
 class Schedule:
@@ -70,20 +95,30 @@ class Schedule:
     already be right. `checked` says how the last step was checked.
     """
 
-    __slots__ = ("__weakref__", "_steps", "_verdict", "check", "func_name", "mod", "trace")
+    __slots__ = ("__weakref__", *FIELDS)
+    usual_net: ClassVar[Net] = Net()
     mod: IRModule
     func_name: str
     check: bool
     trace: Trace
     _steps: tuple[Step, ...]
     _verdict: Verdict
+    _net: Net
 
-    def __init__(self, mod: IRModule | PrimFunc, func: str | None = None, *, check: bool = True):
+    def __init__(
+        self,
+        mod: IRModule | PrimFunc,
+        func: str | None = None,
+        *,
+        check: bool = True,
+        net: Net | None = None,
+    ):
         whole = IRModule.of({_own_name(mod): mod}) if isinstance(mod, PrimFunc) else mod
         name = _choose(whole, func)
         check_flags(ScheduleError, "E118", "mlc.Schedule(mod", check=check)
         steps = (Step("start", whole, 0.0),)
-        self._fill(whole, name, check, Trace(), steps, VERIFIED if check else UNCHECKED)
+        verdict = VERIFIED if check else UNCHECKED
+        self._fill(whole, name, check, Trace(), steps, verdict, net or self.usual_net)
         check_prim_func(name, self.func)
 
     def _fill(self, *values: Any) -> "Schedule":
@@ -102,7 +137,7 @@ class Schedule:
     def trusting(cls, mod: IRModule, func: str) -> "Schedule":
         """An unchecked schedule of a function that passes made, and that is verified after them."""
         start = (Step("start", mod, 0.0),)
-        return object.__new__(cls)._fill(mod, func, False, Trace(), start, UNCHECKED)
+        return object.__new__(cls)._fill(mod, func, False, Trace(), start, UNCHECKED, cls.usual_net)
 
     @property
     def func(self) -> PrimFunc:
@@ -144,61 +179,26 @@ class Schedule:
                 text = call_text(name, arguments)
                 raise ScheduleError(f"{text}: a trace holds plain, finite values", code="E118")
         except NoSuchName as error:
-            raise explained(error, self._steps, self.func_name, name, arguments) from None
+            raise self._net.explained(error, self._steps, self.func_name, name, arguments) from None
         except TooLarge as error:
             why, hint = f"{name}: {error.why}", "fewer loops in one another, shorter expressions"
             raise ScheduleError(why, code="E118", hint=hint) from None
         except CompileError as error:
-            error.remedy = partial(remedy, self.func, name, arguments)
+            error.remedy = partial(self._net.remedy, self.func, name, arguments)
             raise
         except Exception as error:
             why = f"failed by itself: {type(error).__name__}: {error}"
             tried = Trace((*self.trace, (name, arguments)))
-            raise fault(self._steps[0].mod, self.func_name, tried, label, why) from error
+            raise self._net.fault(self._steps[0].mod, self.func_name, tried, label, why) from error
         seconds = time.perf_counter() - start
         mod = self.mod.with_function(self.func_name, after)
         steps = (*self._steps, Step(label, mod, seconds))
         verdict = self._verdict
         if self.check:
             first = self._steps[0].mod
-            verdict = check_step(first, after, self.func_name, label, trace, verdict)
-        values = (mod, self.func_name, self.check, trace, steps, verdict)
+            verdict = self._net.check(first, after, self.func_name, label, trace, verdict)
+        values = (mod, self.func_name, self.check, trace, steps, verdict, self._net)
         return object.__new__(Schedule)._fill(*values)
-
-    split = _method("split")
-    fuse = _method("fuse")
-    reorder = _method("reorder")
-    loop_partition = _method("loop_partition")
-    merge = _method("merge")
-    add_unit_loop = _method("add_unit_loop")
-    parallel = _method("parallel")
-    vectorize = _method("vectorize")
-    unroll = _method("unroll")
-    bind = _method("bind")
-    compute_at = _method("compute_at")
-    reverse_compute_at = _method("reverse_compute_at")
-    compute_inline = _method("compute_inline")
-    reverse_compute_inline = _method("reverse_compute_inline")
-    decompose_reduction = _method("decompose_reduction")
-    rfactor = _method("rfactor")
-    decompose_sum = _method("decompose_sum")
-    fuse_reduction_epilogue = _method("fuse_reduction_epilogue")
-    decompose_padding = _method("decompose_padding")
-    pad_einsum = _method("pad_einsum")
-    cache_read = _method("cache_read")
-    cache_write = _method("cache_write")
-    cache_inplace = _method("cache_inplace")
-    reindex = _method("reindex")
-    set_scope = _method("set_scope")
-    storage_align = _method("storage_align")
-    transform_layout = _method("transform_layout")
-    transform_block_layout = _method("transform_block_layout")
-    reorder_block_iter_var = _method("reorder_block_iter_var")
-    rolling_buffer = _method("rolling_buffer")
-    blockize = _method("blockize")
-    tensorize = _method("tensorize")
-    annotate = _method("annotate")
-    unannotate = _method("unannotate")
 
     def blocks(self) -> list[str]:
         """The names of the blocks, outer before inner, in program order."""
@@ -213,7 +213,7 @@ class Schedule:
             return find_block(self.func, name)
         except NoSuchName as error:
             given = {"block": name}
-            raise explained(error, self._steps, self.func_name, question, given) from None
+            raise self._net.explained(error, self._steps, self.func_name, question, given) from None
 
     def producers(self, block: str) -> list[str]:
         """The blocks that write what `block` reads."""
@@ -304,13 +304,27 @@ def _choose(mod: IRModule, name: str | None) -> str:
     return names[0]
 
 
-def _primitive(name: str) -> Primitive:
+def _primitive(name: str) -> Rule:
     if name not in PRIMITIVES:
         close = near_misses(str(name), PRIMITIVES)
         why = f'no primitive "{name}"' + (f'; did you mean "{close[0]}"?' if close else "")
         hint = f"sch.{close[0]}" if close else "help(sch)"
         raise ScheduleError(why, code="E105", hint=hint)
     return PRIMITIVES[name]
+
+
+def method(name: str) -> "Callable[..., Schedule]":
+    """A primitive as a method of `Schedule`, with the primitive's documentation."""
+    rule = PRIMITIVES[name]
+
+    @wraps(rule)
+    def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":
+        return self.apply(name, *args, **options)
+
+    own = list(inspect.signature(rule).parameters.values())[1:]
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = inspect.Signature([first, *own])  # type: ignore[attr-defined]
+    return method
 
 
 def on_module(name: str) -> Callable[..., IRModule]:

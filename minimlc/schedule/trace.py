@@ -1,108 +1,25 @@
-"""The primitives by name, and the trace of what was done with them, as data."""
+"""The trace of what was done, as data; and how a primitive is called by name."""
 
 import inspect
 import json
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
-from minimlc.schedule import blocks, inline, kinds, layout, loops, memory, reduction
-from minimlc.schedule.more import (
-    decompose_padding as padding,
-)
-from minimlc.schedule.more import (
-    decompose_sum as terms,
-)
-from minimlc.schedule.more import (
-    fuse_reduction_epilogue as epilogue,
-)
-from minimlc.schedule.more import (
-    loop_partition as partition,
-)
-from minimlc.schedule.more import (
-    pad_einsum as einsum,
-)
-from minimlc.schedule.more import (
-    reindex as indexing,
-)
-from minimlc.schedule.more import (
-    rfactor as partial,
-)
-from minimlc.schedule.more import (
-    rolling_buffer as rolling,
-)
-from minimlc.schedule.more import (
-    transform_block_layout as space,
-)
-from minimlc.schedule.tensor import blockize as nesting
-from minimlc.schedule.tensor import tensorize as tensors
+from minimlc.schedule.primitive import PRIMITIVES, Decided, Rule
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
-
-Primitive = Callable[..., "PrimFunc | Decided"]
-
-PRIMITIVES: dict[str, Primitive] = {
-    rule.__name__: rule
-    for rule in (
-        loops.split,
-        loops.fuse,
-        loops.reorder,
-        partition.loop_partition,
-        partition.merge,
-        loops.add_unit_loop,
-        kinds.parallel,
-        kinds.vectorize,
-        kinds.unroll,
-        kinds.bind,
-        blocks.compute_at,
-        blocks.reverse_compute_at,
-        inline.compute_inline,
-        inline.reverse_compute_inline,
-        reduction.decompose_reduction,
-        partial.rfactor,
-        terms.decompose_sum,
-        epilogue.fuse_reduction_epilogue,
-        padding.decompose_padding,
-        einsum.pad_einsum,
-        memory.cache_read,
-        memory.cache_write,
-        memory.cache_inplace,
-        indexing.reindex,
-        layout.set_scope,
-        layout.storage_align,
-        layout.transform_layout,
-        space.transform_block_layout,
-        space.reorder_block_iter_var,
-        rolling.rolling_buffer,
-        nesting.blockize,
-        tensors.tensorize,
-        kinds.annotate,
-        kinds.unannotate,
-    )
-}
-"""Each primitive's rule: PrimFunc -> PrimFunc, by name."""
 
 VERSION = 1
 MOST_TEXT, MOST_STEPS = 4_000_000, 10_000
 WIDEST = 2**63
-
-
-class Decided(NamedTuple):
-    """What a sampling primitive gives: the function, and what it chose (plain data).
-
-    Such a primitive has an argument `decision=None`. The step's trace holds the choice under that
-    name; given back at replay, it is taken instead of a new one.
-    """
-
-    func: PrimFunc
-    decision: Any
 
 
 class Trace(tuple):
@@ -364,5 +281,5 @@ def parameters(name: str) -> dict[str, inspect.Parameter]:
 
 
 @cache
-def _parameters(rule: Primitive) -> dict[str, inspect.Parameter]:
+def _parameters(rule: Rule) -> dict[str, inspect.Parameter]:
     return dict(list(inspect.signature(rule).parameters.items())[1:])

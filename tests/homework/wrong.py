@@ -358,14 +358,14 @@ LEGAL = {
     "the module's function": "importlib.import_module('minimlc.passes.legalize').legalize(graph)",
     "the pipeline": "mlc.run_passes(graph, mlc.passes.default_pipeline)",
     "build": "mlc.build(graph, recipes=False).mod",
-    "from the compiler": "__import__('minimlc.compiler').compiler.passes.legalize(graph)",
+    "from the package": "__import__('minimlc').passes.legalize(graph)",
 }
 
 TRICKS = {
     "a recipe": "return mlc.recipes.matmul(sch)",
     "an import": "from minimlc.recipes import matmul\nreturn matmul(sch)",
     "an import of the module": "import minimlc.recipes.matmul as m\nreturn m(sch)",
-    "the compiler's": "from minimlc.compiler import recipes\nreturn recipes.matmul(sch)",
+    "the package's": "from minimlc import recipes\nreturn recipes.matmul(sch)",
     "importlib": 'return importlib.import_module("minimlc.recipes").matmul(sch)',
     "sys.modules": 'return sys.modules["minimlc.recipes.matmul"].matmul(sch)',
     "getattr": 'return getattr(getattr(mlc, "rec" + "ipes"), "mat" + "mul")(sch)',

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from minimlc.graph.nodes import Function
-from minimlc.machine.foreign import missing_features
 from minimlc.runtime import native
 from minimlc.runtime.build import build
 from minimlc.runtime.cache import load_entry
+from minimlc.runtime.foreign import missing_features
 from minimlc.script import I, R
 from minimlc.target import Target
 from tests.codegen.machines import X86

@@ -5,6 +5,7 @@ from typing import NamedTuple, NoReturn
 
 from minimlc.dtypes import INDEX
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import (
     Names,
     Place,
@@ -49,6 +50,7 @@ class Padded(NamedTuple):
     constant: Const
 
 
+@primitive(keeps_order=True)
 def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     """Fill with the padding first; then copy only what is inside.
 

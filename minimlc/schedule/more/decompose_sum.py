@@ -8,6 +8,7 @@ from typing import NamedTuple
 from minimlc.dtypes import integer_range, is_integer
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.more.sums import einsum_of, no_einsum, own_nest
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import Names, find_block, finish, nest, replaced, with_alloc
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.nodes import (
@@ -41,6 +42,7 @@ class Term(NamedTuple):
     values: tuple[Expr, ...]
 
 
+@primitive(keeps_order=False)
 def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
     """Sum up the terms of a sum apart, each over the axes that it speaks of.
 

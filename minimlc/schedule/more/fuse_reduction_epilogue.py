@@ -6,6 +6,7 @@ from typing import NoReturn
 from minimlc.dtypes import is_float
 from minimlc.node import replace
 from minimlc.schedule.inline import check_between, matching
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
     Producer,
     apart,
@@ -37,6 +38,7 @@ REDUCERS = ("+", "*", "min", "max", "&", "|", "^")
 """Reductions that may start anywhere. (`and` and `or` may not look at their second operand.)"""
 
 
+@primitive(keeps_order=False)
 def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block: str) -> PrimFunc:
     """Start a reduction from what its reader adds to the result.
 

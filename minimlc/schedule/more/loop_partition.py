@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from minimlc.node import Mutator, Node, replace
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import (
     Names,
     constant_extent,
@@ -37,6 +38,7 @@ from minimlc.tir.nodes import (
 )
 
 
+@primitive(keeps_order=True)
 def loop_partition(func: PrimFunc, loop: str, points: Sequence[int] | None = None) -> PrimFunc:
     """Cut a loop's range into consecutive loops, so that the long one needs no guard.
 
@@ -171,6 +173,7 @@ def _at_most(value: Expr, limit: int, var: Var, others: Ranges) -> tuple[float, 
     return (-inf, room // slope + 1) if slope > 0 else (-(room // -slope), inf)
 
 
+@primitive(keeps_order=True)
 def merge(func: PrimFunc, *loops: str) -> PrimFunc:
     """Run neighbouring loops of one extent as one.
 

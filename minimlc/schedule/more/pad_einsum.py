@@ -11,6 +11,7 @@ from minimlc.dtypes import is_float, is_integer, to_numpy
 from minimlc.node import Mutator, replace
 from minimlc.schedule.layout import MOST_PADDING, SMALL
 from minimlc.schedule.more.sums import Einsum, einsum_of, no_einsum, own_nest
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.staging import End, Rename, copy_nest
 from minimlc.schedule.tree import (
     Names,
@@ -49,6 +50,7 @@ Sizes = dict[Var, int]
 """The extents that padded iters are to have."""
 
 
+@primitive(keeps_order=True)
 def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
     """Pad a sum of products until each iter's extent is a multiple of its number in `padding`.
 

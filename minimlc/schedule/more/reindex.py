@@ -12,6 +12,7 @@ from minimlc.schedule.memory import (
     unfit_to_write,
     use_of,
 )
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.staging import End, Rename, anchors, beside, copy_nest
 from minimlc.schedule.tree import Names, finish, refuse
 from minimlc.tir.analysis.access import Access
@@ -21,6 +22,7 @@ from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import BlockIter, Buffer, Expr, Load, PrimFunc, Store, substitute
 
 
+@primitive(keeps_order=True)
 def reindex(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     """Let a block use a copy of a buffer whose indices are the block's own iters.
 

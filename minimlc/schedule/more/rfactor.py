@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from minimlc.node import Mutator, Node, replace, walk
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import check_plain_path, exclusive, loops_feeding
 from minimlc.schedule.tree import (
     Names,
@@ -51,6 +52,7 @@ from minimlc.tir.nodes import (
 CODE = "E150"
 
 
+@primitive(keeps_order=False)
 def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
     """Reduce each iteration of a reduction loop into a partial result; then combine these.
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from minimlc.node import Mutator, replace
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
     Producer,
     check_clipping_only,
@@ -47,6 +48,7 @@ class _Window(NamedTuple):
     inner: Expr
 
 
+@primitive(keeps_order=True)
 def rolling_buffer(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     """Keep the elements of a sliding window from one iteration to the next.
 

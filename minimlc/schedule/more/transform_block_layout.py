@@ -5,6 +5,7 @@ from math import prod
 from typing import Any
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import check_full_domain, check_plain_path, exclusive
 from minimlc.schedule.tree import Names, Place, find_block, finish, refuse, replaced
 from minimlc.tir.analysis.arith import Ranges, constant_value, simplify, variables
@@ -26,6 +27,7 @@ from minimlc.tir.nodes import (
 VERB = "transform_block_layout"
 
 
+@primitive(keeps_order=False)
 def transform_block_layout(
     func: PrimFunc, block: str, index_map: str | Callable[..., Any]
 ) -> PrimFunc:
@@ -170,6 +172,7 @@ def _rebuilt(
     return stmt
 
 
+@primitive(keeps_order=False)
 def reorder_block_iter_var(func: PrimFunc, block: str, order: Sequence[int]) -> PrimFunc:
     """Name a block's iters in another order: `order` are their numbers, first to last.
 

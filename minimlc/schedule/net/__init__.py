@@ -1,1 +1,18 @@
 """The net under the primitives: steps checked by running, and what to try instead."""
+
+from minimlc.schedule.net.check import check_step, fault
+from minimlc.schedule.net.remedy import remedy
+from minimlc.schedule.net.renamed import explained
+from minimlc.schedule.schedule import Net, Schedule
+
+
+class SafetyNet(Net):
+    """Compares each step's result with the start, and tries out what it advises."""
+
+    check = staticmethod(check_step)
+    fault = staticmethod(fault)
+    remedy = staticmethod(remedy)
+    explained = staticmethod(explained)
+
+
+Schedule.usual_net = SafetyNet()

@@ -12,23 +12,12 @@ from typing import Any, NamedTuple
 from minimlc.errors import CompileError, ScheduleError
 from minimlc.module import IRModule
 from minimlc.schedule.net.shrink import STRENGTHS, smaller, smaller_arguments
+from minimlc.schedule.primitive import KEEPS_ORDER
+from minimlc.schedule.schedule import VERIFIED, Verdict
 from minimlc.schedule.trace import Trace, run
 from minimlc.tir.analysis.compare import BUDGET, brief, cost, difference, reduces_floats
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import PrimFunc
-
-KEEPS_ORDER = frozenset(
-    (
-        *("split", "fuse", "loop_partition", "merge", "add_unit_loop", "parallel", "vectorize"),
-        *("unroll", "bind", "compute_at", "reverse_compute_at", "compute_inline", "annotate"),
-        *("reverse_compute_inline", "decompose_reduction", "cache_read", "cache_write"),
-        *("cache_inplace", "set_scope", "storage_align", "unannotate", "blockize", "reindex"),
-        *("transform_layout", "rolling_buffer", "decompose_padding", "pad_einsum"),
-    )
-)
-"""The primitives after which every reduction takes its values in the same order as before: floats
-must then agree to the bit.
-"""
 
 
 class Reproducer(NamedTuple):
@@ -86,26 +75,13 @@ class Twin(NamedTuple):
     now: PrimFunc
 
 
-class Verdict(NamedTuple):
-    """How a step was checked, in words, and the twin for the next step.
-
-    `twin` is False where a smaller program cannot take the steps.
-    """
-
-    checked: str
-    twin: Twin | bool | None = None
-
-
-UNCHECKED = Verdict("not checked")
-VERIFIED = Verdict("verified only")
-
-
 def check_step(
-    start: IRModule, after: PrimFunc, name: str, label: str, trace: Trace, before: Verdict
+    start: IRModule, after: PrimFunc, name: str, label: str, trace: Trace, last: Verdict
 ) -> Verdict:
     """Check the last step of `trace`; a `Fault` if it let something wrong through.
 
-    `label` is the step's text, `before` the verdict on the step before. A program that fails by
+    `label` is the step's text, `last` the verdict on the step before: it keeps the twin, or False
+    where a smaller program cannot take the steps. A program that fails by
     itself (it divides by zero, say) is not compared.
     """
     old = start[name]
@@ -115,9 +91,9 @@ def check_step(
     except CompileError as error:
         raise fault(start, name, trace, label, f"broke the program: {brief(error)}") from error
     if max(cost(old), cost(after)) <= BUDGET:
-        return before._replace(checked=_compared(start, old, after, name, label, trace))
+        return last._replace(checked=_compared(start, old, after, name, label, trace))
     try:
-        twin = _next_twin(old, trace, before.twin)
+        twin = _next_twin(old, trace, last.kept)
     except Exception as error:
         why = f"failed on a smaller program: {type(error).__name__}: {error}"
         raise fault(start, name, trace, label, why) from error

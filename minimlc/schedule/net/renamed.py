@@ -11,9 +11,9 @@ from minimlc.tir.nodes import PrimFunc
 
 
 def explained(
-    error: NoSuchName, steps: Sequence[Step], func: str, name: str, arguments: dict[str, Any]
+    error: NoSuchName, steps: Sequence[Step], func: str, name: str, given: dict[str, Any]
 ) -> ScheduleError:
-    """The error for a step (or a question) `name(arguments)` that speaks of what is not there.
+    """The error for a step (or a question) `name(given)` that speaks of what is not there.
 
     `steps` is the schedule's history. The hint is the same step with a name that there is, tried
     out; so all this is worked out only when there is an error to explain.
@@ -28,7 +28,7 @@ def explained(
     if not heirs and close and not fates:
         why += f'; did you mean "{close[0]}"?'
     example = "\n".join(fate.text for fate in fates[:4])
-    hint = _meant(now, name, arguments, error.name, close) or _overview(error, now)
+    hint = _meant(now, name, given, error.name, close) or _overview(error, now)
     return ScheduleError(why, code=error.code, example=example, hint=hint)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import Names, copy_block, find_loop, finish, nest, refuse, replaced
 from minimlc.tir.analysis.access import (
     loop_extents,
@@ -27,6 +28,7 @@ class Tile(NamedTuple):
     digits: frozenset[Digit]
 
 
+@primitive(keeps_order=True)
 def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     """Make one block of all that a loop runs: its iters are what the loops around it choose.
 

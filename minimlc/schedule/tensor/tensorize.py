@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from minimlc.dtypes import INDEX
 from minimlc.node import Mutator, Node, replace
+from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tensor.blockize import blockize
 from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin
 from minimlc.schedule.tree import (
@@ -39,6 +40,7 @@ from minimlc.tir.nodes import (
 WIDTH = 42
 
 
+@primitive(keeps_order=False)
 def tensorize(func: PrimFunc, target: str, intrin: str) -> PrimFunc:
     """Let a tensor intrinsic do what a loop, or the body of a blockized block, computes.
 
