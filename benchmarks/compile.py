@@ -59,8 +59,8 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
         "new process: the same in another process, the cache filled, LLVM's import included. "
         "again: a second build in that process.",
         "warm: the first build of a third process in which LLVM and the compiler are loaded "
-        "(minimlc.runtime.build and llvmlite.binding imported before the clock starts); the code comes "
-        "from the cache on disk.",
+        "(minimlc.runtime.build and llvmlite.binding imported before the clock starts); the code "
+        "comes from the cache on disk.",
     ]
     return report
 

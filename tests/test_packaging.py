@@ -48,16 +48,13 @@ ORDER = (
     "minimlc/verify.py",
     "minimlc/run.py",
     "minimlc/schedule/",
-    "minimlc/recipes/",
     "minimlc/passes/",
     "minimlc/codegen/",
-    "minimlc/runtime/foreign.py",
-    "minimlc/runtime/cache.py",
-    "minimlc/runtime/parallel.py",
-    "minimlc/runtime/native.py",
-    "minimlc/runtime/timing.py",
-    "minimlc/machine/",
     "minimlc/runtime/",
+    "minimlc/codegen/c/",
+    "minimlc/codegen/python/",
+    "minimlc/recipes/",
+    "minimlc/machine/",
     "minimlc/tune/",
     "minimlc/frontends/",
     "minimlc/homework/",
@@ -140,11 +137,9 @@ def modules() -> Iterator[tuple[str, str, ast.Module]]:
 
 
 def place(file: str) -> int:
-    """The file's place in ORDER; a file that is not in the list comes last."""
-    for index, entry in enumerate(ORDER):
-        if file == entry or (entry.endswith("/") and file.startswith(entry)):
-            return index
-    return len(ORDER) - 1
+    """The file's place in ORDER, by its longest entry; a file that has none comes last."""
+    fitting = [e for e in ORDER if file == e or (e.endswith("/") and file.startswith(e))]
+    return ORDER.index(max(fitting, key=len)) if fitting else len(ORDER) - 1
 
 
 def file_of(module: str) -> str | None:

@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from minimlc import recipes
+from minimlc.codegen.c.compiler import compiler
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
@@ -44,7 +45,6 @@ from minimlc.module import IRModule
 from minimlc.node import structural_equal
 from minimlc.run import interpret
 from minimlc.runtime import build as builder
-from minimlc.runtime.c_compiler import compiler
 from minimlc.runtime.library import Library
 from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace

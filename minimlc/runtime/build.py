@@ -5,18 +5,20 @@ from functools import partial
 from typing import Any
 
 from minimlc.codegen.llvm.entry import Operand, emit_entry, entry_symbol, symbol
-from minimlc.codegen.python.compile import compile_python, emit_python
 from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
-from minimlc.machine.hardware import trusted
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
-from minimlc.passes import default_pipeline
-from minimlc.recipes import apply as apply_recipes
-from minimlc.run import by_position, written
-from minimlc.runtime.build_c import c_entries, c_text
-from minimlc.runtime.call import Arguments, Parameter
-from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
-from minimlc.runtime.foreign import missing_features, refusing
+from minimlc.passes import default_pipeline, scheduling
+from minimlc.rooms import room
+from minimlc.runtime.executable import (
+    Kernel,
+    NativeGraph,
+    SteppedGraph,
+    functions_of,
+    parameters_of,
+    to_read,
+)
+from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import (
     NativeCode,
@@ -63,11 +65,18 @@ def build(
     if pipeline is not None or _has_operators(module):
         module = run_passes(module, _passes(pipeline, recipes, chosen))
         verify(module)
-    if chosen.name == "python":
-        return _build_python(module, chosen, bounds == "check")
-    if chosen.name == "c":
-        return _build_c(module, chosen, bounds == "check", cache)
-    return _build_native(module, chosen, bounds == "check", cache)
+    return _builder(chosen.name)(module, chosen, bounds == "check", cache)
+
+
+def _builder(target: str) -> Callable[[IRModule, Target, bool, bool], Library]:
+    """What builds for a target: LLVM is the core's, the others have rooms of their own."""
+    if target == "llvm":
+        return _build_native
+    found = room(f"codegen.{target}.build")
+    if found is None:
+        raise BuildError(f'target "{target}" is not installed', code="E502")
+    build: Callable[[IRModule, Target, bool, bool], Library] = found.build
+    return build
 
 
 def _as_module(mod: IRModule | PrimFunc | Function) -> IRModule:
@@ -92,69 +101,19 @@ def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) ->
     """The pipeline given, or the default one with its recipes for the target, or without them."""
     if pipeline is not None:
         return pipeline
-    recipes = [partial(apply_recipes, target=target)] if scheduled else []
-    at = default_pipeline.index(apply_recipes)
-    return [*default_pipeline[:at], *recipes, *default_pipeline[at + 1 :]]
-
-
-def _functions(module: IRModule) -> dict[str, PrimFunc]:
-    return {name: func for name, func in module.entries if isinstance(func, PrimFunc)}
-
-
-def _parameters(func: PrimFunc) -> list[Parameter]:
-    stored = written(func)
-    return [Parameter(p.name, p.shape, p.dtype, p in stored) for p in func.params]
-
-
-def _build_python(module: IRModule, target: Target, check: bool) -> Library:
-    compiled = compile_python(module, check)
-    functions: dict[str, Callable[..., Any]] = {}
-    for name, func in module.entries:
-        if isinstance(func, PrimFunc):
-            functions[name] = _checked(name, func, compiled[name])
-        else:
-            functions[name] = compiled[name]
-    return Library(module, target, functions, {"python": partial(emit_python, module, check)})
-
-
-def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callable[..., None]:
-    arguments = Arguments(name, _parameters(func))
-
-    def call(*arrays: Any, **named: Any) -> None:
-        if named:
-            raise by_position(name, named, arguments.signature)
-        function(*arguments.check(arrays)[0])
-
-    call.__name__ = name
-    return call
-
-
-def _build_c(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
-    """Graph functions run their plan step by step; each of their kernels is a C function."""
-    functions = _functions(module)
-    missing = missing_features(target, named=False)
-    if missing:
-        return _to_read(module, target, missing, {"c": partial(c_text, functions)})
-    entries, keep = c_entries(functions, target, check=check, cache=cache)
-    kernels = {
-        name: Kernel(name, _parameters(func), entries[name], None, keep)
-        for name, func in functions.items()
-    }
-    callables: dict[str, Callable[..., Any]] = {}
-    for name, func in module.entries:
-        if isinstance(func, Function):
-            params = [(p.name, p.type) for p in func.params]
-            stepped = SteppedGraph(name, params, func.result.type, plan(module, name))
-            stepped.load(kernels)
-            callables[name] = stepped
-        else:
-            callables[name] = kernels[name]
-    return Library(module, target, callables, {"c": partial(c_text, functions)})
+    steps: list[Pass] = []
+    for step in default_pipeline:
+        if step not in scheduling:
+            steps.append(step)
+        elif scheduled:
+            steps.append(partial(step, target=target))
+    return steps
 
 
 def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
-    kernels = _functions(module)
-    target = trusted(kernels, target)
+    kernels = functions_of(module)
+    hardware = room("machine.hardware")
+    target = hardware.trusted(kernels, target) if hardware else target
     plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
     entries = {name: made for name, made in plans.items() if made.native}
     extra = "\n\n".join(_entry_text(name, made, check) for name, made in entries.items())
@@ -162,14 +121,14 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     backend()
     missing = missing_features(target)
     if missing:
-        return _to_read(module, target, missing, sources)
+        return to_read(module, target, missing, sources)
     exports = [symbol(name) for name in module.functions if name not in plans]
     exports += [entry_symbol(name) for name in entries]
     native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
     functions = {
         name: Kernel(
             name,
-            _parameters(func),
+            parameters_of(func),
             native.addresses[symbol(name)],
             native.sites if check else None,
             native.library,
@@ -189,22 +148,12 @@ def _native_sources(
     kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool
 ) -> dict[str, Callable[[], str]]:
     text = partial(_llvm_text, kernels, target, extra, check)
+    entries = room("codegen.c.entries")
     return {
         "llvm": text,
         "asm": lambda: backend().compile_assembly(text(), machine_of(target)),
-        "c": partial(c_text, kernels),
+        **({"c": partial(entries.c_text, kernels)} if entries else {}),
     }
-
-
-def _to_read(
-    module: IRModule,
-    target: Target,
-    missing: tuple[str, ...],
-    sources: dict[str, Callable[[], str]],
-) -> Library:
-    """A library for another machine: its source is there, its functions refuse to be called."""
-    functions = {name: refusing(name, target, missing) for name in module.functions}
-    return Library(module, target, functions, sources)
 
 
 def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool) -> str:

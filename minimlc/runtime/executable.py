@@ -10,11 +10,16 @@ import numpy as np
 from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import TensorType, TupleType, Type
-from minimlc.run import by_position, call_packed, nest
+from minimlc.module import IRModule
+from minimlc.run import by_position, call_packed, nest, written
 from minimlc.runtime.call import Arguments, Parameter, address_of
+from minimlc.runtime.foreign import refusing
+from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
 from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
+from minimlc.target import Target
+from minimlc.tir.nodes import PrimFunc
 
 LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""
@@ -220,3 +225,25 @@ def _view(memory: np.ndarray, start: int, kind: TensorType) -> np.ndarray:
     dtype = to_numpy(kind.dtype)
     count = prod(kind.shape) * dtype.itemsize
     return memory[start : start + count].view(dtype).reshape(kind.shape)
+
+
+def functions_of(module: IRModule) -> dict[str, PrimFunc]:
+    """The primitive functions of a module, by name."""
+    return {name: func for name, func in module.entries if isinstance(func, PrimFunc)}
+
+
+def parameters_of(func: PrimFunc) -> list[Parameter]:
+    """What a call of a primitive function takes."""
+    stored = written(func)
+    return [Parameter(p.name, p.shape, p.dtype, p in stored) for p in func.params]
+
+
+def to_read(
+    module: IRModule,
+    target: Target,
+    missing: tuple[str, ...],
+    sources: dict[str, Callable[[], str]],
+) -> Library:
+    """A library for another machine: its source is there, its functions refuse to be called."""
+    functions = {name: refusing(name, target, missing) for name in module.functions}
+    return Library(module, target, functions, sources)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from minimlc.codegen.c.entries import c_entries
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.module import IRModule
 from minimlc.run import interpret, written
-from minimlc.runtime.build_c import c_entries
 from minimlc.runtime.call import Parameter
 from minimlc.runtime.executable import Kernel
 from minimlc.target import Target

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.codegen.c import compiler as c_compiler
+from minimlc.codegen.c import entries as build_c
 from minimlc.codegen.c.emit import emit_c
 from minimlc.module import IRModule
-from minimlc.runtime import build_c, c_compiler, parallel
+from minimlc.runtime import parallel
 from minimlc.runtime.build import build
 from minimlc.runtime.parallel import num_threads, set_num_threads
 from minimlc.script import I, T

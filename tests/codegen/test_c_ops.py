@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from minimlc.codegen.c import compiler as c_compiler
 from minimlc.codegen.c.emit import Emitted
 from minimlc.dtypes import DTYPES, is_float
-from minimlc.runtime import c_compiler
 from minimlc.target import Target
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (

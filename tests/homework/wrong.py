@@ -372,7 +372,7 @@ TRICKS = {
     "apply": "return mlc.Schedule(mlc.recipes.apply(sch.mod))",
     "attempt": "return mlc.recipes.attempt(sch, sch.blocks()[0])",
     "the pipeline": "return mlc.Schedule(mlc.run_passes(sch.mod, mlc.passes.default_pipeline))",
-    "build's": "from minimlc.runtime.build import apply_recipes\nreturn apply_recipes(sch.mod)",
+    "build's": "from minimlc.passes import scheduling\nreturn scheduling[0](sch.mod)",
     "reload": ('m = sys.modules["minimlc.recipes.matmul"]\nreturn importlib.reload(m).matmul(sch)'),
     "forget and import": (
         'for n in [n for n in sys.modules if "recipes" in n]: del sys.modules[n]\n'

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minimlc.runtime import c_compiler, cache
+from minimlc.codegen.c import compiler as c_compiler
+from minimlc.codegen.c.compiler import compiler
+from minimlc.runtime import cache
 from minimlc.runtime.build import build
-from minimlc.runtime.c_compiler import compiler
 from minimlc.runtime.native import backend
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
 

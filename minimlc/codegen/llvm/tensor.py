@@ -26,7 +26,7 @@ from minimlc.codegen.lower import TENSOR, lower
 from minimlc.dtypes import INDEX
 from minimlc.errors import ScheduleError
 from minimlc.node import walk
-from minimlc.schedule.tensor.intrin import find_intrin
+from minimlc.rooms import room
 from minimlc.schedule.tree import nest
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.match import Mismatch, Operand, Statement, match, statement
@@ -44,6 +44,8 @@ from minimlc.tir.nodes import (
     Store,
     Var,
 )
+
+intrinsics = room("schedule.tensor.intrin")
 
 MOST_COPIES = 1024
 """Unrolled loops make at most this many copies of a statement; past that they stay loops."""
@@ -104,7 +106,7 @@ def found_use(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) 
     """
     name = str(dict(block.annotations)[TENSOR])
     known = [each for each in INSTRUCTIONS.get(name, ()) if each.features <= features]
-    if not known:
+    if not known or intrinsics is None:
         return None
     wanted, params = _implementation(name)
     given = _flat(block.body)
@@ -135,7 +137,8 @@ def strides_of(operand: Operand) -> tuple[int, ...]:
 @cache
 def _implementation(name: str) -> tuple[Statement, tuple[Buffer, ...]]:
     """An intrinsic's implementation, lowered as the program that holds it is."""
-    func = lower(find_intrin(name).implementation)
+    assert intrinsics is not None
+    func = lower(intrinsics.find_intrin(name).implementation)
     found = _flat(func.body)
     if found is None:
         raise ScheduleError(f"{name}: an instruction stands for one nest that stores once")

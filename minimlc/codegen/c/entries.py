@@ -4,9 +4,9 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from minimlc.codegen.c.compiler import SharedObject, compile_c, compiler, missing_compiler
 from minimlc.codegen.c.emit import CFunction, emit_c
 from minimlc.errors import BuildError
-from minimlc.runtime.c_compiler import SharedObject, compile_c, compiler, missing_compiler
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import minds_forks, num_threads
 from minimlc.target import Target

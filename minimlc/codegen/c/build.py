@@ -1,0 +1,43 @@
+"""Target "c": generated C, compiled by the system's compiler where there is one."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from minimlc.codegen.c.entries import c_entries, c_text
+from minimlc.graph.nodes import Function
+from minimlc.module import IRModule
+from minimlc.runtime.executable import (
+    Kernel,
+    SteppedGraph,
+    functions_of,
+    parameters_of,
+    to_read,
+)
+from minimlc.runtime.foreign import missing_features
+from minimlc.runtime.library import Library
+from minimlc.runtime.plan import plan
+from minimlc.target import Target
+
+
+def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
+    """Graph functions run their plan step by step; each of their kernels is a C function."""
+    functions = functions_of(module)
+    missing = missing_features(target, named=False)
+    if missing:
+        return to_read(module, target, missing, {"c": partial(c_text, functions)})
+    entries, keep = c_entries(functions, target, check=check, cache=cache)
+    kernels = {
+        name: Kernel(name, parameters_of(func), entries[name], None, keep)
+        for name, func in functions.items()
+    }
+    callables: dict[str, Callable[..., Any]] = {}
+    for name, func in module.entries:
+        if isinstance(func, Function):
+            params = [(p.name, p.type) for p in func.params]
+            stepped = SteppedGraph(name, params, func.result.type, plan(module, name))
+            stepped.load(kernels)
+            callables[name] = stepped
+        else:
+            callables[name] = kernels[name]
+    return Library(module, target, callables, {"c": partial(c_text, functions)})
