@@ -1,4 +1,4 @@
-"""The LLVM backend: lowered functions to LLVM's text (`llvm_machine` makes machine code of it).
+"""The LLVM backend: lowered functions to LLVM's text (`machine` makes machine code of it).
 
 The text is written directly, so `lib.source("llvm")` shows exactly what was written here.
 """
@@ -42,7 +42,7 @@ def emit_llvm(
 
     With `check`, each takes one more pointer: to the slots that describe a wrong access. `extra`
     is text to append: entry points that call the functions. With `lines`, instructions note which
-    line of the script they are for (`llvm_lines`).
+    line of the script they are for (`lines`).
     """
     module = Module()
     sites: list[Site] = []
