@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from minimlc.node import replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
     Producer,
@@ -22,7 +23,6 @@ from minimlc.schedule.tree import (
     Names,
     Place,
     find_loop,
-    finish,
     nest,
     refuse,
     replaced,
@@ -31,9 +31,10 @@ from minimlc.schedule.tree import (
 from minimlc.tir.analysis.access import Access, accesses, loop_extents, loop_ranges
 from minimlc.tir.analysis.affine import Digits, contiguous
 from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, variables
-from minimlc.tir.analysis.dependence import Conflict, find_conflict
+from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
+from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import (
     Block,
     BlockIter,

@@ -5,6 +5,7 @@ from typing import Any
 
 from minimlc.errors import ScheduleError
 from minimlc.node import Mutator, Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
     Producer,
@@ -20,12 +21,7 @@ from minimlc.schedule.shape import (
     producer,
 )
 from minimlc.schedule.staging import inside
-from minimlc.schedule.tree import (
-    finish,
-    refuse,
-    replaced,
-    without_unused_allocs,
-)
+from minimlc.schedule.tree import refuse, replaced, without_unused_allocs
 from minimlc.tir.analysis.access import Access, update_of
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.index_map import IndexMap

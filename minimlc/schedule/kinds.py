@@ -2,11 +2,10 @@
 
 from minimlc.errors import did_you_mean
 from minimlc.node import replace
+from minimlc.schedule.finish import check_concurrent_loops, check_independent
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import (
     NoSuchName,
-    check_concurrent_loops,
-    check_independent,
     constant_extent,
     find_buffer,
     find_loop,

@@ -5,8 +5,9 @@ from math import prod
 from typing import Any
 
 from minimlc.node import Mutator, replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import find_block, find_buffer, finish, refuse
+from minimlc.schedule.tree import find_block, find_buffer, refuse
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var

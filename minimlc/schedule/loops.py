@@ -5,6 +5,7 @@ from math import prod
 from typing import cast
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tails import padded, with_buffers
 from minimlc.schedule.tree import (
@@ -12,7 +13,6 @@ from minimlc.schedule.tree import (
     constant_extent,
     find_block,
     find_loop,
-    finish,
     guarded,
     refuse,
     replaced,
@@ -20,10 +20,11 @@ from minimlc.schedule.tree import (
 )
 from minimlc.tir.analysis.access import Access, accesses, reads_any
 from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.analysis.dependence import Conflict, direction_vectors, find_conflict
+from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
 from minimlc.tir.analysis.wellformed import blocks_in
+from minimlc.tir.analysis.witness import direction_vectors, find_conflict
 from minimlc.tir.nodes import (
     Buffer,
     Expr,

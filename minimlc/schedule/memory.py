@@ -5,10 +5,11 @@ from typing import NamedTuple, NoReturn
 
 from minimlc.dtypes import DTYPES, dtype_record, holds, integer_range, is_integer
 from minimlc.node import Mutator, replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.layout import check_scope
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.staging import Anchor, End, Rename, anchors, beside, copy_nest, inside
-from minimlc.schedule.tree import Names, Place, find_block, find_buffer, finish, refuse
+from minimlc.schedule.tree import Names, Place, find_block, find_buffer, refuse
 from minimlc.tir.analysis.access import Access, accesses, reads_any
 from minimlc.tir.analysis.regions import Box, covers, enclosing_box, starts_inside
 from minimlc.tir.analysis.wellformed import iter_loop

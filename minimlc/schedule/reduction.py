@@ -3,19 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.staging import inside
-from minimlc.schedule.tree import (
-    Names,
-    copy_block,
-    find_block,
-    find_loop,
-    finish,
-    nest,
-    refuse,
-    replaced,
-)
+from minimlc.schedule.tree import Names, copy_block, find_block, find_loop, nest, refuse, replaced
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import first_comes_first, repeats

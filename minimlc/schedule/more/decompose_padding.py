@@ -5,6 +5,7 @@ from typing import NamedTuple, NoReturn
 
 from minimlc.dtypes import INDEX
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import (
     Names,
@@ -12,7 +13,6 @@ from minimlc.schedule.tree import (
     copy_block,
     find_block,
     find_loop,
-    finish,
     nest,
     refuse,
     replaced,

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from minimlc.dtypes import integer_range, is_integer
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.more.sums import einsum_of, no_einsum, own_nest
 from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import Names, find_block, finish, nest, replaced, with_alloc
+from minimlc.schedule.tree import Names, find_block, nest, replaced, with_alloc
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.nodes import (
     Binary,

@@ -5,6 +5,7 @@ from typing import NoReturn
 
 from minimlc.dtypes import is_float
 from minimlc.node import replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.inline import check_between, matching
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
@@ -19,7 +20,7 @@ from minimlc.schedule.shape import (
     producer,
 )
 from minimlc.schedule.staging import Rename
-from minimlc.schedule.tree import finish, refuse, replaced, without_unused_allocs
+from minimlc.schedule.tree import refuse, replaced, without_unused_allocs
 from minimlc.tir.analysis.access import reads, reducer_of, starts_its_target
 from minimlc.tir.analysis.arith import conjuncts
 from minimlc.tir.analysis.regions import init_comes_first

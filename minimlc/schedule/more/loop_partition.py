@@ -6,12 +6,12 @@ from math import inf
 from typing import Any
 
 from minimlc.node import Mutator, Node, replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tree import (
     Names,
     constant_extent,
     find_loop,
-    finish,
     inner_stmts,
     local_buffers,
     refuse,
@@ -20,9 +20,10 @@ from minimlc.schedule.tree import (
 )
 from minimlc.tir.analysis.access import Access, accesses, loop_ranges
 from minimlc.tir.analysis.arith import Ranges, has_loads, linear
-from minimlc.tir.analysis.dependence import Conflict, find_conflict
+from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.analysis.wellformed import blocks_in, loops_in
+from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import (
     Binary,
     Block,

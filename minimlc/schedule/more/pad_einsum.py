@@ -9,19 +9,12 @@ import numpy as np
 
 from minimlc.dtypes import is_float, is_integer, to_numpy
 from minimlc.node import Mutator, replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.layout import MOST_PADDING, SMALL
 from minimlc.schedule.more.sums import Einsum, einsum_of, no_einsum, own_nest
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.staging import End, Rename, copy_nest
-from minimlc.schedule.tree import (
-    Names,
-    find_block,
-    finish,
-    nest,
-    refuse,
-    replaced,
-    with_alloc,
-)
+from minimlc.schedule.tree import Names, find_block, nest, refuse, replaced, with_alloc
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (
     Binary,

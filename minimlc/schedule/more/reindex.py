@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from minimlc.node import Node
+from minimlc.schedule.finish import finish
 from minimlc.schedule.memory import (
     Use,
     is_written,
@@ -14,7 +15,7 @@ from minimlc.schedule.memory import (
 )
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.staging import End, Rename, anchors, beside, copy_nest
-from minimlc.schedule.tree import Names, finish, refuse
+from minimlc.schedule.tree import Names, refuse
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.inside import escapes

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from minimlc.node import Mutator, Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import check_plain_path, exclusive, loops_feeding
 from minimlc.schedule.tree import (
@@ -11,24 +12,16 @@ from minimlc.schedule.tree import (
     Place,
     find_block,
     find_loop,
-    finish,
     nest,
     refuse,
     replaced,
     with_alloc,
 )
 from minimlc.tir.analysis.access import loop_ranges, reads_any
-from minimlc.tir.analysis.arith import (
-    Ranges,
-    conjuncts,
-    constant_value,
-    has_loads,
-    key,
-    simplify,
-    variables,
-)
+from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.reducers import Reducer, reducer, tuple_reducer
 from minimlc.tir.analysis.regions import init_comes_first, repeats
+from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import (
     Block,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from minimlc.node import Mutator, replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import (
     Producer,
@@ -14,7 +15,7 @@ from minimlc.schedule.shape import (
     exclusive,
     producer,
 )
-from minimlc.schedule.tree import finish, refuse, replaced
+from minimlc.schedule.tree import refuse, replaced
 from minimlc.tir.analysis.access import loop_extents
 from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
 from minimlc.tir.analysis.arith import conjuncts, constant_value

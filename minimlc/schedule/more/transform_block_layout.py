@@ -5,12 +5,14 @@ from math import prod
 from typing import Any
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.shape import check_full_domain, check_plain_path, exclusive
-from minimlc.schedule.tree import Names, Place, find_block, finish, refuse, replaced
-from minimlc.tir.analysis.arith import Ranges, constant_value, simplify, variables
+from minimlc.schedule.tree import Names, Place, find_block, refuse, replaced
+from minimlc.tir.analysis.arith import Ranges, constant_value, variables
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.analysis.regions import is_commutative_reduction, repeats
+from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import (
     Block,
     BlockIter,

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from minimlc.node import Node, replace, walk
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import Names, copy_block, find_loop, finish, nest, refuse, replaced
+from minimlc.schedule.tree import Names, copy_block, find_loop, nest, refuse, replaced
 from minimlc.tir.analysis.access import (
     loop_extents,
     reads,

@@ -6,22 +6,15 @@ from typing import NoReturn
 
 from minimlc.dtypes import INDEX
 from minimlc.node import Mutator, Node, replace
+from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive
 from minimlc.schedule.tensor.blockize import blockize
 from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin
-from minimlc.schedule.tree import (
-    Names,
-    Place,
-    find_block,
-    find_loop,
-    finish,
-    names_of,
-    refuse,
-    replaced,
-)
+from minimlc.schedule.tree import Names, Place, find_block, find_loop, names_of, refuse, replaced
 from minimlc.tir.analysis.access import accesses, loop_ranges
-from minimlc.tir.analysis.arith import Linear, Ranges, Simplifier, constant_value, linear
+from minimlc.tir.analysis.arith import Linear, Ranges, constant_value, linear
 from minimlc.tir.analysis.match import Mismatch, Operand, Operands, Statement, match, statement
+from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.nodes import (
     Binary,

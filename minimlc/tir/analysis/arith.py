@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from minimlc.dtypes import INDEX, integer_range, is_integer
-from minimlc.node import Mutator, walk
+from minimlc.node import walk
 from minimlc.tir.nodes import (
     COMPARISONS,
     Binary,
@@ -238,7 +238,7 @@ class Ranges:
             return self.variables.get(expr, EVERYTHING)
         form = linear(expr)
         reach = self.reach(form)
-        low, high = reach if _is_within(reach, EVERYTHING) else EVERYTHING
+        low, high = reach if is_within(reach, EVERYTHING) else EVERYTHING
         if self.values:
             least, most = self.values.get(form.key(), EVERYTHING)
             low, high = max(low, least), min(high, most)
@@ -299,14 +299,14 @@ class Ranges:
             case Binary("*", a, b):
                 ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
                 found = (min(ends), max(ends))
-                return found if _is_within(found, EVERYTHING) else EVERYTHING
+                return found if is_within(found, EVERYTHING) else EVERYTHING
             case Select(condition, a, b):
                 low, high = self.assume(condition).bounds(a)
                 low2, high2 = self.assume(Unary("not", condition)).bounds(b)
                 return min(low, low2), max(high, high2)
             case Cast(_, a) if is_integer(a.dtype):
                 known = integer_range(a.dtype)
-                return known if _is_within(known, EVERYTHING) else EVERYTHING
+                return known if is_within(known, EVERYTHING) else EVERYTHING
         return EVERYTHING
 
     def prove(self, condition: Expr) -> bool | None:
@@ -336,10 +336,10 @@ class Ranges:
 
     def is_exact(self, expr: Expr) -> bool:
         """Whether the sum that `expr` is cannot wrap: exact arithmetic then gives its value."""
-        return _is_within(self.reach(linear(expr)), EVERYTHING)
+        return is_within(self.reach(linear(expr)), EVERYTHING)
 
 
-def _is_within(inner: Interval, outer: Interval) -> bool:
+def is_within(inner: Interval, outer: Interval) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
@@ -394,98 +394,6 @@ def conjuncts(condition: Expr | None) -> Iterable[Expr]:
             yield from conjuncts(a)
         case _:
             yield condition
-
-
-class Simplifier(Mutator):
-    """Rewrite index arithmetic and conditions to their simplest form over `ranges`."""
-
-    def __init__(self, ranges: Ranges):
-        self.ranges = ranges
-
-    def visit_Unary(self, expr: Unary) -> Expr:
-        expr = self.visit_children(expr)
-        if isinstance(expr.a, Const) and expr.op == "not":
-            return Const(not expr.a.value, "bool")
-        return self._sum(expr) if expr.dtype == INDEX else expr
-
-    def visit_Binary(self, expr: Binary) -> Expr:
-        expr = self.visit_children(expr)
-        if expr.op in ("and", "or"):
-            return _logic(expr)
-        if expr.a.dtype != INDEX:
-            return expr
-        if expr.op in COMPARISONS:
-            known = self.ranges.prove(expr)
-            return expr if known is None else Const(known, "bool")
-        if expr.op in ("+", "-", "*"):
-            return self._sum(expr)
-        if expr.op in ("//", "%") and isinstance(expr.b, Const) and expr.b.value > 0:
-            return self._divide(expr, int(expr.b.value))
-        if expr.op in ("min", "max"):
-            return self._extremum(expr)
-        return expr
-
-    def visit_Select(self, expr: Select) -> Expr:
-        condition = self.visit(expr.condition)
-        if isinstance(condition, Const):
-            return self.visit(expr.a if condition.value else expr.b)
-        a = type(self)(self.ranges.assume(condition)).visit(expr.a)
-        b = type(self)(self.ranges.assume(Unary("not", condition))).visit(expr.b)
-        same = condition is expr.condition and a is expr.a and b is expr.b
-        return expr if same else Select(condition, a, b)
-
-    def _sum(self, expr: Expr) -> Expr:
-        new = recombined(linear(expr)).to_expr()
-        return expr if key(new) == key(expr) else new
-
-    def _divide(self, expr: Binary, by: int) -> Expr:
-        """Separate multiples of the divisor from a rest that stays within it."""
-        if not self.ranges.is_exact(expr.a):
-            return expr
-        form = linear(expr.a)
-        whole = {k: t for k, t in form.terms.items() if t[0] % by == 0}
-        rest = Linear({k: t for k, t in form.terms.items() if t[0] % by}, form.constant % by)
-        low, high = self.ranges.reach(rest)
-        if expr.op == "%" and not _is_within((low, high), EVERYTHING):
-            return expr
-        if expr.op == "%":
-            if low >= 0 and high < by:
-                return rest.to_expr()
-            new: Expr = Binary("%", rest.to_expr(), index(by))
-            return expr if key(new) == key(expr) else new
-        if low >= 0 and high < by:
-            quotient = {k: (c // by, atom) for k, (c, atom) in whole.items()}
-            return Linear(quotient, form.constant // by).to_expr()
-        return self._nested_divide(expr, by)
-
-    def _nested_divide(self, expr: Binary, by: int) -> Expr:
-        match expr.a:
-            case Binary("//", a, Const(value)) if 0 < value * by <= EVERYTHING[1]:
-                return self._divide(Binary("//", a, index(int(value) * by)), int(value) * by)
-        return expr
-
-    def _extremum(self, expr: Binary) -> Expr:
-        low, high = self.ranges.difference(expr.a, expr.b)
-        if low >= 0:
-            return expr.a if expr.op == "max" else expr.b
-        if high <= 0:
-            return expr.b if expr.op == "max" else expr.a
-        return expr
-
-
-def _logic(expr: Binary) -> Expr:
-    """`and` and `or` with a constant side; the left side is evaluated first."""
-    absorbing = expr.op == "or"
-    if isinstance(expr.a, Const):
-        return expr.a if expr.a.value == absorbing else expr.b
-    if isinstance(expr.b, Const) and expr.b.value != absorbing:
-        return expr.a
-    return expr
-
-
-def simplify(expr: Expr, ranges: Ranges | None = None) -> Expr:
-    """`expr` in its simplest form where its variables stay within `ranges`."""
-    return Simplifier(ranges or Ranges()).visit(expr)
 
 
 def variables(expr: Expr | None) -> set[Var]:

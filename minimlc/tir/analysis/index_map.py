@@ -21,9 +21,10 @@ from minimlc.depth import too_deep
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.node import Node, walk
 from minimlc.tir.analysis.affine import Digit, Digits, Sum
-from minimlc.tir.analysis.arith import Ranges, constant_value, simplify, variables
+from minimlc.tir.analysis.arith import Ranges, constant_value, variables
 from minimlc.tir.analysis.dependence import EXHAUSTIVE
 from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute, tracing
 
 LARGEST = 2**31

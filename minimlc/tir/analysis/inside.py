@@ -14,10 +14,11 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.tir.analysis.access import Access, lasting, loop_ranges, reads_any
-from minimlc.tir.analysis.arith import Ranges, conjuncts, key, linear, simplify, variables
-from minimlc.tir.analysis.dependence import points
+from minimlc.tir.analysis.arith import Ranges, conjuncts, key, linear, variables
 from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
+from minimlc.tir.analysis.simplify import simplify
+from minimlc.tir.analysis.witness import points
 from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary, Var
 
 MOST_CASES = 16

@@ -13,8 +13,9 @@ from minimlc.node import Node, replace
 from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import constant_value, has_loads
-from minimlc.tir.analysis.dependence import A_FEW, Bounds, Equation, Points, points, solve
+from minimlc.tir.analysis.dependence import A_FEW, Bounds, Equation, solve
 from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.analysis.witness import Points, points
 from minimlc.tir.nodes import Binary, Expr, For, Var, index, substitute
 
 Values = Mapping[Var, int]

@@ -13,8 +13,9 @@ from minimlc.tir.analysis.access import (
     touched,
 )
 from minimlc.tir.analysis.arith import constant_value, key
-from minimlc.tir.analysis.dependence import Conflict, Witness, find_conflict
+from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.regions import is_private
+from minimlc.tir.analysis.witness import Witness, find_conflict
 from minimlc.tir.nodes import Alloc, Buffer, Expr, For, PrimFunc, Stmt, Var
 
 

@@ -23,7 +23,7 @@ from minimlc.tir.analysis.access import (
     statements_in,
 )
 from minimlc.tir.analysis.arith import key
-from minimlc.tir.analysis.dependence import A_FEW, points
+from minimlc.tir.analysis.dependence import A_FEW
 from minimlc.tir.analysis.instances import (
     Element,
     Values,
@@ -37,6 +37,7 @@ from minimlc.tir.analysis.instances import (
 )
 from minimlc.tir.analysis.reducers import identity
 from minimlc.tir.analysis.regions import covers, init_comes_first
+from minimlc.tir.analysis.witness import points
 from minimlc.tir.nodes import (
     Alloc,
     Binary,

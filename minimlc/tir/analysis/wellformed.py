@@ -7,14 +7,12 @@ nothing is used that surely was never written.
 
 from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
-from minimlc.constants import unwritable
-from minimlc.dtypes import INDEX, dtype_record, excess, is_size, whole_range
-from minimlc.errors import VerifyError, shown
-from minimlc.names import misnamed
-from minimlc.node import Node, children, replace, span_of, walk
+from minimlc.dtypes import INDEX, excess
+from minimlc.errors import VerifyError
+from minimlc.node import Node, replace, span_of, walk
 from minimlc.tir.analysis.access import (
     Access,
     accesses,
@@ -30,20 +28,17 @@ from minimlc.tir.analysis.dependence import nest_key
 from minimlc.tir.analysis.inside import Escape, escapes, fits, known
 from minimlc.tir.analysis.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.analysis.reducers import tuple_reducer
+from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.unwritten import check_written
 from minimlc.tir.nodes import (
     Alloc,
-    Annotations,
-    Binary,
     Block,
     BlockIter,
     Buffer,
-    Const,
     Expr,
     For,
     IfThenElse,
     IterKind,
-    Load,
     PrimFunc,
     Seq,
     Stmt,
@@ -74,7 +69,7 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
     """Raise a `VerifyError` unless `func` is well-formed. `name` is for the message."""
     if func in _CHECKED:
         return
-    _Scopes(name).function(func)
+    Scopes(name).function(func)
     check_blocks(func)
     check_loop_kinds(func)
     check_written(func)
@@ -111,141 +106,6 @@ def blocks_in(stmt: Node) -> list[Block]:
 def loops_in(stmt: Node) -> list[For]:
     """Every loop, outer before inner, in program order."""
     return [part for part in statements_in(stmt) if isinstance(part, For)]
-
-
-class _Scopes:
-    """Every name is bound once, before it is used, and every expression has the dtype it needs."""
-
-    def __init__(self, name: str):
-        self.name = name
-        self.bound: set[Node] = set()
-        self.names: dict[str, set[str]] = {"loop": set(), "block": set(), "buffer": set()}
-
-    def function(self, func: PrimFunc) -> None:
-        self.attributes(func.attrs, func)
-        for buffer in (*func.params, *func.allocs):
-            self.buffer(buffer, func)
-        self.stmt(func.body, frozenset((*func.params, *func.allocs)))
-
-    def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
-        raise VerifyError(f"{self.name}: {why}", code=code, span=span_of(where), hint=hint)
-
-    def bind(self, symbol: Node, kind: str, where: Node) -> None:
-        if symbol in self.bound:
-            self.fail(f"{kind} {symbol.name} is bound twice", where)  # type: ignore[attr-defined]
-        self.bound.add(symbol)
-        self.unique(symbol.name, kind, where)  # type: ignore[attr-defined]
-
-    def buffer(self, buffer: Buffer, where: Node) -> None:
-        self.bind(buffer, "buffer", where)
-        if not all(map(is_size, buffer.shape)):
-            why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
-            self.fail(f"{why}, got {shown(buffer.shape)}", where)
-
-    def unique(self, name: str, kind: str, where: Node) -> None:
-        wrong = misnamed(kind, name)
-        if wrong:
-            self.fail(wrong, where)
-        if name in self.names[kind]:
-            self.fail(f'two {kind}s are called "{name}"', where, hint=f"rename one {kind}")
-        self.names[kind].add(name)
-
-    def attributes(self, given: Annotations, where: Node) -> None:
-        if unwritable(given):
-            self.fail(unwritable(given), where)
-
-    def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
-        match item:
-            case Seq(stmts):
-                for part in stmts:
-                    self.stmt(part, scope)
-            case For(var, extent, _, body):
-                self.attributes(item.annotations, item)
-                self.index(extent, scope)
-                self.bind(var, "loop", item)
-                self.stmt(body, scope | {var})
-            case Alloc(buffer, body):
-                self.buffer(buffer, item)
-                self.stmt(body, scope | {buffer})
-            case IfThenElse(condition, then_case, else_case):
-                self.condition(condition, scope)
-                self.stmt(then_case, scope)
-                if else_case is not None:
-                    self.stmt(else_case, scope)
-            case Store(buffer, indices, value):
-                self.element(item, buffer, indices, scope)
-                self.expr(value, scope)
-                if value.dtype != buffer.dtype:
-                    why = f"{buffer.name} holds {buffer.dtype}, the value is {value.dtype}"
-                    self.fail(why, item, "E108")
-            case Block():
-                self.block(item, scope)
-            case _:
-                self.fail(f"{type(item).__name__} is no statement", item)
-
-    def block(self, block: Block, scope: frozenset[Node]) -> None:
-        self.unique(block.name, "block", block)
-        self.attributes(block.annotations, block)
-        for it in block.iters:
-            self.index(it.value, scope)
-        if block.predicate is not None:
-            self.condition(block.predicate, scope)
-        for it in block.iters:
-            if it.var in self.bound:
-                self.fail(f"iter {it.var.name} is bound twice", block)
-            if misnamed("iter", it.var.name):
-                self.fail(misnamed("iter", it.var.name), block)
-            if not is_size(it.extent):
-                why = f"the extent of {it.var.name} is an integer >= 0, less than 2**63"
-                self.fail(f"{why}, got {shown(it.extent)}", block)
-            self.bound.add(it.var)
-        inner = scope | {it.var for it in block.iters}
-        if block.init is not None:
-            self.stmt(block.init, inner)
-        self.stmt(block.body, inner)
-
-    def index(self, expr: Expr, scope: frozenset[Node]) -> None:
-        self.expr(expr, scope)
-        if expr.dtype != INDEX:
-            self.fail(f"an index must be {INDEX}, got {expr.dtype}", expr, "E108")
-
-    def condition(self, expr: Expr, scope: frozenset[Node]) -> None:
-        self.expr(expr, scope)
-        if expr.dtype != "bool":
-            self.fail(f"a condition must be bool, got {expr.dtype}", expr, "E108")
-
-    def expr(self, expr: Expr, scope: frozenset[Node]) -> None:
-        match expr:
-            case Var(name) if expr not in scope:
-                self.fail(f"{name} is used outside its loop or block", expr)
-            case Load(buffer, indices):
-                self.element(expr, buffer, indices, scope)
-                return
-            case Const(value, dtype) if not _has(dtype, value):
-                self.fail(f"{shown(value)} is no {dtype}", expr, "E108")
-            case Binary(_, a, b) if a.dtype != b.dtype:
-                self.fail(f'"{expr.op}" got {a.dtype} and {b.dtype}', expr, "E108")
-        for part in children(expr):
-            self.expr(part, scope)  # type: ignore[arg-type]
-
-    def element(
-        self, where: Node, buffer: Buffer, indices: Sequence[Expr], scope: frozenset[Node]
-    ) -> None:
-        if buffer not in scope:
-            self.fail(f"buffer {buffer.name} is used outside its scope", where)
-        if len(indices) != buffer.ndim:
-            why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(indices)} index(es)"
-            self.fail(why, where, "E107")
-        for part in indices:
-            self.index(part, scope)
-
-
-def _has(dtype: str, value: object) -> bool:
-    """Whether a constant may be of a dtype: floats are rounded where they are used."""
-    limits = whole_range(dtype_record(dtype).name)
-    if limits is None:
-        return isinstance(value, float)
-    return isinstance(value, int) and limits[0] <= value <= limits[1]
 
 
 def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:

@@ -1,0 +1,249 @@
+"""What ends every primitive: the result simplified, and all it claims proven anew."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from minimlc.errors import ScheduleError, VerifyError
+from minimlc.node import Mutator, replace
+from minimlc.schedule.tree import refuse, spoken
+from minimlc.tir.analysis.access import (
+    Access,
+    accesses,
+    lasting,
+    loop_ranges,
+    reads,
+    top_statements,
+)
+from minimlc.tir.analysis.arith import Ranges, conjuncts, key
+from minimlc.tir.analysis.legality import (
+    axis_conflict,
+    carried_dependence,
+    concurrent_dependence,
+    has_lanes,
+    private_candidates,
+)
+from minimlc.tir.analysis.simplify import Simplifier, simplify
+from minimlc.tir.analysis.wellformed import check_blocks, loops_in
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    conjunction,
+)
+
+
+class _SimplifyFunc(Mutator):
+    """Simplifies indices over what the loops around them say."""
+
+    def __init__(self, ranges: Ranges):
+        self.ranges = ranges
+        self.surroundings = ranges.key()
+        self.known: dict[Expr, Expr] = {}
+        self.values: dict[Hashable, tuple[Expr, Expr]] = {}
+        self.guards: dict[Hashable, tuple[Expr, Expr | None, _SimplifyFunc]] = {}
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Expr):
+            return self.simple(value)
+        if isinstance(value, Block):
+            return self.simplified_block(value)
+        return super().visit(value)
+
+    def simple(self, expr: Expr) -> Expr:
+        """The expression simplified: once, however many blocks have it as an iter's value."""
+        if expr not in self.known:
+            self.known[expr] = Simplifier(self.ranges).visit(expr)
+        return self.known[expr]
+
+    def value(self, expr: Expr) -> Expr:
+        """An iter's value simplified: once for all blocks that have an equal one."""
+        if expr not in self.known:
+            name = key(expr)
+            if name not in self.values:
+                self.values[name] = (expr, Simplifier(self.ranges).visit(expr))
+            first, new = self.values[name]
+            self.known[expr] = expr if new is first else new
+        return self.known[expr]
+
+    def guard(self, predicate: Expr | None) -> "tuple[Expr | None, _SimplifyFunc]":
+        """A predicate simplified, and what is known where it holds."""
+        if predicate is None:
+            return None, self
+        name = key(predicate)
+        if name not in self.guards:
+            new = _simplified_guard(predicate, self.ranges)
+            held = self if new is None else _SimplifyFunc(self.ranges.assume(new))
+            self.guards[name] = (predicate, new, held)
+        first, new, held = self.guards[name]
+        return (predicate if new is first else new), held
+
+    def simplified_block(self, item: Block) -> Stmt:
+        """The block, looked at only once for the same surroundings if it is simple already."""
+        if _SIMPLE_IN.get(item) == self.surroundings:
+            return item
+        new = self.visit_Block(item)
+        if new is item:
+            _SIMPLE_IN[item] = self.surroundings
+        return new
+
+    def visit_Store(self, item: Store) -> Stmt:
+        """An update stays one: a sum of int64 would be put into an order of its own."""
+        indices = tuple(self.simple(at) for at in item.indices)
+        same = all(a is b for a, b in zip(indices, item.indices, strict=True))
+        value, indices = item.value, item.indices if same else indices
+        value = self._update(value, item.buffer)
+        return replace(item, indices=indices, value=value)
+
+    def _update(self, value: Expr, target: Buffer) -> Expr:
+        if not isinstance(value, Binary) or not reads(value, target):
+            return self.simple(value)
+        sides = self._update(value.a, target), self._update(value.b, target)
+        return replace(value, a=sides[0], b=sides[1])
+
+    def visit_For(self, item: For) -> Stmt:
+        inner = _SimplifyFunc(loop_ranges((item,), self.ranges))
+        return replace(item, extent=self.visit(item.extent), body=inner.visit(item.body))
+
+    def visit_Block(self, item: Block) -> Stmt:
+        predicate, held = self.guard(item.predicate)
+        iters = tuple(replace(it, value=held.value(it.value)) for it in item.iters)
+        same = all(a is b for a, b in zip(iters, item.iters, strict=True))
+        lasts = self.ranges.assume(lasting(predicate, item))
+        inside = _SimplifyFunc(lasts.extended({it.var: it.extent for it in item.iters}))
+        return replace(
+            item,
+            predicate=predicate,
+            iters=item.iters if same else iters,
+            init=inside.visit(item.init),
+            body=inside.visit(item.body),
+        )
+
+
+def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
+    """The conjuncts of a guard that are not sure to hold anyway."""
+    parts = list(conjuncts(guard))
+    kept = [part for part in parts if not ranges.prove(part)]
+    new = [simplify(part, ranges) for part in kept]
+    if len(kept) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True)):
+        return guard
+    return conjunction(new)
+
+
+def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
+    """A transformed function with its indices simplified and all that it claims proven anew.
+
+    Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
+    """
+    parts = top_statements(func)
+    new = tuple(map(_simplified, parts))
+    if any(a is not b for a, b in zip(new, parts, strict=True)):
+        func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
+    try:
+        check_blocks(func)
+    except VerifyError as error:
+        why = f"after this step {error.why}"
+        if error.code == "E135":
+            refuse(error.code, why, at=func, hint="a step that makes it less large")
+        why += ", as far as is known"
+        raise ScheduleError(
+            why, code=code or error.code, span=error.span, example=error.example, hint=hint
+        ) from None
+    check_concurrent_loops(func)
+    return func
+
+
+_SIMPLE: WeakSet[Stmt] = WeakSet()
+"""Statements of functions that are in their simplest form."""
+
+
+_SIMPLE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
+"""What was last known around a block that was found to be in its simplest form."""
+
+
+def _simplified(stmt: Stmt) -> Stmt:
+    if stmt in _SIMPLE:
+        return stmt
+    new: Stmt = _SimplifyFunc(Ranges()).visit(stmt)
+    if new is stmt:
+        _SIMPLE.add(stmt)
+    return new
+
+
+def check_concurrent_loops(func: PrimFunc) -> None:
+    """Refuse a function in which a parallel or vectorized loop carries a dependence."""
+    if all(loop.kind in ("serial", "unrolled") for loop in loops_in(func.body)):
+        return
+    check_thread_axes(func)
+    found = concurrent_dependence(func)
+    if found is not None:
+        check_independent(func, found.loop, found.loop.kind)
+
+
+def check_thread_axes(func: PrimFunc) -> None:
+    """Refuse a function in which a GPU axis is nested in itself, or has two sizes in one nest."""
+    bound = any(loop.kind == "thread_binding" for loop in loops_in(func.body))
+    found = axis_conflict(func) if bound else None
+    if found is not None:
+        loop, why = found
+        refuse("E141", why, at=loop, hint="bind the loop to another axis, or leave it serial")
+
+
+def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:
+    """Refuse unless the iterations of `loop` may run together as `kind` runs them."""
+    items = accesses(func) if items is None else items
+    private = () if kind == "vectorized" else private_candidates(func, loop, items)
+    found = carried_dependence(loop, items, private)
+    if found is None:
+        return
+    name = loop.var.name
+    first = found.first
+    code, why = "E104", f"{name} carries a dependence through {first.buffer.name}"
+    hint = _free_loop(func, loop, kind, items)
+    if first.role in ("update", "init") and first.block is not None:
+        why = f"{name} is a reduction loop of block {first.block.name}"
+        if hint.startswith("leave"):
+            hint = "partial results first, combined afterwards"
+    if carried_dependence(loop, items, func.allocs) is None:
+        lanes = next(lp for lp in _around(loop, items) if has_lanes(lp) or lp is loop)
+        why = f"all lanes of {lanes.var.name} would share the private buffer {first.buffer.name}"
+        code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'
+        if lanes is not loop:
+            why = f'it is in the vectorized loop "{lanes.var.name}", and {why}'
+            hint = f"leave {lanes.var.name} or {name} serial"
+    refuse(
+        code,
+        f'"{name}" cannot be {spoken(kind)}: {why}',
+        at=loop,
+        example=found.explain(),
+        hint=hint,
+    )
+
+
+def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:
+    """The loops of an access inside `loop`, outermost first."""
+    return next(item.loops for item in items if loop in item.loops)
+
+
+def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
+    """A loop of the same nest whose iterations are independent: the outermost one for threads,
+    the innermost one for lanes.
+    """
+    around = _around(loop, items)
+    others = [other for other in around if other is not loop and other.kind == "serial"]
+    for other in reversed(others) if kind == "vectorized" else others:
+        private = () if kind == "vectorized" else private_candidates(func, other, items)
+        if carried_dependence(other, items, private) is None:
+            name = other.var.name
+            call = {
+                "vectorized": f'vectorize("{name}")',
+                "thread_binding": f'bind("{name}", "{loop.thread or "threadIdx.x"}")',
+            }.get(kind, f'parallel("{name}")')
+            return f"sch.{call}  # its iterations touch different elements"
+    return f"leave {loop.var.name} serial"

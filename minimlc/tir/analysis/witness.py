@@ -1,0 +1,179 @@
+"""Two iterations that meet: what an error about a dependence shows."""
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges
+from minimlc.tir.analysis.arith import Ranges, has_loads, variables
+from minimlc.tir.analysis.dependence import A_FEW, DEEPEST, EXHAUSTIVE, Conflict, Direction
+from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.nodes import For, Var
+
+
+class Witness(NamedTuple):
+    """Two instances that touch one element: loop values of each, and the element."""
+
+    first: dict[Var, int]
+    second: dict[Var, int]
+    element: tuple[int, ...]
+
+
+class Search(NamedTuple):
+    """What looking at iterations gave: a witness, or none; `complete` if all were looked at."""
+
+    witness: Witness | None
+    complete: bool
+
+
+class Points(NamedTuple):
+    """Instances of an access: each loop's values, the elements' coordinates, complete or not."""
+
+    values: dict[Var, np.ndarray]
+    elements: np.ndarray
+    complete: bool
+
+
+def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
+    """The iterations of an access in order, the first few of each loop where they are too many.
+
+    None where an index or a guard depends on data, or there are too many loops.
+    """
+    if len(access.loops) > DEEPEST:
+        return None
+    if any(has_loads(loop.extent) for loop in access.loops):
+        return None
+    own = {loop.var for loop in access.loops}
+    # What an extent over iters of blocks says, a guard says over loops.
+    said = [loop for loop in access.loops if variables(loop.extent) <= own]
+    extents = loop_extents(access.loops)
+    if len(said) < len(access.loops):
+        ranges = reduce(Ranges.assume, access.guards, loop_ranges(access.loops))
+        extents = {var: max(1, ranges.variables[var][1] + 1) for var in extents}
+    sizes = dict(extents)
+    while _volume(sizes) > limit:
+        largest = max(sizes, key=lambda var: sizes[var])
+        sizes[largest] = -(-sizes[largest] // 2)
+    axes = [np.arange(sizes[loop.var]) for loop in access.loops]
+    grids = np.meshgrid(*axes, indexing="ij") if axes else []
+    values = {loop.var: g.ravel() for loop, g in zip(access.loops, grids, strict=True)}
+    count = _volume(sizes)
+    try:
+        keep = np.ones(count, bool)
+        for loop in said:
+            keep &= np.broadcast_to(values[loop.var] < evaluate(loop.extent, values), count)
+        for guard in access.guards:
+            keep &= np.broadcast_to(evaluate(guard, values), count).astype(bool)
+        columns = [np.broadcast_to(evaluate(i, values), count) for i in access.indices]
+    except ValueError:
+        return None
+    elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
+    kept = {var: column[keep] for var, column in values.items()}
+    return Points(kept, elements, sizes == extents)
+
+
+def _volume(sizes: Mapping[Var, int]) -> int:
+    count = 1
+    for size in sizes.values():
+        count *= size
+    return count
+
+
+def find_conflict(
+    first: Access, second: Access, equal: Iterable[Var], differ: Var, *, earlier: bool = False
+) -> Search:
+    """Look for instances that touch one element, agree in `equal` and not in `differ`.
+
+    With `earlier`, only for those in which the second access has the smaller `differ`.
+    """
+    search = Search(None, False)
+    for limit in (A_FEW, EXHAUSTIVE):
+        a, b = points(first, limit), points(second, limit)
+        if a is None or b is None:
+            return Search(None, False)
+        search = _search_in(a, b, list(equal), differ, earlier)
+        if search.witness is not None or search.complete:
+            break
+    return search
+
+
+def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: bool) -> Search:
+    complete = a.complete and b.complete
+    if len(a.elements) == 0 or len(b.elements) == 0:
+        return Search(None, complete)
+    rows = [np.column_stack([*(side.values[v] for v in equal), side.elements]) for side in (a, b)]
+    number = _numbered(np.concatenate(rows))
+    left, right = number[: len(rows[0])], number[len(rows[0]) :]
+    found = _differing(left, a.values[differ], right, b.values[differ], earlier)
+    if found is None:
+        return Search(None, complete)
+    i, j = found
+    element = tuple(int(x) for x in a.elements[i])
+    return Search(Witness(_at(a, i), _at(b, j), element), complete)
+
+
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """A number for each row; equal rows have equal numbers."""
+    low = rows.min(axis=0, initial=0)
+    high = rows.max(axis=0, initial=0)
+    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
+    if prod(sizes) >= 2**62:
+        return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    number = np.zeros(len(rows), np.int64)
+    for column, least, size in zip(rows.T, low, sizes, strict=True):
+        number = number * size + (column - least)
+    return number
+
+
+def _at(side: Points, row: int) -> dict[Var, int]:
+    return {var: int(column[row]) for var, column in side.values.items()}
+
+
+def _differing(
+    left: np.ndarray,
+    left_values: np.ndarray,
+    right: np.ndarray,
+    right_values: np.ndarray,
+    earlier: bool,
+) -> tuple[int, int] | None:
+    """The first rows of both sides with one key and two values (the right one smaller)."""
+    order = np.lexsort((right_values, right))
+    keys = right[order]
+    start = np.searchsorted(keys, left, "left")
+    stop = np.searchsorted(keys, left, "right")
+    present = stop > start
+    low = order[np.minimum(start, len(order) - 1)]
+    high = order[np.maximum(stop - 1, 0)]
+    differs = right_values[low] < left_values
+    if not earlier:
+        differs |= right_values[high] != left_values
+    rows = np.flatnonzero(present & differs)
+    if len(rows) == 0:
+        return None
+    i = int(rows[0])
+    apart = right_values < left_values[i] if earlier else right_values != left_values[i]
+    others = np.flatnonzero((right == left[i]) & apart)
+    nearest = np.argmin(np.abs(right_values[others] - left_values[i]))
+    return i, int(others[nearest])
+
+
+def direction_vectors(conflict: Conflict, loops: Iterable[For]) -> Iterable[tuple[str, ...]]:
+    """Every combination of directions of the given shared loops that a conflict may have, where
+    the shared loops outside of them have the same value.
+    """
+    chosen = list(loops)
+    names = {loop.var for loop in chosen}
+    outside: dict[Var, Direction] = {}
+    for loop in conflict.common:
+        if loop.var in names:
+            break
+        outside[loop.var] = "0"
+    choices = [[s for s in "0+-" if conflict.possible({**outside, loop.var: s})] for loop in chosen]
+    for signs in product(*choices):
+        vector = dict(zip((loop.var for loop in chosen), signs, strict=True))
+        if conflict.possible({**outside, **vector}):
+            yield signs
