@@ -23,13 +23,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minimlc.dtypes import dtype_record, integer_range, is_size
+from minimlc.dtypes import INDEX, dtype_record, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown, source_line
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import (
-    INDEX,
     Block,
     BlockIter,
     Buffer,
@@ -50,6 +49,7 @@ from minimlc.tir.nodes import (
     seq,
     tracing,
 )
+from minimlc.tir.operators import start_of
 
 
 @node
@@ -454,29 +454,13 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> 
     init: Stmt | None = None
     if reduction is not None:
         result = binary(reduction.op, Load(buffer, element), result)
-        init = with_span(Store(buffer, element, _identity(reduction.op, buffer.dtype)), span)
+        start = Const(start_of(reduction.op, buffer.dtype), buffer.dtype)
+        init = with_span(Store(buffer, element, start), span)
     update = with_span(Store(buffer, element, result), span)
     body: Stmt = Block(buffer.name, tuple(iters), None, init, update)
     for loop, (_, low, high, _) in reversed(list(zip(loops, axes, strict=True))):
         body = For(loop, index(high - low), "serial", body)
     return body
-
-
-def _identity(op: str, dtype: str) -> Const:
-    """What leaves the other operand as it is.
-
-    NB: in TVM, the identity of a float max is the least finite number, which is wrong for -inf.
-    """
-    kind = dtype_record(dtype).kind
-    if op in ("+", "*"):
-        one = op == "*"
-        return Const(float(one) if kind == "float" else int(one), dtype)
-    if kind == "bool":
-        return Const(op == "min", dtype)
-    if kind == "float":
-        return Const(float("-inf" if op == "max" else "inf"), dtype)
-    low, high = integer_range(dtype)
-    return Const(low if op == "max" else high, dtype)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

@@ -30,9 +30,7 @@ from minimlc.tir.nodes import (
     index,
     substitute,
 )
-
-REDUCERS = ("+", "*", "min", "max", "and", "or", "&", "|", "^")
-"""The operators that are associative and commutative (floating point up to rounding)."""
+from minimlc.tir.operators import REDUCERS
 
 
 class Access(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from minimlc.dtypes import INDEX, integer_range, is_integer
 from minimlc.node import walk
 from minimlc.tir.nodes import (
-    COMPARISONS,
     Binary,
     Cast,
     Const,
@@ -22,6 +21,7 @@ from minimlc.tir.nodes import (
     Var,
     index,
 )
+from minimlc.tir.operators import COMPARISONS, OPPOSITES
 
 Interval = tuple[int, int]
 Terms = frozenset[tuple[Any, int]]
@@ -343,9 +343,6 @@ def is_within(inner: Interval, outer: Interval) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-
-
 def _times_within(terms: Terms, form: Linear, sign: int) -> int:
     """How often `terms` stand in `sign * form`; 0 if not a whole number of times."""
     times = 0
@@ -359,24 +356,21 @@ def _times_within(terms: Terms, form: Linear, sign: int) -> int:
 
 
 def _compare(op: str, low: int, high: int) -> bool | None:
-    """Whether `x op 0` for x between low and high."""
-    always = {
+    """Whether `x op 0` for x between low and high: always, never, or None."""
+    if _always(op, low, high):
+        return True
+    return False if _always(OPPOSITES[op], low, high) else None
+
+
+def _always(op: str, low: int, high: int) -> bool:
+    return {
         "<": high < 0,
         "<=": high <= 0,
         ">": low > 0,
         ">=": low >= 0,
         "==": low == high == 0,
         "!=": low > 0 or high < 0,
-    }
-    never = {
-        "<": low >= 0,
-        "<=": low > 0,
-        ">": high <= 0,
-        ">=": high < 0,
-        "==": low > 0 or high < 0,
-        "!=": low == high == 0,
-    }
-    return True if always[op] else False if never[op] else None
+    }[op]
 
 
 def conjuncts(condition: Expr | None) -> Iterable[Expr]:

@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.dtypes import is_float
 from minimlc.errors import CompileError, VerifyError
 from minimlc.node import span_of
 from minimlc.tir.analysis.access import (
-    REDUCERS,
     Access,
     accesses,
     loop_extents,
@@ -35,7 +33,6 @@ from minimlc.tir.analysis.instances import (
     values_at,
     written_before,
 )
-from minimlc.tir.analysis.reducers import identity
 from minimlc.tir.analysis.regions import covers, init_comes_first
 from minimlc.tir.analysis.witness import points
 from minimlc.tir.nodes import (
@@ -43,12 +40,14 @@ from minimlc.tir.nodes import (
     Binary,
     Block,
     Buffer,
+    Const,
     For,
     Load,
     PrimFunc,
     Store,
     Var,
 )
+from minimlc.tir.operators import REDUCERS, start_of
 
 MOST_TRIED = 8
 """So many iterations of one read are looked at, of those that may find nothing written."""
@@ -104,10 +103,9 @@ class Unwritten(NamedTuple):
 
 def _start(op: str, dtype: str) -> str:
     """What a reduction starts from, as a script says it."""
-    start = identity(op, dtype)
-    if isinstance(start.value, float) and isinf(start.value):
-        return start.script()
-    return "0.0" if start.value == 0.0 and is_float(dtype) else repr(start.value)
+    start = start_of(op, dtype)
+    infinite = isinstance(start, float) and isinf(start)
+    return Const(start, dtype).script() if infinite else repr(start)
 
 
 def _named(buffer: Buffer, element: Element | None) -> str:
