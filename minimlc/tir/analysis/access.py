@@ -4,11 +4,11 @@ Indices and conditions are given over loop variables alone: the iters of blocks 
 their values, so all analyses see the same thing whatever the blocks look like.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from minimlc.node import Node, children, walk
+from minimlc.node import Node, walk
 from minimlc.tir.analysis.arith import Ranges, conjuncts, has_loads, key
 from minimlc.tir.nodes import (
     Alloc,
@@ -74,27 +74,6 @@ def loop_ranges(loops: tuple[For, ...], outer: Ranges | None = None) -> Ranges:
     for loop in loops:
         ranges = ranges.extended({loop.var: max(1, loop_extent(loop, ranges))})
     return ranges
-
-
-def statements_in(stmt: Node) -> Iterator[Stmt]:
-    """A statement and every statement inside it, outer before inner, in program order."""
-    stack = [stmt]
-    while stack:
-        item = stack.pop()
-        match item:
-            case Store():
-                inside: Sequence[Node] = ()
-            case Seq(stmts):
-                inside = stmts
-            case For() | Alloc():
-                inside = (item.body,)
-            case Block():
-                inside = (item.body,) if item.init is None else (item.init, item.body)
-            case _:
-                inside = [part for part in children(item) if isinstance(part, Stmt)]
-        if isinstance(item, Stmt):
-            yield item
-        stack += reversed(inside)
 
 
 def loop_extents(loops: tuple[For, ...]) -> dict[Var, int]:

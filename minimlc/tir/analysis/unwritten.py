@@ -18,7 +18,6 @@ from minimlc.tir.analysis.access import (
     Access,
     accesses,
     loop_extents,
-    statements_in,
 )
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import A_FEW
@@ -36,18 +35,17 @@ from minimlc.tir.analysis.instances import (
 from minimlc.tir.analysis.regions import covers, init_comes_first
 from minimlc.tir.analysis.witness import points
 from minimlc.tir.nodes import (
-    Alloc,
     Binary,
     Block,
     Buffer,
     Const,
-    For,
     Load,
     PrimFunc,
     Store,
     Var,
 )
 from minimlc.tir.operators import REDUCERS, start_of
+from minimlc.tir.walks import buffers_in, loops_in
 
 MOST_TRIED = 8
 """So many iterations of one read are looked at, of those that may find nothing written."""
@@ -125,15 +123,10 @@ def check_written(func: PrimFunc) -> None:
 
 def _scopes(func: PrimFunc) -> dict[Buffer, int]:
     """The function's own buffers, and in how many loops each begins anew."""
-    scopes = dict.fromkeys(func.allocs, 0)
-    loops: dict[Alloc, int] = {}
-    for part in statements_in(func.body):
-        if isinstance(part, For):
-            for inner in statements_in(part.body):
-                if isinstance(inner, Alloc):
-                    loops[inner] = loops.get(inner, 0) + 1
-        elif isinstance(part, Alloc):
-            scopes[part.buffer] = loops.get(part, 0)
+    scopes = dict.fromkeys((*func.allocs, *buffers_in(func.body)), 0)
+    for loop in loops_in(func.body):
+        for buffer in buffers_in(loop.body):
+            scopes[buffer] += 1
     return scopes
 
 

@@ -20,7 +20,6 @@ from minimlc.tir.analysis.access import (
     part_accesses,
     reads_any,
     reducer_of,
-    statements_in,
     top_statements,
 )
 from minimlc.tir.analysis.arith import Ranges, has_loads, key, variables
@@ -47,6 +46,7 @@ from minimlc.tir.nodes import (
     Var,
     index,
 )
+from minimlc.tir.walks import blocks_in, buffers_in, loops_in, statements_in  # noqa: F401
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -81,7 +81,7 @@ def check_blocks(func: PrimFunc) -> None:
     _check_sizes((*func.params, *func.allocs), func)
     for part in top_statements(func):
         if part not in _FINE:
-            _check_sizes((n.buffer for n in statements_in(part) if isinstance(n, Alloc)), part)
+            _check_sizes(buffers_in(part), part)
             _check_iters(part, ())
             changing = {item.buffer for item in part_accesses(part) if item.is_write}
             for item in part_accesses(part):
@@ -96,16 +96,6 @@ def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
             hint = "smaller sizes, or a smaller dtype"
             at = span_of(buffer) or span_of(where)
             raise VerifyError(f"{buffer.name} {why}", code="E135", span=at, hint=hint)
-
-
-def blocks_in(stmt: Node) -> list[Block]:
-    """Every block, outer before inner, in program order."""
-    return [part for part in statements_in(stmt) if isinstance(part, Block)]
-
-
-def loops_in(stmt: Node) -> list[For]:
-    """Every loop, outer before inner, in program order."""
-    return [part for part in statements_in(stmt) if isinstance(part, For)]
 
 
 def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:
