@@ -17,112 +17,19 @@ Conditions (`i == j`, `i < 3`) are joined by `te.all(a, b)` and `te.any(a, b)`, 
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from minimlc.dtypes import INDEX, dtype_record, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown, source_line
-from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
+from minimlc.node import with_span
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import (
-    Block,
-    BlockIter,
-    Buffer,
-    Const,
-    Expr,
-    ExprLike,
-    For,
-    IterKind,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    as_expr,
-    binary,
-    index,
-    load,
-    seq,
-    tracing,
-)
-from minimlc.tir.operators import start_of
-
-
-@node
-class ReduceAxis(Var):
-    """The variable of a reduction: takes low ... high-1."""
-
-    low: int = 0
-    high: int = 0
-
-
-@node
-class Reduction(Node):
-    """All values of `value` over `axes`, combined by "+", "*", "max" or "min"."""
-
-    op: str
-    value: Expr
-    axes: tuple[ReduceAxis, ...]
-
-    def __repr__(self) -> str:
-        return f"a reduction over {', '.join(axis.name for axis in self.axes)}"
-
-
-@node
-class Tensor(Buffer):
-    """A placeholder, or the result of a compute (`value` over the index variables `axes`)."""
-
-    axes: tuple[Var, ...] = ()
-    value: Expr | Reduction | None = None
-
-    def __getitem__(self, indices: Any) -> Load:
-        return load(self, indices if isinstance(indices, tuple) else (indices,))
-
-    def __call__(self, *indices: Any) -> Load:
-        return load(self, indices)
-
-    def __repr__(self) -> str:
-        made = "placeholder" if self.value is None else "compute"
-        return f'te.{made}({self.shape}, "{self.dtype}", name="{self.name}")'
-
-
-def _refuse(item: Tensor | Reduction, *_: object) -> NoReturn:
-    if isinstance(item, Tensor):
-        indices = ", ".join("ijklmn"[: item.ndim])
-        raise CompileError(
-            f'the tensor "{item.name}" is used as a number',
-            code="E130",
-            hint=f"name one of its elements: {item.name}[{indices}]",
-        )
-    raise CompileError(
-        "a reduction must be the whole expression of its te.compute",
-        code="E130",
-        hint="give the reduction a te.compute of its own, and read its result in the next one",
-    )
-
-
-def _refuse_product(item: Tensor | Reduction, *_: object) -> NoReturn:
-    try:
-        _refuse(item)
-    except CompileError as error:
-        error.hint = "te.sum(A[i, k] * B[k, j], axis=k)  # an element of A @ B, in a te.compute"
-        raise
-
-
-for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
-    for _kind in (Tensor, Reduction):
-        setattr(_kind, f"__{_operator}__", _refuse)
-        setattr(_kind, f"__r{_operator}__", _refuse)
-for _operator in ("__matmul__", "__rmatmul__"):
-    for _kind in (Tensor, Reduction):
-        setattr(_kind, _operator, _refuse_product)
-for _operator in ("neg", "lt", "le", "gt", "ge", "float", "index"):
-    for _kind in (Tensor, Reduction):
-        setattr(_kind, f"__{_operator}__", _refuse)
+from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, tracing
+from minimlc.tir.tensors import ReduceAxis, Reduction, Tensor, refuse_as_number, uses_of
+from minimlc.tir.tensors import create_prim_func as create_prim_func
 
 
 def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -> Tensor:
@@ -195,7 +102,7 @@ def _extreme(op: str, expr: Any, axis: Any) -> Any:
 
 def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
     if axis is None:
-        used = _uses(expr).variables if isinstance(expr, Expr) else ()
+        used = uses_of(expr).variables if isinstance(expr, Expr) else ()
         found = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
         wanted = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
         why = f"te.{name} needs the reduce axes that it combines over"
@@ -209,7 +116,7 @@ def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
     if not axes:
         raise CompileError(f"te.{name} needs at least one reduce axis", code="E130")
     if isinstance(expr, (Tensor, Reduction)):
-        _refuse(expr)
+        refuse_as_number(expr)
     value = as_expr(expr)
     binary(op, value, value)
     return Reduction(op, value, axes)
@@ -243,7 +150,7 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
         with tracing():
             value = fcompute(*axes)
         if isinstance(value, Tensor):
-            _refuse(value)
+            refuse_as_number(value)
         return value if isinstance(value, Reduction) else as_expr(value)
     except CompileError as error:
         error.span = error.span or span
@@ -315,39 +222,11 @@ def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -
     return names
 
 
-class _Uses(Visitor):
-    """The variables and the tensors an expression speaks of, in order of appearance."""
-
-    def __init__(self) -> None:
-        self.variables: dict[Var, None] = {}
-        self.tensors: dict[Tensor, None] = {}
-
-    def visit_Var(self, item: Var) -> None:
-        self.variables[item] = None
-
-    def visit_ReduceAxis(self, item: ReduceAxis) -> None:
-        self.variables[item] = None
-
-    def visit_Buffer(self, item: Buffer) -> None:
-        raise CompileError(
-            f'the buffer "{item.name}" is no tensor', code="E130", hint="te.placeholder(...)"
-        )
-
-    def visit_Tensor(self, item: Tensor) -> None:
-        self.tensors[item] = None
-
-
-def _uses(value: Expr | Reduction) -> _Uses:
-    uses = _Uses()
-    uses.visit(value.value if isinstance(value, Reduction) else value)
-    return uses
-
-
 def _check_variables(
     value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
 ) -> None:
     known = (*axes, *value.axes) if isinstance(value, Reduction) else axes
-    for item in _uses(value).variables:
+    for item in uses_of(value).variables:
         if item in known:
             continue
         reduce = isinstance(item, ReduceAxis)
@@ -357,110 +236,6 @@ def _check_variables(
             span=span,
             hint=f"te.sum(..., axis={item.name})" if reduce else "",
         )
-
-
-def create_prim_func(tensors: Tensor | Iterable[Tensor], *more: Tensor) -> PrimFunc:
-    """The function that computes `tensors`: they are its parameters, inputs and outputs, in order.
-
-    Tensors in between are allocated inside. Every call makes new variables and buffers.
-    """
-    args = (*(tensors if isinstance(tensors, Iterable) else (tensors,)), *more)
-    _check_arguments(args)
-    stages = _stages(args)
-    if not stages:
-        raise CompileError("nothing to compute: every tensor given is a placeholder", code="E130")
-    names = UniqueNames(reserved=(), spell=str)
-    buffers: dict[Buffer, Buffer] = {}
-    for tensor in dict.fromkeys((*args, *stages)):
-        fresh = names.take(tensor.name)
-        buffers[tensor] = Buffer(fresh, tensor.shape, tensor.dtype, tensor.scope)
-    body = seq(_nest(tensor, buffers, names) for tensor in stages)
-    params = tuple(buffers[tensor] for tensor in args)
-    allocs = tuple(buffers[tensor] for tensor in stages if tensor not in args)
-    return PrimFunc(params, allocs, body)
-
-
-def _check_arguments(args: tuple[Any, ...]) -> None:
-    for arg in args:
-        if not isinstance(arg, Tensor):
-            raise CompileError(f"expected tensors, got {type(arg).__name__}: {arg!r}", code="E130")
-    for arg in args:
-        if args.count(arg) > 1:
-            raise CompileError(f'the tensor "{arg.name}" is given twice', code="E130")
-
-
-def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
-    """Every computed tensor that `args` need, producers before consumers."""
-    done: dict[Tensor, None] = {}
-    stack = [(tensor, False) for tensor in reversed(args)]
-    while stack:
-        tensor, ready = stack.pop()
-        if ready:
-            done[tensor] = None
-        if ready or tensor in done or tensor.value is None:
-            continue
-        stack.append((tensor, True))
-        for used in reversed(_uses(tensor.value).tensors):
-            if used.value is None and used not in args:
-                raise CompileError(
-                    f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument',
-                    code="E130",
-                    hint="give every input to te.create_prim_func, then the outputs",
-                )
-            stack.append((used, False))
-    return list(done)
-
-
-class _Instantiate(Mutator):
-    """New variables and buffers in place of a compute's own."""
-
-    def __init__(self, variables: dict[Var, Expr], buffers: dict[Buffer, Buffer]):
-        self.variables = variables
-        self.buffers = buffers
-
-    def visit_Var(self, item: Var) -> Expr:
-        return self.variables[item]
-
-    def visit_ReduceAxis(self, item: ReduceAxis) -> Expr:
-        return self.variables[item]
-
-    def visit_Tensor(self, item: Tensor) -> Buffer:
-        return self.buffers[item]
-
-
-def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
-    """Loops over the tensor's indices, then over its reduce axes, around its block."""
-    value = tensor.value
-    reduction = value if isinstance(value, Reduction) else None
-    axes: list[tuple[Var, int, int, IterKind]] = [
-        (var, 0, size, "S") for var, size in zip(tensor.axes, tensor.shape, strict=True)
-    ]
-    if reduction is not None:
-        axes += [(axis, axis.low, axis.high, "R") for axis in reduction.axes]
-    loops = [Var(names.take(var.name)) for var, *_ in axes]
-    wanted = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
-    iters: list[BlockIter] = []
-    variables: dict[Var, Expr] = {}
-    for (var, low, high, kind), loop, text in zip(axes, loops, wanted, strict=True):
-        mine = Var(names.take(text))
-        iters.append(BlockIter(mine, high - low, kind, loop))
-        variables[var] = mine + low if low else mine
-    for it, text in zip(iters, wanted, strict=True):
-        names.release(it.var.name, text)
-    buffer = buffers[tensor]
-    result = _Instantiate(variables, buffers).visit(value if reduction is None else reduction.value)
-    element = tuple(variables[axis] for axis in tensor.axes)
-    span = span_of(tensor)
-    init: Stmt | None = None
-    if reduction is not None:
-        result = binary(reduction.op, Load(buffer, element), result)
-        start = Const(start_of(reduction.op, buffer.dtype), buffer.dtype)
-        init = with_span(Store(buffer, element, start), span)
-    update = with_span(Store(buffer, element, result), span)
-    body: Stmt = Block(buffer.name, tuple(iters), None, init, update)
-    for loop, (_, low, high, _) in reversed(list(zip(loops, axes, strict=True))):
-        body = For(loop, index(high - low), "serial", body)
-    return body
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

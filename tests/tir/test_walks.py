@@ -1,4 +1,4 @@
-"""Walks over statements: nothing that holds statements is forgotten, and nothing is out of order."""
+"""Walks over statements forget nothing, and keep the order of the program."""
 
 import minimlc as mlc
 from minimlc.tir import nodes as tir
@@ -29,7 +29,21 @@ class Module:
 def test_every_statement_is_walked_over_in_program_order():
     func = OWN_BUFFER["main"]
     kinds = [type(part).__name__ for part in statements_in(func)]
-    assert kinds == ("For Alloc Seq For Block Store IfThenElse Block Store Block Store".split())
+    assert kinds == (
+        [
+            "For",
+            "Alloc",
+            "Seq",
+            "For",
+            "Block",
+            "Store",
+            "IfThenElse",
+            "Block",
+            "Store",
+            "Block",
+            "Store",
+        ]
+    )
     assert list(statements_in(func.body)) == list(statements_in(func))
     assert [block.name for block in blocks_in(func)] == ["Y", "B", "last"]
     assert [loop.var.name for loop in loops_in(func)] == ["i", "j"]

@@ -10,17 +10,7 @@ from typing import Any, NamedTuple
 
 from minimlc.dtypes import INDEX, integer_range, is_integer
 from minimlc.node import walk
-from minimlc.tir.nodes import (
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Unary,
-    Var,
-    index,
-)
+from minimlc.tir.nodes import Binary, Cast, Const, Expr, Load, Select, Unary, Var, index
 from minimlc.tir.operators import COMPARISONS, OPPOSITES
 
 Interval = tuple[int, int]
@@ -219,9 +209,8 @@ class Ranges:
 
     def _limit(self, expr: Expr, low: int, high: int) -> None:
         """Learn the bounds of a value, whatever the sum is that it was computed as."""
-        known = linear(expr).key()
-        old = self.values.get(known, EVERYTHING)
-        self.values[known] = max(low, old[0]), min(high, old[1])
+        form = linear(expr)
+        self.values[form.key()] = self._limited((low, high), form)
 
     def _narrow(self, var: Var, coefficient: int, bound: int) -> None:
         """Learn that `coefficient * var <= bound`."""
@@ -238,11 +227,14 @@ class Ranges:
             return self.variables.get(expr, EVERYTHING)
         form = linear(expr)
         reach = self.reach(form)
-        low, high = reach if is_within(reach, EVERYTHING) else EVERYTHING
-        if self.values:
-            least, most = self.values.get(form.key(), EVERYTHING)
-            low, high = max(low, least), min(high, most)
-        return low, high
+        if not is_within(reach, EVERYTHING):
+            reach = EVERYTHING
+        return self._limited(reach, form) if self.values else reach
+
+    def _limited(self, bounds: Interval, form: Linear) -> Interval:
+        """Bounds of a value, within what guards have said of it."""
+        least, most = self.values.get(form.key(), EVERYTHING)
+        return max(bounds[0], least), min(bounds[1], most)
 
     def reach(self, form: Linear) -> Interval:
         """The least and greatest value of a sum of its terms' values in exact arithmetic."""
@@ -276,11 +268,8 @@ class Ranges:
         """Bounds of what is no sum."""
         if isinstance(atom, Var):
             return self.variables.get(atom, EVERYTHING)
-        low, high = self._atom_bounds(atom)
-        if self.values:
-            least, most = self.values.get(linear(atom).key(), EVERYTHING)
-            low, high = max(low, least), min(high, most)
-        return low, high
+        bounds = self._atom_bounds(atom)
+        return self._limited(bounds, linear(atom)) if self.values else bounds
 
     def _atom_bounds(self, atom: Expr) -> Interval:
         match atom:
@@ -290,12 +279,10 @@ class Ranges:
             case Binary("%", a, Const(value)) if value > 0:
                 low, high = self.bounds(a)
                 return (low, high) if low >= 0 and high < value else (0, int(value) - 1)
-            case Binary("min", a, b):
+            case Binary("min" | "max" as op, a, b):
+                pick = min if op == "min" else max
                 (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
-                return min(low, low2), min(high, high2)
-            case Binary("max", a, b):
-                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
-                return max(low, low2), max(high, high2)
+                return pick(low, low2), pick(high, high2)
             case Binary("*", a, b):
                 ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
                 found = (min(ends), max(ends))
@@ -314,12 +301,9 @@ class Ranges:
         match condition:
             case Const(value):
                 return bool(value)
-            case Binary("and", a, b):
-                sides = (self.prove(a), self.prove(b))
-                return False if False in sides else None if None in sides else True
-            case Binary("or", a, b):
-                sides = (self.prove(a), self.prove(b))
-                return True if True in sides else None if None in sides else False
+            case Binary("and" | "or" as op, a, b):
+                sides, deciding = (self.prove(a), self.prove(b)), op == "or"
+                return deciding if deciding in sides else None if None in sides else not deciding
             case Unary("not", a):
                 inner = self.prove(a)
                 return None if inner is None else not inner

@@ -4,13 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from minimlc.tir.analysis.access import (
-    Access,
-    accesses,
-    part_accesses,
-    top_statements,
-    touched,
-)
+from minimlc.tir.analysis.access import Access, accesses, part_accesses, top_statements, touched
 from minimlc.tir.analysis.arith import constant_value, key
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.regions import is_private

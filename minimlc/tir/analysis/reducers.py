@@ -21,18 +21,7 @@ from minimlc.node import Node, walk
 from minimlc.tir import operators
 from minimlc.tir.analysis.access import reads_any, reduction_parts, update_of, updates_of
 from minimlc.tir.analysis.arith import key
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-)
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, Load, Select, Stmt, Store, Unary
 from minimlc.tir.operators import COMPARISONS, LOGICAL, OPERATORS, extremes
 
 MOST_PARTS = 3

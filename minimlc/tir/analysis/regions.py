@@ -19,16 +19,7 @@ from minimlc.tir.analysis.access import (
 from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
 from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    Var,
-    index,
-)
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
 
 Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
 

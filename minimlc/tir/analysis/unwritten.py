@@ -14,11 +14,7 @@ import numpy as np
 
 from minimlc.errors import CompileError, VerifyError
 from minimlc.node import span_of
-from minimlc.tir.analysis.access import (
-    Access,
-    accesses,
-    loop_extents,
-)
+from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import A_FEW
 from minimlc.tir.analysis.instances import (
@@ -34,16 +30,7 @@ from minimlc.tir.analysis.instances import (
 )
 from minimlc.tir.analysis.regions import covers, init_comes_first
 from minimlc.tir.analysis.witness import points
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Load,
-    PrimFunc,
-    Store,
-    Var,
-)
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Load, PrimFunc, Store, Var
 from minimlc.tir.operators import REDUCERS, start_of
 from minimlc.tir.walks import buffers_in, loops_in
 
