@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from minimlc.node import Node, children
-from minimlc.tir.nodes import Alloc, Block, Buffer, For, IfThenElse, Seq, Stmt, Store
+from minimlc.tir.nodes import Alloc, Block, Buffer, Expr, For, IfThenElse, Seq, Stmt, Store, Unary
 
 
 def inner_stmts(item: Node) -> tuple[Stmt, ...]:
@@ -21,6 +21,13 @@ def inner_stmts(item: Node) -> tuple[Stmt, ...]:
             return (then_case,) if else_case is None else (then_case, else_case)
         case _:  # other nodes: a function has its body inside, an expression no statement
             return tuple(part for part in children(item) if isinstance(part, Stmt))
+
+
+def condition_of(item: Stmt, part: Stmt) -> Expr | None:
+    """The condition under which a statement runs one of those directly inside; None for none."""
+    if not isinstance(item, IfThenElse):
+        return None
+    return item.condition if part is item.then_case else Unary("not", item.condition)
 
 
 def statements_in(item: Node) -> Iterator[Stmt]:

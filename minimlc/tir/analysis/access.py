@@ -31,6 +31,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.operators import REDUCERS
+from minimlc.tir.walks import condition_of, inner_stmts
 
 
 class Access(NamedTuple):
@@ -243,9 +244,6 @@ class _Collector:
 
     def stmt(self, item: Stmt, at: _Context) -> None:
         match item:
-            case Seq(stmts):
-                for stmt in stmts:
-                    self.stmt(stmt, at)
             case For():
                 self.expr(item.extent, at)
                 inner = at._replace(loops=(*at.loops, item))
@@ -254,13 +252,13 @@ class _Collector:
                     # The loop itself stays, as others are known by it, with iters in its extent.
                     inner = self.guarded(inner, Binary("<", item.var, extent))
                 self.stmt(item.body, inner)
-            case Alloc(_, body):
-                self.stmt(body, at)
-            case IfThenElse(condition, then_case, else_case):
+            case Seq() | Alloc():
+                for part in inner_stmts(item):
+                    self.stmt(part, at)
+            case IfThenElse(condition):
                 self.expr(condition, at)
-                self.stmt(then_case, self.guarded(at, condition))
-                if else_case is not None:
-                    self.stmt(else_case, self.guarded(at, Unary("not", condition)))
+                for part in inner_stmts(item):
+                    self.stmt(part, self.guarded(at, condition_of(item, part)))
             case Block() if at.block is None:
                 self.placed(item, at)
             case Block():
@@ -309,12 +307,13 @@ class _Collector:
             self.stmt(block.init, inner._replace(guards=(*inner.guards, *first), role="init"))
         self.stmt(block.body, inner)
 
-    def guarded(self, at: _Context, condition: Expr) -> _Context:
+    def guarded(self, at: _Context, condition: Expr | None) -> _Context:
         parts = tuple(substitute(part, at.values) for part in conjuncts(condition))
         return at._replace(guards=(*at.guards, *parts))
 
     def expr(self, expr: Expr, at: _Context, target: Load | None = None) -> None:
         match expr:
+            # other nodes: what is evaluated inside them is, whatever their operands are
             case Load(buffer, indices):
                 for part in indices:
                     self.expr(part, at._replace(into=None))

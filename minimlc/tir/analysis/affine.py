@@ -131,7 +131,8 @@ class Digits:
                 return self._divide(self._sum(a), int(value))[0]
             case Binary("%", a, Const(value)) if value > 0:
                 return self._divide(self._sum(a), int(value))[1]
-        raise _NotAffine
+            case _:
+                raise _NotAffine
 
     def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
         """Quotient and remainder of a sum by a positive constant."""

@@ -119,6 +119,7 @@ def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
     parts = list(chain.from_iterable(map(conjuncts, guards)))
     for place, part in enumerate(parts):
         match part:
+            # other nodes: conditions of one case
             case Binary("or", a, b):
                 sides = (a, b)
             case Unary("not", Binary("and", a, b)):
@@ -196,11 +197,13 @@ class _System:
     def unknown(self, atom: Expr, name: Hashable) -> Inequality:
         """An atom as an unknown of which its bounds are known, and what it is made of."""
         match atom:
+            # other nodes: unknowns of their own, below
             case Binary("%", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
                 rest = _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
                 return self.bounded(rest, atom)
         one = self.bounded(Inequality({name: 1}, 0), atom)
         match atom:
+            # other nodes: only their bounds are known
             case Binary("//", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
                 rest = _sum((self.sum(a), 1), (one, -int(by)))
                 self.rows += [rest, _sum((rest, -1), constant=int(by) - 1)]

@@ -18,6 +18,7 @@ def evaluate(expr: Expr, values: Mapping[Var, Any]) -> Any:
     """
     if not is_float(expr.dtype):
         match expr:
+            # other nodes: refused below
             case Var():
                 return values[expr]
             case Const(value, dtype):

@@ -118,6 +118,7 @@ def _candidates(expr: Expr, own: Buffer, kept: Mapping[Buffer, Store]) -> list[E
     if not reads_any(expr, kept):
         return [expr]
     match expr:
+        # other nodes: they read what is kept, so there is no single candidate
         case Load(buffer) if buffer is own:
             return []
         case Select(_, a, b) | Binary("min" | "max", a, b):
@@ -157,6 +158,7 @@ class _Steps:
             place = self.places[key(expr)]
             return new[place], place
         match expr:
+            # other nodes: refused below, as parts that differ are
             case Load(buffer) if buffer in self.buffers:
                 return now[self.buffers[buffer]], self.buffers[buffer]
             case Select(condition, a, b):
@@ -171,6 +173,7 @@ class _Steps:
 
     def holds(self, expr: Expr, now: list, new: Arrays) -> np.ndarray:
         match expr:
+            # other nodes: refused below, as parts that differ are
             case Unary("not", a):
                 return ~self.holds(a, now, new)
             case Binary(op, a, b) if op in LOGICAL:

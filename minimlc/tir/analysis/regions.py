@@ -131,27 +131,41 @@ def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bo
         return True
     if Ranges(loop_extents(write.loops)).prove(guard):
         return True
-    differences = []
+    return clips_only(guard, zip(write.indices, write.buffer.shape, strict=True))
+
+
+def _limit(guard: Expr) -> tuple[str, Expr, int] | None:
+    """Of a guard `value < constant` or `value >= constant`: operator, value and constant."""
     match guard:
-        case Binary("<" | ">=", value, _):
-            differences = [constant_value(Binary("-", i, value)) for i in write.indices]
-    match guard:
-        case Binary("<", _, limit) if (bound := constant_value(limit)) is not None:
-            pairs = zip(differences, write.buffer.shape, strict=True)
-            return any(d is not None and bound + d >= size for d, size in pairs)
-        case Binary(">=", _, limit) if (bound := constant_value(limit)) is not None:
-            return any(d is not None and bound + d <= 0 for d in differences)
+        # other nodes: guards of another form
+        case Binary("<" | ">=" as op, value, limit) if (bound := constant_value(limit)) is not None:
+            return op, value, bound
+    return None
+
+
+def clips_only(guard: Expr, sides: Iterable[tuple[Expr, int]]) -> bool:
+    """Whether a guard leaves out nothing but values of one of `sides` beyond 0 ... size-1."""
+    limit = _limit(guard)
+    if limit is None:
+        return False
+    op, value, bound = limit
+    for part, size in sides:
+        distance = constant_value(Binary("-", part, value))
+        if distance is not None:
+            end = bound + distance
+            if end >= size if op == "<" else end <= 0:
+                return True
     return False
 
 
 def _zero_guarded(guard: Expr) -> Expr | None:
     """A value that satisfies the guard where it is 0; None for a guard of another form."""
     match guard:
+        # other nodes: guards of another form
         case Binary("==", value, Const(0)):
             return value
-        case Binary("<", value, limit) if (constant_value(limit) or 0) > 0:
-            return value
-    return None
+    limit = _limit(guard)
+    return limit[1] if limit is not None and limit[0] == "<" and limit[2] > 0 else None
 
 
 def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
@@ -299,10 +313,8 @@ def _upper_limited(guard: Expr) -> Expr | None:
 
     Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
     """
-    match guard:
-        case Binary("<", value, limit) if constant_value(limit) is not None:
-            return value
-    return None
+    limit = _limit(guard)
+    return limit[1] if limit is not None and limit[0] == "<" else None
 
 
 def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:

@@ -30,23 +30,27 @@ from minimlc.tir.analysis.reducers import tuple_reducer
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.unwritten import check_written
 from minimlc.tir.nodes import (
-    Alloc,
     Block,
     BlockIter,
     Buffer,
     Expr,
     For,
-    IfThenElse,
     IterKind,
     PrimFunc,
     Seq,
     Stmt,
     Store,
-    Unary,
     Var,
     index,
 )
-from minimlc.tir.walks import blocks_in, buffers_in, loops_in, statements_in  # noqa: F401
+from minimlc.tir.walks import (  # noqa: F401
+    blocks_in,
+    buffers_in,
+    condition_of,
+    inner_stmts,
+    loops_in,
+    statements_in,
+)
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -82,7 +86,7 @@ def check_blocks(func: PrimFunc) -> None:
     for part in top_statements(func):
         if part not in _FINE:
             _check_sizes(buffers_in(part), part)
-            _check_iters(part, ())
+            _check_iters(part)
             changing = {item.buffer for item in part_accesses(part) if item.is_write}
             for item in part_accesses(part):
                 _check_range(item, changing)
@@ -98,37 +102,33 @@ def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
             raise VerifyError(f"{buffer.name} {why}", code="E135", span=at, hint=hint)
 
 
-def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:
-    match stmt:
-        case For():
-            _check_iters(stmt.body, (*loops, stmt), guards)
-        case Seq(stmts):
-            for part in stmts:
-                _check_iters(part, loops, guards)
-        case Alloc(_, body):
-            _check_iters(body, loops, guards)
-        case IfThenElse(condition, then_case, else_case):
-            _check_iters(then_case, loops, _with(guards, lasting(condition, then_case)))
-            if else_case is not None:
-                fails = lasting(Unary("not", condition), else_case)
-                _check_iters(else_case, loops, _with(guards, fails))
-        case Block():
-            lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
-            around = nest_key(loops), lasts, tuple(map(key, guards))
-            if _FINE_IN.get(stmt) == around:
-                return
-            held = _with(guards, stmt.predicate)
-            for it in stmt.iters:
-                _check_iter(stmt, it, loops, held)
-                _check_lasts(stmt, it)
-            check_kinds(stmt, loops)
-            if _is_inside(_of_its_iters(stmt)):
-                _INSIDE.add(stmt)
-            if blocks_inside(stmt):
-                inner = tuple(iter_loop(it) for it in stmt.iters)
-                held = _with(guards, lasting(stmt.predicate, stmt))
-                _check_iters(stmt.body, (*loops, *inner), held)
-            _FINE_IN[stmt] = around
+def _check_iters(stmt: Stmt, loops: tuple[For, ...] = (), guards: tuple[Expr, ...] = ()) -> None:
+    """Check every block in a statement inside `loops`, where `guards` hold throughout."""
+    if isinstance(stmt, Block):
+        _check_block(stmt, loops, guards)
+        return
+    around = (*loops, stmt) if isinstance(stmt, For) else loops
+    for part in inner_stmts(stmt):
+        _check_iters(part, around, _with(guards, lasting(condition_of(stmt, part), part)))
+
+
+def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...]) -> None:
+    lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
+    around = nest_key(loops), lasts, tuple(map(key, guards))
+    if _FINE_IN.get(block) == around:
+        return
+    held = _with(guards, block.predicate)
+    for it in block.iters:
+        _check_iter(block, it, loops, held)
+        _check_lasts(block, it)
+    check_kinds(block, loops)
+    if _is_inside(_of_its_iters(block)):
+        _INSIDE.add(block)
+    if blocks_inside(block):
+        own = tuple(map(iter_loop, block.iters))
+        held = _with(guards, lasting(block.predicate, block))
+        _check_iters(block.body, (*loops, *own), held)
+    _FINE_IN[block] = around
 
 
 def _with(guards: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
