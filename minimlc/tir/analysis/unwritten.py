@@ -18,18 +18,14 @@ from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import A_FEW
 from minimlc.tir.analysis.instances import (
-    Element,
-    Values,
     are_at,
-    element_at,
     narrowed,
     reaching,
     shared_loops,
-    values_at,
     written_before,
 )
 from minimlc.tir.analysis.regions import covers, init_comes_first
-from minimlc.tir.analysis.witness import points
+from minimlc.tir.analysis.witness import Element, Values, element_at, points
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Load, PrimFunc, Store, Var
 from minimlc.tir.operators import REDUCERS, start_of
 from minimlc.tir.walks import buffers_in, loops_in
@@ -189,7 +185,7 @@ class _Search:
         rows = np.flatnonzero(late)
         chosen = np.linspace(0, len(rows) - 1, MOST_TRIED).astype(int) if len(rows) else ()
         for row in dict.fromkeys(chosen):
-            yield values_at(found, int(rows[row]))
+            yield found.at(int(rows[row]))
         if found.complete:
             return
         lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
@@ -246,9 +242,7 @@ class _Search:
         if narrow is None or found is None:
             return
         rows = np.flatnonzero(are_at(found.elements, element))
-        tried = [
-            {**narrow[1], **values_at(found, int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])
-        ]
+        tried = [{**narrow[1], **found.at(int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])]
         for when in tried:
             if not self._is_after(read, when, store, at) or element_at(read, when) != element:
                 continue
