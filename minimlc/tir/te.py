@@ -28,7 +28,7 @@ from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown, 
 from minimlc.node import with_span
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, tracing
-from minimlc.tir.tensors import ReduceAxis, Reduction, Tensor, refuse_as_number, uses_of
+from minimlc.tir.tensors import ReduceAxis, Reduction, Tensor, refuse, refuse_as_number, uses_of
 from minimlc.tir.tensors import create_prim_func as create_prim_func
 
 
@@ -41,16 +41,13 @@ def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
     pair = tuple(dom) if isinstance(dom, Sequence) else ()
     if len(pair) != 2 or {hasattr(bound, "__index__") for bound in pair} != {True}:
-        raise CompileError(
-            f"a reduce axis needs its bounds, got {shown(dom)}",
-            code="E130",
-            hint='te.reduce_axis((0, n), name="k")',
-        )
+        why = f"a reduce axis needs its bounds, got {shown(dom)}"
+        refuse(why, 'te.reduce_axis((0, n), name="k")')
     low, high = int(pair[0]), int(pair[1])
     if high <= low:
-        raise CompileError(f'the reduce axis "{name}" is empty: {low} ... {high}', code="E130")
+        refuse(f'the reduce axis "{name}" is empty: {low} ... {high}')
     if low < -(2**63) or not is_size(high) or not is_size(high - low):
-        raise CompileError(f'the reduce axis "{name}" leaves {INDEX}', code="E130")
+        refuse(f'the reduce axis "{name}" leaves {INDEX}')
     return ReduceAxis(_name(name), INDEX, low, high)
 
 
@@ -91,7 +88,7 @@ def _joined(op: str, conditions: tuple[Any, ...]) -> Expr:
     if len(conditions) == 1 and isinstance(conditions[0], list | tuple):
         conditions = tuple(conditions[0])
     if not conditions:
-        raise CompileError("te.all and te.any need at least one condition", code="E130")
+        refuse("te.all and te.any need at least one condition")
     return reduce(partial(binary, op), map(as_expr, conditions))
 
 
@@ -103,18 +100,17 @@ def _extreme(op: str, expr: Any, axis: Any) -> Any:
 def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
     if axis is None:
         used = uses_of(expr).variables if isinstance(expr, Expr) else ()
-        found = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
-        wanted = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+        names = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
+        listed = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
         why = f"te.{name} needs the reduce axes that it combines over"
-        raise CompileError(why, code="E130", hint=f"te.{name}(..., axis={wanted})")
+        refuse(why, f"te.{name}(..., axis={listed})")
     axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
     for item in axes:
         if not isinstance(item, ReduceAxis):
             why = f"te.{name} combines over reduce axes, got {shown(item)}"
-            hint = 'k = te.reduce_axis((0, n), name="k")'
-            raise CompileError(why, code="E130", hint=hint)
+            refuse(why, 'k = te.reduce_axis((0, n), name="k")')
     if not axes:
-        raise CompileError(f"te.{name} needs at least one reduce axis", code="E130")
+        refuse(f"te.{name} needs at least one reduce axis")
     if isinstance(expr, (Tensor, Reduction)):
         refuse_as_number(expr)
     value = as_expr(expr)
@@ -130,22 +126,18 @@ def compute(shape: Sequence[int], fcompute: Callable[..., Any], name: str = "C")
     """
     sizes = _shape(shape)
     if not callable(fcompute):
-        raise CompileError(
-            f"te.compute needs a function of the indices, got {fcompute!r}",
-            code="E130",
-            hint="te.compute(shape, lambda i, j: A[i, j] + 1)",
-        )
+        why = f"te.compute needs a function of the indices, got {fcompute!r}"
+        refuse(why, "te.compute(shape, lambda i, j: A[i, j] + 1)")
     span = _span_of_function(fcompute)
     axes = tuple(Var(_name(text)) for text in _axis_names(fcompute, sizes, span))
     value = _trace(fcompute, axes, span)
-    if not isinstance(value, Reduction):
-        value = as_expr(value)
     _check_variables(value, axes, name, span)
-    dtype = value.value.dtype if isinstance(value, Reduction) else value.dtype
-    return with_span(Tensor(_name(name), sizes, dtype, "global", axes, value), span)
+    return with_span(Tensor(_name(name), sizes, value.dtype, "global", axes, value), span)
 
 
-def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | None) -> Any:
+def _trace(
+    fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | None
+) -> Expr | Reduction:
     try:
         with tracing():
             value = fcompute(*axes)
@@ -213,12 +205,8 @@ def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -
         elif item.default is item.empty and item.kind != item.VAR_KEYWORD:
             names.append(item.name)
     if len(names) != len(sizes):
-        raise CompileError(
-            f"the function takes {len(names)} index(es) ({', '.join(names)}), "
-            f"the shape {sizes} has {len(sizes)} axes",
-            code="E130",
-            span=span,
-        )
+        why = f"the function takes {len(names)} index(es) ({', '.join(names)}), "
+        refuse(f"{why}the shape {sizes} has {len(sizes)} axes", span=span)
     return names
 
 
@@ -229,13 +217,8 @@ def _check_variables(
     for item in uses_of(value).variables:
         if item in known:
             continue
-        reduce = isinstance(item, ReduceAxis)
-        raise CompileError(
-            f'"{name}" uses {item.name}, which is none of its indices',
-            code="E130",
-            span=span,
-            hint=f"te.sum(..., axis={item.name})" if reduce else "",
-        )
+        hint = f"te.sum(..., axis={item.name})" if isinstance(item, ReduceAxis) else ""
+        refuse(f'"{name}" uses {item.name}, which is none of its indices', hint, span)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -243,7 +226,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     for size in sizes:
         if not is_size(size):
             why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
-            raise CompileError(why, code="E130")
+            refuse(why)
     return tuple(int(size) for size in sizes)
 
 

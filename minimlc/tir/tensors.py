@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from minimlc.errors import CompileError
+from minimlc.errors import CompileError, Span
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
 from minimlc.tir.nodes import (
@@ -43,6 +43,10 @@ class Reduction(Node):
     value: Expr
     axes: tuple[ReduceAxis, ...]
 
+    @property
+    def dtype(self) -> str:
+        return self.value.dtype
+
     def __repr__(self) -> str:
         return f"a reduction over {', '.join(axis.name for axis in self.axes)}"
 
@@ -65,19 +69,19 @@ class Tensor(Buffer):
         return f'te.{made}({self.shape}, "{self.dtype}", name="{self.name}")'
 
 
+def refuse(why: str, hint: str = "", span: Span | None = None) -> NoReturn:
+    """Raise the error of a tensor expression that is wrong."""
+    raise CompileError(why, code="E130", span=span, hint=hint)
+
+
 def refuse_as_number(item: Tensor | Reduction, *_: object) -> NoReturn:
+    """What every operator of numbers does to a tensor, and to a reduction."""
     if isinstance(item, Tensor):
-        indices = ", ".join("ijklmn"[: item.ndim])
-        raise CompileError(
-            f'the tensor "{item.name}" is used as a number',
-            code="E130",
-            hint=f"name one of its elements: {item.name}[{indices}]",
-        )
-    raise CompileError(
-        "a reduction must be the whole expression of its te.compute",
-        code="E130",
-        hint="give the reduction a te.compute of its own, and read its result in the next one",
-    )
+        element = f"{item.name}[{', '.join('ijklmn'[: item.ndim])}]"
+        why = f'the tensor "{item.name}" is used as a number'
+        refuse(why, f"name one of its elements: {element}")
+    why = "a reduction must be the whole expression of its te.compute"
+    refuse(why, "give the reduction a te.compute of its own, and read its result in the next one")
 
 
 def _refuse_product(item: Tensor | Reduction, *_: object) -> NoReturn:
@@ -114,9 +118,7 @@ class Uses(Visitor):
         self.variables[item] = None
 
     def visit_Buffer(self, item: Buffer) -> None:
-        raise CompileError(
-            f'the buffer "{item.name}" is no tensor', code="E130", hint="te.placeholder(...)"
-        )
+        refuse(f'the buffer "{item.name}" is no tensor', "te.placeholder(...)")
 
     def visit_Tensor(self, item: Tensor) -> None:
         self.tensors[item] = None
@@ -137,7 +139,7 @@ def create_prim_func(tensors: Tensor | Iterable[Tensor], *more: Tensor) -> PrimF
     _check_arguments(args)
     stages = _stages(args)
     if not stages:
-        raise CompileError("nothing to compute: every tensor given is a placeholder", code="E130")
+        refuse("nothing to compute: every tensor given is a placeholder")
     names = UniqueNames(reserved=(), spell=str)
     buffers: dict[Buffer, Buffer] = {}
     for tensor in dict.fromkeys((*args, *stages)):
@@ -152,10 +154,10 @@ def create_prim_func(tensors: Tensor | Iterable[Tensor], *more: Tensor) -> PrimF
 def _check_arguments(args: tuple[Any, ...]) -> None:
     for arg in args:
         if not isinstance(arg, Tensor):
-            raise CompileError(f"expected tensors, got {type(arg).__name__}: {arg!r}", code="E130")
+            refuse(f"expected tensors, got {type(arg).__name__}: {arg!r}")
     for arg in args:
         if args.count(arg) > 1:
-            raise CompileError(f'the tensor "{arg.name}" is given twice', code="E130")
+            refuse(f'the tensor "{arg.name}" is given twice')
 
 
 def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
@@ -171,11 +173,8 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
         stack.append((tensor, True))
         for used in reversed(uses_of(tensor.value).tensors):
             if used.value is None and used not in args:
-                raise CompileError(
-                    f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument',
-                    code="E130",
-                    hint="give every input to te.create_prim_func, then the outputs",
-                )
+                why = f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument'
+                refuse(why, "give every input to te.create_prim_func, then the outputs")
             stack.append((used, False))
     return list(done)
 

@@ -17,13 +17,7 @@ from minimlc.node import span_of
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import A_FEW
-from minimlc.tir.analysis.instances import (
-    are_at,
-    narrowed,
-    reaching,
-    shared_loops,
-    written_before,
-)
+from minimlc.tir.analysis.instances import are_at, narrowed, reaching, shared_loops, written_before
 from minimlc.tir.analysis.regions import covers, init_comes_first
 from minimlc.tir.analysis.witness import Element, Values, element_at, points
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Load, PrimFunc, Store, Var

@@ -7,7 +7,7 @@ nothing is used that surely was never written.
 
 from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.dtypes import INDEX, excess
@@ -93,13 +93,18 @@ def check_blocks(func: PrimFunc) -> None:
             _FINE.add(part)
 
 
+def _fail(code: str, why: str, *where: Node, example: str = "", hint: str = "") -> NoReturn:
+    """Raise a `VerifyError` that shows the first of `where` that is known to be in the source."""
+    span = next(filter(None, map(span_of, where)), None)
+    raise VerifyError(why, code=code, span=span, example=example, hint=hint)
+
+
 def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
     for buffer in buffers:
         why = excess(buffer.shape, buffer.dtype)
         if why:
             hint = "smaller sizes, or a smaller dtype"
-            at = span_of(buffer) or span_of(where)
-            raise VerifyError(f"{buffer.name} {why}", code="E135", span=at, hint=hint)
+            _fail("E135", f"{buffer.name} {why}", buffer, where, hint=hint)
 
 
 def _check_iters(stmt: Stmt, loops: tuple[For, ...] = (), guards: tuple[Expr, ...] = ()) -> None:
@@ -141,12 +146,8 @@ def _check_lasts(block: Block, it: BlockIter) -> None:
         return
     written = {n.buffer for n in walk(block) if isinstance(n, Store)}
     if reads_any(it.value, written):
-        raise VerifyError(
-            f'block "{block.name}" writes what the value of its iter {it.var.name} reads',
-            code="E106",
-            span=span_of(it) or span_of(block),
-            hint="read the element in a block of its own first",
-        )
+        why = f'block "{block.name}" writes what the value of its iter {it.var.name} reads'
+        _fail("E106", why, it, block, hint="read the element in a block of its own first")
 
 
 def _check_iter(
@@ -161,14 +162,13 @@ def _check_iter(
     found = next(escapes(probe), None)
     if found is None:
         return
-    raise VerifyError(
-        f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
-        + ("" if found.example else ", or is not known to stay inside"),
-        code="E106",
-        span=span_of(it) or span_of(block),
-        example=found.example,
-        hint=f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs",
-    )
+    why = f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
+    hint = f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs"
+    _fail("E106", why + _unless_shown(found), it, block, example=found.example, hint=hint)
+
+
+def _unless_shown(found: Escape) -> str:
+    return "" if found.example else ", or is not known to stay inside"
 
 
 def _check_range(item: Access, changing: Container[Buffer]) -> None:
@@ -179,20 +179,15 @@ def _check_range(item: Access, changing: Container[Buffer]) -> None:
         return
     for found in escapes(item, changing):
         if found.example or found.always or not has_loads(item.indices[found.dim]):
-            raise _out_of_range(item, found)
+            _out_of_range(item, found)
 
 
-def _out_of_range(item: Access, found: Escape) -> VerifyError:
+def _out_of_range(item: Access, found: Escape) -> NoReturn:
     verb = "written" if item.is_write else "read"
     size = item.buffer.shape[found.dim]
-    return VerifyError(
-        f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
-        + ("" if found.example else ", or is not known to stay inside"),
-        code="E107",
-        span=span_of(item.node),
-        example=found.example,
-        hint=_keep_inside(item, item.indices[found.dim], found, size),
-    )
+    why = f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
+    hint = _keep_inside(item, item.indices[found.dim], found, size)
+    _fail("E107", why + _unless_shown(found), item.node, example=found.example, hint=hint)
 
 
 def _of_its_iters(block: Block) -> "_Alone":
@@ -286,13 +281,9 @@ def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Acces
     reduces = reducer_of(block) is not None
     kind = "a reduction axis" if reduces else "an axis whose values depend on each other"
     letter = 'T.axis.reduce ("R" in remap)' if reduces else 'T.axis.opaque ("O" in remap)'
-    raise VerifyError(
-        f'block "{block.name}": {it.var.name} is declared spatial but is {kind}',
-        code="E103",
-        span=span_of(it) or span_of(block),
-        example=found.explain(),
-        hint=_bypassed(block) or f"declare {it.var.name} as {letter}",
-    )
+    why = f'block "{block.name}": {it.var.name} is declared spatial but is {kind}'
+    hint = _bypassed(block) or f"declare {it.var.name} as {letter}"
+    _fail("E103", why, it, block, example=found.explain(), hint=hint)
 
 
 def _bypassed(block: Block) -> str:
@@ -313,13 +304,8 @@ def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
         why, example = _no_reducer(block)
         hint = f"T.axis.opaque keeps the iterations of {it.var.name} in order"
     if why:
-        raise VerifyError(
-            f'block "{block.name}": {it.var.name} {why}',
-            code="E103",
-            span=span_of(it) or span_of(block),
-            example=example,
-            hint=hint,
-        )
+        why = f'block "{block.name}": {it.var.name} {why}'
+        _fail("E103", why, it, block, example=example, hint=hint)
 
 
 def _no_reducer(block: Block) -> tuple[str, str]:
@@ -345,10 +331,6 @@ def check_loop_kinds(func: PrimFunc) -> None:
     found = concurrent_dependence(func)
     if found is not None:
         loop = found.loop
-        raise VerifyError(
-            f"the {loop.kind} loop {loop.var.name} carries a dependence",
-            code="E104",
-            span=span_of(loop),
-            example=found.explain(),
-            hint=f"make {loop.var.name} a serial loop",
-        )
+        why = f"the {loop.kind} loop {loop.var.name} carries a dependence"
+        hint = f"make {loop.var.name} a serial loop"
+        _fail("E104", why, loop, example=found.explain(), hint=hint)
