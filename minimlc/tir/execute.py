@@ -11,14 +11,15 @@ is the fault.
 
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import integer_range, is_float, to_numpy
+from minimlc.dtypes import is_float
 from minimlc.errors import BoundsError, CompileError, Span
 from minimlc.node import span_of, walk
 from minimlc.tir.analysis.unwritten import Unwritten
+from minimlc.tir.elements import Eval, Frame, Marks, checked_place, marks_of, poison
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -41,9 +42,6 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.values import binary_value, constant_value, converter, intrin_value, unary_value
 
-Frame = list[Any]
-Eval = Callable[[Frame], Any]
-
 
 def execute(func: PrimFunc, args: Sequence[np.ndarray]) -> None:
     """Run `func` on arrays that fit its parameters. Loops of every kind run in order.
@@ -53,23 +51,6 @@ def execute(func: PrimFunc, args: Sequence[np.ndarray]) -> None:
     """
     with np.errstate(all="ignore"):
         Translate(func).run(args)
-
-
-def poison(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """A new array that shows where undefined content is read: NaN, or an integer's extreme."""
-    if is_float(dtype):
-        return np.full(shape, np.nan, to_numpy(dtype))
-    if dtype == "bool":
-        return np.ones(shape, np.bool_)
-    low, high = integer_range(dtype)
-    return np.full(shape, low or high, to_numpy(dtype))
-
-
-class _Marks(NamedTuple):
-    """Which elements of a buffer were written, and where values come from that count as not."""
-
-    written: np.ndarray
-    sources: dict[tuple[int, ...], Unwritten]
 
 
 class Translate:
@@ -99,8 +80,8 @@ class Translate:
     def renew(self, frame: Frame, buffer: Buffer) -> None:
         """An own buffer as it is at its start."""
         frame[self.slots[buffer]] = poison(buffer.shape, buffer.dtype)
-        if _marks(buffer) in self.slots:
-            frame[self.slots[_marks(buffer)]] = _Marks(np.zeros(buffer.shape, np.bool_), {})
+        if marks_of(buffer) in self.slots:
+            frame[self.slots[marks_of(buffer)]] = Marks(np.zeros(buffer.shape, np.bool_), {})
 
     def is_own(self, buffer: Buffer) -> bool:
         return buffer not in self.func.params
@@ -206,7 +187,7 @@ class Translate:
         return value
 
     def store_own(self, buffer: Buffer, value: Eval, indices: Eval) -> Eval:
-        slot, marks = self.place(buffer), self.slot(_marks(buffer))
+        slot, marks = self.place(buffer), self.slot(marks_of(buffer))
 
         def store(frame: Frame) -> None:
             result = value(frame)
@@ -241,49 +222,7 @@ class Translate:
 
     def indices(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Eval:
         """The element's place as a tuple, each index checked."""
-        evals, shape = [self.deciding(i) for i in indices], buffer.shape
-        name, span = buffer.name, self.span
-
-        def refuse(values: tuple[int, ...]) -> BoundsError:
-            shown = ", ".join(map(str, values))
-            axis = next(a for a, v in enumerate(values) if not 0 <= v < shape[a])
-            return BoundsError(
-                f"{name}[{shown}] is outside {name}, whose shape is {shape}",
-                code="E609",
-                span=span,
-                example=f"index {values[axis]} along axis {axis} of size {shape[axis]}",
-            )
-
-        if len(evals) == 1:
-            only, size = evals[0], shape[0]
-
-            def place1(frame: Frame) -> tuple[int, ...]:
-                i = only(frame)
-                if 0 <= i < size:
-                    return (i,)
-                raise refuse((i,))
-
-            return place1
-        if len(evals) == 2:
-            first, second = evals
-            rows, columns = shape
-
-            def place2(frame: Frame) -> tuple[int, ...]:
-                i, j = first(frame), second(frame)
-                if 0 <= i < rows and 0 <= j < columns:
-                    return (i, j)
-                raise refuse((i, j))
-
-            return place2
-
-        def place(frame: Frame) -> tuple[int, ...]:
-            values = tuple([i(frame) for i in evals])
-            for value, size in zip(values, shape, strict=True):
-                if not 0 <= value < size:
-                    raise refuse(values)
-            return values
-
-        return place
+        return checked_place(buffer, [self.deciding(i) for i in indices], self.span)
 
     def expr(self, item: Expr) -> Eval:
         outer, self.span = self.span, span_of(item) or self.span
@@ -324,7 +263,12 @@ class Translate:
         return lambda frame: frame[slot].item(indices(frame))
 
     def load_own(self, item: Load, slot: int, indices: Eval) -> Eval:
-        marks, nest, block, into = self.slot(_marks(item.buffer)), self.nest, self.inside, self.into
+        marks, nest, block, into = (
+            self.slot(marks_of(item.buffer)),
+            self.nest,
+            self.inside,
+            self.into,
+        )
         loops = [self.slots[var] for var in nest]
         exact = is_float(item.dtype)
 
@@ -397,11 +341,6 @@ class Translate:
             only = args[0]
             return lambda frame: apply(only(frame))
         return lambda frame: apply(*[arg(frame) for arg in args])
-
-
-def _marks(buffer: Buffer) -> Hashable:
-    """What the slot with a buffer's marks is called."""
-    return buffer, "written"
 
 
 def _nothing(frame: Frame) -> None:

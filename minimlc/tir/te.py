@@ -17,112 +17,19 @@ Conditions (`i == j`, `i < 3`) are joined by `te.all(a, b)` and `te.any(a, b)`, 
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import dtype_record, integer_range, is_size
+from minimlc.dtypes import INDEX, dtype_record, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown, source_line
-from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
+from minimlc.node import with_span
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import (
-    INDEX,
-    Block,
-    BlockIter,
-    Buffer,
-    Const,
-    Expr,
-    ExprLike,
-    For,
-    IterKind,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    as_expr,
-    binary,
-    index,
-    load,
-    seq,
-    tracing,
-)
-
-
-@node
-class ReduceAxis(Var):
-    """The variable of a reduction: takes low ... high-1."""
-
-    low: int = 0
-    high: int = 0
-
-
-@node
-class Reduction(Node):
-    """All values of `value` over `axes`, combined by "+", "*", "max" or "min"."""
-
-    op: str
-    value: Expr
-    axes: tuple[ReduceAxis, ...]
-
-    def __repr__(self) -> str:
-        return f"a reduction over {', '.join(axis.name for axis in self.axes)}"
-
-
-@node
-class Tensor(Buffer):
-    """A placeholder, or the result of a compute (`value` over the index variables `axes`)."""
-
-    axes: tuple[Var, ...] = ()
-    value: Expr | Reduction | None = None
-
-    def __getitem__(self, indices: Any) -> Load:
-        return load(self, indices if isinstance(indices, tuple) else (indices,))
-
-    def __call__(self, *indices: Any) -> Load:
-        return load(self, indices)
-
-    def __repr__(self) -> str:
-        made = "placeholder" if self.value is None else "compute"
-        return f'te.{made}({self.shape}, "{self.dtype}", name="{self.name}")'
-
-
-def _refuse(item: Tensor | Reduction, *_: object) -> NoReturn:
-    if isinstance(item, Tensor):
-        indices = ", ".join("ijklmn"[: item.ndim])
-        raise CompileError(
-            f'the tensor "{item.name}" is used as a number',
-            code="E130",
-            hint=f"name one of its elements: {item.name}[{indices}]",
-        )
-    raise CompileError(
-        "a reduction must be the whole expression of its te.compute",
-        code="E130",
-        hint="give the reduction a te.compute of its own, and read its result in the next one",
-    )
-
-
-def _refuse_product(item: Tensor | Reduction, *_: object) -> NoReturn:
-    try:
-        _refuse(item)
-    except CompileError as error:
-        error.hint = "te.sum(A[i, k] * B[k, j], axis=k)  # an element of A @ B, in a te.compute"
-        raise
-
-
-for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
-    for _kind in (Tensor, Reduction):
-        setattr(_kind, f"__{_operator}__", _refuse)
-        setattr(_kind, f"__r{_operator}__", _refuse)
-for _operator in ("__matmul__", "__rmatmul__"):
-    for _kind in (Tensor, Reduction):
-        setattr(_kind, _operator, _refuse_product)
-for _operator in ("neg", "lt", "le", "gt", "ge", "float", "index"):
-    for _kind in (Tensor, Reduction):
-        setattr(_kind, f"__{_operator}__", _refuse)
+from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, tracing
+from minimlc.tir.tensors import ReduceAxis, Reduction, Tensor, refuse, refuse_as_number, uses_of
+from minimlc.tir.tensors import create_prim_func as create_prim_func
 
 
 def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -> Tensor:
@@ -134,16 +41,13 @@ def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
     pair = tuple(dom) if isinstance(dom, Sequence) else ()
     if len(pair) != 2 or {hasattr(bound, "__index__") for bound in pair} != {True}:
-        raise CompileError(
-            f"a reduce axis needs its bounds, got {shown(dom)}",
-            code="E130",
-            hint='te.reduce_axis((0, n), name="k")',
-        )
+        why = f"a reduce axis needs its bounds, got {shown(dom)}"
+        refuse(why, 'te.reduce_axis((0, n), name="k")')
     low, high = int(pair[0]), int(pair[1])
     if high <= low:
-        raise CompileError(f'the reduce axis "{name}" is empty: {low} ... {high}', code="E130")
+        refuse(f'the reduce axis "{name}" is empty: {low} ... {high}')
     if low < -(2**63) or not is_size(high) or not is_size(high - low):
-        raise CompileError(f'the reduce axis "{name}" leaves {INDEX}', code="E130")
+        refuse(f'the reduce axis "{name}" leaves {INDEX}')
     return ReduceAxis(_name(name), INDEX, low, high)
 
 
@@ -184,7 +88,7 @@ def _joined(op: str, conditions: tuple[Any, ...]) -> Expr:
     if len(conditions) == 1 and isinstance(conditions[0], list | tuple):
         conditions = tuple(conditions[0])
     if not conditions:
-        raise CompileError("te.all and te.any need at least one condition", code="E130")
+        refuse("te.all and te.any need at least one condition")
     return reduce(partial(binary, op), map(as_expr, conditions))
 
 
@@ -195,21 +99,20 @@ def _extreme(op: str, expr: Any, axis: Any) -> Any:
 
 def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
     if axis is None:
-        used = _uses(expr).variables if isinstance(expr, Expr) else ()
-        found = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
-        wanted = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+        used = uses_of(expr).variables if isinstance(expr, Expr) else ()
+        names = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
+        listed = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
         why = f"te.{name} needs the reduce axes that it combines over"
-        raise CompileError(why, code="E130", hint=f"te.{name}(..., axis={wanted})")
+        refuse(why, f"te.{name}(..., axis={listed})")
     axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
     for item in axes:
         if not isinstance(item, ReduceAxis):
             why = f"te.{name} combines over reduce axes, got {shown(item)}"
-            hint = 'k = te.reduce_axis((0, n), name="k")'
-            raise CompileError(why, code="E130", hint=hint)
+            refuse(why, 'k = te.reduce_axis((0, n), name="k")')
     if not axes:
-        raise CompileError(f"te.{name} needs at least one reduce axis", code="E130")
+        refuse(f"te.{name} needs at least one reduce axis")
     if isinstance(expr, (Tensor, Reduction)):
-        _refuse(expr)
+        refuse_as_number(expr)
     value = as_expr(expr)
     binary(op, value, value)
     return Reduction(op, value, axes)
@@ -223,27 +126,23 @@ def compute(shape: Sequence[int], fcompute: Callable[..., Any], name: str = "C")
     """
     sizes = _shape(shape)
     if not callable(fcompute):
-        raise CompileError(
-            f"te.compute needs a function of the indices, got {fcompute!r}",
-            code="E130",
-            hint="te.compute(shape, lambda i, j: A[i, j] + 1)",
-        )
+        why = f"te.compute needs a function of the indices, got {fcompute!r}"
+        refuse(why, "te.compute(shape, lambda i, j: A[i, j] + 1)")
     span = _span_of_function(fcompute)
     axes = tuple(Var(_name(text)) for text in _axis_names(fcompute, sizes, span))
     value = _trace(fcompute, axes, span)
-    if not isinstance(value, Reduction):
-        value = as_expr(value)
     _check_variables(value, axes, name, span)
-    dtype = value.value.dtype if isinstance(value, Reduction) else value.dtype
-    return with_span(Tensor(_name(name), sizes, dtype, "global", axes, value), span)
+    return with_span(Tensor(_name(name), sizes, value.dtype, "global", axes, value), span)
 
 
-def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | None) -> Any:
+def _trace(
+    fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | None
+) -> Expr | Reduction:
     try:
         with tracing():
             value = fcompute(*axes)
         if isinstance(value, Tensor):
-            _refuse(value)
+            refuse_as_number(value)
         return value if isinstance(value, Reduction) else as_expr(value)
     except CompileError as error:
         error.span = error.span or span
@@ -306,177 +205,20 @@ def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -
         elif item.default is item.empty and item.kind != item.VAR_KEYWORD:
             names.append(item.name)
     if len(names) != len(sizes):
-        raise CompileError(
-            f"the function takes {len(names)} index(es) ({', '.join(names)}), "
-            f"the shape {sizes} has {len(sizes)} axes",
-            code="E130",
-            span=span,
-        )
+        why = f"the function takes {len(names)} index(es) ({', '.join(names)}), "
+        refuse(f"{why}the shape {sizes} has {len(sizes)} axes", span=span)
     return names
-
-
-class _Uses(Visitor):
-    """The variables and the tensors an expression speaks of, in order of appearance."""
-
-    def __init__(self) -> None:
-        self.variables: dict[Var, None] = {}
-        self.tensors: dict[Tensor, None] = {}
-
-    def visit_Var(self, item: Var) -> None:
-        self.variables[item] = None
-
-    def visit_ReduceAxis(self, item: ReduceAxis) -> None:
-        self.variables[item] = None
-
-    def visit_Buffer(self, item: Buffer) -> None:
-        raise CompileError(
-            f'the buffer "{item.name}" is no tensor', code="E130", hint="te.placeholder(...)"
-        )
-
-    def visit_Tensor(self, item: Tensor) -> None:
-        self.tensors[item] = None
-
-
-def _uses(value: Expr | Reduction) -> _Uses:
-    uses = _Uses()
-    uses.visit(value.value if isinstance(value, Reduction) else value)
-    return uses
 
 
 def _check_variables(
     value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
 ) -> None:
     known = (*axes, *value.axes) if isinstance(value, Reduction) else axes
-    for item in _uses(value).variables:
+    for item in uses_of(value).variables:
         if item in known:
             continue
-        reduce = isinstance(item, ReduceAxis)
-        raise CompileError(
-            f'"{name}" uses {item.name}, which is none of its indices',
-            code="E130",
-            span=span,
-            hint=f"te.sum(..., axis={item.name})" if reduce else "",
-        )
-
-
-def create_prim_func(tensors: Tensor | Iterable[Tensor], *more: Tensor) -> PrimFunc:
-    """The function that computes `tensors`: they are its parameters, inputs and outputs, in order.
-
-    Tensors in between are allocated inside. Every call makes new variables and buffers.
-    """
-    args = (*(tensors if isinstance(tensors, Iterable) else (tensors,)), *more)
-    _check_arguments(args)
-    stages = _stages(args)
-    if not stages:
-        raise CompileError("nothing to compute: every tensor given is a placeholder", code="E130")
-    names = UniqueNames(reserved=(), spell=str)
-    buffers: dict[Buffer, Buffer] = {}
-    for tensor in dict.fromkeys((*args, *stages)):
-        fresh = names.take(tensor.name)
-        buffers[tensor] = Buffer(fresh, tensor.shape, tensor.dtype, tensor.scope)
-    body = seq(_nest(tensor, buffers, names) for tensor in stages)
-    params = tuple(buffers[tensor] for tensor in args)
-    allocs = tuple(buffers[tensor] for tensor in stages if tensor not in args)
-    return PrimFunc(params, allocs, body)
-
-
-def _check_arguments(args: tuple[Any, ...]) -> None:
-    for arg in args:
-        if not isinstance(arg, Tensor):
-            raise CompileError(f"expected tensors, got {type(arg).__name__}: {arg!r}", code="E130")
-    for arg in args:
-        if args.count(arg) > 1:
-            raise CompileError(f'the tensor "{arg.name}" is given twice', code="E130")
-
-
-def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
-    """Every computed tensor that `args` need, producers before consumers."""
-    done: dict[Tensor, None] = {}
-    stack = [(tensor, False) for tensor in reversed(args)]
-    while stack:
-        tensor, ready = stack.pop()
-        if ready:
-            done[tensor] = None
-        if ready or tensor in done or tensor.value is None:
-            continue
-        stack.append((tensor, True))
-        for used in reversed(_uses(tensor.value).tensors):
-            if used.value is None and used not in args:
-                raise CompileError(
-                    f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument',
-                    code="E130",
-                    hint="give every input to te.create_prim_func, then the outputs",
-                )
-            stack.append((used, False))
-    return list(done)
-
-
-class _Instantiate(Mutator):
-    """New variables and buffers in place of a compute's own."""
-
-    def __init__(self, variables: dict[Var, Expr], buffers: dict[Buffer, Buffer]):
-        self.variables = variables
-        self.buffers = buffers
-
-    def visit_Var(self, item: Var) -> Expr:
-        return self.variables[item]
-
-    def visit_ReduceAxis(self, item: ReduceAxis) -> Expr:
-        return self.variables[item]
-
-    def visit_Tensor(self, item: Tensor) -> Buffer:
-        return self.buffers[item]
-
-
-def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
-    """Loops over the tensor's indices, then over its reduce axes, around its block."""
-    value = tensor.value
-    reduction = value if isinstance(value, Reduction) else None
-    axes: list[tuple[Var, int, int, IterKind]] = [
-        (var, 0, size, "S") for var, size in zip(tensor.axes, tensor.shape, strict=True)
-    ]
-    if reduction is not None:
-        axes += [(axis, axis.low, axis.high, "R") for axis in reduction.axes]
-    loops = [Var(names.take(var.name)) for var, *_ in axes]
-    wanted = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
-    iters: list[BlockIter] = []
-    variables: dict[Var, Expr] = {}
-    for (var, low, high, kind), loop, text in zip(axes, loops, wanted, strict=True):
-        mine = Var(names.take(text))
-        iters.append(BlockIter(mine, high - low, kind, loop))
-        variables[var] = mine + low if low else mine
-    for it, text in zip(iters, wanted, strict=True):
-        names.release(it.var.name, text)
-    buffer = buffers[tensor]
-    result = _Instantiate(variables, buffers).visit(value if reduction is None else reduction.value)
-    element = tuple(variables[axis] for axis in tensor.axes)
-    span = span_of(tensor)
-    init: Stmt | None = None
-    if reduction is not None:
-        result = binary(reduction.op, Load(buffer, element), result)
-        init = with_span(Store(buffer, element, _identity(reduction.op, buffer.dtype)), span)
-    update = with_span(Store(buffer, element, result), span)
-    body: Stmt = Block(buffer.name, tuple(iters), None, init, update)
-    for loop, (_, low, high, _) in reversed(list(zip(loops, axes, strict=True))):
-        body = For(loop, index(high - low), "serial", body)
-    return body
-
-
-def _identity(op: str, dtype: str) -> Const:
-    """What leaves the other operand as it is.
-
-    NB: in TVM, the identity of a float max is the least finite number, which is wrong for -inf.
-    """
-    kind = dtype_record(dtype).kind
-    if op in ("+", "*"):
-        one = op == "*"
-        return Const(float(one) if kind == "float" else int(one), dtype)
-    if kind == "bool":
-        return Const(op == "min", dtype)
-    if kind == "float":
-        return Const(float("-inf" if op == "max" else "inf"), dtype)
-    low, high = integer_range(dtype)
-    return Const(low if op == "max" else high, dtype)
+        hint = f"te.sum(..., axis={item.name})" if isinstance(item, ReduceAxis) else ""
+        refuse(f'"{name}" uses {item.name}, which is none of its indices', hint, span)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -484,7 +226,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     for size in sizes:
         if not is_size(size):
             why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
-            raise CompileError(why, code="E130")
+            refuse(why)
     return tuple(int(size) for size in sizes)
 
 

@@ -4,7 +4,6 @@ Integers are Python ints, wrapped after each operation; floats are numpy scalars
 type, computed with numpy's warnings off.
 """
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,42 +12,9 @@ import numpy as np
 from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import Const
+from minimlc.tir.operators import COMPARISONS, OPERATORS, UNARY
 
 HALF = ("float16", "bfloat16")
-
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    "-": operator.neg,
-    "~": operator.invert,
-    "not": operator.not_,
-}
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
-_FLOAT: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": np.floor_divide,
-    "%": np.remainder,
-}
 
 
 def wrapper(dtype: str) -> Callable[[int], int]:
@@ -71,16 +37,6 @@ def saturate(value: Any, dtype: str) -> int:
     if wide <= low:
         return low
     return high if wide >= high else int(wide)
-
-
-def maximum(a: Any, b: Any) -> Any:
-    """The greater one; NaN where one is NaN."""
-    return a if a >= b or a != a else b
-
-
-def minimum(a: Any, b: Any) -> Any:
-    """The lesser one; NaN where one is NaN."""
-    return a if a <= b or a != a else b
 
 
 def converter(source: str, target: str) -> Callable[[Any], Any]:
@@ -107,7 +63,7 @@ def constant_value(item: Const) -> Any:
 
 def unary_value(op: str, dtype: str) -> Callable[[Any], Any]:
     """What `-`, `not` or `~` does to a value of `dtype`."""
-    apply = _UNARY[op]
+    apply = UNARY[op][0]
     if not is_integer(dtype):
         return apply
     wrap = wrapper(dtype)
@@ -119,19 +75,20 @@ def binary_value(op: str, dtype: str) -> Callable[[Any, Any], Any]:
 
     All but `and` and `or`, which need not evaluate both. ZeroDivisionError for integers.
     """
-    if op in _COMPARE:
-        compare = _COMPARE[op]
-        return lambda a, b: bool(compare(a, b))
+    record = OPERATORS[op]
+    apply = record.scalar
+    if op in COMPARISONS:
+        return lambda a, b: bool(apply(a, b))
     if op in ("min", "max"):
-        return maximum if op == "max" else minimum
-    if dtype in HALF:
-        own, wide = to_numpy(dtype).type, _FLOAT[op]
-        return lambda a, b: own(wide(np.float32(a), np.float32(b)))
+        return apply
     if is_float(dtype):
-        return _FLOAT[op]
+        exact = record.array if op in ("//", "%") else apply
+        own = to_numpy(dtype).type
+        if dtype not in HALF:
+            return exact
+        return lambda a, b: own(exact(np.float32(a), np.float32(b)))
     if op in ("<<", ">>"):
         return _shift(op, dtype)
-    apply = _INTEGER[op]
     if dtype == "bool":
         return apply
     wrap = wrapper(dtype)
@@ -139,7 +96,7 @@ def binary_value(op: str, dtype: str) -> Callable[[Any, Any], Any]:
 
 
 def _shift(op: str, dtype: str) -> Callable[[int, int], int]:
-    apply, bits, wrap = _INTEGER[op], DTYPES[dtype].bits, wrapper(dtype)
+    apply, bits, wrap = OPERATORS[op].scalar, DTYPES[dtype].bits, wrapper(dtype)
 
     def shift(value: int, count: int) -> int:
         if 0 <= count < bits:

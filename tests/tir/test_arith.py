@@ -7,7 +7,8 @@ from operator import add, floordiv, mod, mul, sub
 
 import pytest
 
-from minimlc.tir.analysis.arith import EVERYTHING, Ranges, linear, recombined
+from minimlc.tir.analysis.arith import Ranges
+from minimlc.tir.analysis.linear import EVERYTHING, linear, recombined
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var, index
 

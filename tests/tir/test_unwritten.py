@@ -956,3 +956,24 @@ def main(A: T.Buffer((10, 8), "float32"), C: T.Buffer((10,), "float32")):
             vi = T.axis.spatial(10, i)
             C[vi] = X[vi] * 2.0
 """
+
+
+def test_a_loop_inside_a_block_may_end_at_its_iter():
+    """What such a loop's extent says is known of the loops around the block."""
+    with pytest.raises(mlc.VerifyError) as caught:
+        mlc.verify(mlc.parse(TRIANGLE))
+    assert caught.value.code == "E131"
+    assert "Y[0] is read in block" in caught.value.why
+    assert "at i=0, j=0" in caught.value.why
+
+
+TRIANGLE = """
+@T.prim_func
+def main(B: T.Buffer((8,), "float32")):
+    Y = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.opaque(8, i)
+            for j in range(vi + 1):
+                B[vi] = Y[j]
+"""

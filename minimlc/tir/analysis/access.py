@@ -4,11 +4,11 @@ Indices and conditions are given over loop variables alone: the iters of blocks 
 their values, so all analyses see the same thing whatever the blocks look like.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from minimlc.node import Node, children, walk
+from minimlc.node import Node, walk
 from minimlc.tir.analysis.arith import Ranges, conjuncts, has_loads, key
 from minimlc.tir.nodes import (
     Alloc,
@@ -30,9 +30,8 @@ from minimlc.tir.nodes import (
     index,
     substitute,
 )
-
-REDUCERS = ("+", "*", "min", "max", "and", "or", "&", "|", "^")
-"""The operators that are associative and commutative (floating point up to rounding)."""
+from minimlc.tir.operators import REDUCERS
+from minimlc.tir.walks import condition_of, inner_stmts
 
 
 class Access(NamedTuple):
@@ -76,27 +75,6 @@ def loop_ranges(loops: tuple[For, ...], outer: Ranges | None = None) -> Ranges:
     for loop in loops:
         ranges = ranges.extended({loop.var: max(1, loop_extent(loop, ranges))})
     return ranges
-
-
-def statements_in(stmt: Node) -> Iterator[Stmt]:
-    """A statement and every statement inside it, outer before inner, in program order."""
-    stack = [stmt]
-    while stack:
-        item = stack.pop()
-        match item:
-            case Store():
-                inside: Sequence[Node] = ()
-            case Seq(stmts):
-                inside = stmts
-            case For() | Alloc():
-                inside = (item.body,)
-            case Block():
-                inside = (item.body,) if item.init is None else (item.init, item.body)
-            case _:
-                inside = [part for part in children(item) if isinstance(part, Stmt)]
-        if isinstance(item, Stmt):
-            yield item
-        stack += reversed(inside)
 
 
 def loop_extents(loops: tuple[For, ...]) -> dict[Var, int]:
@@ -266,9 +244,6 @@ class _Collector:
 
     def stmt(self, item: Stmt, at: _Context) -> None:
         match item:
-            case Seq(stmts):
-                for stmt in stmts:
-                    self.stmt(stmt, at)
             case For():
                 self.expr(item.extent, at)
                 inner = at._replace(loops=(*at.loops, item))
@@ -277,13 +252,13 @@ class _Collector:
                     # The loop itself stays, as others are known by it, with iters in its extent.
                     inner = self.guarded(inner, Binary("<", item.var, extent))
                 self.stmt(item.body, inner)
-            case Alloc(_, body):
-                self.stmt(body, at)
-            case IfThenElse(condition, then_case, else_case):
+            case Seq() | Alloc():
+                for part in inner_stmts(item):
+                    self.stmt(part, at)
+            case IfThenElse(condition):
                 self.expr(condition, at)
-                self.stmt(then_case, self.guarded(at, condition))
-                if else_case is not None:
-                    self.stmt(else_case, self.guarded(at, Unary("not", condition)))
+                for part in inner_stmts(item):
+                    self.stmt(part, self.guarded(at, condition_of(item, part)))
             case Block() if at.block is None:
                 self.placed(item, at)
             case Block():
@@ -332,12 +307,13 @@ class _Collector:
             self.stmt(block.init, inner._replace(guards=(*inner.guards, *first), role="init"))
         self.stmt(block.body, inner)
 
-    def guarded(self, at: _Context, condition: Expr) -> _Context:
+    def guarded(self, at: _Context, condition: Expr | None) -> _Context:
         parts = tuple(substitute(part, at.values) for part in conjuncts(condition))
         return at._replace(guards=(*at.guards, *parts))
 
     def expr(self, expr: Expr, at: _Context, target: Load | None = None) -> None:
         match expr:
+            # other nodes: what is evaluated inside them is, whatever their operands are
             case Load(buffer, indices):
                 for part in indices:
                     self.expr(part, at._replace(into=None))

@@ -131,7 +131,8 @@ class Digits:
                 return self._divide(self._sum(a), int(value))[0]
             case Binary("%", a, Const(value)) if value > 0:
                 return self._divide(self._sum(a), int(value))[1]
-        raise _NotAffine
+            case _:
+                raise _NotAffine
 
     def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
         """Quotient and remainder of a sum by a positive constant."""
@@ -225,3 +226,25 @@ def contiguous(total: Sum) -> int | None:
             return None
         reach += coefficient * (digit.extent - 1)
     return reach
+
+
+class Coverage:
+    """The values that several sums take together, where each digit serves one of them."""
+
+    def __init__(self, digits: Digits):
+        self.digits = digits
+        self.used: set[Digit] = set()
+
+    def take(self, total: Sum | None) -> range | None:
+        """The consecutive values that a sum takes whatever values those before it have; None where
+        it may have gaps, or shares a digit with one before it.
+        """
+        reach = None if total is None else contiguous(total)
+        if total is None or reach is None or self.used & total.terms.keys():
+            return None
+        self.used |= total.terms.keys()
+        return range(total.constant, total.constant + reach)
+
+    def is_exact(self) -> bool:
+        """Whether the digits range freely, so that all combinations of values are taken."""
+        return all(self.digits.is_exact(digit.var) for digit in self.used)

@@ -1,4 +1,4 @@
-"""Integer arithmetic on index expressions: linear forms, bounds, simplification, proofs.
+"""Integer arithmetic on index expressions: bounds and proofs.
 
 Everything works over `Ranges`: for each variable in sight its least and greatest value, and what
 guards have established about expressions. Bounds are those of the values that programs compute:
@@ -6,138 +6,23 @@ where exact arithmetic may leave 64 bits, theirs wraps, and any value is possibl
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from minimlc.dtypes import INDEX, integer_range, is_integer
 from minimlc.node import walk
-from minimlc.tir.nodes import (
-    COMPARISONS,
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Unary,
-    Var,
-    index,
+from minimlc.tir.analysis.linear import (  # noqa: F401
+    EVERYTHING,
+    Interval,
+    Linear,
+    constant_value,
+    key,
+    linear,
+    recombined,
 )
+from minimlc.tir.nodes import Binary, Cast, Const, Expr, Load, Select, Unary, Var
+from minimlc.tir.operators import COMPARISONS, OPPOSITES
 
-Interval = tuple[int, int]
 Terms = frozenset[tuple[Any, int]]
-EVERYTHING: Interval = integer_range(INDEX)
-
-
-def key(expr: Expr) -> Any:
-    """A hashable form, equal for expressions that are equal when their variables are the same."""
-    match expr:
-        case Var():
-            return expr
-        case Const(value, dtype):
-            return (repr(value) if isinstance(value, float) else value, dtype)  # 0.0 is not -0.0
-        case Load(buffer, indices):
-            return ("load", buffer, *map(key, indices))
-    parts = (getattr(expr, name) for name in expr._fields)
-    return (type(expr).__name__, *map(_part_key, parts))
-
-
-def _part_key(part: Any) -> Any:
-    if isinstance(part, Expr):
-        return key(part)
-    return tuple(map(_part_key, part)) if isinstance(part, tuple) else part
-
-
-class Linear(NamedTuple):
-    """`constant` + the sum of coefficient * atom; `terms` maps an atom's key to both."""
-
-    terms: dict[Any, tuple[int, Expr]]
-    constant: int
-
-    def to_expr(self) -> Expr:
-        """The sum as an expression, its terms in their order."""
-        total: Expr | None = None
-        for coefficient, atom in self.terms.values():
-            size = abs(coefficient)
-            term = atom if size == 1 else Binary("*", atom, index(size))
-            if total is None:
-                total = term if coefficient > 0 else Binary("*", atom, index(coefficient))
-            else:
-                total = Binary("+" if coefficient > 0 else "-", total, term)
-        if total is None:
-            return index(self.constant)
-        if self.constant == 0:
-            return total
-        op = "+" if self.constant > 0 else "-"
-        return Binary(op, total, index(abs(self.constant)))
-
-    def minus(self, other: "Linear") -> "Linear":
-        """The difference of two forms."""
-        terms = dict(self.terms)
-        for known, (coefficient, atom) in other.terms.items():
-            terms[known] = (terms.get(known, (0, atom))[0] - coefficient, atom)
-        kept = {k: term for k, term in terms.items() if term[0] != 0}
-        return Linear(kept, self.constant - other.constant)
-
-    def key(self) -> Hashable:
-        """Equal for equal forms."""
-        return frozenset((k, c) for k, (c, _) in self.terms.items()), self.constant
-
-
-def linear(expr: Expr) -> Linear:
-    """`expr` (an index) as a linear form; what is not linear becomes an atom."""
-    terms: dict[Any, tuple[int, Expr]] = {}
-    constant = _collect(expr, 1, terms)
-    return Linear({k: term for k, term in terms.items() if term[0] != 0}, constant)
-
-
-def recombined(form: Linear) -> Linear:
-    """The same sum, where `x // 4 * 4 + x % 4` has become `x`, and so on with multiples of both.
-
-    With a remainder of the quotient, `x // 4 % 3 * 4 + x % 4` has become `x % 12`. Both hold for
-    each `x`, as the quotient is rounded down and the remainder is not negative.
-    """
-    for coefficient, atom in form.terms.values():
-        met = _whole(atom)
-        if met is None:
-            continue
-        x, by, whole = met
-        scale, rest = coefficient // by, key(Binary("%", x, index(by)))
-        if scale * by == coefficient and form.terms.get(rest, (0,))[0] == scale:
-            terms = {k: t for k, t in form.terms.items() if k not in (rest, key(atom))}
-            constant = _collect(whole, scale, terms)
-            terms = {k: t for k, t in terms.items() if t[0] != 0}
-            return recombined(Linear(terms, form.constant + constant))
-    return form
-
-
-def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
-    """Of `x // by` or `x // by % n`: x, by, and what `atom * by + x % by` is."""
-    match atom:
-        case Binary("//", x, Const(by)) if by > 0:
-            return x, int(by), x
-        case Binary("%", Binary("//", x, Const(by)), Const(n)) if (
-            by > 0 < n and by * n <= EVERYTHING[1]
-        ):
-            return x, int(by), Binary("%", x, index(int(by) * int(n)))
-    return None
-
-
-def _collect(expr: Expr, scale: int, terms: dict[Any, tuple[int, Expr]]) -> int:
-    """Add `scale * expr` to `terms`; return its constant part."""
-    match expr:
-        case Const(value):
-            return scale * int(value)
-        case Binary("+", a, b):
-            return _collect(a, scale, terms) + _collect(b, scale, terms)
-        case Binary("-", a, b):
-            return _collect(a, scale, terms) + _collect(b, -scale, terms)
-        case Binary("*", a, Const(value)) | Binary("*", Const(value), a):
-            return _collect(a, scale * int(value), terms)
-        case Unary("-", a):
-            return _collect(a, -scale, terms)
-    atom = key(expr)
-    terms[atom] = (terms.get(atom, (0, expr))[0] + scale, expr)
-    return 0
 
 
 class Ranges:
@@ -187,6 +72,7 @@ class Ranges:
         `part` does: a comparison or the opposite of one.
         """
         match part:
+            # other nodes: they say nothing of indices
             case Unary("not", Binary(op, a, b)) if op in OPPOSITES:
                 yield from self.inequalities(Binary(OPPOSITES[op], a, b))
             case Binary("!=", a, b) if a.dtype == INDEX:
@@ -219,9 +105,8 @@ class Ranges:
 
     def _limit(self, expr: Expr, low: int, high: int) -> None:
         """Learn the bounds of a value, whatever the sum is that it was computed as."""
-        known = linear(expr).key()
-        old = self.values.get(known, EVERYTHING)
-        self.values[known] = max(low, old[0]), min(high, old[1])
+        form = linear(expr)
+        self.values[form.key()] = self._limited((low, high), form)
 
     def _narrow(self, var: Var, coefficient: int, bound: int) -> None:
         """Learn that `coefficient * var <= bound`."""
@@ -238,11 +123,14 @@ class Ranges:
             return self.variables.get(expr, EVERYTHING)
         form = linear(expr)
         reach = self.reach(form)
-        low, high = reach if is_within(reach, EVERYTHING) else EVERYTHING
-        if self.values:
-            least, most = self.values.get(form.key(), EVERYTHING)
-            low, high = max(low, least), min(high, most)
-        return low, high
+        if not is_within(reach, EVERYTHING):
+            reach = EVERYTHING
+        return self._limited(reach, form) if self.values else reach
+
+    def _limited(self, bounds: Interval, form: Linear) -> Interval:
+        """Bounds of a value, within what guards have said of it."""
+        least, most = self.values.get(form.key(), EVERYTHING)
+        return max(bounds[0], least), min(bounds[1], most)
 
     def reach(self, form: Linear) -> Interval:
         """The least and greatest value of a sum of its terms' values in exact arithmetic."""
@@ -276,26 +164,22 @@ class Ranges:
         """Bounds of what is no sum."""
         if isinstance(atom, Var):
             return self.variables.get(atom, EVERYTHING)
-        low, high = self._atom_bounds(atom)
-        if self.values:
-            least, most = self.values.get(linear(atom).key(), EVERYTHING)
-            low, high = max(low, least), min(high, most)
-        return low, high
+        bounds = self._atom_bounds(atom)
+        return self._limited(bounds, linear(atom)) if self.values else bounds
 
     def _atom_bounds(self, atom: Expr) -> Interval:
         match atom:
+            # other nodes: any value is possible
             case Binary("//", a, Const(value)) if value > 0:
                 low, high = self.bounds(a)
                 return low // int(value), high // int(value)
             case Binary("%", a, Const(value)) if value > 0:
                 low, high = self.bounds(a)
                 return (low, high) if low >= 0 and high < value else (0, int(value) - 1)
-            case Binary("min", a, b):
+            case Binary("min" | "max" as op, a, b):
+                pick = min if op == "min" else max
                 (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
-                return min(low, low2), min(high, high2)
-            case Binary("max", a, b):
-                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
-                return max(low, low2), max(high, high2)
+                return pick(low, low2), pick(high, high2)
             case Binary("*", a, b):
                 ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
                 found = (min(ends), max(ends))
@@ -312,14 +196,12 @@ class Ranges:
     def prove(self, condition: Expr) -> bool | None:
         """True or False where `condition` is always or never so; None where it is unknown."""
         match condition:
+            # other nodes: unknown
             case Const(value):
                 return bool(value)
-            case Binary("and", a, b):
-                sides = (self.prove(a), self.prove(b))
-                return False if False in sides else None if None in sides else True
-            case Binary("or", a, b):
-                sides = (self.prove(a), self.prove(b))
-                return True if True in sides else None if None in sides else False
+            case Binary("and" | "or" as op, a, b):
+                sides, deciding = (self.prove(a), self.prove(b)), op == "or"
+                return deciding if deciding in sides else None if None in sides else not deciding
             case Unary("not", a):
                 inner = self.prove(a)
                 return None if inner is None else not inner
@@ -343,9 +225,6 @@ def is_within(inner: Interval, outer: Interval) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-
-
 def _times_within(terms: Terms, form: Linear, sign: int) -> int:
     """How often `terms` stand in `sign * form`; 0 if not a whole number of times."""
     times = 0
@@ -359,29 +238,27 @@ def _times_within(terms: Terms, form: Linear, sign: int) -> int:
 
 
 def _compare(op: str, low: int, high: int) -> bool | None:
-    """Whether `x op 0` for x between low and high."""
-    always = {
+    """Whether `x op 0` for x between low and high: always, never, or None."""
+    if _always(op, low, high):
+        return True
+    return False if _always(OPPOSITES[op], low, high) else None
+
+
+def _always(op: str, low: int, high: int) -> bool:
+    return {
         "<": high < 0,
         "<=": high <= 0,
         ">": low > 0,
         ">=": low >= 0,
         "==": low == high == 0,
         "!=": low > 0 or high < 0,
-    }
-    never = {
-        "<": low >= 0,
-        "<=": low > 0,
-        ">": high <= 0,
-        ">=": high < 0,
-        "==": low > 0 or high < 0,
-        "!=": low == high == 0,
-    }
-    return True if always[op] else False if never[op] else None
+    }[op]
 
 
 def conjuncts(condition: Expr | None) -> Iterable[Expr]:
     """The parts of `a and b and ...`, also of `not (a or b or ...)`."""
     match condition:
+        # other nodes: one condition, not several
         case None:
             return
         case Binary("and", a, b):
@@ -404,9 +281,3 @@ def variables(expr: Expr | None) -> set[Var]:
 def has_loads(expr: Expr | None) -> bool:
     """Whether an expression reads a buffer."""
     return expr is not None and any(isinstance(n, Load) for n in walk(expr))
-
-
-def constant_value(expr: Expr) -> int | None:
-    """The number that an index expression is, or None where it is not constant."""
-    form = linear(expr)
-    return None if form.terms else form.constant

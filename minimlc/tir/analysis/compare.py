@@ -14,9 +14,9 @@ from minimlc.dtypes import integer_range, is_float, to_numpy
 from minimlc.errors import CompileError
 from minimlc.node import Mutator, Node, walk
 from minimlc.tir.analysis.access import accesses, loop_extents, reducer_of
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.execute import execute
 from minimlc.tir.nodes import Buffer, Cast, Const, Load, PrimFunc, Store, substitute
+from minimlc.tir.walks import blocks_in
 
 BUDGET = 16_000
 """The interpreter makes about so many accesses in 20 ms; a larger function is compared smaller."""

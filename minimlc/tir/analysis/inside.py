@@ -8,18 +8,17 @@ not linear is settled by all iterations, where they are few.
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.tir.analysis.access import Access, lasting, loop_ranges, reads_any
-from minimlc.tir.analysis.arith import Ranges, conjuncts, key, linear, variables
-from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.analysis.arith import Ranges, conjuncts, key, linear
 from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
 from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.analysis.witness import points
-from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary, Var
+from minimlc.tir.analysis.witness import Element, Values, element_at, points
+from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary
 
 MOST_CASES = 16
 """Conditions with more cases than this are taken as a whole."""
@@ -108,7 +107,7 @@ def _violation(
     rows = np.flatnonzero(column < 0 if below else column >= item.buffer.shape[dim])
     if len(rows):
         row = int(rows[0])
-        return _example(item, {v: int(c[row]) for v, c in tried.values.items()})
+        return _example(item, tried.at(row), tuple(map(int, tried.elements[row])))
     if tried.complete:
         return None
     return _confirmed(item, dim, {loop.var: values.get(key(loop.var), 0) for loop in item.loops})
@@ -119,6 +118,7 @@ def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
     parts = list(chain.from_iterable(map(conjuncts, guards)))
     for place, part in enumerate(parts):
         match part:
+            # other nodes: conditions of one case
             case Binary("or", a, b):
                 sides = (a, b)
             case Unary("not", Binary("and", a, b)):
@@ -131,23 +131,19 @@ def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
     yield tuple(parts)
 
 
-def _confirmed(item: Access, dim: int, values: Mapping[Var, int]) -> str:
-    """An iteration as an example, if its conditions hold and its index is outside; else ''."""
-    at: dict[Var, Any] = {var: np.int64(value) for var, value in values.items()}
-    said = (loop for loop in item.loops if variables(loop.extent) <= at.keys())
-    runs = all(value >= 0 for value in at.values())
-    runs = runs and all(at[loop.var] < evaluate(loop.extent, at) for loop in said)
-    runs = runs and all(bool(evaluate(guard, at)) for guard in item.guards)
-    inside = 0 <= evaluate(item.indices[dim], at) < item.buffer.shape[dim]
-    return _example(item, values) if runs and not inside else ""
+def _confirmed(item: Access, dim: int, at: Values) -> str:
+    """An iteration as an example, if the access runs in it and its index is outside; else ''."""
+    element = element_at(item, at) if min(at.values(), default=0) >= 0 else None
+    if element is None or 0 <= element[dim] < item.buffer.shape[dim]:
+        return ""
+    return _example(item, at, element)
 
 
-def _example(item: Access, values: Mapping[Var, int]) -> str:
+def _example(item: Access, values: Values, element: Element) -> str:
     """An iteration and the element it touches."""
-    numbers: dict[Var, Any] = {var: np.int64(value) for var, value in values.items()}
     at = ", ".join(f"{var.name}={value}" for var, value in values.items())
-    element = ", ".join(str(int(evaluate(part, numbers))) for part in item.indices)
-    reached = f"{item.buffer.name}[{element}]" if item.buffer.dtype != INDEX or at else element
+    place = ", ".join(map(str, element))
+    reached = f"{item.buffer.name}[{place}]" if item.buffer.dtype != INDEX or at else place
     return f"{f'at {at}: ' if at else ''}{reached}"
 
 
@@ -196,11 +192,13 @@ class _System:
     def unknown(self, atom: Expr, name: Hashable) -> Inequality:
         """An atom as an unknown of which its bounds are known, and what it is made of."""
         match atom:
+            # other nodes: unknowns of their own, below
             case Binary("%", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
                 rest = _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
                 return self.bounded(rest, atom)
         one = self.bounded(Inequality({name: 1}, 0), atom)
         match atom:
+            # other nodes: only their bounds are known
             case Binary("//", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
                 rest = _sum((self.sum(a), 1), (one, -int(by)))
                 self.rows += [rest, _sum((rest, -1), constant=int(by) - 1)]

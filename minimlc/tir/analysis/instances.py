@@ -14,12 +14,8 @@ from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import constant_value, has_loads
 from minimlc.tir.analysis.dependence import A_FEW, Bounds, Equation, solve
-from minimlc.tir.analysis.points import evaluate
-from minimlc.tir.analysis.witness import Points, points
+from minimlc.tir.analysis.witness import Element, Points, Values, points
 from minimlc.tir.nodes import Binary, Expr, For, Var, index, substitute
-
-Values = Mapping[Var, int]
-Element = tuple[int, ...]
 
 MANY = 1 << 14
 """Up to so many iterations are looked at for writes of one element."""
@@ -37,21 +33,6 @@ def shared_loops(write: Access, read: Access) -> list[For]:
 def _known_guards(item: Access) -> tuple[Expr, ...]:
     """The conditions on an access that do not depend on data."""
     return tuple(guard for guard in item.guards if not has_loads(guard))
-
-
-def element_at(item: Access, at: Values) -> Element | None:
-    """The element that an access surely touches in an iteration; None where it does not run, or
-    data decides that.
-    """
-    values = {var: np.int64(value) for var, value in at.items()}
-    try:
-        if not all(values[loop.var] < evaluate(loop.extent, values) for loop in item.loops):
-            return None
-        if not all(evaluate(guard, values) for guard in item.guards):
-            return None
-        return tuple(int(evaluate(part, values)) for part in item.indices)
-    except ValueError:
-        return None
 
 
 def _restricted(item: Access, fixed: Values, below: Mapping[Var, int]) -> Access:
@@ -90,7 +71,7 @@ def reaching(
         if len(rows) > MOST_FOUND:
             return None
         if found.complete:
-            return [{**fixed, **narrow[1], **values_at(found, int(row))} for row in rows]
+            return [{**fixed, **narrow[1], **found.at(int(row))} for row in rows]
     return None
 
 
@@ -126,11 +107,6 @@ def _is_solvable(item: Access, element: Element) -> bool:
                 terms[digit], bounds[digit] = coefficient, (0, digit.extent - 1)
             equations.append(Equation(terms, total.constant - value))
     return solve(equations, bounds) is not None
-
-
-def values_at(found: Points, row: int) -> dict[Var, int]:
-    """The loops' values in one of the iterations."""
-    return {var: int(column[row]) for var, column in found.values.items()}
 
 
 def are_at(elements: np.ndarray, element: Element) -> np.ndarray:

@@ -4,19 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from minimlc.tir.analysis.access import (
-    Access,
-    accesses,
-    part_accesses,
-    statements_in,
-    top_statements,
-    touched,
-)
+from minimlc.tir.analysis.access import Access, accesses, part_accesses, top_statements, touched
 from minimlc.tir.analysis.arith import constant_value, key
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.regions import is_private
 from minimlc.tir.analysis.witness import Witness, find_conflict
-from minimlc.tir.nodes import Alloc, Buffer, Expr, For, PrimFunc, Stmt, Var
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var
+from minimlc.tir.walks import buffers_in, loops_in
 
 
 class Carried(NamedTuple):
@@ -85,7 +79,7 @@ def _is_owned(
         return True
     if loop.kind == "vectorized":
         return False
-    return any(isinstance(n, Alloc) and n.buffer is buffer for n in statements_in(loop.body))
+    return buffer in buffers_in(loop.body)
 
 
 _PROVEN: WeakKeyDictionary[Stmt, frozenset[frozenset[Buffer]]] = WeakKeyDictionary()
@@ -136,8 +130,7 @@ def axis_conflict(func: PrimFunc) -> tuple[For, str] | None:
             if loop.kind != "thread_binding":
                 continue
             axis = loop.thread
-            inside = statements_in(loop.body)
-            inner = [n for n in inside if isinstance(n, For) and n.thread == axis]
+            inner = [other for other in loops_in(loop.body) if other.thread == axis]
             if inner:
                 name = inner[0].var.name
                 return inner[0], f"{name} and {loop.var.name} around it are both {axis}"

@@ -136,6 +136,7 @@ class _Attempt:
         if wanted.dtype != given.dtype:
             return self.fail(f"{_short(wanted)} is {wanted.dtype}, {_short(given)} {given.dtype}")
         match wanted, given:
+            # other nodes: compared field by field, below
             case Load(), Load():
                 return self.element(wanted.buffer, wanted.indices, given.buffer, given.indices)
             case _ if wanted.dtype == INDEX and not has_loads(wanted) and not has_loads(given):

@@ -1,35 +1,13 @@
 """The value of an index expression at many points at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.tir.nodes import Binary, Cast, Const, Expr, Select, Unary, Var
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "//": np.floor_divide,
-    "%": np.mod,
-    "min": np.minimum,
-    "max": np.maximum,
-    "==": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
-}
+from minimlc.tir.operators import OPERATORS
 
 
 def evaluate(expr: Expr, values: Mapping[Var, Any]) -> Any:
@@ -40,13 +18,14 @@ def evaluate(expr: Expr, values: Mapping[Var, Any]) -> Any:
     """
     if not is_float(expr.dtype):
         match expr:
+            # other nodes: refused below
             case Var():
                 return values[expr]
             case Const(value, dtype):
                 return to_numpy(dtype).type(value)
             case Binary(op, a, b):
                 with np.errstate(all="ignore"):
-                    return _OPERATORS[op](evaluate(a, values), evaluate(b, values))
+                    return OPERATORS[op].array(evaluate(a, values), evaluate(b, values))
             case Unary("-", a):
                 return -evaluate(a, values)
             case Unary("not", a):

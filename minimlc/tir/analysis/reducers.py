@@ -12,28 +12,17 @@ and exchanged is found out by trying all of them: see `TupleReducer`.
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.dtypes import dtype_record, integer_range, is_float, is_integer
+from minimlc.dtypes import is_float, is_integer
 from minimlc.node import Node, walk
-from minimlc.tir.analysis.access import REDUCERS, reads_any, reduction_parts, update_of, updates_of
+from minimlc.tir import operators
+from minimlc.tir.analysis.access import reads_any, reduction_parts, update_of, updates_of
 from minimlc.tir.analysis.arith import key
-from minimlc.tir.nodes import (
-    COMPARISONS,
-    LOGICAL,
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-)
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, Load, Select, Stmt, Store, Unary
+from minimlc.tir.operators import COMPARISONS, LOGICAL, OPERATORS, extremes
 
 MOST_PARTS = 3
 """Elements kept by one reducer: trying all triples of tuples takes 64**parts steps at most."""
@@ -78,27 +67,8 @@ def reducer(block: Block) -> Reducer | None:
 
 
 def identity(op: str, dtype: str) -> Const:
-    """What leaves the other operand of one of `REDUCERS` as it is.
-
-    The identity of a float sum is -0.0: 0.0 would turn -0.0 into 0.0.
-    """
-    assert op in REDUCERS
-    kind = dtype_record(dtype).kind
-    if op in ("min", "max"):
-        return Const(_ends(dtype)[op == "min"], dtype)
-    if kind == "float":
-        return Const(1.0 if op == "*" else -0.0, dtype)
-    if kind == "bool":
-        return Const(op in ("and", "&", "*"), dtype)
-    if op == "&":
-        return Const(-1 if integer_range(dtype)[0] < 0 else integer_range(dtype)[1], dtype)
-    return Const(int(op == "*"), dtype)
-
-
-def _ends(dtype: str) -> tuple[Any, Any]:
-    if is_float(dtype):
-        return float("-inf"), float("inf")
-    return integer_range(dtype) if is_integer(dtype) else (False, True)
+    """What leaves the other operand of one of `REDUCERS` as it is."""
+    return Const(operators.identity(op, dtype), dtype)
 
 
 def tuple_reducer(block: Block) -> TupleReducer | None:
@@ -148,6 +118,7 @@ def _candidates(expr: Expr, own: Buffer, kept: Mapping[Buffer, Store]) -> list[E
     if not reads_any(expr, kept):
         return [expr]
     match expr:
+        # other nodes: they read what is kept, so there is no single candidate
         case Load(buffer) if buffer is own:
             return []
         case Select(_, a, b) | Binary("min" | "max", a, b):
@@ -187,6 +158,7 @@ class _Steps:
             place = self.places[key(expr)]
             return new[place], place
         match expr:
+            # other nodes: refused below, as parts that differ are
             case Load(buffer) if buffer in self.buffers:
                 return now[self.buffers[buffer]], self.buffers[buffer]
             case Select(condition, a, b):
@@ -196,11 +168,12 @@ class _Steps:
             case Binary("min" | "max" as op, a, b):
                 (one, place), (two, other) = self.value(a, now, new), self.value(b, now, new)
                 if place == other:
-                    return (np.minimum if op == "min" else np.maximum)(one, two), place
+                    return OPERATORS[op].array(one, two), place
         raise _Unknown
 
     def holds(self, expr: Expr, now: list, new: Arrays) -> np.ndarray:
         match expr:
+            # other nodes: refused below, as parts that differ are
             case Unary("not", a):
                 return ~self.holds(a, now, new)
             case Binary(op, a, b) if op in LOGICAL:
@@ -209,18 +182,8 @@ class _Steps:
             case Binary(op, a, b) if op in COMPARISONS:
                 (one, place), (two, other) = self.value(a, now, new), self.value(b, now, new)
                 if place == other:
-                    return _COMPARE[op](one, two)
+                    return OPERATORS[op].array(one, two)
         raise _Unknown
-
-
-_COMPARE: dict[str, Any] = {
-    "==": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
 
 
 def _proved(steps: _Steps) -> TupleReducer:
@@ -262,5 +225,5 @@ def _start(steps: _Steps, dtypes: Sequence[str], tuples: Arrays) -> tuple[Const,
         kept = _equal(steps.run(start, tuples), tuples) & _equal(steps.run(tuples, start), tuples)
         if kept.all():
             made = zip(ends, dtypes, strict=True)
-            return tuple(Const(_ends(dtype)[end], dtype) for end, dtype in made)
+            return tuple(Const(extremes(dtype)[end], dtype) for end, dtype in made)
     return None

@@ -16,19 +16,10 @@ from minimlc.tir.analysis.access import (
     reducer_of,
     starts_its_target,
 )
-from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
+from minimlc.tir.analysis.affine import Coverage, Digit, Digits, Sum, contiguous, to_expr
 from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    Var,
-    index,
-)
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
 
 Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
 
@@ -65,14 +56,13 @@ def _side(
     column: Sequence[Sum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
 ) -> Side:
     whole = Side(index(0), size)
-    base: dict[Digit, int] | None = None
+    base: Sum | None = None
     low = high = 0
     for total in column:
         if total is None:
             return whole
-        outer = {d: c for d, c in total.terms.items() if d.var in fixed}
-        inner = Sum({d: c for d, c in total.terms.items() if d.var not in fixed}, total.constant)
-        first, last = inner.bounds()
+        outer = total.part(fixed)
+        first, last = total.minus(outer).bounds()
         if base is None:
             base, low, high = outer, first, last
         elif base != outer:
@@ -80,7 +70,7 @@ def _side(
         low, high = min(low, first), max(high, last)
     if base is None or high - low + 1 >= size:
         return whole
-    return Side(to_expr(Sum(base, low), extents), high - low + 1)
+    return Side(to_expr(base._replace(constant=low), extents), high - low + 1)
 
 
 def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
@@ -96,21 +86,19 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     sums = digits.sums((*write.indices, *read.indices, *(v for v in zeros if v is not None)))
     if not _takes_every_value(write, still, digits):
         return False
-    used: set[Digit] = set()
+    coverage = Coverage(digits)
     sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
     for out, want, size in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return False
-        inner = Sum({d: c for d, c in out.terms.items() if d.var not in still}, out.constant)
-        reach = contiguous(inner)
-        if reach is None or used & set(inner.terms):
+        outer = out.part(still)
+        values = coverage.take(out.minus(outer))
+        if values is None:
             return False
-        used |= set(inner.terms)
-        outer = {d: c for d, c in out.terms.items() if d.var in still}
-        whole = not outer and out.constant <= 0 and out.constant + reach >= size
-        if not whole and not _within(want, outer, inner.constant, reach, still):
+        whole = not outer.terms and values.start <= 0 and values.stop >= size
+        if not whole and not _within(want, outer, values, still):
             return False
-    return all(_reaches_zero(total, still, used) for total in sums[2 * ndim :])
+    return all(_reaches_zero(total, still, coverage.used) for total in sums[2 * ndim :])
 
 
 _Dimension = tuple[Sum | None, Sum | None, int]
@@ -122,9 +110,9 @@ def _rows(out: Sum | None, want: Sum | None, size: int, fixed: set[Var]) -> list
     """
     if out is None or want is None:
         return [(out, want, size)]
-    moving = {d: c for d, c in out.terms.items() if d.var not in fixed}
-    if contiguous(Sum(moving, out.constant)) is None:
-        for radix in sorted({c for c in moving.values() if c > 1}, reverse=True):
+    moving = out.minus(out.part(fixed))
+    if contiguous(moving) is None:
+        for radix in sorted({c for c in moving.terms.values() if c > 1}, reverse=True):
             parts, wanted = out.divided(radix), want.divided(radix)
             if parts is not None and wanted is not None:
                 row = _rows(parts[0], wanted[0], -(-size // radix), fixed)
@@ -140,27 +128,41 @@ def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bo
         return True
     if Ranges(loop_extents(write.loops)).prove(guard):
         return True
-    differences = []
+    return clips_only(guard, zip(write.indices, write.buffer.shape, strict=True))
+
+
+def _limit(guard: Expr) -> tuple[str, Expr, int] | None:
+    """Of a guard `value < constant` or `value >= constant`: operator, value and constant."""
     match guard:
-        case Binary("<" | ">=", value, _):
-            differences = [constant_value(Binary("-", i, value)) for i in write.indices]
-    match guard:
-        case Binary("<", _, limit) if (bound := constant_value(limit)) is not None:
-            pairs = zip(differences, write.buffer.shape, strict=True)
-            return any(d is not None and bound + d >= size for d, size in pairs)
-        case Binary(">=", _, limit) if (bound := constant_value(limit)) is not None:
-            return any(d is not None and bound + d <= 0 for d in differences)
+        # other nodes: guards of another form
+        case Binary("<" | ">=" as op, value, limit) if (bound := constant_value(limit)) is not None:
+            return op, value, bound
+    return None
+
+
+def clips_only(guard: Expr, sides: Iterable[tuple[Expr, int]]) -> bool:
+    """Whether a guard leaves out nothing but values of one of `sides` beyond 0 ... size-1."""
+    limit = _limit(guard)
+    if limit is None:
+        return False
+    op, value, bound = limit
+    for part, size in sides:
+        distance = constant_value(Binary("-", part, value))
+        if distance is not None:
+            end = bound + distance
+            if end >= size if op == "<" else end <= 0:
+                return True
     return False
 
 
 def _zero_guarded(guard: Expr) -> Expr | None:
     """A value that satisfies the guard where it is 0; None for a guard of another form."""
     match guard:
+        # other nodes: guards of another form
         case Binary("==", value, Const(0)):
             return value
-        case Binary("<", value, limit) if (constant_value(limit) or 0) > 0:
-            return value
-    return None
+    limit = _limit(guard)
+    return limit[1] if limit is not None and limit[0] == "<" and limit[2] > 0 else None
 
 
 def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
@@ -186,15 +188,12 @@ def _has_iterations(loop: For) -> bool:
     return extent is not None and extent > 0
 
 
-def _within(
-    want: Sum | None, outer: dict[Digit, int], start: int, reach: int, fixed: set[Var]
-) -> bool:
-    """Whether `want` stays in the `reach` elements from `start` on."""
-    if want is None or {d: c for d, c in want.terms.items() if d.var in fixed} != outer:
+def _within(want: Sum | None, outer: Sum, values: range, fixed: set[Var]) -> bool:
+    """Whether `want` stays in `values` beyond `outer`, a sum of what is fixed."""
+    if want is None or want.part(fixed) != outer:
         return False
-    inner = Sum({d: c for d, c in want.terms.items() if d.var not in fixed}, want.constant)
-    low, high = inner.bounds()
-    return start <= low and high < start + reach
+    low, high = want.minus(outer).bounds()
+    return values.start <= low and high < values.stop
 
 
 def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
@@ -308,10 +307,8 @@ def _upper_limited(guard: Expr) -> Expr | None:
 
     Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
     """
-    match guard:
-        case Binary("<", value, limit) if constant_value(limit) is not None:
-            return value
-    return None
+    limit = _limit(guard)
+    return limit[1] if limit is not None and limit[0] == "<" else None
 
 
 def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:

@@ -94,7 +94,7 @@ class Scopes:
                     self.fail(why, item, "E108")
             case Block():
                 self.block(item, scope)
-            case _:
+            case _:  # other nodes: `fail` raises
                 self.fail(f"{type(item).__name__} is no statement", item)
 
     def block(self, block: Block, scope: frozenset[Node]) -> None:
@@ -130,6 +130,7 @@ class Scopes:
 
     def expr(self, expr: Expr, scope: frozenset[Node]) -> None:
         match expr:
+            # other nodes: right if their operands are
             case Var(name) if expr not in scope:
                 self.fail(f"{name} is used outside its loop or block", expr)
             case Load(buffer, indices):

@@ -2,15 +2,8 @@
 
 from minimlc.dtypes import INDEX
 from minimlc.node import Mutator
-from minimlc.tir.analysis.arith import (
-    EVERYTHING,
-    Linear,
-    Ranges,
-    is_within,
-    key,
-    linear,
-    recombined,
-)
+from minimlc.tir.analysis.arith import Ranges, is_within
+from minimlc.tir.analysis.linear import EVERYTHING, Linear, key, linear, recombined
 from minimlc.tir.nodes import COMPARISONS, Binary, Const, Expr, Select, Unary, index
 
 
@@ -78,6 +71,7 @@ class Simplifier(Mutator):
 
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
         match expr.a:
+            # other nodes: nothing to join the division with
             case Binary("//", a, Const(value)) if 0 < value * by <= EVERYTHING[1]:
                 return self._divide(Binary("//", a, index(int(value) * by)), int(value) * by)
         return expr

@@ -12,43 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.dtypes import is_float
 from minimlc.errors import CompileError, VerifyError
 from minimlc.node import span_of
-from minimlc.tir.analysis.access import (
-    REDUCERS,
-    Access,
-    accesses,
-    loop_extents,
-    statements_in,
-)
+from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import A_FEW
-from minimlc.tir.analysis.instances import (
-    Element,
-    Values,
-    are_at,
-    element_at,
-    narrowed,
-    reaching,
-    shared_loops,
-    values_at,
-    written_before,
-)
-from minimlc.tir.analysis.reducers import identity
+from minimlc.tir.analysis.instances import are_at, narrowed, reaching, shared_loops, written_before
 from minimlc.tir.analysis.regions import covers, init_comes_first
-from minimlc.tir.analysis.witness import points
-from minimlc.tir.nodes import (
-    Alloc,
-    Binary,
-    Block,
-    Buffer,
-    For,
-    Load,
-    PrimFunc,
-    Store,
-    Var,
-)
+from minimlc.tir.analysis.witness import Element, Values, element_at, points
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Load, PrimFunc, Store, Var
+from minimlc.tir.operators import REDUCERS, start_of
+from minimlc.tir.walks import buffers_in, loops_in
 
 MOST_TRIED = 8
 """So many iterations of one read are looked at, of those that may find nothing written."""
@@ -104,10 +78,9 @@ class Unwritten(NamedTuple):
 
 def _start(op: str, dtype: str) -> str:
     """What a reduction starts from, as a script says it."""
-    start = identity(op, dtype)
-    if isinstance(start.value, float) and isinf(start.value):
-        return start.script()
-    return "0.0" if start.value == 0.0 and is_float(dtype) else repr(start.value)
+    start = start_of(op, dtype)
+    infinite = isinstance(start, float) and isinf(start)
+    return Const(start, dtype).script() if infinite else repr(start)
 
 
 def _named(buffer: Buffer, element: Element | None) -> str:
@@ -127,15 +100,10 @@ def check_written(func: PrimFunc) -> None:
 
 def _scopes(func: PrimFunc) -> dict[Buffer, int]:
     """The function's own buffers, and in how many loops each begins anew."""
-    scopes = dict.fromkeys(func.allocs, 0)
-    loops: dict[Alloc, int] = {}
-    for part in statements_in(func.body):
-        if isinstance(part, For):
-            for inner in statements_in(part.body):
-                if isinstance(inner, Alloc):
-                    loops[inner] = loops.get(inner, 0) + 1
-        elif isinstance(part, Alloc):
-            scopes[part.buffer] = loops.get(part, 0)
+    scopes = dict.fromkeys((*func.allocs, *buffers_in(func.body)), 0)
+    for loop in loops_in(func.body):
+        for buffer in buffers_in(loop.body):
+            scopes[buffer] += 1
     return scopes
 
 
@@ -211,7 +179,7 @@ class _Search:
         rows = np.flatnonzero(late)
         chosen = np.linspace(0, len(rows) - 1, MOST_TRIED).astype(int) if len(rows) else ()
         for row in dict.fromkeys(chosen):
-            yield values_at(found, int(rows[row]))
+            yield found.at(int(rows[row]))
         if found.complete:
             return
         lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
@@ -268,9 +236,7 @@ class _Search:
         if narrow is None or found is None:
             return
         rows = np.flatnonzero(are_at(found.elements, element))
-        tried = [
-            {**narrow[1], **values_at(found, int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])
-        ]
+        tried = [{**narrow[1], **found.at(int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])]
         for when in tried:
             if not self._is_after(read, when, store, at) or element_at(read, when) != element:
                 continue

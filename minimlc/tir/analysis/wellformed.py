@@ -7,7 +7,7 @@ nothing is used that surely was never written.
 
 from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.dtypes import INDEX, excess
@@ -20,7 +20,6 @@ from minimlc.tir.analysis.access import (
     part_accesses,
     reads_any,
     reducer_of,
-    statements_in,
     top_statements,
 )
 from minimlc.tir.analysis.arith import Ranges, has_loads, key, variables
@@ -31,21 +30,26 @@ from minimlc.tir.analysis.reducers import tuple_reducer
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.unwritten import check_written
 from minimlc.tir.nodes import (
-    Alloc,
     Block,
     BlockIter,
     Buffer,
     Expr,
     For,
-    IfThenElse,
     IterKind,
     PrimFunc,
     Seq,
     Stmt,
     Store,
-    Unary,
     Var,
     index,
+)
+from minimlc.tir.walks import (  # noqa: F401
+    blocks_in,
+    buffers_in,
+    condition_of,
+    inner_stmts,
+    loops_in,
+    statements_in,
 )
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
@@ -81,12 +85,18 @@ def check_blocks(func: PrimFunc) -> None:
     _check_sizes((*func.params, *func.allocs), func)
     for part in top_statements(func):
         if part not in _FINE:
-            _check_sizes((n.buffer for n in statements_in(part) if isinstance(n, Alloc)), part)
-            _check_iters(part, ())
+            _check_sizes(buffers_in(part), part)
+            _check_iters(part)
             changing = {item.buffer for item in part_accesses(part) if item.is_write}
             for item in part_accesses(part):
                 _check_range(item, changing)
             _FINE.add(part)
+
+
+def _fail(code: str, why: str, *where: Node, example: str = "", hint: str = "") -> NoReturn:
+    """Raise a `VerifyError` that shows the first of `where` that is known to be in the source."""
+    span = next(filter(None, map(span_of, where)), None)
+    raise VerifyError(why, code=code, span=span, example=example, hint=hint)
 
 
 def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
@@ -94,51 +104,36 @@ def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
         why = excess(buffer.shape, buffer.dtype)
         if why:
             hint = "smaller sizes, or a smaller dtype"
-            at = span_of(buffer) or span_of(where)
-            raise VerifyError(f"{buffer.name} {why}", code="E135", span=at, hint=hint)
+            _fail("E135", f"{buffer.name} {why}", buffer, where, hint=hint)
 
 
-def blocks_in(stmt: Node) -> list[Block]:
-    """Every block, outer before inner, in program order."""
-    return [part for part in statements_in(stmt) if isinstance(part, Block)]
+def _check_iters(stmt: Stmt, loops: tuple[For, ...] = (), guards: tuple[Expr, ...] = ()) -> None:
+    """Check every block in a statement inside `loops`, where `guards` hold throughout."""
+    if isinstance(stmt, Block):
+        _check_block(stmt, loops, guards)
+        return
+    around = (*loops, stmt) if isinstance(stmt, For) else loops
+    for part in inner_stmts(stmt):
+        _check_iters(part, around, _with(guards, lasting(condition_of(stmt, part), part)))
 
 
-def loops_in(stmt: Node) -> list[For]:
-    """Every loop, outer before inner, in program order."""
-    return [part for part in statements_in(stmt) if isinstance(part, For)]
-
-
-def _check_iters(stmt: Stmt, loops: tuple[For, ...], guards: tuple[Expr, ...] = ()) -> None:
-    match stmt:
-        case For():
-            _check_iters(stmt.body, (*loops, stmt), guards)
-        case Seq(stmts):
-            for part in stmts:
-                _check_iters(part, loops, guards)
-        case Alloc(_, body):
-            _check_iters(body, loops, guards)
-        case IfThenElse(condition, then_case, else_case):
-            _check_iters(then_case, loops, _with(guards, lasting(condition, then_case)))
-            if else_case is not None:
-                fails = lasting(Unary("not", condition), else_case)
-                _check_iters(else_case, loops, _with(guards, fails))
-        case Block():
-            lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
-            around = nest_key(loops), lasts, tuple(map(key, guards))
-            if _FINE_IN.get(stmt) == around:
-                return
-            held = _with(guards, stmt.predicate)
-            for it in stmt.iters:
-                _check_iter(stmt, it, loops, held)
-                _check_lasts(stmt, it)
-            check_kinds(stmt, loops)
-            if _is_inside(_of_its_iters(stmt)):
-                _INSIDE.add(stmt)
-            if blocks_inside(stmt):
-                inner = tuple(iter_loop(it) for it in stmt.iters)
-                held = _with(guards, lasting(stmt.predicate, stmt))
-                _check_iters(stmt.body, (*loops, *inner), held)
-            _FINE_IN[stmt] = around
+def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...]) -> None:
+    lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
+    around = nest_key(loops), lasts, tuple(map(key, guards))
+    if _FINE_IN.get(block) == around:
+        return
+    held = _with(guards, block.predicate)
+    for it in block.iters:
+        _check_iter(block, it, loops, held)
+        _check_lasts(block, it)
+    check_kinds(block, loops)
+    if _is_inside(_of_its_iters(block)):
+        _INSIDE.add(block)
+    if blocks_inside(block):
+        own = tuple(map(iter_loop, block.iters))
+        held = _with(guards, lasting(block.predicate, block))
+        _check_iters(block.body, (*loops, *own), held)
+    _FINE_IN[block] = around
 
 
 def _with(guards: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
@@ -151,12 +146,8 @@ def _check_lasts(block: Block, it: BlockIter) -> None:
         return
     written = {n.buffer for n in walk(block) if isinstance(n, Store)}
     if reads_any(it.value, written):
-        raise VerifyError(
-            f'block "{block.name}" writes what the value of its iter {it.var.name} reads',
-            code="E106",
-            span=span_of(it) or span_of(block),
-            hint="read the element in a block of its own first",
-        )
+        why = f'block "{block.name}" writes what the value of its iter {it.var.name} reads'
+        _fail("E106", why, it, block, hint="read the element in a block of its own first")
 
 
 def _check_iter(
@@ -171,14 +162,13 @@ def _check_iter(
     found = next(escapes(probe), None)
     if found is None:
         return
-    raise VerifyError(
-        f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
-        + ("" if found.example else ", or is not known to stay inside"),
-        code="E106",
-        span=span_of(it) or span_of(block),
-        example=found.example,
-        hint=f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs",
-    )
+    why = f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
+    hint = f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs"
+    _fail("E106", why + _unless_shown(found), it, block, example=found.example, hint=hint)
+
+
+def _unless_shown(found: Escape) -> str:
+    return "" if found.example else ", or is not known to stay inside"
 
 
 def _check_range(item: Access, changing: Container[Buffer]) -> None:
@@ -189,20 +179,15 @@ def _check_range(item: Access, changing: Container[Buffer]) -> None:
         return
     for found in escapes(item, changing):
         if found.example or found.always or not has_loads(item.indices[found.dim]):
-            raise _out_of_range(item, found)
+            _out_of_range(item, found)
 
 
-def _out_of_range(item: Access, found: Escape) -> VerifyError:
+def _out_of_range(item: Access, found: Escape) -> NoReturn:
     verb = "written" if item.is_write else "read"
     size = item.buffer.shape[found.dim]
-    return VerifyError(
-        f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
-        + ("" if found.example else ", or is not known to stay inside"),
-        code="E107",
-        span=span_of(item.node),
-        example=found.example,
-        hint=_keep_inside(item, item.indices[found.dim], found, size),
-    )
+    why = f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
+    hint = _keep_inside(item, item.indices[found.dim], found, size)
+    _fail("E107", why + _unless_shown(found), item.node, example=found.example, hint=hint)
 
 
 def _of_its_iters(block: Block) -> "_Alone":
@@ -296,13 +281,9 @@ def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Acces
     reduces = reducer_of(block) is not None
     kind = "a reduction axis" if reduces else "an axis whose values depend on each other"
     letter = 'T.axis.reduce ("R" in remap)' if reduces else 'T.axis.opaque ("O" in remap)'
-    raise VerifyError(
-        f'block "{block.name}": {it.var.name} is declared spatial but is {kind}',
-        code="E103",
-        span=span_of(it) or span_of(block),
-        example=found.explain(),
-        hint=_bypassed(block) or f"declare {it.var.name} as {letter}",
-    )
+    why = f'block "{block.name}": {it.var.name} is declared spatial but is {kind}'
+    hint = _bypassed(block) or f"declare {it.var.name} as {letter}"
+    _fail("E103", why, it, block, example=found.explain(), hint=hint)
 
 
 def _bypassed(block: Block) -> str:
@@ -323,13 +304,8 @@ def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
         why, example = _no_reducer(block)
         hint = f"T.axis.opaque keeps the iterations of {it.var.name} in order"
     if why:
-        raise VerifyError(
-            f'block "{block.name}": {it.var.name} {why}',
-            code="E103",
-            span=span_of(it) or span_of(block),
-            example=example,
-            hint=hint,
-        )
+        why = f'block "{block.name}": {it.var.name} {why}'
+        _fail("E103", why, it, block, example=example, hint=hint)
 
 
 def _no_reducer(block: Block) -> tuple[str, str]:
@@ -355,10 +331,6 @@ def check_loop_kinds(func: PrimFunc) -> None:
     found = concurrent_dependence(func)
     if found is not None:
         loop = found.loop
-        raise VerifyError(
-            f"the {loop.kind} loop {loop.var.name} carries a dependence",
-            code="E104",
-            span=span_of(loop),
-            example=found.explain(),
-            hint=f"make {loop.var.name} a serial loop",
-        )
+        why = f"the {loop.kind} loop {loop.var.name} carries a dependence"
+        hint = f"make {loop.var.name} a serial loop"
+        _fail("E104", why, loop, example=found.explain(), hint=hint)

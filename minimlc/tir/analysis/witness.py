@@ -14,6 +14,10 @@ from minimlc.tir.analysis.dependence import A_FEW, DEEPEST, EXHAUSTIVE, Conflict
 from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.nodes import For, Var
 
+Values = Mapping[Var, int]
+"""An iteration: the value of each loop's variable."""
+Element = tuple[int, ...]
+
 
 class Witness(NamedTuple):
     """Two instances that touch one element: loop values of each, and the element."""
@@ -37,6 +41,10 @@ class Points(NamedTuple):
     elements: np.ndarray
     complete: bool
 
+    def at(self, row: int) -> dict[Var, int]:
+        """The loops' values in one of the iterations."""
+        return {var: int(column[row]) for var, column in self.values.items()}
+
 
 def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     """The iterations of an access in order, the first few of each loop where they are too many.
@@ -47,9 +55,7 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
         return None
     if any(has_loads(loop.extent) for loop in access.loops):
         return None
-    own = {loop.var for loop in access.loops}
-    # What an extent over iters of blocks says, a guard says over loops.
-    said = [loop for loop in access.loops if variables(loop.extent) <= own]
+    said = _limiting(access)
     extents = loop_extents(access.loops)
     if len(said) < len(access.loops):
         ranges = reduce(Ranges.assume, access.guards, loop_ranges(access.loops))
@@ -74,6 +80,31 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
     kept = {var: column[keep] for var, column in values.items()}
     return Points(kept, elements, sizes == extents)
+
+
+def _limiting(access: Access) -> list[For]:
+    """The loops whose extents say which iterations there are: what an extent over iters of blocks
+    says, a guard says over loops.
+    """
+    own = {loop.var for loop in access.loops}
+    return [loop for loop in access.loops if variables(loop.extent) <= own]
+
+
+def element_at(access: Access, at: Values) -> Element | None:
+    """The element that an access surely touches in an iteration; None where it does not run, or
+    data decides that.
+    """
+    if any(has_loads(loop.extent) for loop in access.loops):
+        return None
+    values = {var: np.int64(value) for var, value in at.items()}
+    try:
+        if not all(values[loop.var] < evaluate(loop.extent, values) for loop in _limiting(access)):
+            return None
+        if not all(evaluate(guard, values) for guard in access.guards):
+            return None
+        return tuple(int(evaluate(part, values)) for part in access.indices)
+    except ValueError:
+        return None
 
 
 def _volume(sizes: Mapping[Var, int]) -> int:
@@ -113,7 +144,7 @@ def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: boo
         return Search(None, complete)
     i, j = found
     element = tuple(int(x) for x in a.elements[i])
-    return Search(Witness(_at(a, i), _at(b, j), element), complete)
+    return Search(Witness(a.at(i), b.at(j), element), complete)
 
 
 def _numbered(rows: np.ndarray) -> np.ndarray:
@@ -127,10 +158,6 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
     for column, least, size in zip(rows.T, low, sizes, strict=True):
         number = number * size + (column - least)
     return number
-
-
-def _at(side: Points, row: int) -> dict[Var, int]:
-    return {var: int(column[row]) for var, column in side.values.items()}
 
 
 def _differing(

@@ -1,0 +1,55 @@
+"""Walks over the statements of the loop IR."""
+
+from collections.abc import Iterator
+
+from minimlc.node import Node, children
+from minimlc.tir.nodes import Alloc, Block, Buffer, Expr, For, IfThenElse, Seq, Stmt, Store, Unary
+
+
+def inner_stmts(item: Node) -> tuple[Stmt, ...]:
+    """The statements directly inside a node, in program order."""
+    match item:
+        case Store():
+            return ()
+        case Seq(stmts):
+            return stmts
+        case For(body=body) | Alloc(body=body):
+            return (body,)
+        case Block(init=init, body=body):
+            return (body,) if init is None else (init, body)
+        case IfThenElse(_, then_case, else_case):
+            return (then_case,) if else_case is None else (then_case, else_case)
+        case _:  # other nodes: a function has its body inside, an expression no statement
+            return tuple(part for part in children(item) if isinstance(part, Stmt))
+
+
+def condition_of(item: Stmt, part: Stmt) -> Expr | None:
+    """The condition under which a statement runs one of those directly inside; None for none."""
+    if not isinstance(item, IfThenElse):
+        return None
+    return item.condition if part is item.then_case else Unary("not", item.condition)
+
+
+def statements_in(item: Node) -> Iterator[Stmt]:
+    """A statement and every statement inside it, outer before inner, in program order."""
+    stack = [item]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Stmt):
+            yield current
+        stack += reversed(inner_stmts(current))
+
+
+def blocks_in(item: Node) -> list[Block]:
+    """Every block, outer before inner, in program order."""
+    return [part for part in statements_in(item) if isinstance(part, Block)]
+
+
+def loops_in(item: Node) -> list[For]:
+    """Every loop, outer before inner, in program order."""
+    return [part for part in statements_in(item) if isinstance(part, For)]
+
+
+def buffers_in(item: Node) -> list[Buffer]:
+    """Every buffer that an `Alloc` brings, outer before inner, in program order."""
+    return [part.buffer for part in statements_in(item) if isinstance(part, Alloc)]

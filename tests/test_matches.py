@@ -1,0 +1,88 @@
+"""Every `match` over nodes says what becomes of the nodes that it does not name: it raises, or a
+comment in it begins with "other nodes:" and says why not."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import minimlc.graph.nodes
+import minimlc.module
+import minimlc.tir.tensors
+from minimlc.node import _NODE_NAMES, Node
+
+ROOT = Path(__file__).resolve().parents[1]
+BASES = {"Node", "Expr", "Stmt", "Binding"}
+REMARK = "# other nodes:"
+
+OPEN: dict[str, int] = {
+    "minimlc/codegen/c/interval.py": 2,
+    "minimlc/codegen/c/stmt.py": 2,
+    "minimlc/codegen/llvm/tensor.py": 1,
+    "minimlc/codegen/lower.py": 1,
+    "minimlc/graph/mutator.py": 1,
+    "minimlc/graph/scope.py": 3,
+    "minimlc/graph/wellformed.py": 2,
+    "minimlc/homework/nest.py": 1,
+    "minimlc/machine/record.py": 1,
+    "minimlc/passes/effects.py": 1,
+    "minimlc/passes/fuse_tir.py": 1,
+    "minimlc/passes/pack_constants.py": 2,
+    "minimlc/passes/pattern.py": 1,
+    "minimlc/schedule/more/decompose_padding.py": 2,
+    "minimlc/schedule/more/decompose_sum.py": 1,
+    "minimlc/schedule/more/fuse_reduction_epilogue.py": 1,
+    "minimlc/schedule/more/loop_partition.py": 1,
+    "minimlc/schedule/more/pad_einsum.py": 2,
+    "minimlc/schedule/more/rfactor.py": 1,
+    "minimlc/schedule/more/sums.py": 1,
+    "minimlc/schedule/shape.py": 1,
+    "minimlc/schedule/tails.py": 2,
+    "minimlc/schedule/tree.py": 2,
+}
+"""Files with matches that do neither, and how many: mend them, and take them out."""
+
+
+def of_nodes(match: ast.Match) -> bool:
+    """Whether a match tells classes of nodes apart."""
+    patterns = (part for case in match.cases for part in ast.walk(case.pattern))
+    classes = (part.cls for part in patterns if isinstance(part, ast.MatchClass))
+    names = {ast.unparse(cls).rpartition(".")[2] for cls in classes}
+    return bool(names & (_NODE_NAMES | BASES))
+
+
+def raises(match: ast.Match) -> bool:
+    """Whether the last case takes everything else and raises."""
+    last = match.cases[-1]
+    takes_all = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
+    return takes_all and last.guard is None and isinstance(last.body[-1], ast.Raise)
+
+
+def silent(text: str) -> int:
+    """How many matches of a file do not say what becomes of other nodes."""
+    lines = text.splitlines()
+    matches = (part for part in ast.walk(ast.parse(text)) if isinstance(part, ast.Match))
+    return sum(
+        of_nodes(match)
+        and not raises(match)
+        and not any(REMARK in line for line in lines[match.lineno - 1 : match.end_lineno])
+        for match in matches
+    )
+
+
+def test_every_match_over_nodes_raises_or_says_why_not():
+    files = [*(ROOT / "minimlc").rglob("*.py"), *(ROOT / "widgets").rglob("*.py")]
+    counts = Counter(
+        {path.relative_to(ROOT).as_posix(): silent(path.read_text("utf-8")) for path in files}
+    )
+    assert +counts == OPEN
+
+
+def test_what_counts_as_an_answer():
+    assert issubclass(minimlc.tir.tensors.Tensor, Node)
+    body = "match item:\n    case Load():\n        pass\n"
+    assert silent(body) == 1
+    assert silent(body + "    case _:\n        pass\n") == 1
+    assert silent(body + "    case _:\n        raise TypeError\n") == 0
+    assert silent(body + "    case _:  # other nodes: nothing to see\n        pass\n") == 0
+    assert silent("match item:\n    case tir.Load():\n        pass\n") == 1
+    assert silent("match item:\n    case str():\n        pass\n") == 0

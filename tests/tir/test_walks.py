@@ -1,0 +1,70 @@
+"""Walks over statements forget nothing, and keep the order of the program."""
+
+import minimlc as mlc
+from minimlc.tir import nodes as tir
+from minimlc.tir.walks import blocks_in, buffers_in, inner_stmts, loops_in, statements_in
+
+OWN_BUFFER = mlc.parse("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.alloc_buffer((1,), "float32") as Y:
+                for j in range(1):
+                    with T.block("Y"):
+                        vi = T.axis.opaque(8, i)
+                        Y[0] = A[vi]
+                if i < 7:
+                    with T.block("B"):
+                        vi = T.axis.spatial(8, i)
+                        B[vi] = Y[0]
+                else:
+                    with T.block("last"):
+                        vi = T.axis.spatial(8, i)
+                        B[vi] = -Y[0]
+""")
+
+
+def test_every_statement_is_walked_over_in_program_order():
+    func = OWN_BUFFER["main"]
+    kinds = [type(part).__name__ for part in statements_in(func)]
+    assert kinds == (
+        [
+            "For",
+            "Alloc",
+            "Seq",
+            "For",
+            "Block",
+            "Store",
+            "IfThenElse",
+            "Block",
+            "Store",
+            "Block",
+            "Store",
+        ]
+    )
+    assert list(statements_in(func.body)) == list(statements_in(func))
+    assert [block.name for block in blocks_in(func)] == ["Y", "B", "last"]
+    assert [loop.var.name for loop in loops_in(func)] == ["i", "j"]
+    assert [buffer.name for buffer in buffers_in(func)] == ["Y"]
+
+
+def test_what_is_inside_each_kind_of_statement():
+    func = OWN_BUFFER["main"]
+    kinds = {type(part).__name__ for part in statements_in(func)}
+    assert kinds == {kind.__name__ for kind in tir.Stmt.__subclasses__()}
+    for part in statements_in(func):
+        direct = {id(inner) for inner in inner_stmts(part)}
+        deeper = {id(far) for inner in inner_stmts(part) for far in statements_in(inner)}
+        assert deeper == {id(far) for far in statements_in(part)} - {id(part)}
+        assert direct <= deeper
+    assert inner_stmts(tir.Var("i")) == ()
+
+
+def test_a_schedule_finds_blocks_beside_a_buffer_of_their_own():
+    sch = mlc.Schedule(OWN_BUFFER)
+    assert sch.blocks() == ["Y", "B", "last"]
+    assert sch.loops("Y") == ["i", "j"]
+    assert sch.loops("last") == ["i"]
+    assert sch.split("j", factors=[1, None]).loops("Y") == ["i", "j_0", "j_1"]
