@@ -1,20 +1,21 @@
 """The reference interpreter: what a program means. Every backend is compared with it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import dtype_name, to_numpy
-from minimlc.errors import CallError, CompileError, Span, fitting_array, source_line
+from minimlc.arguments import Arguments, parameters_of
+from minimlc.dtypes import dtype_name
+from minimlc.errors import CallError, CompileError, Span, source_line
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule, not_a_module
-from minimlc.node import Node, walk
+from minimlc.node import Node
 from minimlc.registry import get_function
 from minimlc.tir.execute import execute, poison
-from minimlc.tir.nodes import Buffer, PrimFunc, Store
+from minimlc.tir.nodes import Buffer, PrimFunc
 
 
 def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
@@ -40,161 +41,31 @@ def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
     raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
 
 
-# Arguments
-
-
 def check_arguments(
     func: PrimFunc | graph.Function, name: str, args: Sequence[Any], named: Iterable[str] = ()
 ) -> list[Any]:
     """The arguments, as plain arrays; `CallError` says which one `func` cannot take, and why."""
-    signature = f"{name}({', '.join(p.name for p in func.params)})"
-    if named:
-        raise by_position(name, named, signature)
-    if len(args) != len(func.params):
-        raise CallError(
-            f"{name} takes {len(func.params)} argument(s), got {len(args)}",
-            code="E601",
-            hint=signature,
-        )
+    arguments = Arguments(name, parameters_of(func))
     params: Sequence[Any] = func.params
-    plain = [
-        _check_value(
-            f'{name}: argument "{param.name}"',
-            param if isinstance(param, Buffer) else param.type,
-            arg,
-        )
-        for param, arg in zip(params, args, strict=True)
-    ]
-    if isinstance(func, PrimFunc):
-        _check_written(func, name, plain)
-    return plain
+    kinds = [p if isinstance(p, Buffer) else p.type for p in params]
+    if named or len(args) != len(kinds):
+        raise arguments.miscounted(len(args), len(kinds), named)
+    leaves: list[Any] = []
+    for param, kind, arg in zip(params, kinds, args, strict=True):
+        leaves += _leaves(name, param.name, kind, arg)
+    plain = iter(arguments.check_strided(leaves))
+    return [nest(kind, plain) for kind in kinds]
 
 
-def by_position(name: str, named: Iterable[str], signature: str) -> CallError:
-    """The error for arguments given by name."""
-    given = ", ".join(f"{each}=" for each in named)
-    why = f"{name} takes its arguments by position, got {given}"
-    return CallError(why, code="E601", hint=signature)
-
-
-def plain_array(what: str, name: str, array: np.ndarray) -> np.ndarray:
-    """The memory of an array of any class: what a subclass adds is no part of a program.
-
-    `CallError` where that would change what the elements are: masked ones.
-    """
-    if type(array) is np.ndarray:
-        return array
-    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise CallError(
-            f"{what} has masked elements, and a program knows no masks",
-            code="E602",
-            hint=f"{name}.filled(0)",
-        )
-    return np.ndarray.view(array, np.ndarray)
-
-
-def _check_value(what: str, wanted: Buffer | graph.Type, arg: Any) -> Any:
-    if isinstance(wanted, graph.TupleType):
-        if not isinstance(arg, tuple | list) or len(arg) != len(wanted.fields):
-            raise CallError(f"{what} must be a tuple of {len(wanted.fields)}", code="E602")
-        return tuple(
-            _check_value(f"{what}[{number}]", field, part)
-            for number, (field, part) in enumerate(zip(wanted.fields, arg, strict=True))
-        )
-    if not isinstance(arg, np.ndarray):
-        raise CallError(
-            f"{what} must be a numpy array, got {type(arg).__name__}",
-            code="E602",
-            hint=f'np.asarray(value, "{wanted.dtype}")',
-        )
-    arg = plain_array(what, _name(what), arg)
-    if arg.dtype != to_numpy(wanted.dtype):
-        raise CallError(
-            f"{what} must be {wanted.dtype}, got {arg.dtype}",
-            code="E603",
-            hint=f'{_name(what)}.astype("{wanted.dtype}")',
-        )
-    if arg.ndim != len(wanted.shape):
-        raise CallError(
-            f"{what} must have {len(wanted.shape)} axes, got {arg.ndim}",
-            code="E604",
-            example=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
-            hint=fitting_array(_name(what), wanted.shape, arg.shape, wanted.dtype),
-        )
-    for axis, (size, got) in enumerate(zip(wanted.shape, arg.shape, strict=True)):
-        if size != got:
-            raise CallError(
-                f"{what} must have size {size} along axis {axis}, got {got}",
-                code="E604",
-                example=f"the shape wanted is {wanted.shape}, this one's is {arg.shape}",
-                hint=fitting_array(_name(what), wanted.shape, arg.shape, wanted.dtype),
-            )
-    return arg
-
-
-def _name(what: str) -> str:
-    """The parameter that a text such as `main: argument "A"` speaks of."""
-    return what.split('"')[1]
-
-
-def written(func: PrimFunc) -> tuple[Buffer, ...]:
-    """The parameters that `func` stores to."""
-    stored = {item.buffer for item in walk(func.body) if isinstance(item, Store)}
-    return tuple(param for param in func.params if param in stored)
-
-
-def _check_written(func: PrimFunc, name: str, args: Sequence[np.ndarray]) -> None:
-    results = written(func)
-    for number, param in enumerate(func.params):
-        if param not in results:
-            continue
-        if not args[number].flags.writeable:
-            raise CallError(
-                f'{name}: argument "{param.name}" is written, but the array is read-only',
-                code="E607",
-                hint="give it a copy: array.copy()",
-            )
-        if args[number].size and _meets_itself(args[number]):
-            raise CallError(
-                f'{name}: argument "{param.name}" is written, but elements of it share memory: '
-                f"its strides are {args[number].strides} bytes",
-                code="E605",
-                hint="give it a copy: array.copy()",
-            )
-        for other, arg in enumerate(args):
-            if other != number and _share_memory(args[number], arg):
-                raise CallError(
-                    f'{name}: argument "{param.name}" is written, '
-                    f'but shares memory with "{func.params[other].name}"',
-                    code="E608",
-                    hint="give it an array of its own",
-                )
-
-
-def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two arrays may have an element in common: odd strides make that a hard question."""
-    try:
-        return np.shares_memory(one, other, MOST_WORK)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True
-
-
-def _meets_itself(array: np.ndarray) -> bool:
-    """Whether two elements may be one: no if each axis steps over all that smaller ones reach."""
-    reach = array.itemsize
-    axes = zip(map(abs, array.strides), array.shape, strict=True)
-    for step, size in sorted(axis for axis in axes if axis[1] > 1):
-        if step < reach:
-            return True
-        reach += step * (size - 1)
-    return False
-
-
-MOST_WORK = 100_000
-"""Candidates that numpy may try to tell whether two arrays meet: milliseconds."""
-
-
-# Graph functions
+def _leaves(function: str, label: str, kind: Buffer | graph.Type, arg: Any) -> list[Any]:
+    """What an argument has where its type has tensors; `CallError` for other tuples than those."""
+    if not isinstance(kind, graph.TupleType):
+        return [arg]
+    if not isinstance(arg, tuple | list) or len(arg) != len(kind.fields):
+        why = f'argument "{label}" of {function} must be a tuple of {len(kind.fields)}'
+        raise CallError(why, code="E602")
+    fields = enumerate(zip(kind.fields, arg, strict=True))
+    return [leaf for at, pair in fields for leaf in _leaves(function, f"{label}[{at}]", *pair)]
 
 
 def _run_graph(mod: IRModule, func: graph.Function, args: Sequence[Any]) -> Any:
@@ -300,8 +171,8 @@ def flatten(values: Sequence[Any]) -> list[np.ndarray]:
     return flat
 
 
-def nest(wanted: graph.Type, arrays: Any) -> Any:
+def nest(kind: Buffer | graph.Type, arrays: Iterator[np.ndarray]) -> Any:
     """Arrays from an iterator, put into tuples as a type says."""
-    if isinstance(wanted, graph.TensorType):
-        return next(arrays)
-    return tuple(nest(field, arrays) for field in wanted.fields)
+    if isinstance(kind, graph.TupleType):
+        return tuple(nest(field, arrays) for field in kind.fields)
+    return next(arrays)

@@ -44,6 +44,7 @@ ORDER = (
     "minimlc/tir/",
     "minimlc/graph/",
     "minimlc/printer.py",
+    "minimlc/arguments.py",
     "minimlc/script/",
     "minimlc/verify.py",
     "minimlc/run.py",

@@ -205,10 +205,11 @@ def test_arguments_are_checked():
     frozen = good[2].copy()
     frozen.setflags(write=False)
     shared = np.zeros(8, np.float32)
-    refuses("E601", lambda: run(func, *good[:2]), "takes 3", "f(I, X, Y)")
+    signature = "f(I: int8[3], X: float32[2, 4], Y: float32[3])"
+    refuses("E601", lambda: run(func, *good[:2]), "takes 3", signature)
     refuses("E602", lambda: run(func, [0, 0, 0], *good[1:]), '"I"', "list")
     refuses("E603", lambda: run(func, good[0].astype("i4"), *good[1:]), '"I"', "int8", "int32")
-    refuses("E604", lambda: run(func, good[0], good[1][0], good[2]), '"X"', "2 axes")
+    refuses("E604", lambda: run(func, good[0], good[1][0], good[2]), '"X"', "2 dimension(s)")
     refuses("E604", lambda: run(func, good[0], good[1][:, :3].copy(), good[2]), "axis 1, got 3")
     refuses("E607", lambda: run(func, *good[:2], frozen), '"Y"', "read-only")
     refuses("E608", lambda: run(func, good[0], shared.reshape(2, 4), shared[:3]), '"Y"', '"X"')

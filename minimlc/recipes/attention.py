@@ -1,10 +1,9 @@
 """Attention: two products, and what is done with each row of scores between them."""
 
-from minimlc.errors import ScheduleError
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.product import find_product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
-from minimlc.recipes.views import HINT, started
+from minimlc.recipes.views import refusal, started
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 
@@ -23,8 +22,7 @@ def attention(
     kinds = [name for name in between if is_along_rows(sch, name)]
     if not kinds or block not in (None, first, last):
         what = f'block "{block}" is none of two products' if block else "there are no two products"
-        why = f"attention: {what} with reductions along rows between them"
-        raise ScheduleError(why, code="E170", hint=HINT)
+        raise refusal(f"attention: {what} with reductions along rows between them")
     for name in (first, last):
         find_product(sch, name)
     sch = row_by_row(sch, between, target)

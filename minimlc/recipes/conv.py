@@ -8,23 +8,26 @@ of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018).
 from math import ceil
 from typing import NamedTuple
 
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import are_multiplied
 from minimlc.recipes.matmul import WORTH_THREADS
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import (
-    HINT,
     added,
-    block_of,
     buffer_of,
+    bytes_of,
     cut,
     divisor,
     extent,
+    first,
+    in_registers,
+    lanes_of,
     loops_below,
     loops_of,
+    making,
+    refusal,
     started,
+    unrolled,
     vector_registers,
 )
 from minimlc.schedule import Schedule
@@ -102,20 +105,19 @@ def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
     Four of 16 will do; of 32, six: what keeps the arithmetic of wider machines busy waits in more.
     """
     size = found.sizes
-    bits = DTYPES[found.dtypes[2]].bits
-    lanes = target.vector_bits // bits
+    lanes = lanes_of(target, found.dtypes[2])
     count = size["n"] * size["i"] * size["j"]
     window = size["p"] * size["q"]
     why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
     why = why or (f"{count} pixels cannot be cut into tiles" if count < 2 else "")
     why = why or ("one product is no sum" if size["c"] * window < 2 else "")
     if why:
-        raise ScheduleError(f'conv2d: block "{name}": {why}', code="E170", hint=HINT)
+        raise refusal(f'conv2d: block "{name}": {why}')
     vectors = divisor(size["o"] // lanes, 2)
     registers = vector_registers(target)
     most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    held = target.l1 * 4 // 5 // (lanes * vectors * window * bits // 8)
+    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(found.dtypes[2]))
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
@@ -129,16 +131,13 @@ def widened(sch: Schedule, name: str, found: Convolution) -> tuple[Schedule, lis
     """
     image, weights, sums = found.dtypes
     if image != sums:
-        after = sch.cache_read(name, found.image, dtype=sums)
-        (copy,) = added(sch, after)
-        sch = after
+        sch, (copy,) = making(sch, "cache_read", name, found.image, dtype=sums)
         for pads in sch.producers(copy):
             if sch.consumers(pads) == [copy]:
                 sch = attempt(sch, "compute_inline", pads)
     if weights == sums:
         return sch, []
-    after = sch.cache_read(name, found.weights, dtype=sums)
-    return after, added(sch, after)
+    return making(sch, "cache_read", name, found.weights, dtype=sums)
 
 
 def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule:
@@ -153,10 +152,8 @@ def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule
     sch = before.decompose_reduction(name, at=c if whole else part)
     sch = sch.loop_partition(tile) if rest else sch
     for block in added(before, sch):
-        *_, pixel, lane = sch.loops(block)
-        sch = sch.vectorize(lane).unroll(pixel)
-        for loop in loops_of(sch, block, "R")[::-1][: tiles.written_out]:
-            sch = sch.unroll(loop)
+        sch = in_registers(sch, sch.loops(block)[-2:])
+        sch = unrolled(sch, loops_of(sch, block, "R")[::-1][: tiles.written_out])
     return sch
 
 
@@ -168,11 +165,9 @@ def in_squares(sch: Schedule, result: str, outer: str, sums: str, row: int) -> S
         return sch.vectorize(f)
     sch, (square, pixel) = cut(sch, result, f, side)
     sch = sch.reorder(square, channel, pixel)
-    cached = sch.cache_read(result, sums)
-    (copy,) = added(sch, cached)
-    sch = cached.compute_at(copy, square).vectorize(pixel).unroll(channel)
-    pixel, lane = loops_below(sch, copy, square)
-    return sch.vectorize(lane).unroll(pixel)
+    sch, (copy,) = making(sch, "cache_read", result, sums)
+    sch = in_registers(sch.compute_at(copy, square), [channel, pixel])
+    return in_registers(sch, loops_below(sch, copy, square))
 
 
 def one_row_of_pixels(sch: Schedule, name: str, found: Convolution) -> tuple[Schedule, str]:
@@ -183,19 +178,17 @@ def one_row_of_pixels(sch: Schedule, name: str, found: Convolution) -> tuple[Sch
     size = found.sizes
     pixel = f"(n * {size['i']} + i) * {size['j']} + j"
     sch = sch.transform_block_layout(name, f"{', '.join(found.iters)} -> o, {pixel}, c, p, q")
-    alone = sch.reindex(name, found.output)
-    (copy,) = added(sch, alone)
-    return alone.transform_layout(name, buffer_of(alone, name), "o, f -> f, o"), copy
+    sch, (copy,) = making(sch, "reindex", name, found.output)
+    return sch.transform_layout(name, buffer_of(sch, name), "o, f -> f, o"), copy
 
 
 def channels_last(
     sch: Schedule, name: str, found: Convolution, channels: int
 ) -> tuple[Schedule, str]:
     """Copy the weights so that the channels of a tile lie side by side."""
-    cached = sch.cache_read(name, found.weights)
-    (copy,) = added(sch, cached)
+    sch, (copy,) = making(sch, "cache_read", name, found.weights)
     layout = f"o, c, p, q -> o // {channels}, c, p, q, o % {channels}"
-    sch = cached.transform_layout(copy, buffer_of(cached, copy), layout)
+    sch = sch.transform_layout(copy, buffer_of(sch, copy), layout)
     o, *rest = sch.loops(copy)
     sch = sch.split(o, [None, channels])
     outer, lane = sch.loops(copy)[:2]
@@ -204,16 +197,12 @@ def channels_last(
 
 def find_convolution(sch: Schedule, block: str | None) -> tuple[str, Convolution]:
     """The convolution that a block computes: the named one, or the first that is one."""
-    for name in [block] if block is not None else sch.blocks():
-        if (found := _convolution(block_of(sch, name))) is not None:
-            return name, found
+    convolution = first(sch, block, _convolution)
+    if convolution is not None:
+        return convolution
     what = f'block "{block}" is not' if block is not None else "no block is"
-    raise ScheduleError(
-        f"conv2d: {what} out[n, o, i, j] += image[...] * w[o, c, p, q] of floats, added up in "
-        "float32 or float64",
-        code="E170",
-        hint=HINT,
-    )
+    kind = "out[n, o, i, j] += image[...] * w[o, c, p, q] of floats"
+    raise refusal(f"conv2d: {what} {kind}, added up in float32 or float64")
 
 
 def _convolution(block: Block) -> Convolution | None:

@@ -6,30 +6,32 @@ a buffer, and each input is read where it is used.
 
 from collections.abc import Sequence
 from itertools import accumulate
-from math import prod
 from operator import mul
 
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
-from minimlc.node import structural_equal, walk
+from minimlc.node import structural_equal
 from minimlc.recipes.general import attempt, collects_narrow
 from minimlc.recipes.views import (
-    HINT,
     WORTH_THREADS,
-    added,
     block_of,
     buffer_of,
+    bytes_of,
     cut,
     extent,
+    iterations,
+    lanes_of,
+    loads_in,
     loops_of,
+    making,
+    refusal,
     started,
+    store_of,
 )
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.analysis.wellformed import blocks_in
-from minimlc.tir.nodes import Block, BlockIter, Load, Store, Var
+from minimlc.tir.nodes import BlockIter, Load, Store, Var
 
 CHUNK = 1 << 14
 """Elements of one long row that a thread takes at a time."""
@@ -50,7 +52,7 @@ def elementwise(
     others = [name for name in sch.blocks() if not is_elementwise(sch, name)]
     if others or block not in (None, *sch.blocks()):
         what = f'block "{others[0] if others else block}" is not an element-wise one'
-        raise ScheduleError(f"elementwise: {what}", code="E170", hint=HINT)
+        raise refusal(f"elementwise: {what}")
     for name in sch.blocks()[:-1]:
         if used_once(sch, name):
             sch = attempt(sch, "compute_inline", name)
@@ -88,21 +90,21 @@ def used_once(sch: Schedule, name: str) -> bool:
     if len(consumers) != 1:
         return False
     buffer = buffer_of(sch, name)
-    item = block_of(sch, consumers[0])
-    first, *more = [load for load in loads_of(item) if load.buffer.name == buffer]
+    loads = loads_in(block_of(sch, consumers[0]).body)
+    first, *more = [load for load in loads if load.buffer.name == buffer]
     alike = all(
         structural_equal(i, j)
         for load in more
         for i, j in zip(first.indices, load.indices, strict=True)
     )
-    return alike and size_of(sch, name) >= size_of(sch, consumers[0])
+    return alike and iterations(sch, name) >= iterations(sch, consumers[0])
 
 
 def one_loop(sch: Schedule, name: str, target: Target) -> Schedule:
     """Rows in lanes, and shared out over threads; rows too short for that become one long one."""
     loops = loops_of(sch, name, "S")
-    enough = size_of(sch, name) >= WORTH_THREADS
-    lanes = target.vector_bits // DTYPES[_store(sch, name).buffer.dtype].bits
+    enough = iterations(sch, name) >= WORTH_THREADS
+    lanes = lanes_of(target, store_of(sch, name).buffer.dtype)
     short = extent(sch, name, loops[-1]) < 4 * lanes
     together = straight_loops(sch, name) if short else []
     together = together if len(together) > 1 else loops[-1:]
@@ -128,15 +130,14 @@ def _in_chunks(sch: Schedule, name: str, loops: list[str], target: Target) -> Sc
     """
     first, *others = loops
     count = extent(sch, name, first)
-    step = max(1, CHUNK * count // size_of(sch, name))
+    step = max(1, CHUNK * count // iterations(sch, name))
     if count % step:
-        before, sch = sch, sch.loop_partition(first, [count // step * step])
-        (rest,) = added(before, sch)
+        sch, (rest,) = making(sch, "loop_partition", first, [count // step * step])
         sch = _as_lanes(sch, rest, sch.loops(rest))
     sch, (chunk, within) = cut(sch, name, first, step)
     sch = _as_lanes(sch, name, [within, *others]).parallel(chunk)
-    written = _store(sch, name).buffer
-    if size_of(sch, name) * DTYPES[written.dtype].bits // 8 <= target.l3:
+    written = store_of(sch, name).buffer
+    if iterations(sch, name) * bytes_of(written.dtype) <= target.l3:
         return sch
     return sch.annotate(sch.loops(name)[-1], "nontemporal", written.name)
 
@@ -155,7 +156,7 @@ def straight_loops(sch: Schedule, name: str) -> list[str]:
     order = [it.value.name for it in item.iters if isinstance(it.value, Var)]
     if order != sch.loops(name):
         return []
-    uses: list[Store | Load] = [_store(sch, name), *loads_of(item)]
+    uses: list[Store | Load] = [store_of(sch, name), *loads_in(item.body)]
     starts = range(len(item.iters))
     straight = (at for at in starts if all(_goes_straight(use, item.iters[at:]) for use in uses))
     return order[next(straight, len(order)) :]
@@ -169,19 +170,3 @@ def _goes_straight(use: Store | Load, iters: Sequence[BlockIter]) -> bool:
     last = len(use.indices) - len(places)
     spans = use.indices[last:] == places and use.buffer.shape[last:] == sizes
     return not moving or (last >= 0 and len(moving) == len(places) and spans)
-
-
-def loads_of(item: Block) -> list[Load]:
-    """What a block reads, in the order in which it is written down."""
-    return [part for part in walk(item.body) if isinstance(part, Load)]
-
-
-def size_of(sch: Schedule, name: str) -> int:
-    """How often a block runs."""
-    return prod(extent(sch, name, loop) for loop in sch.loops(name))
-
-
-def _store(sch: Schedule, name: str) -> Store:
-    store = block_of(sch, name).body
-    assert isinstance(store, Store)
-    return store

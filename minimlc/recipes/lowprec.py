@@ -14,7 +14,7 @@ from minimlc.node import walk
 from minimlc.recipes.general import attempt, row_wise
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
-from minimlc.recipes.views import added, block_of, cut
+from minimlc.recipes.views import block_of, cut, loads_in, making
 from minimlc.schedule import Schedule
 from minimlc.schedule.tensor.intrinsics import INTERLEAVED, SHIFTED
 from minimlc.target import Target
@@ -140,16 +140,16 @@ def converted(
         wanted = dtype or found.dtypes[2]
         if wanted != old:
             offset = OFFSETS.get((old, wanted), 0)
-            after = sch.cache_read(found.block, side.buffer, dtype=wanted, offset=offset)
-            copies += added(sch, after)
-            sch, shifted = after, shifted or offset != 0
+            sch, made = making(
+                sch, "cache_read", found.block, side.buffer, dtype=wanted, offset=offset
+            )
+            copies, shifted = copies + made, shifted or offset != 0
     if not shifted:
         return sch, found.block, copies
-    apart = sch.decompose_sum(found.block)
-    *others, product = added(sch, apart)
+    sch, (*others, product) = making(sch, "decompose_sum", found.block)
     for name in others:
-        apart = summed_up(apart, name, target)
-    return apart, product, copies
+        sch = summed_up(sch, name, target)
+    return sch, product, copies
 
 
 def summed_up(sch: Schedule, name: str, target: Target) -> Schedule:
@@ -184,5 +184,4 @@ def grouped(
     done = attempt(sch, "tensorize", inner, made) if made else sch
     if done is sch:
         return sch.vectorize(lane)
-    (source, *_) = [part.buffer.name for part in walk(block.body) if isinstance(part, Load)]
-    return done.annotate(panel, "prefetch", (source, outer))
+    return done.annotate(panel, "prefetch", (loads_in(block.body)[0].buffer.name, outer))

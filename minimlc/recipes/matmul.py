@@ -9,24 +9,27 @@ guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the f
 from math import ceil, prod
 from typing import NamedTuple
 
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, most_summed, summed_apart
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
-    HINT,
     added,
     block_of,
     buffer_of,
+    bytes_of,
     cut,
     divisor,
     extent,
+    in_registers,
+    lanes_of,
     loops_below,
     loops_of,
+    making,
+    refusal,
     started,
+    unrolled,
     vector_registers,
 )
 from minimlc.schedule import Schedule
@@ -86,8 +89,8 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     last is about as large as the others.
     """
     m, n, k = found.rows, found.columns, found.sums
-    size = DTYPES[found.dtypes[0]].bits // 8
-    lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
+    size = bytes_of(found.dtypes[0])
+    lanes = lanes_of(target, found.dtypes[2])
     columns = max(2 * lanes if n > lanes else lanes, unit.lanes)
     most = (vector_registers(target) - 4) * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
@@ -139,7 +142,7 @@ def matmul(
     """
     target = started(sch, target)
     found = find_product(sch, block)
-    lanes = target.vector_bits // DTYPES[found.dtypes[2]].bits
+    lanes = lanes_of(target, found.dtypes[2])
     in_order = found.right.axes.endswith("n")
     few = found.rows <= FEW_ROWS and in_order
     check_kind(sch, found, FEWEST_COLUMNS if few else 1 if in_order else min(lanes, FEWEST_COLUMNS))
@@ -167,7 +170,7 @@ def check_kind(sch: Schedule, found: Product, columns: int) -> None:
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:
         return
-    raise ScheduleError(f'matmul: block "{name}" {why}', code="E170", hint=HINT)
+    raise refusal(f'matmul: block "{name}" {why}')
 
 
 def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
@@ -217,7 +220,7 @@ def rows_in_place(found: Product, tiles: Tiles, target: Target) -> int:
     """
     unit = tiles.unit
     aligned = found.sums % tiles.sum_block == 0 and found.sums % unit.step == 0
-    row = found.sums * DTYPES[found.dtypes[0]].bits // 8
+    row = found.sums * bytes_of(found.dtypes[0])
     seldom = found.columns <= FEW_TILES * tiles.columns or row * found.rows <= target.l1
     wanted = (seldom or row % SAME_SET != 0) if unit.intrin else seldom
     if not found.left.axes.endswith("mk") or not aligned or not wanted or unit.loads:
@@ -248,17 +251,14 @@ def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, 
         padded = pad(sch, name, roles)
         ends = [block for block in added(sch, padded) if found.output == buffer_of(padded, block)]
         if not ends:
-            before = padded
-            padded = padded.cache_write(name, found.output)
-            ends = added(before, padded)
+            padded, ends = making(padded, "cache_write", name, found.output)
         padded, end = with_epilogue(padded, ends[0])
         return padded, name, end
     rounded = pad(sch, name, {"k": tiles.sum_block})
     (sums_loop,) = loops_of(rounded, name, "R")
-    cut = rounded.split(sums_loop, [None, tiles.sums])
-    (outer, _) = loops_of(cut, name, "R")
-    parts = cut.rfactor(outer)
-    sums = next(block for block in added(cut, parts))
+    divided = rounded.split(sums_loop, [None, tiles.sums])
+    (outer, _) = loops_of(divided, name, "R")
+    parts, (sums, *_) = making(divided, "rfactor", outer)
     padded = pad(parts, sums, roles)
     kept = factors_of(padded, sums)
     for copy in [*added(sch, rounded), *added(parts, padded)]:
@@ -304,8 +304,8 @@ def copied(sch: Schedule, sums: str, side: Operand) -> tuple[Schedule, str]:
     buffer = factors_of(sch, sums)[side.place]
     if buffer != side.buffer:
         return sch, next(name for name in sch.producers(sums) if buffer_of(sch, name) == buffer)
-    cached = sch.cache_read(sums, buffer)
-    return cached, added(sch, cached)[0]
+    sch, (copy,) = making(sch, "cache_read", sums, buffer)
+    return sch, copy
 
 
 def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule, str, str, str]:
@@ -341,14 +341,6 @@ def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule,
     return sch, blocks[-1], column_block, row_tile
 
 
-def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
-    """The innermost loop becomes vector lanes, the others are written out."""
-    sch = sch.vectorize(loops[-1])
-    for loop in loops[:-1]:
-        sch = sch.unroll(loop)
-    return sch
-
-
 def steps_written_out(tiles: Tiles) -> int:
     """How many steps along k are straight code."""
     return divisor(tiles.sums // tiles.unit.depth, UNROLLED)
@@ -370,8 +362,7 @@ def on_unit(sch: Schedule, block: str, tiles: Tiles) -> Schedule:
     sch, (outer, deep) = cut(sch, block, summed, unit.depth)
     sch, (columns, lane) = cut(sch, block, column, unit.lanes)
     sch = sch.reorder(outer, *rows, columns, deep, lane).tensorize(deep, unit.intrin)
-    for loop in (*rows, columns):
-        sch = sch.unroll(loop)
+    sch = unrolled(sch, (*rows, columns))
     return written_out(sch, f"{block}_o", outer, steps_written_out(tiles))
 
 

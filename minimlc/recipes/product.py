@@ -2,10 +2,8 @@
 
 from typing import NamedTuple
 
-from minimlc.errors import ScheduleError
-from minimlc.recipes.views import HINT
+from minimlc.recipes.views import HINT, block_of, first, refusal
 from minimlc.schedule import Schedule
-from minimlc.schedule.tree import find_block
 from minimlc.tir.analysis.access import reduction_parts
 from minimlc.tir.nodes import Binary, Block, Cast, Expr, Load, Store, Var
 
@@ -38,18 +36,12 @@ class Product(NamedTuple):
 
 def find_product(sch: Schedule, block: str | None = None) -> Product:
     """The product that a block computes: the named one, or the first that is one."""
-    names = [block] if block is not None else sch.blocks()
-    for name in names:
-        item = find_block(sch.func, name).stmt
-        assert isinstance(item, Block)
-        if (found := _product(item)) is not None:
-            return found
+    product = first(sch, block, _product)
+    if product is not None:
+        return product[1]
     what = f'block "{block}" is no' if block is not None else "no block is a"
-    raise ScheduleError(
-        f"{what} matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]",
-        code="E170",
-        hint=f"{HINT}; of (A - a) * (B - b), sch.decompose_sum(block) makes one",
-    )
+    why = f"{what} matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]"
+    raise refusal(why, f"{HINT}; of (A - a) * (B - b), sch.decompose_sum(block) makes one")
 
 
 def _product(block: Block) -> Product | None:
@@ -83,9 +75,7 @@ def _product(block: Block) -> Product | None:
 
 def factors_of(sch: Schedule, block: str) -> list[str]:
     """The buffers that the two factors of a block's sum are read from, in order."""
-    item = find_block(sch.func, block).stmt
-    assert isinstance(item, Block)
-    loads = loads_of(item)
+    loads = loads_of(block_of(sch, block))
     assert loads is not None, "a product stays one"
     return [load.buffer.name for load in loads]
 

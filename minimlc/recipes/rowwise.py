@@ -6,25 +6,30 @@ cache. Each sum is kept in several vectors of partial sums, which do not wait fo
 
 from math import prod
 
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
 from minimlc.node import walk
 from minimlc.recipes.views import (
-    HINT,
     WORTH_THREADS,
     added,
     block_of,
+    bytes_of,
     cut,
     divisor,
     extent,
+    iterations,
+    lanes_of,
+    loads_in,
     loops_below,
     loops_of,
+    making,
+    refusal,
     started,
+    store_of,
+    unrolled,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Buffer, IfThenElse, Load, Store
+from minimlc.tir.nodes import IfThenElse, Load, Store
 
 VECTORS = 8
 """Vectors of partial sums: what adds and what loads are then about equally busy."""
@@ -55,9 +60,7 @@ def rowwise(
     reductions = [name for name in names if is_along_rows(sch, name)]
     if not reductions or (block is not None and block not in reductions):
         what = f'block "{block}" is' if block is not None else "no block is"
-        raise ScheduleError(
-            f"rowwise: {what} a reduction along the last axis", code="E170", hint=HINT
-        )
+        raise refusal(f"rowwise: {what} a reduction along the last axis")
     return row_by_row(sch, names, target)
 
 
@@ -66,12 +69,11 @@ def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
     last = names[-1]
     reductions = [name for name in names if is_along_rows(sch, name)]
     others = [name for name in sch.blocks() if name not in names]
-    elements = prod(extent(sch, last, loop) for loop in sch.loops(last))
+    elements = iterations(sch, last)
     partial: list[str] = []
     depth = max(rows_deep(sch, name) for name in reductions)
     for name in reductions:
-        before = sch
-        sch = in_lanes(sch, name, target)
+        before, sch = sch, in_lanes(sch, name, target)
         partial += added(before, sch)
     names = [name for name in sch.blocks() if name not in others]
     loops = loops_of(sch, last, "S")
@@ -105,23 +107,20 @@ def next_row_asked_for(
     writes whole vectors, for its output.
     """
     for name in reversed(partial):
-        loads = [part for part in walk(block_of(sch, name).body) if isinstance(part, Load)]
-        given = [load for load in loads if load.buffer in sch.func.params]
-        found = [load for load in given if is_far(load, row_bytes(sch, name, load, row), target)]
-        if found:
+        loads = loads_in(block_of(sch, name).body)
+        inputs = [load for load in loads if load.buffer in sch.func.params]
+        far = [load for load in inputs if is_far(load, row_bytes(sch, name, load, row), target)]
+        if far:
             loop = loops_of(sch, name, "R")[0]
-            sch = sch.annotate(loop, "prefetch", (found[0].buffer.name, row))
+            sch = sch.annotate(loop, "prefetch", (far[0].buffer.name, row))
             break
-    item = block_of(sch, last)
-    assert isinstance(item.body, Store)
-    size, (_, bits) = row_bytes(sch, last, item.body, row), size_of(item.body.buffer)
-    count, lanes = extent(sch, last, sch.loops(last)[-1]), target.vector_bits // bits
-    whole = item.init is None and count % lanes == 0
-    if whole and size >= HALF_A_PAGE and is_far(item.body, size, target):
-        sch, (loop, _) = cut(
-            sch, last, sch.loops(last)[-1], lanes * divisor(count // lanes, VECTORS)
-        )
-        sch = sch.annotate(loop, "prefetch", (item.body.buffer.name, row))
+    store, inner = store_of(sch, last), sch.loops(last)[-1]
+    size, lanes = row_bytes(sch, last, store, row), lanes_of(target, store.buffer.dtype)
+    count = extent(sch, last, inner)
+    whole = block_of(sch, last).init is None and count % lanes == 0
+    if whole and size >= HALF_A_PAGE and is_far(store, size, target):
+        sch, (loop, _) = cut(sch, last, inner, lanes * divisor(count // lanes, VECTORS))
+        sch = sch.annotate(loop, "prefetch", (store.buffer.name, row))
     return sch
 
 
@@ -131,20 +130,15 @@ def row_bytes(sch: Schedule, name: str, access: Load | Store, row: str) -> int:
     own = {it.var for it in iters if row in {var.name for var in variables(it.value)}}
     places = [at for at, index in enumerate(access.indices) if own & variables(index)]
     inner = access.buffer.shape[places[-1] + 1 :] if places else (0,)
-    return prod(inner) * size_of(access.buffer)[1] // 8
+    return prod(inner) * bytes_of(access.buffer.dtype)
 
 
 def is_far(access: Load | Store, row: int, target: Target) -> bool:
     """Whether rows come from beyond the second level, and the first has room for four of them:
     this one and the next of an input and an output.
     """
-    count, bits = size_of(access.buffer)
-    return count * bits // 8 > target.l2 and SHORT_ROW < row <= target.l1 // 4
-
-
-def size_of(buffer: Buffer) -> tuple[int, int]:
-    """How many elements a buffer has, and the bits of each."""
-    return prod(buffer.shape), DTYPES[buffer.dtype].bits
+    size = prod(access.buffer.shape) * bytes_of(access.buffer.dtype)
+    return size > target.l2 and SHORT_ROW < row <= target.l1 // 4
 
 
 def rows_deep(sch: Schedule, name: str) -> int:
@@ -160,9 +154,8 @@ def rows_together(sch: Schedule, last: str, rows: list[str]) -> int:
     """
     if not rows:
         return 1
-    item = block_of(sch, last)
-    assert isinstance(item.body, Store)
-    size = extent(sch, last, sch.loops(last)[-1]) * DTYPES[item.body.buffer.dtype].bits // 8
+    element = bytes_of(store_of(sch, last).buffer.dtype)
+    size = extent(sch, last, sch.loops(last)[-1]) * element
     count = extent(sch, last, rows[-1])
     return divisor(count, min(MOST_ROWS, max(count // 2, 1))) if size <= SHORT_ROW else 1
 
@@ -176,8 +169,8 @@ def is_along_rows(sch: Schedule, name: str) -> bool:
     if not sums or sch.loops(name)[-len(sums) :] != sums or is_short(sch, name, sums):
         return False
     last = [it.var for it in item.iters if it.kind == "R"][-1]
-    loads = [part for part in walk(item.body) if isinstance(part, Load)]
-    return not any(last in walk(index) for load in loads for index in load.indices[:-1])
+    outer = (index for load in loads_in(item.body) for index in load.indices[:-1])
+    return not any(last in walk(index) for index in outer)
 
 
 def is_short(sch: Schedule, name: str, sums: list[str]) -> bool:
@@ -194,7 +187,7 @@ def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
     k = loops_of(sch, name, "R")[-1]
     item = block_of(sch, name)
     assert isinstance(item.init, Store)
-    lanes = target.vector_bits // DTYPES[item.init.buffer.dtype].bits
+    lanes = lanes_of(target, item.init.buffer.dtype)
     size = extent(sch, name, k)
     if size < 2 * lanes:
         return sch
@@ -231,17 +224,16 @@ def in_vectors(
     near = beside(sch, name, rows[-1]) if together else []
     lanes = [loop for loop in inner if loop not in (*near, *sums)]
     if not sums:
-        return written_out(sch.vectorize(lanes[-1]) if lanes else sch, near)
+        return unrolled(sch.vectorize(lanes[-1]) if lanes else sch, near)
     order = [*near, *sums, *lanes]
-    ready = sch.reorder(*order) if len(order) > 1 else sch
-    ready = ready.decompose_reduction(name, at=sums[0])
-    init, update = added(sch, ready)
+    sch = sch.reorder(*order) if len(order) > 1 else sch
+    sch, (init, update) = making(sch, "decompose_reduction", name, at=sums[0])
     if is_partial:
-        ready = ready.vectorize(ready.loops(init)[-1]).vectorize(ready.loops(update)[-1])
-    ready = written_out(ready, near)
-    if isinstance(block_of(ready, update).body, IfThenElse):
-        ready = ready.loop_partition(sums[0])
-    return ready.unroll(sums[0]) if is_soon_done(ready, init, update) else ready
+        sch = sch.vectorize(sch.loops(init)[-1]).vectorize(sch.loops(update)[-1])
+    sch = unrolled(sch, near)
+    if isinstance(block_of(sch, update).body, IfThenElse):
+        sch = sch.loop_partition(sums[0])
+    return sch.unroll(sums[0]) if is_soon_done(sch, init, update) else sch
 
 
 def is_soon_done(sch: Schedule, init: str, update: str) -> bool:
@@ -249,26 +241,17 @@ def is_soon_done(sch: Schedule, init: str, update: str) -> bool:
 
     A loop of more is faster than the same as straight code, which is fetched anew for every row.
     """
-    start = block_of(sch, init).body
-    assert isinstance(start, Store)
     loops, steps = sch.loops(update), loops_of(sch, update, "R")
     if not steps:
         return False
-    elements = prod(extent(sch, update, loop) for loop in loops[loops.index(steps[0]) :])
-    straight = elements * size_of(start.buffer)[1] // 8 <= MOST_STRAIGHT
+    elements = iterations(sch, update, loops[loops.index(steps[0]) :])
+    straight = elements * bytes_of(store_of(sch, init).buffer.dtype) <= MOST_STRAIGHT
     return straight and extent(sch, update, steps[0]) <= MOST_WRITTEN_OUT
 
 
 def beside(sch: Schedule, name: str, loop: str) -> list[str]:
     """The loops around a block that feed the same iter as `loop`, from inside of it."""
     fed = [variables(it.value) for it in block_of(sch, name).iters]
-    names = [{var.name for var in found} for found in fed]
-    same = [found for found in names if loop in found]
+    names = [{var.name for var in variables_of} for variables_of in fed]
+    same = [group for group in names if loop in group]
     return [other for other in loops_below(sch, name, loop) if any(other in part for part in same)]
-
-
-def written_out(sch: Schedule, loops: list[str]) -> Schedule:
-    """Loops as straight code."""
-    for loop in loops:
-        sch = sch.unroll(loop)
-    return sch

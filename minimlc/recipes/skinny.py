@@ -2,9 +2,8 @@
 
 from math import ceil, prod
 
-from minimlc.errors import ScheduleError
 from minimlc.recipes.product import Product
-from minimlc.recipes.views import HINT, added, divisor, loops_feeding_axis, loops_of
+from minimlc.recipes.views import divisor, loops_feeding_axis, loops_of, making, refusal, unrolled
 from minimlc.schedule import Schedule
 
 FEW_ROWS = 12
@@ -41,7 +40,7 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     summed = loops_of(sch, name, "R")
     if not summed or not columns or (found.rows > 1 and not rows) or {*summed} & {*rows, *columns}:
         why = f'matmul: rows, columns and sums of block "{name}" have no loops of their own'
-        raise ScheduleError(why, code="E170", hint=HINT)
+        raise refusal(why)
     k = summed[-1]
     sch = sch.split(k, [None, divisor(block, DEPTH)])
     *_, down, deep = loops_of(sch, name, "R")
@@ -52,9 +51,7 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
     sch = sch.decompose_reduction(name, at=down)
     sch = sch.vectorize(columns[-1]).vectorize(loops_feeding_axis(sch, f"{name}_init", -1)[-1])
-    for loop in (deep, *group[1:]):
-        sch = sch.unroll(loop)
-    return sch
+    return unrolled(sch, (deep, *group[1:]))
 
 
 def summed_apart(found: Product) -> int:
@@ -76,9 +73,8 @@ def most_summed(found: Product) -> int:
 def sums_apart(sch: Schedule, name: str, block: int) -> tuple[Schedule, str]:
     """Partial sums of `block` products each, made where they are added to C."""
     (k,) = loops_of(sch, name, "R")
-    cut = sch.split(k, [None, block])
-    parts = cut.rfactor(loops_of(cut, name, "R")[0])
-    (sums,) = added(cut, parts)
+    sch = sch.split(k, [None, block])
+    parts, (sums,) = making(sch, "rfactor", loops_of(sch, name, "R")[0])
     (outer,) = loops_of(parts, name, "R")
     spatial = loops_of(parts, name, "S")
     batches = [loop for loop in spatial if loop not in spatial[-2:]]

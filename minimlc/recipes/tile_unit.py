@@ -2,9 +2,16 @@
 
 from minimlc.recipes.lowprec import Unit
 from minimlc.recipes.product import factors_of
-from minimlc.recipes.views import added, block_of, buffer_of, cut, loops_below, loops_of
+from minimlc.recipes.views import (
+    buffer_of,
+    cut,
+    loops_below,
+    loops_of,
+    making,
+    store_of,
+    unrolled,
+)
 from minimlc.schedule import Schedule
-from minimlc.tir.nodes import Store
 
 SIDE = 16
 """Rows of a tile; and of C, columns."""
@@ -43,9 +50,7 @@ def on_tiles(sch: Schedule, sums: str, around: str, unit: Unit) -> Schedule:
 
 def in_tiles(sch: Schedule, block: str, buffer: str) -> Schedule:
     """The last two axes of a buffer cut into tiles."""
-    (store,) = [block_of(sch, block).body]
-    assert isinstance(store, Store)
-    *outer, i, j = [f"a{axis}" for axis in range(store.buffer.ndim)]
+    *outer, i, j = [f"a{axis}" for axis in range(store_of(sch, block).buffer.ndim)]
     tiles = [*outer, f"{i} // {SIDE}", f"{j} // {SIDE}", f"{i} % {SIDE}", f"{j} % {SIDE}"]
     return sch.transform_layout(block, buffer, f"{', '.join([*outer, i, j])} -> {', '.join(tiles)}")
 
@@ -60,11 +65,7 @@ def by_tiles(sch: Schedule, block: str, loops: list[str], intrin: str) -> Schedu
 
 def loaded(sch: Schedule, block: str, buffer: str, step: str, intrin: str) -> Schedule:
     """A factor's tiles, loaded in each step."""
-    after = sch.cache_read(block, buffer, SCOPE)
-    (load,) = added(sch, after)
-    after = after.compute_at(load, step)
-    *outer, rows, _, _ = loops_below(after, load, step)
-    after = after.tensorize(rows, intrin)
-    for loop in outer:
-        after = after.unroll(loop)
-    return after
+    sch, (load,) = making(sch, "cache_read", block, buffer, SCOPE)
+    sch = sch.compute_at(load, step)
+    *outer, rows, _, _ = loops_below(sch, load, step)
+    return unrolled(sch.tensorize(rows, intrin), outer)

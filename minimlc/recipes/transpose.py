@@ -2,20 +2,22 @@
 
 from math import gcd, prod
 
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
-from minimlc.node import walk
 from minimlc.recipes.views import (
-    HINT,
     WORTH_THREADS,
-    added,
-    block_of,
+    bytes_of,
     cut,
     divisor,
     extent,
+    first,
+    in_registers,
+    iterations,
+    loads_in,
     loops_below,
     loops_feeding_axis,
+    making,
+    refusal,
     started,
+    store_of,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -55,13 +57,13 @@ def transpose(
     Raises `ScheduleError` where there is none, or where plain loops are as fast.
     """
     target = started(sch, target)
-    for name in [block] if block is not None else sch.blocks():
-        across = _read_across(block_of(sch, name))
-        if across is not None:
-            _refuse_what_is_fast(sch, name, *across, target)
-            return in_rectangles(sch, name, *across, target)
-    what = f'block "{block}" reads' if block is not None else "no block reads"
-    raise ScheduleError(f"transpose: {what} across the rows it writes", code="E170", hint=HINT)
+    turned = first(sch, block, _read_across)
+    if turned is None:
+        what = f'block "{block}" reads' if block is not None else "no block reads"
+        raise refusal(f"transpose: {what} across the rows it writes")
+    name, across = turned
+    _refuse_what_is_fast(sch, name, *across, target)
+    return in_rectangles(sch, name, *across, target)
 
 
 def _read_across(block: Block) -> tuple[Load, int] | None:
@@ -72,15 +74,15 @@ def _read_across(block: Block) -> tuple[Load, int] | None:
     spatial = {it.var: it for it in block.iters}
     if any(index not in spatial for index in output) or len(set(output)) != len(output):
         return None
-    loads = [part for part in walk(block.body.value) if isinstance(part, Load) and part.indices]
-    found = [
+    across = [
         (load, output.index(load.indices[-1]))
-        for load in loads
-        if load.indices[-1] in output[:-1]
+        for load in loads_in(block.body.value)
+        if load.indices
+        and load.indices[-1] in output[:-1]
         and output[-1] in load.indices
         and set(load.indices) <= set(output)
     ]
-    return found[0] if len(found) == 1 else None
+    return across[0] if len(across) == 1 else None
 
 
 def _refuse_what_is_fast(sch: Schedule, name: str, load: Load, axis: int, target: Target) -> None:
@@ -89,24 +91,21 @@ def _refuse_what_is_fast(sch: Schedule, name: str, load: Load, axis: int, target
     """
     ends = [loops_feeding_axis(sch, name, place) for place in (axis, -1)]
     if [len(loops) for loops in ends] != [1, 1]:
-        raise ScheduleError(f'transpose: block "{name}" is not in loops of its own', code="E170")
+        raise refusal(f'transpose: block "{name}" is not in loops of its own', "")
     if min(extent(sch, name, loop) for (loop,) in ends) < 2:
-        raise ScheduleError(f'transpose: block "{name}" has nothing to turn', code="E170")
-    below = loops_below(sch, name, *ends[0])
-    lines = prod(extent(sch, name, loop) for loop in below)
-    if DTYPES[load.buffer.dtype].bits != 32 and _stays(sch, name, load, lines, target):
+        raise refusal(f'transpose: block "{name}" has nothing to turn', "")
+    lines = iterations(sch, name, loops_below(sch, name, *ends[0]))
+    if bytes_of(load.buffer.dtype) != 4 and _stays(sch, name, load, lines, target):
         why = "all lines that a row is read from stay in the first cache"
-        raise ScheduleError(f'transpose: block "{name}": {why}', code="E170")
+        raise refusal(f'transpose: block "{name}": {why}', "")
 
 
 def _stays(sch: Schedule, name: str, load: Load, lines: int, target: Target) -> bool:
     """Whether the first cache holds all lines that a row of the output is read from, so that the
     next row finds the elements beside; or a row uses them up by itself.
     """
-    store = block_of(sch, name).body
-    assert isinstance(store, Store)
-    inner = load.buffer.shape[load.indices.index(store.indices[-1]) + 1 :]
-    apart = prod(inner) * DTYPES[load.buffer.dtype].bits // 8
+    place = load.indices.index(store_of(sch, name).indices[-1])
+    apart = prod(load.buffer.shape[place + 1 :]) * bytes_of(load.buffer.dtype)
     return apart < LINE or lines <= target.l1 // max(LINE, gcd(apart, PAGE))
 
 
@@ -117,7 +116,7 @@ def in_rectangles(sch: Schedule, name: str, load: Load, axis: int, target: Targe
     others = [loop for loop in sch.loops(name) if loop not in (row, column)]
     sizes = {loop: extent(sch, name, loop) for loop in sch.loops(name)}
     enough = prod(sizes.values()) >= WORTH_THREADS
-    size = DTYPES[load.buffer.dtype].bits // 8
+    size = bytes_of(load.buffer.dtype)
     lanes = min(MOST, WRITE // size)
     again = _stays(sch, name, load, sizes[column], target)
     rows = lanes if again else min(MOST, READ // size)
@@ -157,11 +156,6 @@ def _through_registers(
     sch: Schedule, name: str, buffer: str, around: str, along: str, lane: str
 ) -> Schedule:
     """Read a rectangle by rows and write it by columns."""
-    cached = sch.cache_read(name, buffer)
-    (copy,) = added(sch, cached)
-    sch = cached.compute_at(copy, around).vectorize(lane).unroll(along)
-    *rows, line = loops_below(sch, copy, around)
-    sch = sch.vectorize(line)
-    for loop in rows:
-        sch = sch.unroll(loop)
-    return sch
+    sch, (copy,) = making(sch, "cache_read", name, buffer)
+    sch = in_registers(sch.compute_at(copy, around), [along, lane])
+    return in_registers(sch, loops_below(sch, copy, around))

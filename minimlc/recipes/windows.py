@@ -1,21 +1,21 @@
 """Pooling and depthwise convolutions: each element is made of a small window of its own channel."""
 
-from math import prod
-
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
 from minimlc.recipes.views import (
-    HINT,
     WORTH_THREADS,
-    added,
     block_of,
     divisor,
     extent,
+    iterations,
+    lanes_of,
     loops_feeding_axis,
     loops_of,
+    making,
+    refusal,
     started,
+    store_of,
+    unrolled,
 )
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -41,7 +41,7 @@ def windows(
         if is_by_windows(sch, name):
             return in_pieces(sch, name, target)
     what = f'block "{block}" does not reduce' if block is not None else "no block reduces"
-    raise ScheduleError(f"windows: {what} small windows along its rows", code="E170", hint=HINT)
+    raise refusal(f"windows: {what} small windows along its rows")
 
 
 def is_by_windows(sch: Schedule, name: str) -> bool:
@@ -53,28 +53,25 @@ def is_by_windows(sch: Schedule, name: str) -> bool:
         return False
     if len(loops_feeding_axis(sch, name, -1)) != 1:
         return False
-    return prod(extent(sch, name, loop) for loop in sums) <= MOST_IN_A_WINDOW
+    return iterations(sch, name, sums) <= MOST_IN_A_WINDOW
 
 
 def in_pieces(sch: Schedule, name: str, target: Target) -> Schedule:
     """Pieces of a row in vectors; the windows written out."""
     sums = loops_of(sch, name, "R")
     (along,) = loops_feeding_axis(sch, name, -1)
-    elements = prod(extent(sch, name, loop) for loop in sch.loops(name))
-    lanes = target.vector_bits // DTYPES[_dtype(sch, name)].bits
+    elements = iterations(sch, name)
+    lanes = lanes_of(target, store_of(sch, name).buffer.dtype)
     piece = divisor(extent(sch, name, along), VECTORS * lanes)
     if piece >= lanes:
         sch = sch.split(along, [None, piece])
         along = loops_feeding_axis(sch, name, -1)[-1]
     sch = sch.reorder(*sums, along)
-    ready = sch.decompose_reduction(name, at=sums[0])
-    init, update = added(sch, ready)
-    ready = ready.vectorize(along).vectorize(ready.loops(init)[-1])
-    for loop in sums:
-        ready = ready.unroll(loop)
-    ready = with_neighbours(ready, update, ready.loops(init)[:-1])
-    long = [loop for loop in ready.loops(init)[:-1] if extent(ready, init, loop) > 1]
-    return ready.parallel(long[0]) if long and elements >= WORTH_THREADS else ready
+    sch, (init, update) = making(sch, "decompose_reduction", name, at=sums[0])
+    sch = unrolled(sch.vectorize(along).vectorize(sch.loops(init)[-1]), sums)
+    sch = with_neighbours(sch, update, sch.loops(init)[:-1])
+    long = [loop for loop in sch.loops(init)[:-1] if extent(sch, init, loop) > 1]
+    return sch.parallel(long[0]) if long and elements >= WORTH_THREADS else sch
 
 
 def with_neighbours(sch: Schedule, name: str, outer: list[str]) -> Schedule:
@@ -86,9 +83,3 @@ def with_neighbours(sch: Schedule, name: str, outer: list[str]) -> Schedule:
         near = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
         sch = attempt(near, "vectorize", near.loops(after)[-1])
     return sch
-
-
-def _dtype(sch: Schedule, name: str) -> str:
-    store = block_of(sch, name).body
-    assert isinstance(store, Store)
-    return store.buffer.dtype

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import Operand, emit_entry, entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
@@ -15,7 +16,6 @@ from minimlc.runtime.executable import (
     NativeGraph,
     SteppedGraph,
     functions_of,
-    parameters_of,
     to_read,
 )
 from minimlc.runtime.foreign import missing_features
@@ -182,12 +182,7 @@ def _graph(
     kernels: dict[str, Kernel],
     check: bool,
 ) -> Callable[..., Any]:
-    params = [(p.name, p.type) for p in func.params]
     if not made.native:
-        stepped = SteppedGraph(name, params, func.result.type, made)
-        stepped.load(kernels)
-        return stepped
-    graph = NativeGraph(name, params, func.result.type, made)
+        return SteppedGraph(name, func, made, kernels)
     address = native.addresses[entry_symbol(name)]
-    graph.load(address, native.sites if check else None, native.library)
-    return graph
+    return NativeGraph(name, func, made, address, native.sites if check else None, native.library)

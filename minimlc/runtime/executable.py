@@ -1,18 +1,18 @@
 """Callable results of a build: kernels on arrays, and graph functions."""
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from minimlc.arguments import Arguments, Parameter, address_of, parameters_of
 from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
-from minimlc.graph.nodes import TensorType, TupleType, Type
+from minimlc.graph.nodes import Function, TensorType
 from minimlc.module import IRModule
-from minimlc.run import by_position, call_packed, nest, written
-from minimlc.runtime.call import Arguments, Parameter, address_of
+from minimlc.run import call_packed, flatten, nest
 from minimlc.runtime.foreign import refusing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
@@ -60,9 +60,7 @@ class Kernel:
         self._keep = keep
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
-        if named:
-            raise by_position(self.__name__, named, self._arguments.signature)
-        shared, addresses = self._arguments.check(arrays)
+        shared, addresses = self._arguments.check(arrays, named)
         if self._sites is None:
             status, slots = self._entry(*addresses), None
         else:
@@ -96,27 +94,24 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 class GraphFunction:
     """What native and step-by-step graph functions share: arguments in, fresh arrays out."""
 
-    def __init__(self, name: str, params: Sequence[tuple[str, Type]], result: Type, plan: Plan):
+    def __init__(self, name: str, func: Function, plan: Plan):
         self.__name__ = name
-        self._params = tuple(params)
-        self._flat = all(isinstance(kind, TensorType) for _, kind in params)
-        flat = [part for label, kind in params for part in _parameters(label, kind)]
-        self._arguments = Arguments(name, flat)
-        self._result = result
+        self._flat = all(isinstance(param.type, TensorType) for param in func.params)
+        self._arguments = Arguments(name, parameters_of(func))
+        self._result = func.result.type
         self._plan = plan
         self._outputs = tuple((s.type.shape, to_numpy(s.type.dtype)) for s in plan.outputs)
-        seen: list[Slot] = []
-        copied = []
-        for slot in plan.results:
-            copied.append(slot.kind != "output" or slot in seen)
-            seen.append(slot)
-        self._single = plan.results == tuple(plan.outputs) and isinstance(result, TensorType)
-        self._copied = tuple(copied)
+        self._single = plan.results == tuple(plan.outputs) and isinstance(self._result, TensorType)
+        self._copied = tuple(
+            slot.kind != "output" or slot in plan.results[:at]
+            for at, slot in enumerate(plan.results)
+        )
 
-    def _check(self, arguments: Sequence[Any]) -> tuple[Sequence[np.ndarray], list[int]]:
-        if self._flat:
-            return self._arguments.check(arguments)
-        return self._arguments.check(list(_flatten(arguments)))
+    def _check(
+        self, arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[Sequence[np.ndarray], list[int]]:
+        flat = arguments if self._flat else flatten(arguments)
+        return self._arguments.check(flat, named)
 
     def _assemble(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
         if self._single:
@@ -132,28 +127,20 @@ class GraphFunction:
         return f"<compiled {self._arguments.signature}>"
 
 
-def _flatten(values: Sequence[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, tuple | list):
-            yield from _flatten(value)
-        else:
-            yield value
-
-
-def _parameters(label: str, kind: Type) -> Iterator[Parameter]:
-    if isinstance(kind, TupleType):
-        for number, part in enumerate(kind.fields):
-            yield from _parameters(f"{label}[{number}]", part)
-    else:
-        yield Parameter(label, kind.shape, kind.dtype, False)
-
-
 class NativeGraph(GraphFunction):
     """A graph function that is one native call. Arenas are kept for the next call."""
 
-    def load(self, address: int, sites: Sequence[Site] | None, keep: object) -> None:
-        """Take the entry point's address."""
-        plan = self._plan
+    def __init__(
+        self,
+        name: str,
+        func: Function,
+        plan: Plan,
+        address: int,
+        sites: Sequence[Site] | None,
+        keep: object,
+    ):
+        """`address` is the entry point's; `keep` owns the code."""
+        super().__init__(name, func, plan)
         pointers = [address_of(c) for c in plan.constants]
         table = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
         self._table = ctypes.addressof(table)
@@ -164,9 +151,7 @@ class NativeGraph(GraphFunction):
         self._entry = entry_point(address, count)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if named:
-            raise by_position(self.__name__, named, self._arguments.signature)
-        inputs, addresses = self._check(arguments)
+        inputs, addresses = self._check(arguments, named)
         outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
         for output in outputs:
             addresses.append(address_of(output))
@@ -189,17 +174,18 @@ class NativeGraph(GraphFunction):
 class SteppedGraph(GraphFunction):
     """A graph function with registered Python functions between its kernels."""
 
-    def load(self, kernels: Mapping[str, Callable[..., None]]) -> None:
-        """Take the kernels that the steps call, and writable copies of the constants: numpy
+    def __init__(
+        self, name: str, func: Function, plan: Plan, kernels: Mapping[str, Callable[..., None]]
+    ):
+        """`kernels` are what the steps call. Constants are copied so that they are writable: numpy
         exports no read-only array through DLPack, and a copy at each call would cost more.
         """
+        super().__init__(name, func, plan)
         self._kernels = kernels
         self._constants = tuple(c.copy() for c in self._plan.constants)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if named:
-            raise by_position(self.__name__, named, self._arguments.signature)
-        inputs, _ = self._check(arguments)
+        inputs, _ = self._check(arguments, named)
         outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
         memory, address = aligned_bytes(self._plan.arena_bytes)
         start = address - address_of(memory)
@@ -230,12 +216,6 @@ def _view(memory: np.ndarray, start: int, kind: TensorType) -> np.ndarray:
 def functions_of(module: IRModule) -> dict[str, PrimFunc]:
     """The primitive functions of a module, by name."""
     return {name: func for name, func in module.entries if isinstance(func, PrimFunc)}
-
-
-def parameters_of(func: PrimFunc) -> list[Parameter]:
-    """What a call of a primitive function takes."""
-    stored = written(func)
-    return [Parameter(p.name, p.shape, p.dtype, p in stored) for p in func.params]
 
 
 def to_read(

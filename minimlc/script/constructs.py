@@ -23,7 +23,8 @@ class Form:
         self.name = ast.unparse(call.func)
         self.required = [a.id for a in call.args if isinstance(a, ast.Name)]
         self.rest = next((a.value.id for a in call.args if isinstance(a, ast.Starred)), "")  # type: ignore[attr-defined]
-        self.names = [*self.required, *(str(k.arg) for k in call.keywords)]
+        self.defaults = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+        self.names = [*self.required, *self.defaults]
 
     def bind(self, source: Source, call: ast.Call) -> dict[str, Any]:
         """The arguments of a call by name, still as syntax; `rest` as a list."""
@@ -44,16 +45,15 @@ class Form:
         return {**bound, self.rest: extra} if self.rest else bound
 
     def _bind_keyword(self, source: Source, keyword: ast.keyword, bound: dict[str, Any]) -> None:
-        name = keyword.arg
+        name, hint = keyword.arg, self.usage
         if name is None:
-            raise source.error(keyword, f"{self.name} takes no **options", hint=self.usage)
+            raise source.error(keyword, f"{self.name} takes no **options", hint=hint)
+        why = f"{self.name} got {name!r} twice" if name in bound else ""
         if name not in self.names:
-            close = did_you_mean(name, self.names)
             why = f"{self.name} has no argument {name!r}"
-            raise source.error(source.word(keyword, name), why, hint=f"{close}\n{self.usage}")
-        if name in bound:
-            why = f"{self.name} got {name!r} twice"
-            raise source.error(source.word(keyword, name), why, hint=self.usage)
+            hint = f"{did_you_mean(name, self.names)}\n{hint}"
+        if why:
+            raise source.error(source.word(keyword, name), why, hint=hint)
         bound[name] = keyword.value
 
 

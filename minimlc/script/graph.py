@@ -99,7 +99,7 @@ R: Any = Namespace(
     "R",
     {
         **_OPERATORS,
-        **{name[2:]: Marker(name, False) for name in FORMS if name[2:] not in _VALUES},
+        **{name[2:]: Marker(name, False) for name in (*FORMS["with"], *FORMS["action"])},
         **_VALUES,
         "nn": Namespace("R.nn", _OPERATORS),
     },

@@ -6,16 +6,8 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from minimlc.errors import ScriptError
-from minimlc.graph.nodes import (
-    BindingBlock,
-    Expr,
-    Function,
-    TupleGetItem,
-    TupleType,
-    Var,
-)
+from minimlc.graph.nodes import BindingBlock, Expr, Function, TupleGetItem, TupleType, Var
 from minimlc.node import with_span
-from minimlc.script.graph_forms import FORMS
 from minimlc.script.graph_value import Module, ValueReader
 from minimlc.script.reader import Reader
 from minimlc.script.source import Names, Source, parameters
@@ -66,31 +58,24 @@ class GraphReader(ValueReader):
 
     # Statements
 
-    def stmt_Pass(self, node: ast.Pass) -> None:
-        pass
+    def action(self, node: ast.Expr, name: str) -> None:
+        hint = "give the value a name: lv = R.add(x, y)"
+        raise self.error(node, "a value alone is no statement", "E124", hint)
 
-    def stmt_Expr(self, node: ast.Expr) -> None:
-        call = node.value
-        if isinstance(call, ast.Constant) and isinstance(call.value, str):
-            return
-        name = self.path(call.func) if isinstance(call, ast.Call) else ""
-        if name == "R.output":
-            self.output(node, FORMS[name].bind(self.source, call)["values"])  # type: ignore[arg-type]
-        elif name == "R.func_attr":
-            arguments = FORMS[name].bind(self.source, call)  # type: ignore[arg-type]
-            self.attrs += self.dictionary(arguments["attributes"], name)
-        else:
-            hint = "give the value a name: lv = R.add(x, y)"
-            raise self.error(node, "a value alone is no statement", "E124", hint)
+    def action_func_attr(self, call: ast.Call, attributes: Any) -> None:
+        self.attrs += attributes
 
-    def stmt_Assign(self, node: ast.Assign) -> None:
-        if len(node.targets) > 1:
-            raise self.error(node, "one target for each =", "E124")
-        target, value = node.targets[0], node.value
-        if isinstance(target, ast.Name) and self.is_module(target.id, value):
-            self.module = self.module._replace(owners=self.module.owners | {target.id})
-        else:
-            self.assign(target, value)
+    def action_output(self, call: ast.Call, values: list[ast.expr]) -> None:
+        if self.in_block != "R.dataflow":
+            raise self.error(call, "R.output belongs in a dataflow block", "E129", "return x")
+        inside = {binding.var for binding in self.bindings}
+        self.outputs = {}
+        for item in values:
+            value = self.read(item)
+            if not isinstance(item, ast.Name) or value not in inside:
+                why = f"{ast.unparse(item)} is not bound in this block"
+                raise self.error(item, why, "E129", "R.output takes names bound in its block")
+            self.outputs[item.id] = value
 
     def is_module(self, target: str, value: ast.expr) -> bool:
         """Whether `target = value` is `cls = Module`, which TVM prints before calls of `cls.f`."""
@@ -103,12 +88,14 @@ class GraphReader(ValueReader):
         if node.value is None:
             raise self.error(node, "this name has no value", "E124", "lv: ... = R.add(x, y)")
         value = self.expr(node.value)
-        shown = ast.unparse(node.target)
-        self.check_type(node.annotation, value, shown)
+        self.check_type(node.annotation, value, ast.unparse(node.target))
         self.bind(node.target, value)
 
-    def assign(self, target: ast.expr, node: ast.expr) -> None:
-        value = self.expr(node)
+    def assign(self, node: ast.Assign, target: ast.expr, source: ast.expr) -> None:
+        if isinstance(target, ast.Name) and self.is_module(target.id, source):
+            self.module = self.module._replace(owners=self.module.owners | {target.id})
+            return
+        value = self.expr(source)
         if not isinstance(target, ast.Tuple | ast.List):
             self.bind(target, value)
             return
@@ -117,7 +104,7 @@ class GraphReader(ValueReader):
             got = f"{len(fields)} field(s)" if fields else "a tensor"
             why = f"{len(target.elts)} names for {got}"
             raise self.error(target, why, "E129", "one name for each field of the tuple")
-        whole = self.atom(value, node)
+        whole = self.atom(value, source)
         for index, part in enumerate(target.elts):
             self.bind(part, TupleGetItem(whole, index))
 
@@ -145,11 +132,11 @@ class GraphReader(ValueReader):
             self.bindings = []
 
     def stmt_With(self, node: ast.With) -> None:
-        call = node.items[0].context_expr
-        name = self.path(call.func) if isinstance(call, ast.Call) else ""
-        if name not in ("R.dataflow", "R.block") or len(node.items) > 1:
+        call: Any = node.items[0].context_expr
+        name = self.called(call)
+        if name not in self.forms["with"] or len(node.items) > 1:
             raise self.error(call, "with opens a block here", "E124", "with R.dataflow():")
-        FORMS[name].bind(self.source, call)  # type: ignore[arg-type]
+        self.arguments(self.forms["with"][name], call)
         if self.in_block:
             raise self.error(call, f"{name} inside {self.in_block}", "E129", "end that block first")
         self.close(dataflow=False)
@@ -168,7 +155,7 @@ class GraphReader(ValueReader):
         """The names bound inside; those of a dataflow block end with it, but for its outputs."""
         self.in_block, self.outputs = name, None
         self.fresh = "lv" if name == "R.dataflow" else "gv"
-        before = dict(self.scope.values) if name == "R.dataflow" else {}
+        before = dict(self.scope.values)
         yield
         if name == "R.dataflow":
             bound = {n for n, v in self.scope.values.items() if before.get(n) is not v}
@@ -177,18 +164,6 @@ class GraphReader(ValueReader):
                 self.scope.unbind(hidden)
                 self.hidden.add(hidden)
         self.in_block, self.outputs, self.fresh = "", None, "gv"
-
-    def output(self, node: ast.Expr, values: list[ast.expr]) -> None:
-        if self.in_block != "R.dataflow":
-            raise self.error(node, "R.output belongs in a dataflow block", "E129", "return x")
-        inside = {binding.var for binding in self.bindings}
-        self.outputs = {}
-        for item in values:
-            value = self.read(item)
-            if not isinstance(item, ast.Name) or value not in inside:
-                why = f"{ast.unparse(item)} is not bound in this block"
-                raise self.error(item, why, "E129", "R.output takes names bound in its block")
-            self.outputs[item.id] = value
 
     def undefined(self, node: ast.Name) -> ScriptError:
         if node.id not in self.hidden:

@@ -6,18 +6,12 @@ from typing import Any
 import numpy as np
 
 from minimlc.errors import CompileError
-from minimlc.graph.nodes import (
-    Constant,
-    TensorType,
-    TupleType,
-    Type,
-    constant,
-)
+from minimlc.graph.nodes import Constant, TensorType, TupleType, Type, constant
 from minimlc.graph.ops import ALIASES, OPS
 from minimlc.literals import decode
 from minimlc.script.constructs import forms
 
-FORMS = forms(
+VALUES = forms(
     'R.Tensor(shape, dtype="float32")',
     "R.Tuple(*fields)",
     "R.const(value, dtype=None)",
@@ -25,11 +19,12 @@ FORMS = forms(
     "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
     "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
     "R.call(callee, args, out=None, attrs=None)",
-    "R.dataflow()",
-    "R.block()",
-    "R.output(*values)",
-    "R.func_attr(attributes)",
 )
+FORMS = {
+    "value": VALUES,
+    "with": forms("R.dataflow()", "R.block()"),
+    "action": forms("R.output(*values)", "R.func_attr(attributes)"),
+}
 
 
 def as_type(value: Any) -> Type:

@@ -1,7 +1,8 @@
 """Values of the graph language: types, constants, operators, calls."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partialmethod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -35,7 +36,6 @@ _OPERATORS = {
     "==": "equal",
     "!=": "not_equal",
 }
-_TENSOR_HINT = 'x: R.Tensor((1, 784), "float32")'
 
 
 class Module(NamedTuple):
@@ -48,6 +48,8 @@ class Module(NamedTuple):
 
 class ValueReader(Reader):
     """Reads values; what is nested gets bindings of its own, so that calls are in normal form."""
+
+    forms = FORMS
 
     def __init__(self, source: Source, names: Names, module: Module):
         Reader.__init__(self, source, names)
@@ -89,8 +91,7 @@ class ValueReader(Reader):
         if isinstance(value, np.ndarray):
             return self.source.guard(node, constant, value)
         if isinstance(value, tuple):
-            parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(value)
-            pairs = zip(value, parts, strict=True)
+            pairs = _with_places(value, node)
             return Tuple(tuple(self.atom(self.as_expr(v, n), n) for v, n in pairs))
         if isinstance(value, bool | int | float):
             hint = f'R.const({value!r}, "float32")'
@@ -98,21 +99,17 @@ class ValueReader(Reader):
         why = f"{ast.unparse(node)[:40]} is no tensor but a {type(value).__name__}"
         raise self.error(node, why, "E123")
 
-    def atom(self, value: Expr, place: ast.expr) -> Expr:
-        """`value` as an argument: what is computed gets a variable first."""
+    def atom(self, value: Any, place: ast.expr) -> Any:
+        """`value` as an argument: what is computed gets a variable first, also within a tuple."""
         if isinstance(value, Call | TupleGetItem):
             return self.emit(self.fresh, value, place)
+        if isinstance(value, tuple):
+            return tuple(self.atom(v, n) for v, n in _with_places(value, place))
         return value
 
     def argument(self, node: ast.expr) -> Any:
         """An operator's argument: an atom, a constant for it to convert, or a tuple of these."""
-        return self._atoms(self.read(node), node)
-
-    def _atoms(self, value: Any, node: ast.expr) -> Any:
-        if isinstance(value, tuple):
-            parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(value)
-            return tuple(self._atoms(v, n) for v, n in zip(value, parts, strict=True))
-        return self.atom(value, node) if isinstance(value, Expr) else value
+        return self.atom(self.read(node), node)
 
     def attribute(self, node: ast.expr, what: str) -> Any:
         value = self.read(node)
@@ -147,7 +144,7 @@ class ValueReader(Reader):
     def operator(
         self, node: ast.expr, name: str, values: list[Any], options: Mapping[str, Any]
     ) -> Call:
-        atoms = [self._atoms(value, node) for value in values]
+        atoms = [self.atom(value, node) for value in values]
         try:
             call = call_op(name, *atoms, **options)
         except CompileError as error:
@@ -170,10 +167,8 @@ class ValueReader(Reader):
         return "graph functions call R's operators, for example R.add(x, y), and R.call_tir"
 
     def construct(self, node: ast.Call, name: str) -> Any:
-        method: Callable[[ast.Call, Any], Any] | None
-        method = getattr(self, f"call_{name.removeprefix('R.').lower()}", None)
-        if name in FORMS and method is not None:
-            return method(node, FORMS[name].bind(self.source, node))
+        if name in self.forms["value"]:
+            return self.apply("value", node)
         base = name.rsplit(".", 1)[-1]
         if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
             raise self.error(node.func, f"{name} is no graph expression", "E124")
@@ -184,59 +179,51 @@ class ValueReader(Reader):
             options[keyword.arg] = self.argument(keyword.value)
         return self.operator(node, base, values, options)
 
-    def call_tensor(self, node: ast.Call, bound: dict[str, Any]) -> TensorType:
-        dtype = self.dtype(bound["dtype"]) if "dtype" in bound else "float32"
-        return self.source.guard(node, TensorType, self.shape(bound["shape"]), dtype)
+    def value_Tensor(self, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
+        return self.source.guard(node, TensorType, shape, dtype)
 
-    def call_tuple(self, node: ast.Call, bound: dict[str, Any]) -> TupleType:
-        items = bound["fields"]
-        if len(items) == 1 and isinstance(items[0], ast.List | ast.Tuple):
-            items = items[0].elts
-        return TupleType(tuple(self.type(item) for item in items))
+    def value_Tuple(self, node: ast.Call, fields: list[ast.expr]) -> TupleType:
+        alone = len(fields) == 1 and isinstance(fields[0], ast.List | ast.Tuple)
+        items: list[ast.expr] = fields[0].elts if alone else fields  # type: ignore[attr-defined]
+        return TupleType(tuple(map(self.type, items)))
 
-    def call_const(self, node: ast.Call, bound: dict[str, Any]) -> Constant:
-        value = self.read(bound["value"])
-        dtype = self.optional_dtype(bound)
-        return self.source.guard(bound["value"], make_const, value, dtype)
+    def value_const(self, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
+        return self.source.guard(value, make_const, self.read(value), dtype)
 
-    def call_const_data(self, node: ast.Call, bound: dict[str, Any]) -> Constant:
-        content = self.read(bound["content"])
-        shape, dtype = self.shape(bound["shape"]), self.dtype(bound["dtype"])
-        return self.source.guard(bound["content"], const_data, content, shape, dtype)
+    def value_const_data(
+        self, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
+    ) -> Constant:
+        return self.source.guard(content, const_data, self.read(content), shape, dtype)
 
-    def optional_dtype(self, bound: dict[str, Any]) -> str | None:
-        node = bound.get("dtype")
-        if node is None or (isinstance(node, ast.Constant) and node.value is None):
-            return None
-        return self.dtype(node)
-
-    def call_call_tir(self, node: ast.Call, bound: dict[str, Any]) -> Call:
-        return self.joint("call_tir", node, bound)
-
-    def call_call_dps_packed(self, node: ast.Call, bound: dict[str, Any]) -> Call:
-        return self.joint("call_dps_packed", node, bound)
-
-    def call_call(self, node: ast.Call, bound: dict[str, Any]) -> Call:
-        return self.joint("call", node, bound)
-
-    def joint(self, op: str, node: ast.Call, bound: dict[str, Any]) -> Call:
+    def joint(
+        self,
+        node: ast.Call,
+        op: str,
+        callee: ast.expr,
+        args: ast.expr,
+        out: ast.expr | None,
+        attrs: tuple[tuple[str, Any], ...] | None,
+        out_sinfo: ast.expr | None = None,
+        dtype: str | None = None,
+    ) -> Call:
         """A call of another function, by its name."""
-        callee = self.callee(bound["callee"])
-        values = self.expr(bound["args"])
-        args = values.fields if isinstance(values, Tuple) else (self.atom(values, bound["args"]),)
-        out = bound.get("out") or bound.get("out_sinfo")
+        name = self.callee(callee)
+        values = self.expr(args)
+        atoms = values.fields if isinstance(values, Tuple) else (self.atom(values, args),)
+        out = out or out_sinfo
         if out is not None:
-            dtype = self.optional_dtype(bound)
             kind = self.source.guard(out, out_type, self.read(out), dtype)
         elif op == "call":
-            kind = self.result_type(callee, node)
+            kind = self.result_type(name, node)
         else:
-            hint = f'R.{op}("{callee}", (x,), out=R.Tensor((1, 784), "float32"))'
+            hint = f'R.{op}("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
             raise self.error(node, f"R.{op} misses out, its result's type", "E121", hint)
-        extra = bound.get("attrs")
-        attrs = () if extra is None else self.dictionary(extra, "attrs")
-        call = Call(op, args, (("callee", callee), *attrs), kind)
+        call = Call(op, atoms, (("callee", name), *(attrs or ())), kind)
         return with_span(call, self.source.span(node))
+
+    value_call_tir = partialmethod(joint, op="call_tir")
+    value_call_dps_packed = partialmethod(joint, op="call_dps_packed")
+    value_call = partialmethod(joint, op="call")
 
     def callee(self, node: ast.expr) -> str:
         """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
@@ -286,6 +273,12 @@ class ValueReader(Reader):
     def no_graph_function(self, name: str, node: ast.Call) -> NoReturn:
         hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise self.error(node.func, f"{name} is a primitive function", "E129", hint)
+
+
+def _with_places(value: tuple, node: ast.expr) -> list[tuple[Any, ast.expr]]:
+    """The fields of a tuple, each with the syntax that it was read from."""
+    places = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(value)
+    return list(zip(value, places, strict=True))
 
 
 def _keyword_of(node: ast.expr, why: str) -> ast.keyword | None:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 from minimlc.constants import is_folded, too_big
 from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
-from minimlc.script.constructs import Namespace
+from minimlc.script.constructs import Form, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.script.source import Names, Place, Source
+from minimlc.script.syntax import in_words
 
 
 class Scope:
@@ -43,11 +44,15 @@ class Scope:
 class Reader:
     """Evaluates expressions of a script without running them. Python constants fold.
 
-    Subclasses say what names and calls of their language mean, and combine symbolic operands.
+    Subclasses say what names and calls of their language mean, and combine symbolic operands. The
+    construct `T.where` of `forms["action"]` is read by the method `action_where`, to which `apply`
+    gives the arguments by name.
     """
 
     language = "script"
     refused: ClassVar[dict[type, str]] = {}
+    forms: ClassVar[dict[str, dict[str, Form]]] = {}
+    """The constructs by where they stand: an "action" alone, a "value" in an expression, ..."""
 
     def __init__(self, source: Source, names: Names):
         self.source = source
@@ -58,7 +63,7 @@ class Reader:
         """The value of an expression: a Python constant, or a part of the program."""
         method = getattr(self, f"read_{type(node).__name__}", None)
         if method is None:
-            raise self.error(node, f"a script cannot hold {_kind(node)}", "E124")
+            raise self.error(node, f"a script cannot hold {in_words(node)}", "E124")
         value = method(node)
         if type(value) in _CAN_GROW and too_big(value):
             raise self.error(node, f"this constant has {too_big(value)}", "E123")
@@ -84,6 +89,56 @@ class Reader:
         """A call of `T....` or `R....`."""
         raise self.error(node.func, f"{name} cannot be used here", "E124")
 
+    def may_stand(self, name: str) -> bool:
+        """Whether a statement of this name may stand where the reader is."""
+        return True
+
+    def action(self, node: ast.Expr, name: str) -> Any:
+        """An expression that stands as a statement and may not."""
+        raise self.error(node, f"a {self.language} cannot hold this", "E124")
+
+    def assign(self, node: ast.Assign, target: ast.expr, value: ast.expr) -> Any:
+        """`target = value`."""
+        raise self.error(node, f"a {self.language} cannot hold this", "E124")
+
+    # Constructs
+
+    def called(self, node: ast.AST) -> str:
+        """The full name of the construct that is called, such as "T.grid"; '' for none."""
+        return self.path(node.func) if isinstance(node, ast.Call) else ""
+
+    def apply(self, role: str, call: Any, *context: Any) -> Any:
+        """What a call of a construct means where it stands."""
+        form = self.forms[role][self.called(call)]
+        method = getattr(self, role + form.name[1:].replace(".", "_"))
+        return method(call, *context, **self.arguments(form, call))
+
+    def arguments(self, form: Form, call: ast.Call) -> dict[str, Any]:
+        """The arguments of a call by name, defaults among them: read where their names say what
+        they are, else still as syntax.
+        """
+        bound = form.bind(self.source, call)
+        read = {name: self.named(form, name, node) for name, node in bound.items()}
+        return {**form.defaults, **read}
+
+    def named(self, form: Form, name: str, node: Any) -> Any:
+        """The argument `name` of a construct."""
+        match name:
+            case "dtype" | "stop" if form.defaults.get(name, "") is None and _is_none(node):
+                return None
+            case "dtype":
+                return self.dtype(node)
+            case "shape":
+                return self.shape(node)
+            case "scope" | "thread":
+                return self.string(node, {"scope": "a scope"}.get(name, name))
+            case "attributes":
+                return self.dictionary(node, form.name)
+            case "annotations" | "attrs":
+                return self.dictionary(node, name)
+            case _:
+                return node
+
     # Statements
 
     def stmt(self, node: ast.stmt) -> Any:
@@ -91,16 +146,31 @@ class Reader:
         reader = getattr(self, f"stmt_{type(node).__name__}", None)
         if reader is not None:
             return self.source.guard(node, reader, node)
-        kind = _STATEMENTS.get(type(node), f"a {type(node).__name__} statement")
         place = self.source.word(node, ast.unparse(node).split()[0].rstrip(":"))
-        hint = self.refused.get(type(node), "")
-        raise self.source.error(place, f"a {self.language} cannot hold {kind}", "E124", hint)
+        why = f"a {self.language} cannot hold {in_words(node)}"
+        raise self.source.error(place, why, "E124", self.refused.get(type(node), ""))
+
+    def stmt_Pass(self, node: ast.Pass) -> Any:
+        return None
+
+    def stmt_Expr(self, node: ast.Expr) -> Any:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return None
+        name = self.called(node.value)
+        if name in self.forms["action"] and self.may_stand(name):
+            return self.apply("action", node.value)
+        return self.action(node, name)
+
+    def stmt_Assign(self, node: ast.Assign) -> Any:
+        if len(node.targets) > 1:
+            raise self.error(node, "one target for each =", "E124")
+        return self.assign(node, node.targets[0], node.value)
 
     # Names and calls
 
     def read_Constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, bytes | complex):
-            raise self.error(node, f"a script cannot hold {_kind(node)}", "E124")
+            raise self.error(node, f"a script cannot hold {in_words(node)}", "E124")
         return node.value
 
     def read_Name(self, node: ast.Name) -> Any:
@@ -180,8 +250,7 @@ class Reader:
     def read_Tuple(self, node: ast.Tuple | ast.List) -> tuple:
         return tuple(self.read(item) for item in node.elts)
 
-    def read_List(self, node: ast.List) -> tuple:
-        return self.read_Tuple(node)
+    read_List = read_Tuple
 
     def read_BinOp(self, node: ast.BinOp) -> Any:
         return self.combine(node, node.op, self.read(node.left), self.read(node.right))
@@ -190,8 +259,6 @@ class Reader:
         name, function = BINARY.get(type(op), (type(op).__name__, None))
         if function is None:
             raise self.error(node, f"a script cannot hold the operator {name}", "E124")
-        if not (is_folded(left) and is_folded(right)):
-            return self.symbolic(node, name, [left, right])
         return self.fold(node, function, [left, right], name)
 
     def fold(self, node: ast.expr, function: Callable[..., Any], values: list, name: str) -> Any:
@@ -208,10 +275,7 @@ class Reader:
 
     def read_UnaryOp(self, node: ast.UnaryOp) -> Any:
         name, function = UNARY[type(node.op)]
-        value = self.read(node.operand)
-        if is_folded(value):
-            return self.fold(node, function, [value], name)
-        return self.symbolic(node, name, [value])
+        return self.fold(node, function, [self.read(node.operand)], name)
 
     def read_Compare(self, node: ast.Compare) -> Any:
         """A comparison; `a < b < c` is `a < b and b < c`."""
@@ -227,13 +291,12 @@ class Reader:
         return self.junction(node, op, [self.read(value) for value in node.values])
 
     def junction(self, node: ast.expr, op: str, tests: list[Any]) -> Any:
-        fold: Callable[[Any, Any], Any] = (
-            (lambda a, b: a and b) if op == "and" else (lambda a, b: a or b)
-        )
         result = tests[0]
         for test in tests[1:]:
-            both = is_folded(result) and is_folded(test)
-            result = fold(result, test) if both else self.symbolic(node, op, [result, test])
+            if not (is_folded(result) and is_folded(test)):
+                result = self.symbolic(node, op, [result, test])
+            elif bool(result) is (op == "and"):
+                result = test
         return result
 
     def read_IfExp(self, node: ast.IfExp) -> Any:
@@ -254,24 +317,20 @@ class Reader:
 
     # Constants
 
-    def constant(self, node: ast.expr, what: str) -> Any:
-        """A Python constant; `what` it is for says the error."""
+    def constant(self, node: ast.expr, what: str, kind: type = object, word: str = "") -> Any:
+        """A Python constant of a kind; `what` and `word` are for the error."""
         value = self.read(node)
         if not is_folded(value):
             raise self.error(node, f"{what} must be a constant", "E123")
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self.error(node, f"{what} must be {word}, got {shown(value)}", "E123")
         return value
 
     def integer(self, node: ast.expr, what: str) -> int:
-        value = self.constant(node, what)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.error(node, f"{what} must be an integer, got {shown(value)}", "E123")
-        return value
+        return self.constant(node, what, int, "an integer")
 
     def string(self, node: ast.expr, what: str) -> str:
-        value = self.constant(node, what)
-        if not isinstance(value, str):
-            raise self.error(node, f"{what} must be a string, got {shown(value)}", "E123")
-        return value
+        return self.constant(node, what, str, "a string")
 
     def dtype(self, node: ast.expr) -> str:
         """The name of an element type."""
@@ -307,26 +366,10 @@ class Reader:
 
 
 _CAN_GROW = (int, str, tuple)
-_STATEMENTS: dict[type, str] = {
-    ast.While: "a while loop",
-    ast.For: "a loop",
-    ast.If: "an if",
-    ast.Return: "return",
-    ast.FunctionDef: "a function inside it",
-    ast.AsyncFunctionDef: "a function inside it",
-    ast.ClassDef: "a class",
-    ast.Import: "an import",
-    ast.ImportFrom: "an import",
-    ast.Try: "try",
-    ast.Raise: "raise",
-    ast.Assert: "assert",
-    ast.Delete: "del",
-    ast.Break: "break",
-    ast.Continue: "continue",
-    ast.Global: "global",
-    ast.Nonlocal: "nonlocal",
-    ast.Match: "match",
-}
+
+
+def _is_none(node: Any) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _offered(value: Any) -> bool:
@@ -336,21 +379,3 @@ def _offered(value: Any) -> bool:
     return isinstance(value, bool | int | float) or (
         isinstance(value, str) and value.isidentifier()
     )
-
-
-def _kind(node: ast.AST) -> str:
-    """A piece of syntax in words."""
-    words = {
-        ast.Lambda: "a lambda",
-        ast.ListComp: "a list comprehension",
-        ast.GeneratorExp: "a generator expression",
-        ast.Dict: "a dict",
-        ast.Set: "a set",
-        ast.JoinedStr: "an f-string",
-        ast.NamedExpr: "the operator :=",
-        ast.Starred: "a *",
-        ast.Slice: "a slice here",
-        ast.Await: "await",
-        ast.Constant: "such a literal",
-    }
-    return words.get(type(node), f"a {type(node).__name__}")

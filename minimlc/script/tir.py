@@ -11,9 +11,7 @@ from typing import Any
 
 from minimlc.errors import ScriptError
 from minimlc.node import replace, with_span
-from minimlc.script import tir_block as script_block
-from minimlc.script import tir_stmt as script_stmt
-from minimlc.script.constructs import Marker, Namespace, forms
+from minimlc.script.constructs import Form, Marker, Namespace
 from minimlc.script.source import (
     Names,
     Source,
@@ -24,111 +22,106 @@ from minimlc.script.source import (
     parameters,
     unquoted,
 )
-from minimlc.script.tir_stmt import ALLOCS, Item, sequence
+from minimlc.script.tir_block import BlockReader
+from minimlc.script.tir_forms import (
+    ACTIONS,
+    ALLOCS,
+    AXES,
+    BUFFER,
+    CONTEXTS,
+    FUNC_ATTR,
+    LOOPS,
+    MATCH,
+)
+from minimlc.script.tir_stmt import Item
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import Annotations, Buffer, PrimFunc
+from minimlc.tir.nodes import Buffer, PrimFunc
 
-BUFFER = forms('T.Buffer(shape, dtype="float32", scope="global")')["T.Buffer"]
-MATCH = forms('T.match_buffer(handle, shape, dtype="float32", scope="global")')["T.match_buffer"]
-FUNC_ATTR = forms("T.func_attr(attributes)")["T.func_attr"]
 _PARAMETER_HINT = '{name}: T.Buffer((128, 128), "float32")'
 
 
-class FunctionReader(script_block.BlockReader):
+class FunctionReader(BlockReader):
     """Reads one primitive function."""
 
     def __init__(self, source: Source, names: Names):
-        script_block.BlockReader.__init__(self, source, names)
+        BlockReader.__init__(self, source, names)
         self.params: dict[str, Buffer | None] = {}
-        self.allocs: list[Buffer] = []
-        self.attrs: Annotations = ()
-        self.top: set[int] = set()
 
     def function(self, node: ast.FunctionDef) -> PrimFunc:
         for parameter in parameters(self.source, node):
             self.parameter(parameter)
-        self.top = {id(item) for item in node.body}
-        body = sequence(self.items(node.body))
+        header, body = self.within("function", node.body)
         for name, buffer in self.params.items():
             if buffer is None:
                 hint = f'A = T.match_buffer({name}, (128,), "float32")'
                 why = f"the handle {name} is never matched to a buffer"
                 raise self.source.error(self.source.word(node, name), why, "E126", hint)
         params = tuple(buffer for buffer in self.params.values() if buffer is not None)
-        func = PrimFunc(params, tuple(self.allocs), body, self.attrs)
+        allocs, attrs = (tuple(header.parts.get(key, ())) for key in ("allocs", "attrs"))
+        func = PrimFunc(params, allocs, body, attrs)
         return with_span(func, self.source.word(node, node.name))
 
     def parameter(self, node: ast.arg) -> None:
         hint = _PARAMETER_HINT.format(name=node.arg)
         kind = annotation(self.source, node, hint)
-        name = self.path(kind)
-        if name == "T.handle":
+        if self.path(kind) == "T.handle":
             self.params[node.arg] = None
             return
         call = _as_call(kind)
         if call is None or self.path(call.func) != "T.Buffer":
             why = f"the parameter {node.arg} must be a buffer"
             raise self.error(kind, why, "E126", hint)
-        self.check_sizes(BUFFER.name, call)
-        found = self.buffer_type(BUFFER.bind(self.source, call))
-        self.params[node.arg] = self.declare(node.arg, found, node)
+        self.params[node.arg] = self.declare(node.arg, node, **self.arguments(BUFFER, call))
 
-    def stmt_Assign(self, node: ast.Assign) -> list[Item]:
-        call, target = node.value, node.targets[0]
-        name = self.path(call.func) if isinstance(call, ast.Call) else ""
-        if not isinstance(call, ast.Call) or not isinstance(target, ast.Name):
-            return script_block.BlockReader.stmt_Assign(self, node)
-        if name == "T.match_buffer":
-            self.match_buffer(target.id, call)
-            return []
-        if name in ALLOCS and id(node) in self.top:
-            self.allocs.append(self.alloc(target.id, call))
-            return []
-        return script_block.BlockReader.stmt_Assign(self, node)
+    def note(self, key: str, items: Any) -> None:
+        """Add to what the function says of itself."""
+        assert self.header is not None
+        self.header.parts.setdefault(key, []).extend(items)
 
-    def with_block(self, node: ast.With, name: str) -> list[Item]:
-        call: Any = node.items[0].context_expr
-        root = name == "T.block" and [ast.unparse(a) for a in call.args] == ["'root'"]
-        if not root or id(node) not in self.top or not self.is_transparent(node.body):
-            return script_block.BlockReader.with_block(self, node, name)
-        body = [item for item in node.body if not self.is_empty_access(item)]
-        self.top |= {id(item) for item in body}
-        return self.items(body)
+    def assign_alloc_buffer(self, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item]:
+        buffer = self.alloc(call, target, **bound)
+        if not self.is_in("function"):
+            return [buffer]
+        self.note("allocs", [buffer])
+        return []
+
+    assign_decl_buffer = assign_alloc_buffer
+
+    def named(self, form: Form, name: str, node: Any) -> Any:
+        if name != "handle":
+            return BlockReader.named(self, form, name, node)
+        parameter = ast.unparse(node)
+        if self.params.get(parameter, node) is not None:
+            why = f"{parameter} is no parameter of type T.handle"
+            raise self.error(node, why, "E126", "def f(a: T.handle): ...")
+        return parameter
+
+    def assign_match_buffer(
+        self, call: ast.Call, target: ast.Name, handle: str, **kind: Any
+    ) -> None:
+        """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
+        self.params[handle] = self.declare(target.id, call, **kind)
+
+    def action_func_attr(self, call: ast.Call, attributes: Any) -> None:
+        self.note("attrs", attributes)
+
+    def with_block(self, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
+        root = [ast.unparse(a) for a in call.args] == ["'root'"] and self.is_in("function")
+        if not root or not self.is_transparent(node.body):
+            return BlockReader.with_block(self, call, node, name)
+        return self.items(item for item in node.body if not self.is_empty_access(item))
 
     def is_transparent(self, body: list[ast.stmt]) -> bool:
         """Whether a root block has no axes and holds blocks, as TVM prints around a whole body."""
         values = [item.value for item in body if isinstance(item, ast.Assign)]
-        calls = [value for value in values if isinstance(value, ast.Call)]
-        if any(self.path(call.func).startswith("T.axis.") for call in calls):
+        if any(self.called(value).startswith("T.axis.") for value in values):
             return False
         inner = [part for item in body for part in ast.walk(item) if isinstance(part, ast.With)]
         return bool(inner) or any(map(self.is_empty_access, body))
 
     def is_empty_access(self, item: ast.stmt) -> bool:
-        call = item.value if isinstance(item, ast.Expr) else None
-        return (
-            isinstance(call, ast.Call)
-            and not call.args
-            and not call.keywords
-            and self.path(call.func) in ("T.reads", "T.writes")
-        )
-
-    def match_buffer(self, name: str, call: ast.Call) -> None:
-        """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
-        bound = MATCH.bind(self.source, call)
-        handle = ast.unparse(bound["handle"])
-        if self.params.get(handle, call) is not None:
-            why = f"{handle} is no parameter of type T.handle"
-            raise self.error(bound["handle"], why, "E126", "def f(a: T.handle): ...")
-        self.params[handle] = self.declare(name, self.buffer_type(bound), call)
-
-    def action(self, node: ast.Expr, name: str) -> list[Item]:
-        if name != FUNC_ATTR.name or id(node) not in self.top:
-            return script_block.BlockReader.action(self, node, name)
-        call: Any = node.value
-        attributes = FUNC_ATTR.bind(self.source, call)["attributes"]
-        self.attrs += self.dictionary(attributes, FUNC_ATTR.name)
-        return []
+        call: Any = item.value if isinstance(item, ast.Expr) else None
+        return self.called(call) in ("T.reads", "T.writes") and not (call.args or call.keywords)
 
 
 def _as_call(node: ast.expr) -> ast.Call | None:
@@ -180,7 +173,7 @@ def decorator(parse: Parser) -> Callable[..., Any]:
     ) -> Any:
         frame = sys._getframe(1)
         if func is None:
-            return lambda given: _parse(parse, given, frame, name, private)
+            return lambda definition: _parse(parse, definition, frame, name, private)
         return _parse(parse, func, frame, name, private)
 
     return decorate
@@ -194,22 +187,20 @@ def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, priva
         ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno, func.__globals__
     )
     assert isinstance(node, ast.FunctionDef)
+    names = names_around(frame, closure_names([func]))
     try:
-        made = source.guard(node, parse, source, node, names_around(frame, closure_names([func])))
+        function = source.guard(node, parse, source, node, names)
     except ScriptError as error:
         raise error.with_traceback(None) from None
-    return made if private else named(made, name or func.__name__)
+    return function if private else named(function, name or func.__name__)
 
 
 prim_func = decorator(parse_prim_func)
 
-_AXES = {name.split(".")[2] for name in script_block.FORMS if name.startswith("T.axis.")}
-_CONSTRUCTS = (*script_block.FORMS, *script_stmt.LOOPS, "T.grid", *script_stmt.ALLOCS, "T.seq")
 _MARKERS = {
-    **{name: False for name in _CONSTRUCTS if not name.startswith("T.axis.")},
-    "T.match_buffer": False,
-    "T.func_attr": False,
-    "T.evaluate": False,
+    **dict.fromkeys((*CONTEXTS, *ACTIONS), False),
+    **{name: False for name in LOOPS if name != "range"},
+    **dict.fromkeys((*ALLOCS, "T.seq", *MATCH, *FUNC_ATTR, "T.evaluate"), False),
     "T.Buffer": True,
     "T.handle": True,
 }
@@ -219,7 +210,7 @@ T: Any = Namespace(
     {
         **{name[2:]: Marker(name, annotates) for name, annotates in _MARKERS.items()},
         **{name[2:]: function for name, function in FUNCTIONS.items()},
-        "axis": Namespace("T.axis", {n: Marker(f"T.axis.{n}", False) for n in sorted(_AXES)}),
+        "axis": Namespace("T.axis", {n[7:]: Marker(n, False) for n in sorted(AXES)}),
         "prim_func": prim_func,
     },
 )

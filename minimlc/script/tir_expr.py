@@ -1,41 +1,18 @@
 """Expressions of the loop language: what `T.max`, `A[i, j]` and `a + b` mean in a script."""
 
 import ast
+from itertools import takewhile
 from typing import Any, ClassVar
 
-from minimlc.dtypes import DTYPES, INDEX, is_integer
+from minimlc.dtypes import INDEX, is_integer
 from minimlc.errors import did_you_mean
 from minimlc.node import with_span
-from minimlc.script.constructs import forms
+from minimlc.script.constructs import Form
 from minimlc.script.reader import Reader
+from minimlc.script.tir_forms import FORMS, VALUES
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import (
-    Buffer,
-    Const,
-    Expr,
-    Unary,
-    as_expr,
-    binary,
-    load,
-    select,
-    unary,
-)
+from minimlc.tir.nodes import Buffer, Const, Expr, Unary, as_expr, binary, load, select, unary
 
-FORMS = forms(
-    "T.max(a, b)",
-    "T.min(a, b)",
-    "T.floordiv(a, b)",
-    "T.floormod(a, b)",
-    "T.if_then_else(condition, a, b)",
-    "T.Select(condition, a, b)",
-    "T.cast(value, dtype)",
-    "T.infinity(dtype)",
-    "T.min_value(dtype)",
-    "T.max_value(dtype)",
-    *(f"T.{name}({'x' if r.arity == 1 else 'a, b'})" for name, r in INTRINSICS.items()),
-    *(f"T.{name}(value)" for name in DTYPES),
-)
 _PYTHON_TO_SCRIPT = {
     "max": "T.max(a, b)",
     "min": "T.min(a, b)",
@@ -52,6 +29,7 @@ class ExprReader(Reader):
     """Reads expressions of the loop language."""
 
     language = "prim_func"
+    forms = FORMS
     refused: ClassVar[dict[type, str]] = {
         ast.While: "loops are counted: for i in range(n)",
         ast.Return: "it writes its results to the buffers it is given",
@@ -100,27 +78,41 @@ class ExprReader(Reader):
 
     def callable_(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
-        if f"T.{name}" in FORMS:
-            return FORMS[f"T.{name}"].usage
+        if f"T.{name}" in VALUES:
+            return VALUES[f"T.{name}"].usage
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
         if name not in FUNCTIONS:
             raise self.error(node.func, f"{name} is no expression", "E124")
-        form = FORMS[name]
-        arguments = form.bind(self.source, node)
-        values = [self.argument(name, key, arguments[key]) for key in form.required]
-        made = self.source.guard(node, FUNCTIONS[name], *values)
-        given = any(made is value for value in values)
-        return made if given else with_span(made, self.source.span(node))
+        arguments = self.arguments(VALUES[name], node)
+        values = [arguments[key] for key in VALUES[name].required]
+        result = self.source.guard(node, FUNCTIONS[name], *values)
+        is_argument = any(result is value for value in values)
+        return result if is_argument else with_span(result, self.source.span(node))
 
-    def argument(self, function: str, name: str, node: ast.expr) -> Any:
-        if name == "dtype":
-            return self.dtype(node)
+    def arguments(self, form: Form, call: ast.Call) -> dict[str, Any]:
+        if form.names[0:1] == ["shape"]:
+            self.check_sizes(form.name, call)
+        return Reader.arguments(self, form, call)
+
+    def named(self, form: Form, name: str, node: Any) -> Any:
+        if name == "dtype" or form.name not in VALUES:
+            return Reader.named(self, form, name, node)
         value = self.read(node)
-        if isinstance(value, str) and name == "value" and function != "T.cast":
+        if isinstance(value, str) and name == "value" and form.name != "T.cast":
             return value
         return self.operand(node, value)
+
+    def check_sizes(self, name: str, call: ast.Call) -> None:
+        """Refuse `T.Buffer(8, 8, "float32")`, whose sizes are no tuple."""
+        words = (ast.Tuple, ast.List)
+        values = (None if isinstance(a, words) else self.read(a) for a in call.args)
+        sizes = list(takewhile(lambda value: type(value) is int, values))
+        if len(sizes) > 1:
+            rest = "".join(f", {ast.unparse(a)}" for a in call.args[len(sizes) :])
+            hint = f"{name}({tuple(sizes)}{rest})".replace("'", '"')
+            raise self.error(call, "the shape is a tuple", "E126", hint)
 
     def check_element(self, node: ast.Subscript) -> None:
         """Refuse `B[i][j]`."""
@@ -129,9 +121,9 @@ class ExprReader(Reader):
         while isinstance(owner, ast.Subscript):
             indices.insert(0, owner.slice)
             owner = owner.value
-        found = self.scope.values.get(owner.id) if isinstance(owner, ast.Name) else None
-        if len(indices) > 1 and isinstance(found, Buffer):
-            hint = f"write {found.name}[{', '.join(map(ast.unparse, indices))}]"
+        buffer = self.scope.values.get(owner.id) if isinstance(owner, ast.Name) else None
+        if len(indices) > 1 and isinstance(buffer, Buffer):
+            hint = f"write {buffer.name}[{', '.join(map(ast.unparse, indices))}]"
             raise self.error(node, "one pair of brackets holds all the indices", "E107", hint)
 
     def read_Subscript(self, node: ast.Subscript) -> Any:
@@ -151,22 +143,32 @@ class ExprReader(Reader):
         if isinstance(node, ast.Slice):
             why = "an index must be one element, got a slice"
             raise self.error(node, why, "E107", "loop over the elements: for i in range(n)")
-        given = self.read(node)
-        if isinstance(given, float):
-            raise self.error(node, f"an index must be an integer, got {given}", "E107")
-        value = self.source.guard(node, as_expr, self.operand(node, given), INDEX)
-        if not is_integer(value.dtype):
-            raise self.error(node, f"an index must be an integer, got {value.dtype}", "E107")
-        return value
+        value = self.read(node)
+        if isinstance(value, float):
+            raise self.error(node, f"an index must be an integer, got {value}", "E107")
+        expr = self.source.guard(node, as_expr, self.operand(node, value), INDEX)
+        if not is_integer(expr.dtype):
+            raise self.error(node, f"an index must be an integer, got {expr.dtype}", "E107")
+        return expr
 
     def buffer(self, node: ast.expr) -> Buffer:
         """The buffer that a name stands for."""
-        if isinstance(node, ast.Name):
-            found = self.scope.values.get(node.id)
-            if isinstance(found, Buffer):
-                return found
-            known = [name for name, value in self.scope.values.items() if isinstance(value, Buffer)]
-            bound = node.id in self.scope.values
-            why = f'"{node.id}" is no buffer' if bound else f'the buffer "{node.id}" is not defined'
-            raise self.error(node, why, "E122", did_you_mean(node.id, known))
-        raise self.error(node, "expected a buffer's name", "E122")
+        if not isinstance(node, ast.Name):
+            raise self.error(node, "expected a buffer's name", "E122")
+        value = self.scope.values.get(node.id)
+        if isinstance(value, Buffer):
+            return value
+        bound = node.id in self.scope.values
+        why = f'"{node.id}" is no buffer' if bound else f'the buffer "{node.id}" is not defined'
+        raise self.error(node, why, "E122", did_you_mean(node.id, self.buffers()))
+
+    def buffers(self) -> list[str]:
+        """The names that stand for buffers here."""
+        return [name for name, value in self.scope.values.items() if isinstance(value, Buffer)]
+
+    def is_bool(self, node: ast.expr, value: Any, hint: str) -> Any:
+        """The condition `value`, which must be bool."""
+        if isinstance(value, Expr) and value.dtype == "bool":
+            return value
+        got = value.dtype if isinstance(value, Expr | Buffer) else type(value).__name__
+        raise self.error(node, f"a condition must be bool, got {got}", "E108", hint)

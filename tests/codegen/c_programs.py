@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from minimlc.arguments import Parameter, written
 from minimlc.codegen.c.entries import c_entries
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.module import IRModule
-from minimlc.run import interpret, written
-from minimlc.runtime.call import Parameter
+from minimlc.run import interpret
 from minimlc.runtime.executable import Kernel
 from minimlc.target import Target
 from minimlc.tir.nodes import Buffer, Expr, For, LoopKind, PrimFunc, Var, index, store

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from minimlc.arguments import Parameter, written
 from minimlc.module import IRModule
-from minimlc.run import interpret, written
+from minimlc.run import interpret
 from minimlc.runtime.build import build
-from minimlc.runtime.call import Parameter
 from minimlc.runtime.executable import Kernel
 from minimlc.runtime.native import compile_native
 from minimlc.script import parse

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from minimlc.arguments import address_of
 from minimlc.errors import CallError, CompileError
 from minimlc.runtime.build import build
-from minimlc.runtime.call import address_of
 from minimlc.runtime.library import Library
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, seq, store
 from tests.helpers import refuses

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.arguments import Arguments, Parameter
 from minimlc.dtypes import DTYPES, to_numpy
 from minimlc.errors import CallError
 from minimlc.runtime.build import build
-from minimlc.runtime.call import Arguments, Parameter
 from minimlc.runtime.library import Library
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
 from tests.helpers import refuses

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from minimlc.arguments import parameters_of
 from minimlc.codegen.c.entries import c_entries, c_text
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
@@ -11,7 +12,6 @@ from minimlc.runtime.executable import (
     Kernel,
     SteppedGraph,
     functions_of,
-    parameters_of,
     to_read,
 )
 from minimlc.runtime.foreign import missing_features
@@ -34,10 +34,7 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
     callables: dict[str, Callable[..., Any]] = {}
     for name, func in module.entries:
         if isinstance(func, Function):
-            params = [(p.name, p.type) for p in func.params]
-            stepped = SteppedGraph(name, params, func.result.type, plan(module, name))
-            stepped.load(kernels)
-            callables[name] = stepped
+            callables[name] = SteppedGraph(name, func, plan(module, name), kernels)
         else:
             callables[name] = kernels[name]
     return Library(module, target, callables, {"c": partial(c_text, functions)})

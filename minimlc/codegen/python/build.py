@@ -4,11 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from minimlc.arguments import Arguments, parameters_of
 from minimlc.codegen.python.compile import compile_python, emit_python
 from minimlc.module import IRModule
-from minimlc.run import by_position
-from minimlc.runtime.call import Arguments
-from minimlc.runtime.executable import parameters_of
 from minimlc.runtime.library import Library
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -30,9 +28,7 @@ def _checked(name: str, func: PrimFunc, function: Callable[..., Any]) -> Callabl
     arguments = Arguments(name, parameters_of(func))
 
     def call(*arrays: Any, **named: Any) -> None:
-        if named:
-            raise by_position(name, named, arguments.signature)
-        function(*arguments.check(arrays)[0])
+        function(*arguments.check(arrays, named)[0])
 
     call.__name__ = name
     return call
