@@ -1,4 +1,4 @@
-"""What a submission may use: an assignment names parts of the library, and they are taken away.
+"""What a submission may not use: an assignment names parts of the library that are taken away.
 
 A name is one of `TOOLS`, a schedule primitive ("tensorize"), or Python's name of a function or a
 module ("numpy.matmul", "torch.*"). Functions are taken away while a submission runs; primitives,
@@ -7,6 +7,7 @@ and schedules that a recipe has written, are found in its trace, which is all th
 
 import ast
 import gc
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,17 @@ from minimlc.schedule.trace import PRIMITIVES
 
 
 class HomeworkError(CompileError):
-    """An assignment that is not known, or defined wrongly, or does not allow what was called."""
+    """An unknown or ill-defined assignment, or a call that an assignment does not allow."""
+
+
+def invalid(why: str) -> HomeworkError:
+    """The error of an assignment that cannot be."""
+    return HomeworkError(why, code="E802")
+
+
+def is_number(value: Any, kind: Any = int | float) -> bool:
+    """Whether a value is a finite number of a kind; truth values are not numbers."""
+    return isinstance(value, kind) and not isinstance(value, bool) and abs(value) < math.inf
 
 
 class Tool(NamedTuple):
@@ -48,8 +59,8 @@ USUAL = ("recipes", "legalize")
 
 ALIKE = 0.8
 FEWEST = 12
-"""A trace is a recipe's when it holds so large a share of the recipe's steps, in their order, with
-whatever between them. Recipes of fewer steps are anybody's."""
+"""A trace counts as a recipe's if it holds this share of the recipe's steps in their order,
+whatever stands between them. Anybody may arrive at a recipe of fewer steps."""
 
 HARMLESS = ("annotate", "unannotate", "add_unit_loop")
 """Steps that change no computation: they don't count."""
@@ -93,32 +104,32 @@ def _unknown(parts: Sequence[str]) -> str:
 
 
 def sentences(assignment: str, forbidden: Sequence[str]) -> dict[str, str]:
-    """Python's names of what is taken away, each with what to say to who calls it."""
-    found = {}
+    """The Python names of what is taken away, each with the message for its callers."""
+    said = {}
     for name in forbidden:
         if name in TOOLS:
             tool = TOOLS[name]
             text = f"{assignment} does not allow {tool.text}: {tool.instead}"
-            found.update(dict.fromkeys(tool.modules, text))
+            said.update(dict.fromkeys(tool.modules, text))
         elif "." in name:
             text = f"{assignment} does not allow {name}: write it yourself"
-            found[name.removesuffix(".*")] = text
-    return found
+            said[name.removesuffix(".*")] = text
+    return said
 
 
 # While a submission runs
 
 
 def take_away(sentences: Mapping[str, str]) -> None:
-    """From now on, whatever is called of these names refuses (E803), however it is reached.
+    """From now on, every call of what these names stand for raises E803, however it is reached.
 
-    Python functions get another body, so that every reference to them refuses; what is no Python
-    function is replaced in all modules. An audit hook, which can't be removed, refuses to load or
-    to read their modules once more.
+    Python functions get another body, so that every reference to them raises; other callables are
+    replaced in all modules. An audit hook, which can't be removed, keeps their modules from being
+    loaded or read again.
     """
     refusals = {name: HomeworkError(text, code="E803") for name, text in sentences.items()}
-    found = {name: _resolved(name) for name in refusals}
-    single = {name: item for name, item in found.items() if not isinstance(item, ModuleType | None)}
+    items = {name: _resolved(name) for name in refusals}
+    single = {name: item for name, item in items.items() if not isinstance(item, ModuleType | None)}
     for function in [item for item in gc.get_objects() if isinstance(item, FunctionType)]:
         place = f"{function.__globals__.get('__name__')}.{function.__qualname__}"
         name = above(place, refusals) or _is_one_of(function, single)
@@ -129,7 +140,7 @@ def take_away(sentences: Mapping[str, str]) -> None:
             name = _is_one_of(value, single)
             if name and not isinstance(value, FunctionType):
                 setattr(module, key, partial(_body, refusal=refusals[name]))
-    folders = {_folder(item): name for name, item in found.items() if isinstance(item, ModuleType)}
+    folders = {_folder(item): name for name, item in items.items() if isinstance(item, ModuleType)}
     sys.addaudithook(_guard(refusals, {path: name for path, name in folders.items() if path}))
 
 
@@ -152,7 +163,7 @@ def _resolved(name: str) -> Any:
 
 
 def above(place: str, names: Iterable[str]) -> str:
-    """The name that a place is, or is below of."""
+    """The name that a place equals or lies below; "" if there is none."""
     return next((name for name in names if f"{place}.".startswith(f"{name}.")), "")
 
 
@@ -171,14 +182,14 @@ def _folder(module: ModuleType) -> str:
 def _guard(
     refusals: Mapping[str, HomeworkError], folders: Mapping[str, str]
 ) -> Callable[[str, tuple], None]:
-    """An audit hook against importing what is taken away anew, and against reading its text."""
+    """An audit hook against importing anew what is taken away, and against reading its text."""
 
-    def guard(event: str, given: tuple) -> None:
+    def guard(event: str, args: tuple) -> None:
         name = ""
         if event == "import":
-            name = above(str(given[0]), refusals)
-        elif event == "open" and isinstance(given[0], str | bytes | os.PathLike):
-            path = os.path.realpath(os.fsdecode(given[0]))
+            name = above(str(args[0]), refusals)
+        elif event == "open" and isinstance(args[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(args[0]))
             name = next((folders[start] for start in folders if path.startswith(start)), "")
         if name:
             raise refusals[name].with_traceback(None)
@@ -187,8 +198,8 @@ def _guard(
 
 
 def spelled(source: str, sentences: Mapping[str, str]) -> str:
-    """What to say of a source that spells out what is taken away as a method or an operator:
-    `a.dot(b)` for numpy.dot, `a @ b` for numpy.matmul; "" if it doesn't.
+    """Why a source is refused that uses what is taken away as a method or an operator: `a.dot(b)`
+    for numpy.dot, `a @ b` for numpy.matmul; "" if it doesn't.
     """
     last = {
         name.rpartition(".")[2]: text
@@ -203,7 +214,7 @@ def spelled(source: str, sentences: Mapping[str, str]) -> str:
     return ""
 
 
-# In what a submission gave
+# In the steps of a schedule
 
 
 def in_trace(
@@ -212,7 +223,7 @@ def in_trace(
     steps: Sequence[Step],
     recipes: Callable[[], Mapping[str, Sequence[Step]]],
 ) -> str:
-    """What to say of a trace's steps that an assignment does not allow; "" if there are none.
+    """Why an assignment does not allow a trace's steps; "" if it does.
     `recipes()` gives the steps of each recipe for the same program.
     """
     for name, _ in steps:
@@ -222,8 +233,8 @@ def in_trace(
     if "recipes" not in forbidden or len(own) < ALIKE * FEWEST:
         return ""
     for recipe, written in recipes().items():
-        wanted = _forms(written)
-        if len(wanted) >= FEWEST and _common(wanted, own) >= ALIKE * len(wanted):
+        forms = _forms(written)
+        if len(forms) >= FEWEST and _common(forms, own) >= ALIKE * len(forms):
             return (
                 f"its {len(steps)} steps hold those of {tool.text}.{recipe}, which {assignment} "
                 f"does not allow: {tool.instead}"
@@ -232,12 +243,12 @@ def in_trace(
 
 
 def _forms(steps: Iterable[Step]) -> list[tuple]:
-    """Each step's primitive and how many loops or factors it is given. Names are anybody's choice,
-    and a recipe's numbers are the machine's.
+    """Each step's primitive and the number of its loops or factors. Names are free to choose, and
+    a recipe's numbers depend on the machine.
     """
     return [
-        (name, *(len(value) for value in given.values() if isinstance(value, list | tuple)))
-        for name, given in steps
+        (name, *(len(value) for value in arguments.values() if isinstance(value, list | tuple)))
+        for name, arguments in steps
         if name not in HARMLESS
     ]
 

@@ -9,7 +9,6 @@ double = Assignment(
 )
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -18,8 +17,10 @@ import numpy as np
 
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.homework import allowed, questions
-from minimlc.homework.allowed import HomeworkError
+from minimlc.homework.allowed import HomeworkError, invalid, is_number
+from minimlc.homework.answer import only_function
 from minimlc.homework.limits import Limits
+from minimlc.homework.message import NUMBERS, Failed
 from minimlc.homework.nest import Nest, Unrecognized
 from minimlc.homework.structure import Requirement
 from minimlc.module import IRModule
@@ -31,13 +32,9 @@ Wanted = Literal["program", "schedule", "function"]
 Shape = tuple[int, ...] | np.ndarray
 
 
-def _refuse(why: str) -> HomeworkError:
-    return HomeworkError(why, code="E802")
-
-
 @dataclass(frozen=True)
 class Item:
-    """One thing that is asked, and its points."""
+    """One thing that an assignment asks for, and its points."""
 
     kind: Kind
     text: str
@@ -49,12 +46,11 @@ class Item:
     def __post_init__(self) -> None:
         for name in ("points", "tolerance", "ratio"):
             value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 < value < math.inf:
-                raise _refuse(f"{self.kind}: {name} is a number above 0, got {value!r:.60}")
+            if not is_number(value) or value <= 0:
+                raise invalid(f"{self.kind}: {name} is a number above 0, got {value!r:.60}")
         if self.kind == "structure" and not isinstance(self.requirement, Requirement):
             got = f"{self.requirement!r:.60}"
-            raise _refuse(f"structured: a requirement is wanted, such as no_guard(), got {got}")
+            raise invalid(f"structured: a requirement is wanted, such as no_guard(), got {got}")
 
 
 def values(points: float, tolerance: float = 1e-4) -> Item:
@@ -80,7 +76,7 @@ def structured(requirement: Requirement, points: float) -> Item:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a submission is compared with, and what it earns.
+    """The reference that a submission is compared with, and the points it can earn.
 
     - `reference` an `IRModule` with one primitive function: a submission schedules it.
     - `reference` a numpy function: a submission gives, per case, a program that computes the same.
@@ -127,34 +123,34 @@ class Assignment:
 
     def _wrong(self, why: str) -> HomeworkError:
         name = self.name if isinstance(self.name, str) else repr(self.name)
-        return _refuse(f'assignment "{name:.60}": {why}')
+        return invalid(f'assignment "{name:.60}": {why}')
 
     def _size(self, case: tuple[int, ...]) -> int:
         return sum(array.size for array in self.arrays(case))
 
     def arrays(self, case: tuple[int, ...]) -> list[np.ndarray]:
-        """Empty arrays as the inputs of a case are."""
+        """Uninitialized arrays with the shapes and dtypes of a case's inputs."""
         assert self.inputs is not None
         shapes = self.inputs(*case)
         return [s if isinstance(s, np.ndarray) else np.empty(s, "float32") for s in shapes]
 
     def expected(self, inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """What the reference gives for inputs; `HomeworkError` where it gives no numbers."""
+        """The reference's result for inputs; `HomeworkError` where that is not numbers."""
         assert callable(self.reference)
         try:
             with np.errstate(all="ignore"):
                 result = np.asarray(self.reference(*(array.copy() for array in inputs)))
         except Exception as error:
             raise self._wrong(f"its reference raised {type(error).__name__}: {error}") from error
-        if result.dtype.kind not in "biuf":
+        if result.dtype.kind not in NUMBERS:
             raise self._wrong(f"its reference gives {result.dtype}, not an array of numbers")
         return result
 
     @property
     def original(self) -> PrimFunc:
-        """The function that is to be scheduled."""
+        """The function to be scheduled."""
         assert isinstance(self.reference, IRModule)
-        return next(f for f in self.reference.functions.values() if isinstance(f, PrimFunc))
+        return only_function(self.reference)
 
     @property
     def forbidden(self) -> tuple[str, ...]:
@@ -163,17 +159,17 @@ class Assignment:
 
     @property
     def taken(self) -> dict[str, str]:
-        """What is taken away from a submission while it runs, by Python's name, and what is said
-        of it; so is the reference, where it is a function of a module. One that a function defined
-        is reached by no name, and importing its module would cost seconds.
+        """What is taken away from a submission while it runs, by its Python name, and the message
+        for its callers; so is the reference, if it is a function of a module. A local function
+        cannot be reached by name, and importing its module would cost seconds.
         """
-        found = allowed.sentences(self.name, self.forbidden)
+        taken = allowed.sentences(self.name, self.forbidden)
         module = getattr(self.reference, "__module__", "__main__")
         name = getattr(self.reference, "__qualname__", "")
         named = not isinstance(self.reference, IRModule) and "<locals>" not in name
         if named and module != "__main__":
-            found[f"{module}.{name}"] = f"{self.name} does not allow its own reference"
-        return found
+            taken[f"{module}.{name}"] = f"{self.name} does not allow its own reference"
+        return taken
 
     @property
     def total(self) -> float:
@@ -188,78 +184,79 @@ class Assignment:
         return "\n".join([*lines, *(f"  {points:g}  {text}" for text, points in self.described())])
 
 
-def _wrong_kinds(made: Assignment) -> str:
-    """What is no value of the kind that a field has."""
-    if not isinstance(made.name, str) or not made.name:
+def _wrong_kinds(own: Assignment) -> str:
+    """Which field has a value of the wrong kind."""
+    if not isinstance(own.name, str) or not own.name:
         return "its name is a text"
-    if made.wanted not in get_args(Wanted):
-        return f"wanted={made.wanted!r:.60}: {did_you_mean(str(made.wanted), get_args(Wanted))}"
-    module = isinstance(made.reference, IRModule)
-    if not module and (not callable(made.reference) or isinstance(made.reference, PrimFunc | type)):
-        got = type(made.reference).__name__
+    if own.wanted not in get_args(Wanted):
+        return f"wanted={own.wanted!r:.60}: {did_you_mean(str(own.wanted), get_args(Wanted))}"
+    module = isinstance(own.reference, IRModule)
+    if not module and (not callable(own.reference) or isinstance(own.reference, PrimFunc | type)):
+        got = type(own.reference).__name__
         return f"reference= is a module to schedule or a function of arrays, got {got}"
-    if module != (made.wanted == "schedule"):
-        return f'wanted="{made.wanted}", but the reference is {"a" if module else "no"} module'
-    if not isinstance(made.limits, Limits):
-        return f"limits=Limits(...), got {made.limits!r:.60}"
-    if not isinstance(made.block, str):
-        return f"block= is the name of a block, got {made.block!r:.60}"
-    for name in made.allow:
+    if module != (own.wanted == "schedule"):
+        return f'wanted="{own.wanted}", but the reference is {"a" if module else "no"} module'
+    if not isinstance(own.limits, Limits):
+        return f"limits=Limits(...), got {own.limits!r:.60}"
+    if not isinstance(own.block, str):
+        return f"block= is the name of a block, got {own.block!r:.60}"
+    for name in own.allow:
         if name not in allowed.USUAL:
             hint = did_you_mean(str(name), allowed.USUAL)
             return f"allow={name!r:.60} was not taken away: {hint}"
-        if name in made.forbid:
+        if name in own.forbid:
             return f"{name!r} is both allowed and forbidden"
-    return questions.check_numbers(made.numbers) or allowed.check_names(made.forbid)
+    return questions.check_numbers(own.numbers) or allowed.check_names(own.forbid)
 
 
-def _wrong_items(made: Assignment) -> str:
-    for item in made.items:
+def _wrong_items(own: Assignment) -> str:
+    for item in own.items:
         if not isinstance(item, Item):
             return f"items are values(points), pure(points), ..., got {item!r:.60}"
-    kinds = {item.kind for item in made.items}
-    if made.wanted != "schedule" and kinds & {"speed", "structure"}:
+    kinds = {item.kind for item in own.items}
+    if own.wanted != "schedule" and kinds & {"speed", "structure"}:
         return "speed and structure are asked of schedules only: reference=MyModule"
     if "values" not in kinds:
         return "every assignment asks for values(points) first: the rest rests on them"
-    texts = [item.text for item in made.items]
+    texts = [item.text for item in own.items]
     twice = [text for text in texts if texts.count(text) > 1]
     return f'two items ask for the same: "{twice[0]}"' if twice else ""
 
 
-def _wrong_inputs(made: Assignment) -> str:
+def _wrong_inputs(own: Assignment) -> str:
     """What is wrong with the cases of a reference in numpy, and with their inputs."""
-    if made.wanted == "schedule":
-        return "a module to schedule has neither cases nor inputs" if made.cases else ""
-    if not callable(made.inputs) or not made.cases or not made.numbers:
+    if own.wanted == "schedule":
+        return "a module to schedule has neither cases nor inputs" if own.cases else ""
+    if not callable(own.inputs) or not own.cases or not own.numbers:
         return "cases=[...] and inputs=... say what the reference is called with"
-    for case in made.cases:
+    for case in own.cases:
         if not isinstance(case, tuple) or not all(isinstance(size, int) for size in case):
             return f"a case is a tuple of integers, such as (2, 3), got {case!r:.60}"
         try:
-            arrays = made.arrays(case)
+            arrays = own.arrays(case)
         except Exception as error:  # whatever an author's function raises
             return f"inputs{case} gives no shapes: {type(error).__name__}: {error}"
-        if any(array.dtype.kind not in "biuf" for array in arrays):
+        if any(array.dtype.kind not in NUMBERS for array in arrays):
             return f"inputs{case} gives arrays of other things than numbers"
     return ""
 
 
-def _misfit(made: Assignment) -> str:
-    """Where the reference can't be called, or a requirement can't be asked of it."""
-    if made.wanted != "schedule":
-        made.expected(next(questions.questions(made, seed=0)).inputs)
+def _misfit(own: Assignment) -> str:
+    """Why the reference can't be called, or a requirement can't be tested on it."""
+    if own.wanted != "schedule":
+        own.expected(next(questions.questions(own, seed=0)).inputs)
         return ""
-    functions = list(made.reference.functions.values())  # type: ignore[union-attr]
-    if len(functions) != 1 or not isinstance(functions[0], PrimFunc):
-        return "a module to schedule holds one primitive function"
+    assert isinstance(own.reference, IRModule)
     try:
-        verify(made.reference)
+        only_function(own.reference)
+        verify(own.reference)
+    except Failed:
+        return "a module to schedule holds one primitive function"
     except CompileError as error:
         return f"its reference is not well-formed: {error}"
-    for requirement in filter(None, (item.requirement for item in made.items)):
+    for requirement in filter(None, (item.requirement for item in own.items)):
         try:
-            requirement.explain(Nest(made.original, made.original, made.block))
+            requirement.explain(Nest(own.original, own.original, own.block))
         except ValueError as error:
             return f'"{requirement.text}": {error}'
         except Unrecognized:
@@ -271,11 +268,11 @@ _known: dict[str, Assignment] = {}
 
 
 def register(assignment: Assignment) -> Assignment:
-    """Make an assignment known by its name, to `check`, `export` and `grade`. One that is defined
-    again, as when a cell runs twice, takes the place of the first.
+    """Make an assignment known by its name to `check`, `export` and `grade`. A second definition,
+    as when a cell runs twice, replaces the first.
     """
     if not isinstance(assignment, Assignment):
-        raise _refuse(f"register takes an assignment, got {type(assignment).__name__}")
+        raise invalid(f"register takes an assignment, got {type(assignment).__name__}")
     _known[assignment.name] = assignment
     return assignment
 

@@ -27,8 +27,8 @@ class GradeData(Execute):
     """
 
     def setup_kernel(self, **options: Any) -> Any:
-        given = self.extra_arguments  # type: ignore[has-type]
-        self.extra_arguments = [*given, "--IPKernelApp.ignore_cwd=True"]
+        arguments = self.extra_arguments  # type: ignore[has-type]
+        self.extra_arguments = [*arguments, "--IPKernelApp.ignore_cwd=True"]
         return super().setup_kernel(**options, env={**os.environ, "PYTHONSAFEPATH": "1"})
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Expected and actual results: where they differ first, and whether inputs were left alone."""
+"""Expected and actual results: where they first differ, and whether inputs were left alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 SHOWN = 24
-"""Arrays of at most so many elements are shown in a counter-example."""
+"""The largest number of elements of an array that a counter-example shows."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ def wrong(outcome: Outcome, tolerance: float) -> str:
     expected, got = outcome.expected, outcome.got
     what = f"for {outcome.text}"
     if (expected.shape, expected.dtype) != (got.shape, got.dtype):
-        wanted = f"{expected.dtype} {expected.shape}"
-        return f"{what}: the result is {got.dtype} {got.shape}, not {wanted}"
+        right = f"{expected.dtype} {expected.shape}"
+        return f"{what}: the result is {got.dtype} {got.shape}, not {right}"
     same = np.atleast_1d(_same(got, expected, tolerance))
     if same.all():
         return ""

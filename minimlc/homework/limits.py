@@ -1,8 +1,7 @@
-"""What a worker may use. It keeps accidents away from the notebook; it is no security sandbox."""
+"""What a worker may use. This keeps accidents from the notebook; it is not a security sandbox."""
 
 import contextlib
 import ctypes
-import math
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from minimlc.homework.allowed import HomeworkError
+from minimlc.homework.allowed import invalid, is_number
 
 if sys.platform != "win32":
     import resource
@@ -36,11 +35,9 @@ class Limits:
         for name, value in asdict(self).items():
             seconds = name.endswith("seconds")
             kinds, text = (int | float, "a number") if seconds else (int, "a whole number")
-            number = isinstance(value, kinds) and not isinstance(value, bool) and value < math.inf
             least = "0 or more" if name == "processes" else "above 0"
-            if not number or value < 0 or (value == 0 and least == "above 0"):
-                why = f"Limits: {name} is {text}, {least}, got {value!r:.60}"
-                raise HomeworkError(why, code="E802")
+            if not is_number(value, kinds) or value < 0 or (value == 0 and least == "above 0"):
+                raise invalid(f"Limits: {name} is {text}, {least}, got {value!r:.60}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,13 +45,11 @@ class Limits:
 
 def enforced() -> dict[str, str]:
     """How each limit is kept on this machine: by the system, by watching, or not at all."""
-    system = sys.platform != "win32"
+    system, linux = sys.platform != "win32", sys.platform == "linux"
     return {
         "cpu_seconds": "by the system" if system else "by watching",
         "wall_seconds": "by watching",
-        "memory_bytes": "by the system and by watching"
-        if sys.platform == "linux"
-        else "by watching",
+        "memory_bytes": "by the system and by watching" if linux else "by watching",
         "file_bytes": "by the system" if system else "not at all",
         "folder_bytes": "by watching",
         "processes": "by watching",
@@ -82,7 +77,7 @@ def apply(limits: Limits, final: bool) -> None:
 
 
 def _limit(kind: int, value: int, final: bool, reserve: int = 0) -> None:
-    """`reserve` lies between the limit that warns (SIGXCPU) and the one that kills."""
+    """`reserve` is the distance between the limit that warns (SIGXCPU) and the one that kills."""
     hard = resource.getrlimit(kind)[1]
     highest = value if hard == resource.RLIM_INFINITY else min(value, hard)
     try:
@@ -92,7 +87,7 @@ def _limit(kind: int, value: int, final: bool, reserve: int = 0) -> None:
 
 
 def how_it_ended(code: int) -> str:
-    """In words, what a process's exit code says that gave no answer."""
+    """What the exit code of a process that gave no answer means, in words."""
     if sys.platform != "win32" and code == -signal.SIGXCPU:
         return "it used more CPU time than it may: is there an endless loop?"
     if code < 0:
@@ -104,13 +99,13 @@ def how_it_ended(code: int) -> str:
 
 
 def adopt() -> None:
-    """Let what this process's children start come to it when they end (Linux)."""
+    """Make this process the parent of its orphaned descendants (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """Let this process be killed when its parent ends (Linux)."""
+    """Have the system kill this process when its parent ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -120,7 +115,7 @@ _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 
 
 def guard(worker: int) -> NoReturn:
-    """Wait for a child to end, end all that is left below, and end as the child did."""
+    """Wait for a child to end, kill what it leaves behind, and end as the child did."""
     for stream in (0, 1):  # its own end of the pipes is enough
         os.close(stream)
     code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
@@ -133,17 +128,16 @@ def guard(worker: int) -> NoReturn:
 
 
 def end_children() -> bool:
-    """Kill and wait for all that this process's children started, until nothing is left; whether
-    there was anything. Nothing gets away from a process that has called `adopt`, whatever session
-    or group it enters.
+    """Kill all descendants and wait until none is left; whether there were any. None escapes from
+    a process that has called `adopt`, whatever session or group it enters.
     """
-    found = False
+    any_left = False
     while True:
         try:
             ended, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
-        found = True
+            return any_left
+        any_left = True
         if not ended:
             kill_below(os.getpid())
             time.sleep(0.001)

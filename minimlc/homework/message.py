@@ -8,12 +8,13 @@ import json
 import math
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
+Message = tuple[dict[str, Any], Arrays]
 
 LARGEST_TEXT = 4 * 1024 * 1024
 """Bytes of JSON that a message may have."""
@@ -23,21 +24,47 @@ LARGEST_ARRAYS = 64 * 1024 * 1024
 
 MOST_ARRAYS = 1000
 _HEAD = struct.Struct("<II")
-_KINDS = "biuf"
+NUMBERS = "biuf"
+"""The kinds of dtypes that travel: truth values, integers and floats."""
+FOREIGN = "what came back is not the worker's answer: something else wrote to it"
+"""Said of a message that lacks the request's token."""
 
 
-class Malformed(Exception):
-    """Data that is not what it should be, in words."""
+class Failed(Exception):
+    """There is no result, and why, in words."""
 
 
-def to_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
+class Malformed(Failed):
+    """Data that is not what it should be."""
+
+
+def numbered(arrays: Iterable[np.ndarray], prefix: str = "") -> Arrays:
+    """Arrays named by their numbers."""
+    return {f"{prefix}{number}": array for number, array in enumerate(arrays)}
+
+
+def in_order(arrays: Arrays) -> list[np.ndarray]:
+    """The arrays that `numbered` has named."""
+    return [arrays[str(number)] for number in range(len(arrays))]
+
+
+def to_npz(arrays: Arrays) -> bytes:
     """Named arrays as the bytes of an npz file."""
+    return zipped({f"{name}.npy": _npy(array) for name, array in arrays.items()})
+
+
+def _npy(array: np.ndarray) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as packed:
-        for name, array in arrays.items():
-            part = io.BytesIO()
-            np.lib.format.write_array(part, np.ascontiguousarray(array), allow_pickle=False)
-            packed.writestr(f"{name}.npy", part.getvalue())
+    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    return file.getvalue()
+
+
+def zipped(parts: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    """A zip archive of files; its bytes depend on their names and content alone."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), data, method)
     return file.getvalue()
 
 
@@ -63,7 +90,7 @@ def unpacked(data: bytes, largest: int, most: int) -> dict[str, bytes]:
     except Malformed:
         raise
     except Exception as error:  # zipfile raises many kinds on hostile data
-        raise Malformed(f"no readable archive ({type(error).__name__}: {error})") from None
+        raise Malformed(f"not a readable archive ({type(error).__name__}: {error})") from None
 
 
 def _array(data: bytes) -> np.ndarray:
@@ -76,27 +103,27 @@ def _array(data: bytes) -> np.ndarray:
         }[version]
         shape, by_columns, dtype = read(file)
     except Exception as error:
-        raise Malformed(f"no readable array ({type(error).__name__})") from None
-    if dtype.kind not in _KINDS:
+        raise Malformed(f"not a readable array ({type(error).__name__})") from None
+    if dtype.kind not in NUMBERS:
         raise Malformed(f"an array of {dtype} is not allowed: numbers and truth values only")
     rest = data[file.tell() :]
     if min(shape, default=1) < 0 or math.prod(shape) * dtype.itemsize != len(rest):
         raise Malformed("an array's shape does not fit its bytes")
     try:
         return np.frombuffer(rest, dtype).reshape(shape, order="F" if by_columns else "C").copy()
-    except (TypeError, ValueError):  # of more elements or axes than numpy counts, though empty
-        raise Malformed("an array's shape is none that numpy can hold") from None
+    except (TypeError, ValueError):  # more elements or axes than numpy can count, though empty
+        raise Malformed("an array has a shape that numpy cannot hold") from None
 
 
-def send(stream: BinaryIO, body: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def send(stream: BinaryIO, body: Mapping[str, Any], arrays: Arrays) -> None:
     """Write one message."""
     text, packed = json.dumps(body).encode(), to_npz(arrays)
     stream.write(_HEAD.pack(len(text), len(packed)) + text + packed)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> tuple[dict[str, Any], Arrays] | None:
-    """Read one message; None at the stream's end. `Malformed` where it is none."""
+def receive(stream: BinaryIO) -> Message | None:
+    """Read one message; None at the stream's end. `Malformed` if it is not a message."""
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
@@ -114,7 +141,7 @@ def json_object(text: bytes | str) -> dict[str, Any]:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"no JSON ({type(error).__name__})") from None
+        raise Malformed(f"not JSON ({type(error).__name__})") from None
     if not isinstance(body, dict):
-        raise Malformed("no JSON object")
+        raise Malformed("not a JSON object")
     return body

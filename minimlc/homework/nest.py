@@ -5,20 +5,21 @@ the block that does the same computation, the loops each axis was cut into, and 
 buffer; all by what they compute, not by what they are called.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
 from minimlc.codegen.lower import lower
+from minimlc.homework.message import Failed
 from minimlc.node import Node, walk
-from minimlc.schedule.tree import inner_stmts
-from minimlc.tir.analysis.access import Access, accesses, loop_extents, reducer_of, update_of
+from minimlc.schedule import tree
+from minimlc.schedule.tree import find_block, local_buffers, names_of
+from minimlc.tir.analysis.access import Access, accesses, loop_extents, reads, reducer_of, update_of
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (
-    Alloc,
     Block,
     Buffer,
     Const,
@@ -27,16 +28,17 @@ from minimlc.tir.nodes import (
     Load,
     PrimFunc,
     Select,
-    Stmt,
     Store,
     Var,
     substitute,
 )
 
 Role = tuple[str, frozenset[str]]
+"""What an iter does in a block: its kind, and the parameters that it indexes."""
+Naming = Callable[[Buffer], str]
 
 
-class Unrecognized(Exception):
+class Unrecognized(Failed):
     """The computation was not found again, and why."""
 
 
@@ -71,31 +73,29 @@ class Nest:
         self.before = _computation(places(original), block)
         self.places = places(func)
         self.sources = _copies(self.places)
-        renamed = dict(zip(func.params, original.params, strict=True))
-        self._origin = {b: renamed[b].name for b in func.params}
+        self._params = {buffer: buffer.name for buffer in original.params}
+        pairs = zip(func.params, original.params, strict=True)
+        self._origins = {buffer: param.name for buffer, param in pairs}
         self.main = self._find()
 
     def origin(self, buffer: Buffer) -> str:
-        """The parameter that a buffer is a copy of, by its name; else ''."""
+        """The name of the parameter that a buffer is a copy of; "" if of none."""
         seen: set[Buffer] = set()
         while buffer in self.sources and buffer not in seen:
             seen.add(buffer)
             buffer = self.sources[buffer]
-        return self._origin.get(buffer, "")
+        return self._origins.get(buffer, "")
 
     def _find(self) -> Place:
-        own = {b: b.name for b in self.original.params}
-        wanted = _inputs(self.before.block, own)
-        found = [
-            place
-            for place in self.places
-            if reducer_of(place.block) == reducer_of(self.before.block)
-            and _inputs(place.block, {b: self.origin(b) for b in _loaded(place.block)}) == wanted
-        ]
-        if not found:
+        task = _task(self.before.block, self._original_name)
+        same = [place for place in self.places if _task(place.block, self.origin) == task]
+        if not same:
             name = self.before.block.name
             raise Unrecognized(f"no block does what {name} did: is it a plain block any more?")
-        return max(found, key=_runs)
+        return max(same, key=lambda place: _runs(place.loops))
+
+    def _original_name(self, buffer: Buffer) -> str:
+        return self._params.get(buffer, "")
 
     # Axes
 
@@ -105,20 +105,25 @@ class Nest:
 
     def spatial_axes(self) -> list[str]:
         """The axes that the result is spread over."""
-        return [name for name in self.axes() if self._role_of(name)[0] == "S"]
+        return [name for name in self.axes() if self._role(name)[0] == "S"]
 
     def parts(self, axis: str) -> list[Part]:
         """The loops that an axis has become, outermost first."""
-        role, number, count = self._axis(axis)
-        own = {b: self.origin(b) for b in _loaded(self.main.block)}
-        alike = [n for n, r in enumerate(_roles(self.main.block, own)) if r == role]
-        if count == 1:
-            chosen = alike
-        else:
-            chosen = alike[number : number + 1] if len(alike) == count else []
-        if not chosen:
+        if axis not in self.axes():
+            raise ValueError(f'there is no axis "{axis}": the original has {self.axes()}')
+        role = self._role(axis)
+        alike = [name for name in self.axes() if self._role(name) == role]
+        iters = [n for n, r in enumerate(_roles(self.main.block, self.origin)) if r == role]
+        if len(alike) > 1:  # they are told apart by their order, if none is missing
+            number = alike.index(axis)
+            iters = iters[number : number + 1] if len(iters) == len(alike) else []
+        if not iters:
             raise Unrecognized(f"the axis {axis} is not found again")
-        return sorted(self._terms(chosen), key=_place)
+        return sorted(self._terms(iters), key=_place)
+
+    def loops(self, axis: str) -> list[For]:
+        """The loops that an axis has become, outermost first."""
+        return [part.loop for part in self.parts(axis)]
 
     def order(self) -> list[str]:
         """The axes whose loops follow each other, from outside in; parts of one axis that do, once.
@@ -128,30 +133,20 @@ class Nest:
         return [axis for axis, _ in groupby(axis for *_, axis in sorted(parts))]
 
     def _terms(self, iters: Sequence[int]) -> Iterator[Part]:
-        loops = list(self.main.loops)
+        loops = self.main.loops
         order = {loop.var: number for number, loop in enumerate(loops)}
-        digits = Digits(loop_extents(self.main.loops))
-        sums = digits.sums([self.main.values[n] for n in iters])
+        sums = Digits(loop_extents(loops)).sums([self.main.values[n] for n in iters])
         scale = 1
         for number, total in reversed(list(zip(iters, sums, strict=True))):
             if total is None:
-                raise Unrecognized("its index is no plain sum of loop variables")
+                raise Unrecognized("its index is not a plain sum of loop variables")
             for digit, factor in total.terms.items():
                 place = order[digit.var]
                 yield Part(loops[place], place, abs(factor) * scale, digit.extent, digit.divisor)
             scale *= self.main.block.iters[number].extent
 
-    def _axis(self, axis: str) -> tuple[Role, int, int]:
-        """An axis's role, its number among those of the same role, and how many there are."""
-        if axis not in self.axes():
-            raise ValueError(f'there is no axis "{axis}": the original has {self.axes()}')
-        role = self._role_of(axis)
-        alike = [name for name in self.axes() if self._role_of(name) == role]
-        return role, alike.index(axis), len(alike)
-
-    def _role_of(self, axis: str) -> Role:
-        own = {b: b.name for b in self.original.params}
-        roles = _roles(self.before.block, own)
+    def _role(self, axis: str) -> Role:
+        roles = _roles(self.before.block, self._original_name)
         for role, value in zip(roles, self.before.values, strict=True):
             if any(var.name == axis for var in variables(value)):
                 return role
@@ -162,32 +157,42 @@ class Nest:
     @property
     def target(self) -> Buffer:
         """The buffer that the computation accumulates into."""
+        return self._update.buffer
+
+    @property
+    def _update(self) -> Store:
         store = update_of(self.main.block)
         assert store is not None
-        return store.buffer
+        return store
 
     def read_for(self, name: str) -> Buffer:
         """What the computation reads where the original read the parameter `name`."""
-        for buffer in _loaded(self.main.block):
+        for buffer in _touched(self.main.block, Load):
             if self.origin(buffer) == name:
                 return buffer
         raise ValueError(f'the computation does not read "{name}"')
 
+    def copy_of(self, name: str) -> Buffer:
+        """The copy of the parameter `name` that the computation reads."""
+        copy = self.read_for(name)
+        if copy not in self.sources:
+            raise Unrecognized(f"the computation reads {name} itself")
+        return copy
+
     def writers(self, buffer: Buffer) -> list[Place]:
         """The blocks that write a buffer."""
-        return [place for place in self.places if buffer in _stored(place.block)]
+        return [place for place in self.places if buffer in _touched(place.block, Store)]
 
     def after(self) -> list[Place]:
         """The blocks that work on the computation's result, directly or not."""
         reached = {self.target}
-        found: list[Place] = []
+        later: list[Place] = []
         for place in self.places:
-            if place is not self.main and reached & set(_loaded(place.block)):
-                if self.target in _stored(place.block):
-                    continue
-                found.append(place)
-                reached |= set(_stored(place.block))
-        return found
+            stored = _touched(place.block, Store)
+            if reached & set(_touched(place.block, Load)) and self.target not in stored:
+                later.append(place)
+                reached |= set(stored)
+        return later
 
     def shared(self, place: Place) -> tuple[For, ...]:
         """The loops around both `place` and the computation."""
@@ -195,8 +200,7 @@ class Nest:
 
     def guards(self) -> tuple[Expr, ...]:
         """The conditions under which the computation's update runs."""
-        store = update_of(self.main.block)
-        return next(item.guards for item in accesses(self.func) if item.node is store)
+        return next(item.guards for item in accesses(self.func) if item.node is self._update)
 
     # Lowered
 
@@ -207,20 +211,16 @@ class Nest:
 
     def stored_size(self, buffer: Buffer) -> tuple[int, ...]:
         """The shape of the storage that a buffer gets."""
-        for item in walk(self.lowered.body):
-            if isinstance(item, Alloc) and item.buffer.name == buffer.name:
-                return item.buffer.shape
-        return buffer.shape
+        own = local_buffers(self.lowered.body)
+        return next((each.shape for each in own if each.name == buffer.name), buffer.shape)
 
     def hot(self, buffer: Buffer, write: bool = False) -> Access:
         """The computation's access to a buffer, in the lowered function."""
         items = accesses(self.lowered)
-        updates = [
-            i for i in items if i.is_write and i.buffer.name == self.target.name and _adds(i.node)
-        ]
+        updates = [i for i in items if i.buffer.name == self.target.name and _adds(i.node)]
         if not updates:
             raise Unrecognized("its update is not found in the lowered function")
-        update = max(updates, key=lambda i: prod(loop_extents(i.loops).values()))
+        update = max(updates, key=lambda item: _runs(item.loops))
         if write:
             return update
         inside = set(walk(update.node))
@@ -236,84 +236,81 @@ def _place(part: Part) -> tuple[int, int]:
 
 def places(func: PrimFunc) -> list[Place]:
     """Every block, in program order."""
-    found: list[Place] = []
-
-    def visit(stmt: Stmt, loops: tuple[For, ...], known: dict[Node, Node]) -> None:
-        if isinstance(stmt, For):
-            loops = (*loops, stmt)
-        if isinstance(stmt, Block):
-            values = tuple(substitute(it.value, known) for it in stmt.iters)
-            found.append(Place(stmt, loops, values))
-            known = {**known, **{it.var: v for it, v in zip(stmt.iters, values, strict=True)}}
-        for part in inner_stmts(stmt):
-            visit(part, loops, known)
-
-    visit(func.body, (), {})
-    return found
+    return [_located(find_block(func, name)) for name in names_of(func, "block")]
 
 
-def _computation(found: Sequence[Place], name: str) -> Place:
+def _located(place: tree.Place) -> Place:
+    """A block with its iters' values over loop variables, not over the iters of blocks around."""
+    known: dict[Node, Node] = {}
+    values: tuple[Expr, ...] = ()
+    for block in (*place.around, place.stmt):
+        if isinstance(block, Block):
+            values = tuple(substitute(it.value, known) for it in block.iters)
+            known |= zip((it.var for it in block.iters), values, strict=True)
+    assert isinstance(place.stmt, Block)
+    return Place(place.stmt, place.loops, values)
+
+
+def _computation(candidates: Sequence[Place], name: str) -> Place:
     """The block of that name; without one, the only reduction or the only block."""
-    reductions = [place for place in found if reducer_of(place.block)]
-    fitting = [p for p in found if p.block.name == name] if name else reductions or found
+    reductions = [place for place in candidates if reducer_of(place.block)]
+    fitting = reductions or candidates
+    if name:
+        fitting = [place for place in candidates if place.block.name == name]
     if len(fitting) != 1:
         raise ValueError("say which block of the original is meant: block=...")
     return fitting[0]
 
 
-def _copies(found: Iterable[Place]) -> dict[Buffer, Buffer]:
+def _copies(blocks: Iterable[Place]) -> dict[Buffer, Buffer]:
     """Which buffer each copy was made from."""
-    result = {}
-    for place in found:
-        body = place.block.body
-        if isinstance(body, Store) and place.block.init is None:
-            source = _copied(body.value)
-            if source is not None and source.buffer is not body.buffer:
-                result[body.buffer] = source.buffer
-    return result
+    sources = {}
+    for block, *_ in blocks:
+        if isinstance(block.body, Store) and block.init is None:
+            source = _copied(block.body.value)
+            if source is not None and source.buffer is not block.body.buffer:
+                sources[block.body.buffer] = source.buffer
+    return sources
 
 
 def _copied(value: Expr) -> Load | None:
     """The load that a value is, also one with a constant where it is padded."""
     match value:
-        case Load():
-            return value
+        case Load() as load:
+            return load
         case Select(_, Load() as load, Const()) | Select(_, Const(), Load() as load):
             return load
-    return None
+        case _:  # a computation
+            return None
 
 
-def _loaded(block: Block) -> list[Buffer]:
-    return list(dict.fromkeys(n.buffer for n in walk(block.body) if isinstance(n, Load)))
+def _touched(block: Block, kind: type[Load | Store]) -> list[Buffer]:
+    """The buffers that a block's body loads, or stores to."""
+    return list(dict.fromkeys(n.buffer for n in walk(block.body) if isinstance(n, kind)))
 
 
-def _stored(block: Block) -> list[Buffer]:
-    return list(dict.fromkeys(n.buffer for n in walk(block.body) if isinstance(n, Store)))
+def _task(block: Block, name: Naming) -> tuple[str | None, list[str]]:
+    """What a block computes: the operator it reduces with, and the parameters that it combines."""
+    stored = _touched(block, Store)
+    inputs = [name(buffer) for buffer in _touched(block, Load) if buffer not in stored]
+    return reducer_of(block), sorted(inputs)
 
 
-def _inputs(block: Block, names: Mapping[Buffer, str]) -> list[str]:
-    """The parameters that a block combines, by their original names."""
-    stored = _stored(block)
-    return sorted(names.get(b, "") for b in _loaded(block) if b not in stored)
-
-
-def _roles(block: Block, names: Mapping[Buffer, str]) -> list[Role]:
-    """Per iter: its kind, and the parameters that it indexes."""
+def _roles(block: Block, name: Naming) -> list[Role]:
+    """What each iter does."""
     uses: dict[Var, set[str]] = {it.var: set() for it in block.iters}
-    stored = _stored(block)
+    stored = _touched(block, Store)
     for item in walk(block.body):
         if isinstance(item, Load | Store):
-            name = "" if item.buffer in stored else names.get(item.buffer, "")
-            for var in {v for index in item.indices for v in variables(index)}:
-                uses.get(var, set()).add(name)
+            indexed = "" if item.buffer in stored else name(item.buffer)
+            for var in set().union(*map(variables, item.indices)):
+                uses.get(var, set()).add(indexed)
     return [(it.kind, frozenset(uses[it.var])) for it in block.iters]
 
 
 def _adds(node: Node) -> bool:
-    return isinstance(node, Store) and any(
-        isinstance(n, Load) and n.buffer is node.buffer for n in walk(node.value)
-    )
+    return isinstance(node, Store) and reads(node.value, node.buffer)
 
 
-def _runs(place: Place) -> int:
-    return prod(loop_extents(place.loops).values())
+def _runs(loops: tuple[For, ...]) -> int:
+    return prod(loop_extents(loops).values())

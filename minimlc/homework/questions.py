@@ -23,16 +23,16 @@ NUMBERS: dict[str, Numbers] = {
     "lowest": lambda random, like: np.finfo(like.dtype).min / 4 * (1 + random.random(like.shape)),
     "least": lambda random, like: np.full(like.shape, np.finfo(like.dtype).min),
 }
-"""Kinds of floats by name; "lowest" are near the least there is, "least" are it. Other arrays than
-those of floats have small whole numbers, whatever the kind.
+"""Kinds of floats by name; "lowest" are near the least float, "least" are that float. Arrays of
+other dtypes hold small whole numbers, whatever the kind.
 """
 
 USUAL = ("whole", "normal")
 
 
 class Question(NamedTuple):
-    """The inputs of one call. `text` names the case, and the numbers where they are unusual; each
-    case has odd and even turns.
+    """The inputs of one call. `text` names the case, and the kind of numbers if it is unusual;
+    each case has odd and even turns.
     """
 
     text: str
@@ -51,7 +51,7 @@ def questions(assignment: "Assignment", seed: int) -> Iterator[Question]:
 
 
 def filled(like: np.ndarray, random: Random, kind: str) -> np.ndarray:
-    """Numbers of a kind, of an array's shape and dtype."""
+    """An array of numbers of a kind, with the shape and dtype of `like`."""
     if like.dtype.kind == "b":
         return random.integers(0, 2, like.shape).astype(bool)
     if like.dtype.kind == "f":
@@ -63,5 +63,5 @@ def check_numbers(kinds: Iterable[Any]) -> str:
     """What is wrong with the kinds of numbers that an assignment asks for; "" if nothing is."""
     for kind in kinds:
         if not isinstance(kind, str) or kind not in NUMBERS:
-            return f"no kind of numbers {kind!r:.60}: {did_you_mean(str(kind), NUMBERS)}"
+            return f"there is no kind of numbers {kind!r:.60}: {did_you_mean(str(kind), NUMBERS)}"
     return ""

@@ -1,4 +1,4 @@
-"""What a check found: items with points, as text and as a table."""
+"""The result of a check: items with points, as text and as a table."""
 
 import html
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from minimlc.node import display
 
 LONGEST = 4000
-"""Characters of what a submission says that are shown."""
+"""The most characters that are shown of a submission's text."""
 
 
 def shown(text: str) -> str:
-    """A text of anybody's so that it can be printed: not too long, without half characters."""
+    """A submission's text made printable: not too long, and without lone surrogates."""
     return text[:LONGEST].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -82,12 +82,12 @@ class Report:
 
 
 def _row(result: Result) -> str:
-    found = "yes" if result.passed else f"<pre>{html.escape(result.why)}</pre>"
+    answer = "yes" if result.passed else f"<pre>{html.escape(result.why)}</pre>"
     mark = "✓" if result.passed else "✗"
     return (
         f"<tr><td>{mark} {result.earned:g} of {result.possible:g}"
         f'<td style="text-align: left">{html.escape(result.text)}'
-        f'<td style="text-align: left">{found}'
+        f'<td style="text-align: left">{answer}'
     )
 
 

@@ -2,26 +2,9 @@
 
 import numpy as np
 
-from minimlc.homework.assignment import (
-    Assignment,
-    pure,
-    register,
-    speed,
-    structured,
-    values,
-)
+from minimlc.homework import structure as st
+from minimlc.homework.assignment import Assignment, pure, register, speed, structured, values
 from minimlc.homework.limits import Limits
-from minimlc.homework.structure import (
-    copied_outside,
-    fused_epilogue,
-    no_guard,
-    ordered,
-    packed,
-    parallel,
-    register_tile,
-    tiled,
-    vectorized,
-)
 from minimlc.script import parse
 
 Array = np.ndarray
@@ -134,13 +117,15 @@ _SCHEDULES = Assignment(
     items=[
         values(1, tolerance=1e-3),
         pure(1),
-        structured(tiled("i", 2, 16) & tiled("j", 8, 64) & ordered("j", "i", "k", ("i", "j")), 3),
-        structured(fused_epilogue(), 3),
-        structured(register_tile(16, 512), 3),
-        structured(packed("B") & copied_outside("B", "i"), 3),
-        structured(vectorized("j"), 2),
-        structured(no_guard(), 1),
-        structured(parallel("i", "j"), 1),
+        structured(
+            st.tiled("i", 2, 16) & st.tiled("j", 8, 64) & st.ordered("j", "i", "k", ("i", "j")), 3
+        ),
+        structured(st.fused_epilogue(), 3),
+        structured(st.register_tile(16, 512), 3),
+        structured(st.packed("B") & st.copied_outside("B", "i"), 3),
+        structured(st.vectorized("j"), 2),
+        structured(st.no_guard(), 1),
+        structured(st.parallel("i", "j"), 1),
         speed(1, 2),
         speed(1, 4),
     ],

@@ -1,4 +1,4 @@
-"""A function's source text with what it speaks of, so that a worker can define it anew."""
+"""A function's source text and all that it uses, so that a worker can define it anew."""
 
 import dis
 import inspect
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from minimlc.homework.message import Failed
 from minimlc.module import IRModule
 from minimlc.script.constructs import Namespace
 
@@ -18,24 +19,20 @@ READY = ("mlc", "np", "te", "I", "R", "T")
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
-class NoSource(Exception):
-    """A function that cannot be sent, and why."""
-
-
 def source_text(function: Callable[..., Any], programs: bool = True) -> tuple[str, str]:
     """The text that defines `function`, and its name there.
 
-    Comes with the imports, functions, classes, programs and plain constants of the notebook that
-    it uses. `NoSource` names what cannot come; without `programs`, those that the notebook has
-    made are not sent either: who knows with what.
+    Includes the imports, functions, classes, programs and plain constants of the notebook that it
+    uses. `Failed` names what cannot be sent; without `programs`, neither can the notebook's
+    programs: nobody knows what they were made with.
     """
     if not isinstance(function, FunctionType):
-        raise NoSource(f"a function is wanted, not {type(function).__name__}")
+        raise Failed(f"a function is wanted, not {type(function).__name__}")
     if function.__name__ == "<lambda>":
-        raise NoSource("a lambda cannot be sent: write it as def ...")
+        raise Failed("a lambda cannot be sent: write it as def ...")
     if function.__closure__:
         names = ", ".join(function.__code__.co_freevars)
-        raise NoSource(f"it uses {names} of the function around it: give it as an argument")
+        raise Failed(f"it uses {names} of the function around it: give it as an argument")
     parts: dict[str, str] = {}
     _add_definition(function.__name__, function, parts, programs)
     return "\n".join(filter(None, parts.values())) + "\n", function.__name__
@@ -46,7 +43,7 @@ def _add(name: str, value: Any, parts: dict[str, str], programs: bool) -> None:
     if name in parts or (name in READY and isinstance(value, ModuleType | Namespace)):
         return
     if not programs and _holds_program(value):
-        raise NoSource(f"it uses {name} of the notebook, a program: write it inside the function")
+        raise Failed(f"it uses {name} of the notebook, a program: write it inside the function")
     match value:
         case ModuleType():
             parts[name] = f"import {value.__name__} as {name}"
@@ -61,9 +58,9 @@ def _add(name: str, value: Any, parts: dict[str, str], programs: bool) -> None:
         case FunctionType() | BuiltinFunctionType() | type() if value.__module__:
             parts[name] = f"from {value.__module__} import {value.__name__} as {name}"
         case _:
-            raise NoSource(
-                f"it uses {name} of the notebook, which is no module, function or plain constant "
-                f"(it is {type(value).__name__}): define it inside the function"
+            raise Failed(
+                f"it uses {name} of the notebook, which is not a module, function or plain "
+                f"constant (it is {type(value).__name__}): define it inside the function"
             )
 
 
@@ -75,10 +72,10 @@ def _add_definition(name: str, value: Any, parts: dict[str, str], programs: bool
     try:
         text = textwrap.dedent(inspect.getsource(value))
     except (OSError, TypeError):
-        raise NoSource(f"Python kept no source text of {name}") from None
-    parts[name] = ""  # it may speak of itself
-    for used, found in _globals(value).items():
-        _add(used, found, parts, programs)
+        raise Failed(f"Python kept no source text of {name}") from None
+    parts[name] = ""  # it may use itself
+    for used, item in _globals(value).items():
+        _add(used, item, parts, programs)
     del parts[name]  # to stand after what it needs
     parts[name] = text if value.__name__ == name else f"{text}\n{name} = {value.__name__}"
 
@@ -89,12 +86,12 @@ def _globals(value: Any) -> dict[str, Any]:
         functions = [f for f in vars(value).values() if isinstance(f, FunctionType)]
     else:
         functions = [value]
-    found: dict[str, Any] = {}
-    for function in functions:
-        for used in sorted(_names(function.__code__)):
-            if used in function.__globals__:
-                found[used] = function.__globals__[used]
-    return found
+    return {
+        used: function.__globals__[used]
+        for function in functions
+        for used in sorted(_names(function.__code__))
+        if used in function.__globals__
+    }
 
 
 def _names(code: CodeType) -> set[str]:

@@ -3,18 +3,22 @@
 Each is a `Requirement`: a sentence, and a test of a `Nest` that gives "" or says what is missing.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
-from minimlc.homework.allowed import HomeworkError
+from minimlc.homework.allowed import HomeworkError, invalid, is_number
 from minimlc.homework.nest import Nest, Part, Place, Unrecognized
 from minimlc.tir.analysis.access import Access, loop_extents
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import Binary, Expr, For, index
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,14 @@ class Requirement:
 
     def __post_init__(self) -> None:
         if not callable(self.test):
-            why = f'the test of "{self.text}" is a function of a nest, got {self.test!r:.60}'
-            raise HomeworkError(why, code="E802")
+            raise self._wrong(f"is a function of a nest, got {self.test!r:.60}")
+
+    def _wrong(self, why: str) -> HomeworkError:
+        return invalid(f'the test of "{self.text}" {why}')
 
     def explain(self, nest: Nest) -> str:
         """ "" where it holds, else why not. `HomeworkError` where the test itself fails, or
-        `ValueError` where it speaks of what the program does not have.
+        `ValueError` where it names what the program does not have.
         """
         try:
             said = self.test(nest)
@@ -40,11 +46,9 @@ class Requirement:
         except (HomeworkError, ValueError):
             raise
         except (Exception, SystemExit) as error:
-            why = f'the test of "{self.text}" raised {type(error).__name__}: {error}'
-            raise HomeworkError(why, code="E802") from error
+            raise self._wrong(f"raised {type(error).__name__}: {error}") from error
         if not isinstance(said, str):
-            why = f'the test of "{self.text}" gives "" or a sentence, got {said!r:.60}'
-            raise HomeworkError(why, code="E802")
+            raise self._wrong(f'gives "" or a sentence, got {said!r:.60}')
         return said
 
     def __and__(self, other: "Requirement") -> "Requirement":
@@ -61,25 +65,57 @@ class Requirement:
         return Requirement(f"{self.text}, or {other.text}", either)
 
 
-def tiled(axis: str, low: int, high: int) -> Requirement:
+def _requirement(
+    text: str,
+) -> Callable[[Callable[Concatenate[Nest, P], str]], Callable[P, Requirement]]:
+    """Make a function of a nest and some arguments one that takes the arguments and gives a
+    requirement. They stand in `text` by their names; `low` and `high` are a range of sizes.
+    """
+
+    def decorate(test: Callable[Concatenate[Nest, P], str]) -> Callable[P, Requirement]:
+        signature = inspect.signature(test)
+        own = list(signature.parameters.values())[1:]
+        signature = signature.replace(parameters=own, return_annotation=Requirement)
+
+        @wraps(test)
+        def require(*args: P.args, **options: P.kwargs) -> Requirement:
+            arguments = signature.bind(*args, **options)
+            arguments.apply_defaults()
+            if "low" in arguments.arguments:
+                _check_range(test.__name__, *arguments.args[-2:])
+            words = {name: _spelled(value) for name, value in arguments.arguments.items()}
+            return Requirement(text.format(**words), lambda nest: test(nest, *args, **options))
+
+        require.__signature__ = signature  # type: ignore[attr-defined]
+        return require
+
+    return decorate
+
+
+def _spelled(value: Any) -> str:
+    return " or ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _check_range(what: str, low: Any, high: Any) -> None:
+    if not is_number(low, int) or not is_number(high, int) or not 1 <= low <= high:
+        got = f"{low!r:.30}, {high!r:.30}"
+        raise invalid(f"{what}: sizes go from a low one to a high one, such as 4, 32, got {got}")
+
+
+@_requirement("the {axis} loop is tiled by {low}–{high}")
+def tiled(nest: Nest, axis: str, low: int, high: int) -> str:
     """The axis is cut into tiles of `low` to `high`, with another axis's loop between the parts."""
-
-    _check_range("tiled", low, high)
-
-    def test(nest: Nest) -> str:
-        parts = nest.parts(axis)
-        sizes = [part.stride for part in parts[:-1]]
-        if not sizes:
-            return f"{axis} is not cut" + (f": it is one loop of {_extent(parts)}" if parts else "")
-        fitting = [p for p in parts[:-1] if low <= p.stride <= high]
-        if not fitting:
-            return f"{axis} is cut into tiles of {_listed(sizes)}"
-        if all(_adjacent(nest, part, parts, axis) for part in fitting):
-            names = ", ".join(part.loop.var.name for part in parts)
-            return f"{axis} is cut, but no loop of another axis stands between {names}"
-        return ""
-
-    return Requirement(f"the {axis} loop is tiled by {low}–{high}", test)
+    parts = nest.parts(axis)
+    sizes = [part.stride for part in parts[:-1]]
+    if not sizes:
+        return f"{axis} is not cut" + (f": it is one loop of {parts[0].extent}" if parts else "")
+    fitting = [part for part in parts[:-1] if low <= part.stride <= high]
+    if not fitting:
+        return f"{axis} is cut into tiles of {_listed(sizes)}"
+    if all(_adjacent(nest, part, parts) for part in fitting):
+        names = ", ".join(part.loop.var.name for part in parts)
+        return f"{axis} is cut, but no loop of another axis stands between {names}"
+    return ""
 
 
 def ordered(*axes: str | tuple[str, ...]) -> Requirement:
@@ -87,143 +123,102 @@ def ordered(*axes: str | tuple[str, ...]) -> Requirement:
     ("i", "j"))` has tiles' loops, then k's, then those inside the tiles, i's or j's first. Parts of
     one axis that follow each other count as one loop, loops of one iteration do not.
     """
-    wanted = [axis if isinstance(axis, tuple) else (axis,) for axis in axes]
-    text = ", ".join(" and ".join(group) for group in wanted)
+    groups = [sorted(axis) if isinstance(axis, tuple) else [axis] for axis in axes]
+    text = ", ".join(" and ".join(axis) if isinstance(axis, tuple) else axis for axis in axes)
 
     def test(nest: Nest) -> str:
-        found = nest.order()
-        places = iter(found)
-        groups = [sorted(islice(places, len(group))) for group in wanted]
-        if groups == [sorted(group) for group in wanted] and not list(places):
+        order = nest.order()
+        rest = iter(order)
+        if [sorted(islice(rest, len(group))) for group in groups] == groups and not list(rest):
             return ""
-        return f"from outside in, the loops are those of {', '.join(found)}"
+        return f"from outside in, the loops are those of {', '.join(order)}"
 
     return Requirement(f"from outside in, the loops are those of {text}", test)
 
 
-def cut(axis: str, low: int, high: int) -> Requirement:
+@_requirement("the {axis} loop is cut by {low}–{high}")
+def cut(nest: Nest, axis: str, low: int, high: int) -> str:
     """The axis is cut so that an inner loop has `low` to `high` steps, wherever it stands."""
-
-    _check_range("cut", low, high)
-
-    def test(nest: Nest) -> str:
-        parts = nest.parts(axis)
-        if any(low <= part.stride <= high for part in parts[:-1]):
-            return ""
-        return f"{axis} has {len(parts)} loop(s), of {_listed([p.extent for p in parts])}"
-
-    return Requirement(f"the {axis} loop is cut by {low}–{high}", test)
+    parts = nest.parts(axis)
+    if any(low <= part.stride <= high for part in parts[:-1]):
+        return ""
+    return f"{axis} has {len(parts)} loop(s), of {_listed([p.extent for p in parts])}"
 
 
-def vectorized(axis: str) -> Requirement:
+@_requirement("the {axis} loop is vectorized")
+def vectorized(nest: Nest, axis: str) -> str:
     """The innermost part of the axis is vectorized, in steps of one element."""
-
-    def test(nest: Nest) -> str:
-        found = [part for part in nest.parts(axis) if part.loop.kind == "vectorized"]
-        if not found:
-            return f"no loop of {axis} is vectorized"
-        steps = found[0].stride
-        return "" if steps == 1 else f"the vectorized loop of {axis} steps by {steps}"
-
-    return Requirement(f"the {axis} loop is vectorized", test)
+    steps = [part.stride for part in nest.parts(axis) if part.loop.kind == "vectorized"]
+    if not steps:
+        return f"no loop of {axis} is vectorized"
+    return "" if steps[0] == 1 else f"the vectorized loop of {axis} steps by {steps[0]}"
 
 
-def parallel(*axes: str) -> Requirement:
+@_requirement("a loop of {axes} is parallel")
+def parallel(nest: Nest, *axes: str) -> str:
     """A loop of one of the axes is shared out among threads."""
-    return _of_kind("parallel", "parallel", axes)
+    return _lacks_kind(nest, "parallel", axes)
 
 
-def unrolled(*axes: str) -> Requirement:
+@_requirement("a loop of {axes} is unrolled")
+def unrolled(nest: Nest, *axes: str) -> str:
     """A loop of one of the axes is written out."""
-    return _of_kind("unrolled", "unrolled", axes)
+    return _lacks_kind(nest, "unrolled", axes)
 
 
-def _of_kind(kind: str, word: str, axes: tuple[str, ...]) -> Requirement:
-    named = " or ".join(axes)
-
-    def test(nest: Nest) -> str:
-        if any(part.loop.kind == kind for axis in axes for part in nest.parts(axis)):
-            return ""
-        found = [loop for loop in nest.main.loops if loop.kind == kind]
-        return f"no loop of {named} is {word}" + (
-            f"; {found[0].var.name} is, which comes from elsewhere" if found else ""
-        )
-
-    return Requirement(f"a loop of {named} is {word}", test)
+def _lacks_kind(nest: Nest, kind: str, axes: tuple[str, ...]) -> str:
+    if any(loop.kind == kind for axis in axes for loop in nest.loops(axis)):
+        return ""
+    others = [loop.var.name for loop in nest.main.loops if loop.kind == kind]
+    elsewhere = f"; {others[0]} is, which comes from elsewhere" if others else ""
+    return f"no loop of {_spelled(axes)} is {kind}{elsewhere}"
 
 
-def staged(buffer: str, inside: str) -> Requirement:
+@_requirement("{buffer} is staged in a cache inside {inside}")
+def staged(nest: Nest, buffer: str, inside: str) -> str:
     """The buffer is copied to a cache inside a loop: `inside` is an axis, or one of its loops
     counted from the outermost ("k_0").
     """
-    axis, number = _loop_name(inside)
-
-    def test(nest: Nest) -> str:
-        cache = nest.read_for(buffer)
-        if nest.sources.get(cache) is None:
-            return f"the computation reads {buffer} itself"
-        axis_ = axis if inside not in nest.axes() else inside
-        wanted = [part.loop for part in nest.parts(axis_)]
-        if axis_ != inside and number is not None:
-            wanted = wanted[number : number + 1]
-        for place in nest.writers(cache):
-            if any(loop in wanted for loop in nest.shared(place)):
-                return ""
-        return f"{cache.name} is filled outside of the loops of {axis_}"
-
-    return Requirement(f"{buffer} is staged in a cache inside {inside}", test)
+    copy = nest.copy_of(buffer)
+    axis, _, number = inside.rpartition("_")
+    if inside in nest.axes() or not axis or not number.isdigit():
+        axis, loops = inside, nest.loops(inside)
+    else:
+        loops = nest.loops(axis)[int(number) :][:1]
+    if any(loop in loops for place in nest.writers(copy) for loop in nest.shared(place)):
+        return ""
+    return f"{copy.name} is filled outside of the loops of {axis}"
 
 
-def _loop_name(text: str) -> tuple[str, int | None]:
-    axis, _, number = text.rpartition("_")
-    return (axis, int(number)) if axis and number.isdigit() else (text, None)
-
-
-def packed(buffer: str) -> Requirement:
+@_requirement("{buffer} is packed: read element after element")
+def packed(nest: Nest, buffer: str) -> str:
     """A copy of the buffer holds its elements in the order in which the hot loops use them."""
-
-    def test(nest: Nest) -> str:
-        cache = nest.read_for(buffer)
-        if nest.sources.get(cache) is None:
-            return f"the computation reads {buffer} itself"
-        item = nest.hot(cache)
-        steps = _steps(item, _hot_loops(nest, item))
-        reach = 1
-        for loop, step, extent in steps:
-            if step != reach:
-                return f"in {cache.name}, {loop.var.name} steps by {step} elements, not by {reach}"
-            reach *= extent
-        return ""
-
-    return Requirement(f"{buffer} is packed: read element after element", test)
+    copy = nest.copy_of(buffer)
+    item = nest.hot(copy)
+    reach = 1
+    for loop, step, extent in _steps(item, _hot_loops(nest)):
+        if step != reach:
+            return f"in {copy.name}, {loop.var.name} steps by {step} elements, not by {reach}"
+        reach *= extent
+    return ""
 
 
-def copied_outside(buffer: str, axis: str) -> Requirement:
+@_requirement("{buffer} is copied outside of the loops of {axis}")
+def copied_outside(nest: Nest, buffer: str, axis: str) -> str:
     """The copy of the buffer is made outside of the axis's loops: once for all its iterations."""
-
-    def test(nest: Nest) -> str:
-        cache = nest.read_for(buffer)
-        if nest.sources.get(cache) is None:
-            return f"the computation reads {buffer} itself"
-        loops = [part.loop for part in nest.parts(axis)]
-        for place in nest.writers(cache):
-            around = [loop.var.name for loop in place.loops if loop in loops]
-            if around:
-                return f"{cache.name} is filled anew in each iteration of {around[0]}"
-        return ""
-
-    return Requirement(f"{buffer} is copied outside of the loops of {axis}", test)
+    copy, loops = nest.copy_of(buffer), nest.loops(axis)
+    for place in nest.writers(copy):
+        around = [loop.var.name for loop in place.loops if loop in loops]
+        if around:
+            return f"{copy.name} is filled anew in each iteration of {around[0]}"
+    return ""
 
 
-def _hot_loops(nest: Nest, item: Access) -> set[str]:
+def _hot_loops(nest: Nest) -> set[str]:
     """The names of the loops from the outermost one of the reduction on inwards."""
-    reduced = [p.position for axis in nest.axes() for p in _reduced(nest, axis)]
-    first = min(reduced, default=0)
+    reduced = [axis for axis in nest.axes() if axis not in nest.spatial_axes()]
+    first = min((part.position for axis in reduced for part in nest.parts(axis)), default=0)
     return {loop.var.name for loop in nest.main.loops[first:]}
-
-
-def _reduced(nest: Nest, axis: str) -> list[Part]:
-    return [] if axis in nest.spatial_axes() else nest.parts(axis)
 
 
 def _steps(item: Access, names: set[str]) -> list[tuple[For, int, int]]:
@@ -233,109 +228,77 @@ def _steps(item: Access, names: set[str]) -> list[tuple[For, int, int]]:
         offset = Binary("+", Binary("*", offset, index(size)), place)
     total = Digits(loop_extents(item.loops)).sums([offset])[0]
     if total is None:
-        raise Unrecognized(f"the index of {item.buffer.name} is no plain sum of loop variables")
-    found = []
+        raise Unrecognized(f"the index of {item.buffer.name} is not a plain sum of loop variables")
+    steps = []
     for loop in reversed(item.loops):
         terms = [(c, d.extent) for d, c in total.terms.items() if d.var is loop.var]
         if loop.var.name in names:
-            found += [(loop, step, extent) for step, extent in sorted(terms)]
-    return found
+            steps += [(loop, step, extent) for step, extent in sorted(terms)]
+    return steps
 
 
-def register_tile(low: int = 2, high: int = 1024) -> Requirement:
+@_requirement("the sums stay in a register tile of {low}–{high} elements")
+def register_tile(nest: Nest, low: int = 2, high: int = 1024) -> str:
     """The sums are kept in a local tile of `low` to `high` elements, whose indices are constants
     once unrolled loops are written out: registers.
     """
-
-    _check_range("register_tile", low, high)
-
-    def test(nest: Nest) -> str:
-        target = nest.target
-        if target in nest.func.params:
-            return f"the sums are kept in {target.name}, in the caller's memory"
-        shape = nest.stored_size(target)
-        size = prod(shape)
-        if not low <= size <= high:
-            return f"the sums are kept in {target.name}, which has {_product(shape)} elements"
-        item = nest.hot(target, write=True)
-        moving = {v for place in item.indices for v in variables(place)}
-        for loop in item.loops:
-            if loop.var in moving and loop.kind not in ("unrolled", "vectorized"):
-                return (
-                    f"{target.name} is indexed by {loop.var.name}, a {loop.kind} loop: "
-                    "a register has no address"
-                )
-        return ""
-
-    return Requirement(f"the sums stay in a register tile of {low}–{high} elements", test)
+    target = nest.target
+    if target in nest.func.params:
+        return f"the sums are kept in {target.name}, in the caller's memory"
+    shape = nest.stored_size(target)
+    if not low <= prod(shape) <= high:
+        size = " × ".join(map(str, shape))
+        return f"the sums are kept in {target.name}, which has {size} elements"
+    item = nest.hot(target, write=True)
+    moving = {v for place in item.indices for v in variables(place)}
+    for loop in item.loops:
+        if loop.var in moving and loop.kind not in ("unrolled", "vectorized"):
+            return (
+                f"{target.name} is indexed by {loop.var.name}, a {loop.kind} loop: "
+                "a register has no address"
+            )
+    return ""
 
 
-def fused_epilogue(*axes: str) -> Requirement:
+@_requirement("the epilogue is fused into the write-back")
+def fused_epilogue(nest: Nest, *axes: str) -> str:
     """What comes after the reduction happens inside the loops of its tile, along `axes` (all that
     the result is spread over, if none are named): no pass of its own.
     """
-
-    def test(nest: Nest) -> str:
-        after = nest.after()
-        if not after:
-            if nest.target in nest.func.params:
-                return "the result is written by the reduction itself"
-            return "nothing works on the result of the reduction"
-        for place in after:
-            apart = _apart(nest, place, axes or tuple(nest.spatial_axes()))
-            if apart:
-                return f"{place.block.name} is a pass of its own over {' and '.join(apart)}"
-        return ""
-
-    return Requirement("the epilogue is fused into the write-back", test)
+    after = nest.after()
+    if not after:
+        if nest.target in nest.func.params:
+            return "the result is written by the reduction itself"
+        return "nothing works on the result of the reduction"
+    for place in after:
+        apart = _apart(nest, place, axes or tuple(nest.spatial_axes()))
+        if apart:
+            return f"{place.block.name} is a pass of its own over {' and '.join(apart)}"
+    return ""
 
 
 def _apart(nest: Nest, place: Place, axes: tuple[str, ...]) -> list[str]:
     """The axes along which a block shares no loop with the computation."""
-    shared = nest.shared(place)
-    return [
-        axis
-        for axis in axes
-        if nest.parts(axis) and not any(part.loop in shared for part in nest.parts(axis))
-    ]
+    loops = {axis: nest.loops(axis) for axis in axes}
+    shared = set(nest.shared(place))
+    return [axis for axis in axes if loops[axis] and shared.isdisjoint(loops[axis])]
 
 
-def no_guard() -> Requirement:
+@_requirement("no guard in the hot loop")
+def no_guard(nest: Nest) -> str:
     """The computation's update runs without a condition: no tail's guard, no start of the sum."""
-
-    def test(nest: Nest) -> str:
-        if nest.main.block.init is not None:
-            return "the hot loop asks whether the sum begins: decompose the reduction"
-        guards = nest.guards()
-        if guards:
-            return f"the hot loop asks whether {guards[0].script()}"
-        return ""
-
-    return Requirement("no guard in the hot loop", test)
+    if nest.main.block.init is not None:
+        return "the hot loop asks whether the sum begins: decompose the reduction"
+    guards = nest.guards()
+    return f"the hot loop asks whether {guards[0].script()}" if guards else ""
 
 
-def _check_range(what: str, low: Any, high: Any) -> None:
-    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (low, high))
-    if not whole or not 1 <= low <= high:
-        got = f"{low!r:.30}, {high!r:.30}"
-        why = f"{what}: sizes go from a low one to a high one, such as 4, 32, got {got}"
-        raise HomeworkError(why, code="E802")
-
-
-def _adjacent(nest: Nest, outer: Part, parts: list[Part], axis: str) -> bool:
+def _adjacent(nest: Nest, outer: Part, parts: list[Part]) -> bool:
     """Whether no loop of another axis stands between `outer` and the axis's innermost loop."""
     own = {part.loop for part in parts}
     between = nest.main.loops[outer.position + 1 : parts[-1].position]
     return not any(loop not in own and loop_extents((loop,))[loop.var] > 1 for loop in between)
 
 
-def _extent(parts: list[Part]) -> int:
-    return prod(part.extent for part in parts)
-
-
 def _listed(sizes: list[int]) -> str:
     return " and ".join(map(str, sizes))
-
-
-def _product(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))

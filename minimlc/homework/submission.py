@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from minimlc.homework.allowed import HomeworkError
+from minimlc.homework.answer import Answer
 from minimlc.homework.assignment import Assignment, find
-from minimlc.homework.collect import Answer, collect
+from minimlc.homework.collect import collect
 from minimlc.homework.judge import judge
 from minimlc.homework.message import (
     LARGEST_ARRAYS,
@@ -24,6 +25,7 @@ from minimlc.homework.message import (
     json_object,
     to_npz,
     unpacked,
+    zipped,
 )
 from minimlc.homework.report import Report, all_failed
 from minimlc.homework.worker import warm
@@ -81,13 +83,11 @@ def _path(path: str | os.PathLike) -> Path:
 
 
 def _write(path: Path, parts: Mapping[str, bytes]) -> None:
-    """Write an archive whose bytes depend on its content alone."""
+    """Write an archive: all of it, or nothing."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as packed:
-            for name, data in parts.items():
-                entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-                packed.writestr(entry, data, compress_type=zipfile.ZIP_DEFLATED)
+        with os.fdopen(handle, "wb") as file:
+            file.write(zipped(parts, zipfile.ZIP_DEFLATED))
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -123,10 +123,9 @@ def _load(path: Path, name: str) -> Answer:
     body = whole["answers"].get(name)
     if not isinstance(body, dict):
         raise Malformed(f"it has no answer to {name}")
-    start = f"{name}/"
-    arrays = from_npz(parts[_ARRAYS])
-    own = {key[len(start) :]: a for key, a in arrays.items() if key.startswith(start)}
+    start, arrays = f"{name}/", from_npz(parts[_ARRAYS])
+    own = {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
     failed = body.get("failed", "")
     if not isinstance(failed, str):
-        raise Malformed("why it failed is no text")
+        raise Malformed("its reason for failing is not a text")
     return Answer(body, own, failed=failed)

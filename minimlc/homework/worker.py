@@ -1,7 +1,7 @@
 """Workers: processes of their own in which submissions run, with limits, and die alone.
 
-A worker is started ahead of its use, so that one is ready when it is wanted. It answers with
-data; what the data is worth is judged by the caller, in another process.
+Workers are started ahead of their use, so that one is ready. They answer with data; what the data
+is worth is judged by the caller, in another process.
 """
 
 import atexit
@@ -15,27 +15,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import numpy as np
 import psutil
 
 from minimlc.homework.limits import STARTED, Limits, how_it_ended, kill_below
-from minimlc.homework.message import Arrays, Malformed, receive, send
+from minimlc.homework.message import FOREIGN, Arrays, Failed, Malformed, Message, receive, send
 
 POLL_SECONDS = 0.1
-"""How often a running submission's processes are looked at; a look takes milliseconds."""
+"""How often a running submission's processes are checked; a check takes milliseconds."""
 START_SECONDS = 60.0
 END_SECONDS = 2.0
-"""How long to go on killing what a worker's processes start anew."""
+"""How long to go on killing the new processes of a worker that is being ended."""
 
 OWN = 2 if sys.platform == "linux" else 0
-"""Processes below a worker's first, the guard, that are no submission's: the one that answers, and
-its copy, which runs the submission.
+"""How many of a worker's processes below its first, the guard, are its own: the one that answers
+and its copy, which runs the submission.
 """
 
 SPARES = 2
@@ -44,10 +43,6 @@ SPARES = 2
 _MARK = "MINIMLC_WORKER"
 _ROOT = Path(__file__).resolve().parents[2]
 _KEPT = ("PATH", "SYSTEMROOT", "LANG", "LC_ALL", "VIRTUAL_ENV", "OMP_NUM_THREADS")
-
-
-class Failed(Exception):
-    """A request that got no answer, and why, in words."""
 
 
 class Worker:
@@ -68,14 +63,12 @@ class Worker:
             start_new_session=True,
         )
         self._answers: queue.Queue[Any] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        self._ready = False
+        self._ready = threading.Event()
         self.alive = True
+        threading.Thread(target=self._read, daemon=True).start()
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        return {
-            **kept,
+        return {name: os.environ[name] for name in _KEPT if name in os.environ} | {
             _MARK: self.mark,
             "HOME": str(self.folder),
             "TMPDIR": str(self.folder),
@@ -88,6 +81,8 @@ class Worker:
     def _read(self) -> None:
         answers = cast(BinaryIO, self._process.stdout)
         try:
+            receive(answers)  # says that it is ready
+            self._ready.set()
             while (message := receive(answers)) is not None:
                 self._answers.put(message)
         except (Malformed, MemoryError) as error:
@@ -95,63 +90,50 @@ class Worker:
         except (OSError, ValueError):  # closed while it was read
             pass
         self._answers.put(None)
+        self._ready.set()
 
     def is_ready(self) -> bool:
-        """Whether it has said that it is ready; does not wait."""
-        if not self._ready and not self._answers.empty():
-            self._ready = True
-            self._wait(Limits(), watched=False)
-        return self._ready
+        """Whether it has said that it is ready, or has ended; does not wait."""
+        return self._ready.is_set()
 
     def has_ended(self) -> bool:
-        """Whether the process is no more, for whatever reason."""
+        """Whether the process has ended, for whatever reason."""
         return self._process.poll() is not None
 
-    def ask(
-        self, body: Mapping[str, Any], arrays: Mapping[str, np.ndarray], limits: Limits
-    ) -> tuple[dict[str, Any], Arrays]:
-        """The answer to a request; `Failed` where there is none within the limits."""
+    def ask(self, body: dict[str, Any], arrays: Arrays, limits: Limits) -> Message:
+        """The answer to a request; `Failed` where there is none within the limits, and where the
+        worker, which then lives on, says why there is no result.
+        """
+        request = {**body, "token": self.token, "limits": limits.to_json()}
         try:
-            return self._ask(body, arrays, limits)
-        except Refused:
-            raise
+            if not self._ready.wait(START_SECONDS):
+                raise Failed(f"the worker did not start within {START_SECONDS:g} s")
+            with suppress(BrokenPipeError):
+                send(cast(BinaryIO, self._process.stdin), request, arrays)
+            answer, results = self._wait(limits)
+            if answer.pop("token", None) != self.token:
+                raise Failed(FOREIGN)
         except BaseException:
             self.close()
             raise
-
-    def _ask(
-        self, body: Mapping[str, Any], arrays: Mapping[str, np.ndarray], limits: Limits
-    ) -> tuple[dict[str, Any], Arrays]:
-        if not self._ready:
-            self._ready = True
-            self._wait(Limits(wall_seconds=START_SECONDS), watched=False)
-        request = {**body, "token": self.token, "limits": limits.to_json()}
-        with suppress(BrokenPipeError):
-            send(cast(BinaryIO, self._process.stdin), request, arrays)
-        answer, found = self._wait(limits, watched=True)
-        if answer.pop("token", None) != self.token:
-            raise Failed("what came back is not the worker's answer: something else wrote to it")
         if "error" in answer:
-            raise Refused(str(answer["error"]))
-        return answer, found
+            raise Failed(str(answer["error"]))
+        return answer, results
 
-    def _wait(self, limits: Limits, watched: bool) -> tuple[dict[str, Any], Arrays]:
+    def _wait(self, limits: Limits) -> Message:
         end = time.monotonic() + limits.wall_seconds
         while True:
             with suppress(queue.Empty):
                 message = self._answers.get(timeout=POLL_SECONDS)
                 if message is None:
-                    self._answers.put(None)  # for whoever asks again
                     raise Failed(self._how_it_ended())
                 if isinstance(message, Malformed):
                     raise Failed(f"what came back cannot be read: {message}")
                 return message
             if time.monotonic() > end:
-                raise Failed(
-                    f"no answer after {limits.wall_seconds:g} s: is there an endless loop?"
-                )
-            if watched:
-                self._watch(limits)
+                seconds = f"{limits.wall_seconds:g} s"
+                raise Failed(f"no answer after {seconds}: is there an endless loop?")
+            self._watch(limits)
 
     def _watch(self, limits: Limits) -> None:
         below, used, seconds = [], 0, 0.0
@@ -163,9 +145,10 @@ class Worker:
                 used = max(used, process.memory_info().rss)
                 seconds += sum(process.cpu_times()[:2])
         if used > 2 * limits.memory_bytes:
-            raise Failed(_memory_text(limits))
+            raise Failed(f"it used more than {limits.memory_bytes // 2**20} MiB of memory")
         if seconds > 10 * limits.cpu_seconds + 60:
-            raise Failed(_cpu_text(limits))
+            time_used = f"more than {limits.cpu_seconds:g} s of CPU time"
+            raise Failed(f"it used {time_used}: is there an endless loop?")
         if len(below) > limits.processes + OWN:
             raise Failed(STARTED)
         if _folder_size(self.folder) > limits.folder_bytes:
@@ -178,7 +161,7 @@ class Worker:
         return "it closed its connection without an answer" if code is None else how_it_ended(code)
 
     def printed(self) -> str:
-        """The beginning of what was printed."""
+        """The beginning of the submission's output."""
         with suppress(OSError), open(self.folder / "printed", "rb") as file:
             return file.read(2000).decode("utf-8", "replace")
         return ""
@@ -194,18 +177,6 @@ class Worker:
                 assert stream is not None
                 stream.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-class Refused(Failed):
-    """The worker lives, and says why there is no result."""
-
-
-def _memory_text(limits: Limits) -> str:
-    return f"it used more than {limits.memory_bytes // 2**20} MiB of memory"
-
-
-def _cpu_text(limits: Limits) -> str:
-    return f"it used more than {limits.cpu_seconds:g} s of CPU time: is there an endless loop?"
 
 
 def _folder_size(folder: Path) -> int:
@@ -249,7 +220,7 @@ class _Pool:
         self.owner = os.getpid()
 
     def warm(self) -> None:
-        """Start what is missing; does not wait for it."""
+        """Start the spare workers that are missing; does not wait. `check` does so by itself."""
         if self.owner != os.getpid():  # a fork has its own
             self.__init__()  # type: ignore[misc]
         while len(self.spares) < SPARES:
@@ -266,50 +237,37 @@ class _Pool:
         self.warm()
         return chosen
 
-    def give_back(self, worker: Worker) -> None:
-        """Keep a worker that nothing has used, end another."""
-        if sys.platform == "linux" and worker.alive and len(self.spares) <= SPARES:
-            self.spares.insert(0, worker)
-        else:
-            worker.close()
+    @contextmanager
+    def fresh_worker(self) -> Iterator[Worker]:
+        """A worker for one submission. It ends with it; on Linux a copy of it does, and the worker
+        itself is as fresh as before.
+        """
+        worker = self.take()
+        try:
+            yield worker
+        finally:
+            if sys.platform == "linux" and worker.alive and len(self.spares) <= SPARES:
+                self.spares.insert(0, worker)
+            else:
+                worker.close()
+
+    def evaluate(self, operation: str, arrays: Arrays, limits: Limits, **body: Any) -> Message:
+        """Ask the worker that never runs a submission's Python for an operation of
+        `homework.evaluate`; it is replaced when it dies. It may start a C compiler.
+        """
+        self.warm()
+        if self.evaluator is None or not self.evaluator.alive:
+            self.evaluator = self.take()
+        return self.evaluator.ask({"op": operation, **body}, arrays, replace(limits, processes=8))
+
+    def close(self) -> None:
+        """End all workers that wait; the next check starts new ones."""
+        for worker in [*self.spares, self.evaluator]:
+            if worker is not None:
+                worker.close()
+        self.spares, self.evaluator = [], None
 
 
 _pool = _Pool()
-
-
-@contextmanager
-def fresh_worker() -> Iterator[Worker]:
-    """A worker for one submission. It ends with it; on Linux a copy of it does, and the worker
-    itself is as fresh as before.
-    """
-    worker = _pool.take()
-    try:
-        yield worker
-    finally:
-        _pool.give_back(worker)
-
-
-def evaluate(
-    body: Mapping[str, Any], arrays: Mapping[str, np.ndarray], limits: Limits
-) -> tuple[dict[str, Any], Arrays]:
-    """Ask the worker that never runs a submission's Python; it is replaced when it dies. It may
-    start a C compiler.
-    """
-    limits = replace(limits, processes=8)
-    if _pool.owner != os.getpid() or _pool.evaluator is None or not _pool.evaluator.alive:
-        _pool.evaluator = _pool.take()
-    return _pool.evaluator.ask(body, arrays, limits)
-
-
-def warm() -> None:
-    """Start the spare workers now; `check` does so by itself."""
-    _pool.warm()
-
-
-@atexit.register
-def close() -> None:
-    """End all workers that wait; the next check starts new ones."""
-    evaluator = [] if _pool.evaluator is None else [_pool.evaluator]
-    for worker in [*_pool.spares, *evaluator]:
-        worker.close()
-    _pool.spares, _pool.evaluator = [], None
+warm, fresh_worker, evaluate, close = _pool.warm, _pool.fresh_worker, _pool.evaluate, _pool.close
+atexit.register(close)

@@ -1,5 +1,6 @@
 """Structure is found by what loops and buffers do, whatever they are called."""
 
+import inspect
 import sys
 
 import pytest
@@ -219,6 +220,15 @@ def test_a_requirement_whose_test_is_wrong_is_the_instructors_mistake(test):
         with pytest.raises(homework.HomeworkError, match=r'the test of "it is fast"') as caught:
             requirement.explain(Nest(PLAIN.func, PLAIN.func))
         assert caught.value.code == "E802"
+
+
+def test_requirements_take_their_arguments_and_no_nest():
+    assert list(inspect.signature(st.tiled).parameters) == ["axis", "low", "high"]
+    assert st.register_tile().text == "the sums stay in a register tile of 2–1024 elements"
+    assert st.parallel("i", "j").text == "a loop of i or j is parallel"
+    assert st.staged("B", inside="k_0").text == "B is staged in a cache inside k_0"
+    with pytest.raises(TypeError, match="high"):
+        st.tiled("i", 2)
 
 
 def test_a_requirement_without_a_test_is_refused():

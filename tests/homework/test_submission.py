@@ -10,7 +10,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import homework
-from minimlc.homework import serve
+from minimlc.homework import evaluate
 from minimlc.homework.limits import Limits
 from minimlc.homework.message import Malformed, from_npz, to_npz
 from minimlc.script import I, T
@@ -239,17 +239,17 @@ def test_programs_are_timed_and_run_without_llvm(monkeypatch, compiled_by):
         used.append(target)
         return whole(mod, target, **options)
 
-    used, whole = [], serve.builder.build
-    monkeypatch.setattr(serve.builder, "build", build)
-    monkeypatch.setattr(serve, "compiler", lambda: compiled_by == "c" or None)
+    used, whole = [], evaluate.builder.build
+    monkeypatch.setattr(evaluate.builder, "build", build)
+    monkeypatch.setattr(evaluate, "compiler", lambda: compiled_by == "c" or None)
     a, text = np.full((2, 3), 2, "float32"), scaled(2, 3, 4.0).script()
     given = {"0": a, "1": np.zeros_like(a)}
     if compiled_by == "python":
-        _, after = serve.run(given, text, compiled=True)
+        _, after = evaluate.run(given, text, compiled=True)
         assert after["1"].tolist() == [[8.0] * 3] * 2
-        assert serve.ratio(given, text, text, rounds=3)[0]["ratio"] > 0
+        assert evaluate.ratio(given, text, text, rounds=3)[0]["ratio"] > 0
     else:
-        serve.build(serve.program(text))
+        evaluate.build(evaluate.program(text)[0])
     assert set(used) == {compiled_by}
 
 
@@ -410,13 +410,13 @@ def zipped(**files: bytes) -> bytes:
 ANSWERS = json.dumps({"format": 1, "answers": {"triple": {}}}).encode()
 FILES = {
     "no file": (None, "there is no file"),
-    "no archive": (b"passed", "no readable archive"),
+    "no archive": (b"passed", "not a readable archive"),
     "other files": (zipped(submission_py=b""), "it holds"),
     "a bomb": (zipped(submission_json=b" " * 10**8, arrays_npz=b""), "unpacked it has"),
-    "no json": (zipped(submission_json=b"{", arrays_npz=to_npz({})), "no JSON"),
-    "deep json": (zipped(submission_json=b"[" * 10**6, arrays_npz=to_npz({})), "no JSON"),
+    "no json": (zipped(submission_json=b"{", arrays_npz=to_npz({})), "not JSON"),
+    "deep json": (zipped(submission_json=b"[" * 10**6, arrays_npz=to_npz({})), "not JSON"),
     "another format": (zipped(submission_json=b"{}", arrays_npz=to_npz({})), "not of format"),
-    "no arrays": (zipped(submission_json=ANSWERS, arrays_npz=b""), "no readable archive"),
+    "no arrays": (zipped(submission_json=ANSWERS, arrays_npz=b""), "not a readable archive"),
     "no programs": (zipped(submission_json=ANSWERS, arrays_npz=to_npz({})), "no programs"),
 }
 
