@@ -50,11 +50,12 @@ class Ranges:
         known = (frozenset(d.items()) for d in (self.variables, self.facts, self.values))
         return *known, self.contradicted
 
-    def assume(self, condition: Expr | None) -> "Ranges":
-        """These ranges where `condition` holds too: its conjuncts that compare indices."""
+    def assume(self, *conditions: Expr | None) -> "Ranges":
+        """These ranges where `conditions` hold too: their conjuncts that compare indices."""
         result = self.extended({})
-        for part in conjuncts(condition):
-            result._learn(part)
+        for condition in conditions:
+            for part in conjuncts(condition):
+                result._learn(part)
         return result
 
     def is_empty(self) -> bool:

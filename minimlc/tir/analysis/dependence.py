@@ -227,7 +227,7 @@ def _system(first: Access, second: Access, common: int) -> _System:
     """
     guards = _common_guards(first, second)
     nests = nest_key(first.loops), nest_key(second.loops), tuple(map(key, guards))
-    name = (*nests, common, *map(index_key, (first, second)))
+    name = (*nests, common, *(tuple(map(key, item.indices)) for item in (first, second)))
     found = _SYSTEMS.get(name)
     if found is None:
         if len(_SYSTEMS) >= MOST_SYSTEMS:
@@ -240,11 +240,6 @@ def _system(first: Access, second: Access, common: int) -> _System:
 def nest_key(loops: tuple[For, ...]) -> Hashable:
     """Equal for nests with the same variables and extents."""
     return tuple((loop.var, key(loop.extent)) for loop in loops)
-
-
-def index_key(item: Access) -> Hashable:
-    """Equal for accesses with the same indices."""
-    return tuple(map(key, item.indices))
 
 
 NOTHING = Sum({}, 0)

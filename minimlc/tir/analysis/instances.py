@@ -79,10 +79,8 @@ def narrowed(item: Access, element: Element) -> tuple[Access, Values] | None:
     """An access over fewer iterations, which still has all that touch an element, and the values of
     the loops that have only one. None where there surely are none.
     """
-    ranges = loop_ranges(item.loops)
     equal = [Binary("==", i, index(e)) for i, e in zip(item.indices, element, strict=True)]
-    for part in (*equal, *_known_guards(item)):
-        ranges = ranges.assume(part)
+    ranges = loop_ranges(item.loops).assume(*equal, *_known_guards(item))
     if ranges.is_empty():
         return None
     sizes = {loop.var: constant_value(loop.extent) for loop in item.loops}

@@ -19,7 +19,13 @@ import numpy as np
 from minimlc.dtypes import is_float, is_integer
 from minimlc.node import Node, walk
 from minimlc.tir import operators
-from minimlc.tir.analysis.access import reads_any, reduction_parts, update_of, updates_of
+from minimlc.tir.analysis.access import (
+    element_key,
+    reads_any,
+    reduction_parts,
+    update_of,
+    updates_of,
+)
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, Load, Select, Stmt, Store, Unary
 from minimlc.tir.operators import COMPARISONS, LOGICAL, OPERATORS, extremes
@@ -107,10 +113,8 @@ def _loads(expr: Node) -> Iterator[Load]:
 
 
 def _at_home(load: Load, kept: Mapping[Buffer, Store]) -> bool:
-    """Whether a load of what is kept is of the element that the block stores."""
-    if load.buffer not in kept:
-        return True
-    return list(map(key, load.indices)) == list(map(key, kept[load.buffer].indices))
+    """Whether a load from an accumulator reads the element being updated."""
+    return load.buffer not in kept or element_key(load) == element_key(kept[load.buffer])
 
 
 def _candidates(expr: Expr, own: Buffer, kept: Mapping[Buffer, Store]) -> list[Expr]:

@@ -346,9 +346,7 @@ def check_declared(
         declared = writes if item.is_write else reads
         if declared is None or (item.role == "update" and not item.is_write):
             continue
-        inside = ranges.extended(loop_extents(item.loops))
-        for guard in item.guards:
-            inside = inside.assume(guard)
+        inside = ranges.extended(loop_extents(item.loops)).assume(*item.guards)
         if not any(b is item.buffer and _holds(box, item, inside) for b, box in declared):
             verb = "writes" if item.is_write else "reads"
             touched = f"{item.buffer.name}[{', '.join(i.script() for i in item.indices)}]"

@@ -14,8 +14,7 @@ import numpy as np
 
 from minimlc.errors import CompileError, VerifyError
 from minimlc.node import span_of
-from minimlc.tir.analysis.access import Access, accesses, loop_extents
-from minimlc.tir.analysis.arith import key
+from minimlc.tir.analysis.access import Access, accesses, element_key, loop_extents
 from minimlc.tir.analysis.dependence import A_FEW
 from minimlc.tir.analysis.instances import are_at, narrowed, reaching, shared_loops, written_before
 from minimlc.tir.analysis.regions import covers, init_comes_first
@@ -67,7 +66,7 @@ class Unwritten(NamedTuple):
     def advice(self) -> str:
         """What to write where: the start of a sum, for one."""
         element, into = self.load.script(), self.into
-        value = into.value if into is not None and _is_same_element(self.load, into) else None
+        value = into.value if into is not None and _is_update(self.load, into) else None
         if not isinstance(value, Binary) or value.op not in REDUCERS:
             return f"write {_named(self.load.buffer, self.element)} first"
         start = _start(value.op, value.dtype)
@@ -85,10 +84,6 @@ def _start(op: str, dtype: str) -> str:
 
 def _named(buffer: Buffer, element: Element | None) -> str:
     return buffer.name if element is None else f"{buffer.name}[{', '.join(map(str, element))}]"
-
-
-def _is_same_element(load: Load, store: Store) -> bool:
-    return load.buffer is store.buffer and [*map(key, load.indices)] == [*map(key, store.indices)]
 
 
 def check_written(func: PrimFunc) -> None:
@@ -139,7 +134,8 @@ class _Search:
         for read in reads:
             if read.into is write.node:
                 self.stores[read.order] = write
-                if _is_update(read) and len(read.guards) == len(write.guards):
+                assert isinstance(read.node, Load)
+                if _is_update(read.node, read.into) and len(read.guards) == len(write.guards):
                     self.updates |= {write.order, read.order}
 
     def check(self) -> None:
@@ -257,10 +253,9 @@ class _Search:
         return new[:scope] == old[:scope] and (new, item.order) > (old, store.order)
 
 
-def _is_update(read: Access) -> bool:
+def _is_update(read: Load, into: Store | None) -> bool:
     """Whether a read is of the element that its value goes to."""
-    assert isinstance(read.node, Load)
-    return read.into is not None and _is_same_element(read.node, read.into)
+    return into is not None and element_key(read) == element_key(into)
 
 
 def _is_before(write: Access, read: Access) -> bool:

@@ -39,7 +39,6 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Seq,
     Stmt,
-    Store,
     Var,
     index,
 )
@@ -50,6 +49,7 @@ from minimlc.tir.walks import (  # noqa: F401
     inner_stmts,
     loops_in,
     statements_in,
+    stored_in,
 )
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
@@ -144,8 +144,7 @@ def _check_lasts(block: Block, it: BlockIter) -> None:
     """An iter's value stays what it is while the block runs."""
     if not has_loads(it.value):
         return
-    written = {n.buffer for n in walk(block) if isinstance(n, Store)}
-    if reads_any(it.value, written):
+    if reads_any(it.value, stored_in(block)):
         why = f'block "{block.name}" writes what the value of its iter {it.var.name} reads'
         _fail("E106", why, it, block, hint="read the element in a block of its own first")
 
