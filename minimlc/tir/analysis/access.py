@@ -168,8 +168,8 @@ def _behind_conditions(body: Stmt) -> tuple[list[Expr], Stmt]:
 def _stores(stmt: Stmt | None) -> list[Store] | None:
     """The stores that a statement consists of; None for another statement."""
     stmts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
-    found = [part for part in stmts if isinstance(part, Store)]
-    return found if found and len(found) == len(stmts) else None
+    stores = [part for part in stmts if isinstance(part, Store)]
+    return stores if stores and len(stores) == len(stmts) else None
 
 
 def reads(expr: Node, buffer: Buffer) -> bool:
@@ -207,11 +207,11 @@ def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
 
 @lru_cache(maxsize=32)
 def _in_function(func: PrimFunc) -> tuple[Access, ...]:
-    found: list[Access] = []
+    items: list[Access] = []
     for part in top_statements(func):
-        start = len(found)
-        found += [item._replace(order=start + item.order) for item in part_accesses(part)]
-    return tuple(found)
+        start = len(items)
+        items += [item._replace(order=start + item.order) for item in part_accesses(part)]
+    return tuple(items)
 
 
 def top_statements(func: PrimFunc) -> tuple[Stmt, ...]:

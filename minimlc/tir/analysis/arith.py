@@ -183,8 +183,8 @@ class Ranges:
                 return pick(low, low2), pick(high, high2)
             case Binary("*", a, b):
                 ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
-                found = (min(ends), max(ends))
-                return found if is_within(found, EVERYTHING) else EVERYTHING
+                product = (min(ends), max(ends))
+                return product if is_within(product, EVERYTHING) else EVERYTHING
             case Select(condition, a, b):
                 low, high = self.assume(condition).bounds(a)
                 low2, high2 = self.assume(Unary("not", condition)).bounds(b)

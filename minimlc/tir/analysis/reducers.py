@@ -94,10 +94,10 @@ def _of_body(body: Stmt) -> TupleReducer | None:
         return None
     if any(reads_any(part, kept) for store in stores for part in store.indices):
         return None
-    found = [_candidates(store.value, store.buffer, kept) for store in stores]
-    if any(len({key(part) for part in parts}) != 1 for parts in found):
+    candidates = [_candidates(store.value, store.buffer, kept) for store in stores]
+    if any(len({key(part) for part in parts}) != 1 for parts in candidates):
         return None
-    values = tuple(parts[0] for parts in found)
+    values = tuple(parts[0] for parts in candidates)
     try:
         return _proved(_Steps(stores, values))
     except _Unknown:
@@ -150,10 +150,10 @@ class _Steps:
     def run(self, kept: Arrays, new: Arrays) -> Arrays:
         now = list(kept)
         for place, store in enumerate(self.stores):
-            made, part = self.value(store.value, now, new)
+            updated, part = self.value(store.value, now, new)
             if part != place:
                 raise _Unknown
-            now[place] = made
+            now[place] = updated
         return tuple(now)
 
     def value(self, expr: Expr, now: list, new: Arrays) -> tuple[np.ndarray, int]:
@@ -228,6 +228,6 @@ def _start(steps: _Steps, dtypes: Sequence[str], tuples: Arrays) -> tuple[Const,
         start = tuple(np.full_like(column, 2.0 * e) for e, column in zip(ends, tuples, strict=True))
         kept = _equal(steps.run(start, tuples), tuples) & _equal(steps.run(tuples, start), tuples)
         if kept.all():
-            made = zip(ends, dtypes, strict=True)
-            return tuple(Const(extremes(dtype)[end], dtype) for end, dtype in made)
+            pairs = zip(ends, dtypes, strict=True)
+            return tuple(Const(extremes(dtype)[end], dtype) for end, dtype in pairs)
     return None

@@ -156,27 +156,27 @@ class _Search:
             return
         assert isinstance(read.node, Load)
         values = {loop.var.name: at[loop.var] for loop in read.loops}
-        found = Unwritten(read.node, element, values, read.block, read.into)
+        fault = Unwritten(read.node, element, values, read.block, read.into)
         store = self.stores.get(use[0].order)
         if store is None:
-            raise found.error(kind=VerifyError)
-        raise found.error(store.buffer, element_at(store, use[1]), VerifyError)
+            raise fault.error(kind=VerifyError)
+        raise fault.error(store.buffer, element_at(store, use[1]), VerifyError)
 
     def _candidates(self, read: Access) -> Iterator[Values]:
         """Iterations of a read that may find nothing written: some that a look at the first
         iterations of everything shows, then where its loops begin and end.
         """
-        found = points(read, A_FEW)
-        if found is None:
+        tried = points(read, A_FEW)
+        if tried is None:
             return
-        late = np.ones(len(found.elements), bool)
+        late = np.ones(len(tried.elements), bool)
         for write in self.writes[read.buffer]:
-            late &= ~written_before(write, read, self.scopes[read.buffer], found)
+            late &= ~written_before(write, read, self.scopes[read.buffer], tried)
         rows = np.flatnonzero(late)
         chosen = np.linspace(0, len(rows) - 1, MOST_TRIED).astype(int) if len(rows) else ()
         for row in dict.fromkeys(chosen):
-            yield found.at(int(rows[row]))
-        if found.complete:
+            yield tried.at(int(rows[row]))
+        if tried.complete:
             return
         lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
         first = dict.fromkeys(lasts, 0)
@@ -185,9 +185,9 @@ class _Search:
     def _may_be_written(self, read: Access, at: Values, element: Element) -> bool:
         """Whether a write of the element may come before the read in iteration `at`."""
         return any(
-            found is None or found
+            instances is None or instances
             for write in self.writes[read.buffer]
-            for found in self._earlier(write, read, at, element)
+            for instances in self._earlier(write, read, at, element)
         )
 
     def _earlier(
@@ -218,9 +218,9 @@ class _Search:
                 continue
             self.steps -= 1
             for when in self._finding(later, store, at, element):
-                found = self._use(later, when)
-                if found is not None:
-                    return found
+                use = self._use(later, when)
+                if use is not None:
+                    return use
         return None
 
     def _finding(

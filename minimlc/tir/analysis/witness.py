@@ -138,10 +138,10 @@ def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: boo
     rows = [np.column_stack([*(side.values[v] for v in equal), side.elements]) for side in (a, b)]
     number = _numbered(np.concatenate(rows))
     left, right = number[: len(rows[0])], number[len(rows[0]) :]
-    found = _differing(left, a.values[differ], right, b.values[differ], earlier)
-    if found is None:
+    pair = _differing(left, a.values[differ], right, b.values[differ], earlier)
+    if pair is None:
         return Search(None, complete)
-    i, j = found
+    i, j = pair
     element = tuple(int(x) for x in a.elements[i])
     return Search(Witness(a.at(i), b.at(j), element), complete)
 
