@@ -32,14 +32,14 @@ _REMEDY = "store what is in the middle in a buffer, or bind it to a variable, an
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls: C) -> C:
     """Make a class of nodes: frozen, slotted, equal only to itself."""
-    made: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
-    made._fields = tuple(f.name for f in fields(made))
-    made._values = _getter(made._fields)
-    made._visitor = f"visit_{made.__name__}"
-    made.__setstate__ = _restore
-    _NODE_NAMES.add(made.__name__)
-    setattr(_Dispatch, f"visit_{made.__name__}", _visit_inside)
-    return made
+    result: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
+    result._fields = tuple(f.name for f in fields(result))
+    result._values = _getter(result._fields)
+    result._visitor = f"visit_{result.__name__}"
+    result.__setstate__ = _restore
+    _NODE_NAMES.add(result.__name__)
+    setattr(_Dispatch, f"visit_{result.__name__}", _visit_inside)
+    return result
 
 
 def _restore(item: "Node", values: list[Any]) -> None:
@@ -182,13 +182,13 @@ def children(item: Node) -> Iterator[Node]:
 
 
 def _nodes_in(values: tuple[Any, ...]) -> list[Node]:
-    found: list[Node] = []
+    nodes: list[Node] = []
     for value in values:
         if isinstance(value, Node):
-            found.append(value)
+            nodes.append(value)
         elif isinstance(value, tuple):
-            found += _nodes_in(value)
-    return found
+            nodes += _nodes_in(value)
+    return nodes
 
 
 def walk(item: Node) -> Iterator[Node]:

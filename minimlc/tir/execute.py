@@ -96,9 +96,9 @@ class Translate:
 
     def stmt(self, item: Stmt) -> Eval:
         outer, self.span = self.span, span_of(item) or self.span
-        made = self.stmt_of(item)
+        closure = self.stmt_of(item)
         self.span = outer
-        return made
+        return closure
 
     def stmt_of(self, item: Stmt) -> Eval:
         match item:
@@ -226,9 +226,9 @@ class Translate:
 
     def expr(self, item: Expr) -> Eval:
         outer, self.span = self.span, span_of(item) or self.span
-        made = self.expr_of(item)
+        closure = self.expr_of(item)
         self.span = outer
-        return made
+        return closure
 
     def expr_of(self, item: Expr) -> Eval:
         match item:

@@ -165,10 +165,10 @@ def _trace(
 
 def _same_call(text: str) -> str:
     """The first call of numpy or math in a line of source, as one of ours."""
-    found = _FOREIGN.search(text)
-    if found is None or found[2] not in _ELEMENTWISE:
+    call = _FOREIGN.search(text)
+    if call is None or call[2] not in _ELEMENTWISE:
         return ""
-    return f"te.{found[2]}({found[3]})  # in place of {found[1]}.{found[2]}"
+    return f"te.{call[2]}({call[3]})  # in place of {call[1]}.{call[2]}"
 
 
 _FOREIGN = re.compile(r"\b(np|numpy|math)\.(\w+)\(([^()]*)\)")

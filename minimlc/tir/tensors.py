@@ -65,8 +65,8 @@ class Tensor(Buffer):
         return load(self, indices)
 
     def __repr__(self) -> str:
-        made = "placeholder" if self.value is None else "compute"
-        return f'te.{made}({self.shape}, "{self.dtype}", name="{self.name}")'
+        origin = "placeholder" if self.value is None else "compute"
+        return f'te.{origin}({self.shape}, "{self.dtype}", name="{self.name}")'
 
 
 def refuse(why: str, hint: str = "", span: Span | None = None) -> NoReturn:
@@ -206,14 +206,14 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> 
     if reduction is not None:
         axes += [(axis, axis.low, axis.high, "R") for axis in reduction.axes]
     loops = [Var(names.take(var.name)) for var, *_ in axes]
-    wanted = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
+    iter_names = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
     iters: list[BlockIter] = []
     variables: dict[Var, Expr] = {}
-    for (var, low, high, kind), loop, text in zip(axes, loops, wanted, strict=True):
+    for (var, low, high, kind), loop, text in zip(axes, loops, iter_names, strict=True):
         mine = Var(names.take(text))
         iters.append(BlockIter(mine, high - low, kind, loop))
         variables[var] = mine + low if low else mine
-    for it, text in zip(iters, wanted, strict=True):
+    for it, text in zip(iters, iter_names, strict=True):
         names.release(it.var.name, text)
     buffer = buffers[tensor]
     result = _Instantiate(variables, buffers).visit(value if reduction is None else reduction.value)

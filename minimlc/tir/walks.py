@@ -50,6 +50,11 @@ def loops_in(item: Node) -> list[For]:
     return [part for part in statements_in(item) if isinstance(part, For)]
 
 
+def stored_in(item: Node) -> set[Buffer]:
+    """The buffers that a statement writes."""
+    return {part.buffer for part in statements_in(item) if isinstance(part, Store)}
+
+
 def buffers_in(item: Node) -> list[Buffer]:
     """Every buffer that an `Alloc` brings, outer before inner, in program order."""
     return [part.buffer for part in statements_in(item) if isinstance(part, Alloc)]

@@ -4,7 +4,7 @@ Indices and conditions are given over loop variables alone: the iters of blocks 
 their values, so all analyses see the same thing whatever the blocks look like.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Hashable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.operators import REDUCERS
-from minimlc.tir.walks import condition_of, inner_stmts
+from minimlc.tir.walks import condition_of, inner_stmts, stored_in
 
 
 class Access(NamedTuple):
@@ -61,6 +61,11 @@ class Access(NamedTuple):
         if loop is None:
             return self.loops
         return self.loops[self.loops.index(loop) + 1 :]
+
+
+def element_key(item: Access | Load | Store) -> Hashable:
+    """Equal for accesses of the same element."""
+    return (item.buffer, *map(key, item.indices))
 
 
 def loop_extent(loop: For, ranges: Ranges | None = None) -> int:
@@ -96,13 +101,10 @@ def reducer_of(block: Block) -> str | None:
 
 def update_of(block: Block) -> Store | None:
     """The block's only store, also behind a condition that does not read its target."""
-    body = block.body
-    while isinstance(body, IfThenElse) and body.else_case is None:
-        inner = [n for n in walk(body.then_case) if isinstance(n, Store)]
-        if len(inner) != 1 or reads(body.condition, inner[0].buffer):
-            return None
-        body = body.then_case
-    return body if isinstance(body, Store) else None
+    conditions, body = _behind_conditions(block.body)
+    if not isinstance(body, Store) or any(reads(part, body.buffer) for part in conditions):
+        return None
+    return body
 
 
 def reduction_parts(block: Block) -> tuple[str, Load, Expr] | None:
@@ -130,10 +132,9 @@ def _target_of(store: Store) -> Load | None:
         value = value.a
     parts.append(value)
     own = [part for part in parts if reads(part, store.buffer)]
-    if len(own) != 1 or not isinstance(own[0], Load) or own[0].buffer is not store.buffer:
+    if len(own) != 1 or not isinstance(own[0], Load):
         return None
-    same = list(map(key, own[0].indices)) == list(map(key, store.indices))
-    return own[0] if same else None
+    return own[0] if element_key(own[0]) == element_key(store) else None
 
 
 def starts_its_target(block: Block) -> bool:
@@ -141,40 +142,46 @@ def starts_its_target(block: Block) -> bool:
     updates, starts = updates_of(block.body), _stores(block.init)
     if updates is None or starts is None or len(updates) != len(starts):
         return False
-    places = {store.buffer: list(map(key, store.indices)) for store in updates}
-    started = {store.buffer: list(map(key, store.indices)) for store in starts}
-    alone = len(starts) == 1 or not any(reads_any(store.value, places) for store in starts)
-    return alone and len(places) == len(updates) and places == started
+    targets = {store.buffer for store in updates}
+    alone = len(starts) == 1 or not any(reads_any(store.value, targets) for store in starts)
+    same = set(map(element_key, updates)) == set(map(element_key, starts))
+    return alone and len(targets) == len(updates) and same
 
 
 def updates_of(body: Stmt) -> list[Store] | None:
     """The stores of a block's body, also behind conditions that read none of their targets."""
+    conditions, body = _behind_conditions(body)
+    stores = _stores(body)
+    targets = {store.buffer for store in stores or ()}
+    return None if any(reads_any(part, targets) for part in conditions) else stores
+
+
+def _behind_conditions(body: Stmt) -> tuple[list[Expr], Stmt]:
+    """The conditions that a statement begins with, one inside the other, and what is behind."""
     conditions = []
     while isinstance(body, IfThenElse) and body.else_case is None:
         conditions.append(body.condition)
         body = body.then_case
-    found = _stores(body)
-    targets = {store.buffer for store in found or ()}
-    return None if any(reads_any(part, targets) for part in conditions) else found
+    return conditions, body
 
 
 def _stores(stmt: Stmt | None) -> list[Store] | None:
     """The stores that a statement consists of; None for another statement."""
     stmts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
-    found = [part for part in stmts if isinstance(part, Store)]
-    return found if found and len(found) == len(stmts) else None
+    stores = [part for part in stmts if isinstance(part, Store)]
+    return stores if stores and len(stores) == len(stmts) else None
 
 
 def reads(expr: Node, buffer: Buffer) -> bool:
     """Whether an expression or statement loads from `buffer`."""
-    return any(isinstance(n, Load) and n.buffer is buffer for n in walk(expr))
+    return reads_any(expr, (buffer,))
 
 
 def lasting(condition: Expr | None, stmt: Stmt) -> Expr | None:
     """The parts of a condition that hold throughout `stmt`: it writes nothing that they read."""
     if not has_loads(condition):
         return condition
-    written = {n.buffer for n in walk(stmt) if isinstance(n, Store)}
+    written = stored_in(stmt)
     return conjunction(part for part in conjuncts(condition) if not reads_any(part, written))
 
 
@@ -200,11 +207,11 @@ def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
 
 @lru_cache(maxsize=32)
 def _in_function(func: PrimFunc) -> tuple[Access, ...]:
-    found: list[Access] = []
+    items: list[Access] = []
     for part in top_statements(func):
-        start = len(found)
-        found += [item._replace(order=start + item.order) for item in part_accesses(part)]
-    return tuple(found)
+        start = len(items)
+        items += [item._replace(order=start + item.order) for item in part_accesses(part)]
+    return tuple(items)
 
 
 def top_statements(func: PrimFunc) -> tuple[Stmt, ...]:
@@ -253,12 +260,12 @@ class _Collector:
                     inner = self.guarded(inner, Binary("<", item.var, extent))
                 self.stmt(item.body, inner)
             case Seq() | Alloc():
-                for part in inner_stmts(item):
-                    self.stmt(part, at)
+                for inside in inner_stmts(item):
+                    self.stmt(inside, at)
             case IfThenElse(condition):
                 self.expr(condition, at)
-                for part in inner_stmts(item):
-                    self.stmt(part, self.guarded(at, condition_of(item, part)))
+                for inside in inner_stmts(item):
+                    self.stmt(inside, self.guarded(at, condition_of(item, inside)))
             case Block() if at.block is None:
                 self.placed(item, at)
             case Block():

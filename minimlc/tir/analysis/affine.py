@@ -80,10 +80,10 @@ class Digits:
 
     def sums(self, exprs: Iterable[Expr]) -> list[Sum | None]:
         """Each expression over common digits; None for one that is not quasi-affine."""
-        wanted = list(exprs)
+        asked = list(exprs)
         while True:
             try:
-                return [self._try(expr) for expr in wanted]
+                return [self._try(expr) for expr in asked]
             except _NeedsCut as need:
                 self._cut(need.var, need.divisor)
 
@@ -117,11 +117,11 @@ class Digits:
             constant += coefficient * part.constant
             for digit, inner in part.terms.items():
                 total[digit] = total.get(digit, 0) + coefficient * inner
-        found = Sum({d: c for d, c in total.items() if c}, constant)
-        low, high = found.bounds()
+        result = Sum({d: c for d, c in total.items() if c}, constant)
+        low, high = result.bounds()
         if low < -WRAP or high >= WRAP:
             raise _NotAffine  # the program's sum may wrap; differences of two others cannot
-        return found
+        return result
 
     def _atom(self, atom: Expr) -> Sum:
         match atom:
@@ -194,8 +194,8 @@ class Divided(Digits):
         whole, rest = map(self._atom, variables)
         quotient = Sum(whole.terms, whole.constant + low)
         scaled = Sum({d: c * by for d, c in quotient.terms.items()}, quotient.constant * by)
-        made = Division(by, total.minus(scaled).minus(rest))
-        self.divisions.update(dict.fromkeys(variables, made))
+        division = Division(by, total.minus(scaled).minus(rest))
+        self.divisions.update(dict.fromkeys(variables, division))
         return quotient, rest
 
 

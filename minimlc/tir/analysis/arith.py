@@ -50,11 +50,12 @@ class Ranges:
         known = (frozenset(d.items()) for d in (self.variables, self.facts, self.values))
         return *known, self.contradicted
 
-    def assume(self, condition: Expr | None) -> "Ranges":
-        """These ranges where `condition` holds too: its conjuncts that compare indices."""
+    def assume(self, *conditions: Expr | None) -> "Ranges":
+        """These ranges where `conditions` hold too: their conjuncts that compare indices."""
         result = self.extended({})
-        for part in conjuncts(condition):
-            result._learn(part)
+        for condition in conditions:
+            for part in conjuncts(condition):
+                result._learn(part)
         return result
 
     def is_empty(self) -> bool:
@@ -182,8 +183,8 @@ class Ranges:
                 return pick(low, low2), pick(high, high2)
             case Binary("*", a, b):
                 ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
-                found = (min(ends), max(ends))
-                return found if is_within(found, EVERYTHING) else EVERYTHING
+                product = (min(ends), max(ends))
+                return product if is_within(product, EVERYTHING) else EVERYTHING
             case Select(condition, a, b):
                 low, high = self.assume(condition).bounds(a)
                 low2, high2 = self.assume(Unary("not", condition)).bounds(b)

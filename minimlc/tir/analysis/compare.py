@@ -86,16 +86,16 @@ def _trial(func: PrimFunc, kind: str) -> Trial | None:
     """A function's results for one kind of input, computed once."""
     known = _TRIALS.setdefault(func, {})
     if kind not in known:
-        given = inputs(func, kind)
+        arguments = inputs(func, kind)
         try:
-            known[kind] = Trial(given, _run(func, given))
+            known[kind] = Trial(arguments, _run(func, arguments))
         except CompileError:
             known[kind] = None
     return known[kind]
 
 
-def _run(func: PrimFunc, given: Arrays) -> Arrays:
-    results = [array.copy() for array in given]
+def _run(func: PrimFunc, arguments: Arrays) -> Arrays:
+    results = [array.copy() for array in arguments]
     execute(func, results)
     return results
 
@@ -105,10 +105,10 @@ def _compare(old: PrimFunc, new: PrimFunc, trial: Trial, exact: bool) -> str:
         got = _run(new, trial.arguments)
     except CompileError as error:
         return brief(error)
-    found = _first_difference(old.params, trial.results, got, None if exact else TOLERANCE)
-    if found and not exact and _is_rounding(old, new, trial, got):
+    wrong = _first_difference(old.params, trial.results, got, None if exact else TOLERANCE)
+    if wrong and not exact and _is_rounding(old, new, trial, got):
         return ""
-    return found
+    return wrong
 
 
 def brief(error: CompileError) -> str:

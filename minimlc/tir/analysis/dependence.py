@@ -180,11 +180,11 @@ class _System:
             if a is not None and b is not None
         ]
         self.ranges = [
-            found
+            limited
             for guard, a, b in zip(
                 guards, sums[2 * half :: 2], sums[2 * half + 1 :: 2], strict=True
             )
-            if a is not None and b is not None and (found := _range_of(guard.op, a, b))
+            if a is not None and b is not None and (limited := _range_of(guard.op, a, b))
         ]
         self.answers: dict[tuple[Direction, ...], bool] = {}
 
@@ -227,24 +227,19 @@ def _system(first: Access, second: Access, common: int) -> _System:
     """
     guards = _common_guards(first, second)
     nests = nest_key(first.loops), nest_key(second.loops), tuple(map(key, guards))
-    name = (*nests, common, *map(index_key, (first, second)))
-    found = _SYSTEMS.get(name)
-    if found is None:
+    name = (*nests, common, *(tuple(map(key, item.indices)) for item in (first, second)))
+    system = _SYSTEMS.get(name)
+    if system is None:
         if len(_SYSTEMS) >= MOST_SYSTEMS:
             _SYSTEMS.clear()
-        found = _SYSTEMS[name] = _System(first, second, guards)
-    return found
+        system = _SYSTEMS[name] = _System(first, second, guards)
+    return system
 
 
 @lru_cache(maxsize=128)
 def nest_key(loops: tuple[For, ...]) -> Hashable:
     """Equal for nests with the same variables and extents."""
     return tuple((loop.var, key(loop.extent)) for loop in loops)
-
-
-def index_key(item: Access) -> Hashable:
-    """Equal for accesses with the same indices."""
-    return tuple(map(key, item.indices))
 
 
 NOTHING = Sum({}, 0)

@@ -196,13 +196,13 @@ def _read_digits(out: Var, total: Sum, known: Mapping[Digit, Expr]) -> dict[Digi
         if size < reach:
             return None
         reach = size * (digit.extent - 1) + reach
-    found: dict[Digit, Expr] = {}
+    values: dict[Digit, Expr] = {}
     for place, (size, digit, falls) in reversed(list(enumerate(unknown))):
         value = rest if size == 1 else rest // size
         if place > 0:
             rest = rest % size
-        found[digit] = (digit.extent - 1) - value if falls else value
-    return found
+        values[digit] = (digit.extent - 1) - value if falls else value
+    return values
 
 
 def _first_clash(map_: IndexMap, extents: Sequence[int]) -> Any:

@@ -6,7 +6,7 @@ not linear is settled by all iterations, where they are few.
 """
 
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -58,9 +58,7 @@ def fits(item: Access, around: Ranges, changing: Container[Buffer]) -> bool:
     """Whether intervals alone show that an access stays inside its buffer; `around` is what is
     known of the variables outside its loops, `changing` as for `escapes`.
     """
-    ranges = loop_ranges(item.loops, around)
-    for guard in _lasting(item, changing):
-        ranges = ranges.assume(guard)
+    ranges = loop_ranges(item.loops, around).assume(*_lasting(item, changing))
     sides = zip(map(ranges.bounds, item.indices), item.buffer.shape, strict=True)
     return all(low >= 0 and high < size for (low, high), size in sides)
 
@@ -73,10 +71,7 @@ def _lasting(item: Access, changing: Container[Buffer]) -> tuple[Expr, ...]:
 @lru_cache(maxsize=256)
 def known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
     """What is known of the variables of nested loops where conditions hold."""
-    ranges = loop_ranges(loops)
-    for guard in guards:
-        ranges = ranges.assume(guard)
-    return ranges
+    return loop_ranges(loops).assume(*guards)
 
 
 def _violation(
@@ -89,7 +84,7 @@ def _violation(
     left = False
     cases = list(islice(_cases(guards), MOST_CASES + 1))
     for case in cases if len(cases) <= MOST_CASES else [guards]:
-        inside = reduce(Ranges.assume, case, ranges)
+        inside = ranges.assume(*case)
         if inside.is_empty():
             continue
         try:

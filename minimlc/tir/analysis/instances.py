@@ -64,14 +64,14 @@ def reaching(
     if narrow is None:
         return []
     for limit in (A_FEW, MANY):
-        found = points(narrow[0], limit)
-        if found is None:
+        tried = points(narrow[0], limit)
+        if tried is None:
             return None
-        rows = np.flatnonzero(are_at(found.elements, element))
+        rows = np.flatnonzero(are_at(tried.elements, element))
         if len(rows) > MOST_FOUND:
             return None
-        if found.complete:
-            return [{**fixed, **narrow[1], **found.at(int(row))} for row in rows]
+        if tried.complete:
+            return [{**fixed, **narrow[1], **tried.at(int(row))} for row in rows]
     return None
 
 
@@ -79,10 +79,8 @@ def narrowed(item: Access, element: Element) -> tuple[Access, Values] | None:
     """An access over fewer iterations, which still has all that touch an element, and the values of
     the loops that have only one. None where there surely are none.
     """
-    ranges = loop_ranges(item.loops)
     equal = [Binary("==", i, index(e)) for i, e in zip(item.indices, element, strict=True)]
-    for part in (*equal, *_known_guards(item)):
-        ranges = ranges.assume(part)
+    ranges = loop_ranges(item.loops).assume(*equal, *_known_guards(item))
     if ranges.is_empty():
         return None
     sizes = {loop.var: constant_value(loop.extent) for loop in item.loops}
@@ -114,20 +112,20 @@ def are_at(elements: np.ndarray, element: Element) -> np.ndarray:
     return (elements == np.array(element, np.int64)).all(axis=1)
 
 
-def written_before(write: Access, read: Access, scope: int, found: Points) -> np.ndarray:
+def written_before(write: Access, read: Access, scope: int, reads: Points) -> np.ndarray:
     """At which points of a read a point of a write, of the first ones, has touched its element
     before, in the same iteration of the outermost `scope` loops.
     """
-    made = points(write._replace(guards=_known_guards(write)), A_FEW)
-    if made is None:
-        return np.ones(len(found.elements), bool)
-    if len(made.elements) == 0 or len(found.elements) == 0:
-        return np.zeros(len(found.elements), bool)
+    writes = points(write._replace(guards=_known_guards(write)), A_FEW)
+    if writes is None:
+        return np.ones(len(reads.elements), bool)
+    if len(writes.elements) == 0 or len(reads.elements) == 0:
+        return np.zeros(len(reads.elements), bool)
     strides = [prod(read.buffer.shape[n + 1 :]) for n in range(read.buffer.ndim)]
-    places = [side.elements @ np.array(strides, np.int64) for side in (made, found)]
-    times = [np.zeros(len(side.elements), np.int64) for side in (made, found)]
+    places = [side.elements @ np.array(strides, np.int64) for side in (writes, reads)]
+    times = [np.zeros(len(side.elements), np.int64) for side in (writes, reads)]
     for depth, loop in enumerate(shared_loops(write, read)):
-        columns = [side.values[loop.var] for side in (made, found)]
+        columns = [side.values[loop.var] for side in (writes, reads)]
         size = 1 + max(int(column.max()) for column in columns)
         kept = places if depth < scope else times
         kept[:] = [old * size + column for old, column in zip(kept, columns, strict=True)]

@@ -64,10 +64,10 @@ def carried_dependence(
             owned[buffer] = _is_owned(buffer, loop, items, private)
         if owned[buffer]:
             continue
-        found = _search(loop, question)
-        if found is not None and found.witness is not None:
-            return found
-        unsettled = unsettled or found
+        carried = _search(loop, question)
+        if carried is not None and carried.witness is not None:
+            return carried
+        unsettled = unsettled or carried
     return unsettled
 
 
@@ -101,9 +101,9 @@ def concurrent_dependence(func: PrimFunc) -> Carried | None:
         known = _PROVEN.get(part, frozenset())
         if alone in known:
             continue
-        found = _carried_in(func, part)
-        if found is not None:
-            return found
+        carried = _carried_in(func, part)
+        if carried is not None:
+            return carried
         _PROVEN[part] = known | {alone}
     return None
 
@@ -114,9 +114,9 @@ def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
     items = accesses(func) if concurrent else []
     for loop in concurrent:
         private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
-        found = carried_dependence(loop, items, private)
-        if found is not None:
-            return found
+        carried = carried_dependence(loop, items, private)
+        if carried is not None:
+            return carried
     return None
 
 

@@ -78,13 +78,13 @@ def statement(stmt: Stmt) -> Statement | str:
     return Statement(tuple(loops), substitute(stmt.body, {**values, **over}), stmt)
 
 
-def match(wanted: Statement, given: Statement) -> Operands | Mismatch:
+def match(pattern: Statement, program: Statement) -> Operands | Mismatch:
     """Where each parameter of `wanted` lies in `given`; or the first difference."""
-    best = Mismatch(0, _loop_difference(wanted, given), -1)
-    for order in islice(_orders(wanted.loops, given.loops), MOST_ORDERS):
-        names: dict[Node, Node] = {a.var: b.var for a, b in zip(wanted.loops, order, strict=True)}
-        attempt = _Attempt(frozenset(lp.var for lp in given.loops))
-        if attempt.store(substitute(wanted.store, names), given.store):
+    best = Mismatch(0, _loop_difference(pattern, program), -1)
+    for order in islice(_orders(pattern.loops, program.loops), MOST_ORDERS):
+        names: dict[Node, Node] = {a.var: b.var for a, b in zip(pattern.loops, order, strict=True)}
+        attempt = _Attempt(frozenset(lp.var for lp in program.loops))
+        if attempt.store(substitute(pattern.store, names), program.store):
             return attempt.operands
         assert attempt.first is not None
         if attempt.first.progress > best.progress:
@@ -92,18 +92,18 @@ def match(wanted: Statement, given: Statement) -> Operands | Mismatch:
     return best
 
 
-def _orders(wanted: Sequence[For], given: Sequence[For]) -> Iterator[tuple[For, ...]]:
+def _orders(pattern: Sequence[For], program: Sequence[For]) -> Iterator[tuple[For, ...]]:
     """The ways to pair loops of equal extents."""
-    if len(wanted) != len(given):
+    if len(pattern) != len(program):
         return
-    sizes = [constant_value(lp.extent) for lp in wanted]
-    for order in permutations(given):
+    sizes = [constant_value(lp.extent) for lp in pattern]
+    for order in permutations(program):
         if [constant_value(lp.extent) for lp in order] == sizes:
             yield order
 
 
-def _loop_difference(wanted: Statement, given: Statement) -> str:
-    first, second = (_extents(part.loops) for part in (wanted, given))
+def _loop_difference(pattern: Statement, program: Statement) -> str:
+    first, second = (_extents(part.loops) for part in (pattern, program))
     return f"its loops have the extents {first}, the program's {second}"
 
 
@@ -126,64 +126,65 @@ class _Attempt:
             self.first = Mismatch(self.row, why, self.progress)
         return False
 
-    def store(self, wanted: Store, given: Store) -> bool:
-        if not self.element(wanted.buffer, wanted.indices, given.buffer, given.indices):
+    def store(self, pattern: Store, program: Store) -> bool:
+        if not self.access(pattern, program):
             return False
         self.row = 2
-        return self.expr(wanted.value, given.value)
+        return self.expr(pattern.value, program.value)
 
-    def expr(self, wanted: Expr, given: Expr) -> bool:
-        if wanted.dtype != given.dtype:
-            return self.fail(f"{_short(wanted)} is {wanted.dtype}, {_short(given)} {given.dtype}")
-        match wanted, given:
+    def expr(self, pattern: Expr, program: Expr) -> bool:
+        if pattern.dtype != program.dtype:
+            return self.fail(
+                f"{_short(pattern)} is {pattern.dtype}, {_short(program)} {program.dtype}"
+            )
+        match pattern, program:
             # other nodes: compared field by field, below
             case Load(), Load():
-                return self.element(wanted.buffer, wanted.indices, given.buffer, given.indices)
-            case _ if wanted.dtype == INDEX and not has_loads(wanted) and not has_loads(given):
-                return _equal(wanted, given) or self.differ(wanted, given)
+                return self.access(pattern, program)
+            case _ if pattern.dtype == INDEX and not has_loads(pattern) and not has_loads(program):
+                return _equal(pattern, program) or self.differ(pattern, program)
             case Const(), Const():
-                return repr(wanted.value) == repr(given.value) or self.differ(wanted, given)
-            case Binary(), Binary() if wanted.op == given.op and _commutes(wanted):
-                return self.either(wanted, given)
-        if type(wanted) is not type(given):
-            return self.differ(wanted, given)
+                return repr(pattern.value) == repr(program.value) or self.differ(pattern, program)
+            case Binary(), Binary() if pattern.op == program.op and _commutes(pattern):
+                return self.either(pattern, program)
+        if type(pattern) is not type(program):
+            return self.differ(pattern, program)
         self.progress += 1
         return all(
-            self.field(getattr(wanted, name), getattr(given, name), wanted, given)
-            for name in wanted._fields
+            self.field(getattr(pattern, name), getattr(program, name), pattern, program)
+            for name in pattern._fields
         )
 
-    def field(self, a: object, b: object, wanted: Expr, given: Expr) -> bool:
+    def field(self, a: object, b: object, pattern: Expr, program: Expr) -> bool:
         if isinstance(a, Expr) and isinstance(b, Expr):
             return self.expr(a, b)
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            return all(self.field(x, y, wanted, given) for x, y in zip(a, b, strict=True))
-        return a == b or self.differ(wanted, given)
+            return all(self.field(x, y, pattern, program) for x, y in zip(a, b, strict=True))
+        return a == b or self.differ(pattern, program)
 
-    def differ(self, wanted: Expr, given: Expr) -> bool:
-        return self.fail(f"{_short(wanted)} is wanted, {_short(given)} is there")
+    def differ(self, pattern: Expr, program: Expr) -> bool:
+        return self.fail(f"{_short(pattern)} is wanted, {_short(program)} is there")
 
-    def either(self, wanted: Binary, given: Binary) -> bool:
+    def either(self, pattern: Binary, program: Binary) -> bool:
         """The operands of a commutative operator, in either order."""
         self.progress += 1
         operands, progress = dict(self.operands), self.progress
-        for a, b in ((given.a, given.b), (given.b, given.a)):
+        for a, b in ((program.a, program.b), (program.b, program.a)):
             self.operands, self.progress = dict(operands), progress
-            if self.expr(wanted.a, a) and self.expr(wanted.b, b):
+            if self.expr(pattern.a, a) and self.expr(pattern.b, b):
                 return True
         return False
 
-    def element(
-        self, param: Buffer, wanted: Sequence[Expr], buffer: Buffer, given: Sequence[Expr]
-    ) -> bool:
+    def access(self, pattern: Load | Store, program: Load | Store) -> bool:
         """A parameter's element is the buffer's at a constant distance."""
+        param, buffer = pattern.buffer, program.buffer
         if param.dtype != buffer.dtype:
             why = f"{param.name} holds {param.dtype}, {buffer.name} {buffer.dtype}"
             return self.fail(why)
-        place = self.place(wanted, buffer, given)
+        place = self.place(pattern.indices, buffer, program.indices)
         if place is None:
-            listed = ", ".join(part.script() for part in given)
-            want = ", ".join(part.script() for part in wanted)
+            listed = ", ".join(part.script() for part in program.indices)
+            want = ", ".join(part.script() for part in pattern.indices)
             return self.fail(f"{param.name}[{want}] does not lie in {buffer.name}[{listed}]")
         known = self.operands.setdefault(param, place)
         if (
@@ -196,15 +197,15 @@ class _Attempt:
         return True
 
     def place(
-        self, wanted: Sequence[Expr], buffer: Buffer, given: Sequence[Expr]
+        self, pattern: Sequence[Expr], buffer: Buffer, program: Sequence[Expr]
     ) -> Operand | None:
         """The dimensions in which the element moves as the parameter's does, the last ones first,
         and what is constant meanwhile.
         """
-        for dims in reversed(list(combinations(range(len(given)), len(wanted)))):
-            base = list(given)
-            for dim, part in zip(dims, wanted, strict=True):
-                base[dim] = linear(given[dim] - part).to_expr()
+        for dims in reversed(list(combinations(range(len(program)), len(pattern)))):
+            base = list(program)
+            for dim, part in zip(dims, pattern, strict=True):
+                base[dim] = linear(program[dim] - part).to_expr()
             fixed = not any(variables(part) & self.inside or has_loads(part) for part in base)
             if fixed:
                 return Operand(buffer, dims, tuple(base))

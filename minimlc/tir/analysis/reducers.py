@@ -19,7 +19,13 @@ import numpy as np
 from minimlc.dtypes import is_float, is_integer
 from minimlc.node import Node, walk
 from minimlc.tir import operators
-from minimlc.tir.analysis.access import reads_any, reduction_parts, update_of, updates_of
+from minimlc.tir.analysis.access import (
+    element_key,
+    reads_any,
+    reduction_parts,
+    update_of,
+    updates_of,
+)
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, Load, Select, Stmt, Store, Unary
 from minimlc.tir.operators import COMPARISONS, LOGICAL, OPERATORS, extremes
@@ -88,10 +94,10 @@ def _of_body(body: Stmt) -> TupleReducer | None:
         return None
     if any(reads_any(part, kept) for store in stores for part in store.indices):
         return None
-    found = [_candidates(store.value, store.buffer, kept) for store in stores]
-    if any(len({key(part) for part in parts}) != 1 for parts in found):
+    candidates = [_candidates(store.value, store.buffer, kept) for store in stores]
+    if any(len({key(part) for part in parts}) != 1 for parts in candidates):
         return None
-    values = tuple(parts[0] for parts in found)
+    values = tuple(parts[0] for parts in candidates)
     try:
         return _proved(_Steps(stores, values))
     except _Unknown:
@@ -107,10 +113,8 @@ def _loads(expr: Node) -> Iterator[Load]:
 
 
 def _at_home(load: Load, kept: Mapping[Buffer, Store]) -> bool:
-    """Whether a load of what is kept is of the element that the block stores."""
-    if load.buffer not in kept:
-        return True
-    return list(map(key, load.indices)) == list(map(key, kept[load.buffer].indices))
+    """Whether a load from an accumulator reads the element being updated."""
+    return load.buffer not in kept or element_key(load) == element_key(kept[load.buffer])
 
 
 def _candidates(expr: Expr, own: Buffer, kept: Mapping[Buffer, Store]) -> list[Expr]:
@@ -146,10 +150,10 @@ class _Steps:
     def run(self, kept: Arrays, new: Arrays) -> Arrays:
         now = list(kept)
         for place, store in enumerate(self.stores):
-            made, part = self.value(store.value, now, new)
+            updated, part = self.value(store.value, now, new)
             if part != place:
                 raise _Unknown
-            now[place] = made
+            now[place] = updated
         return tuple(now)
 
     def value(self, expr: Expr, now: list, new: Arrays) -> tuple[np.ndarray, int]:
@@ -224,6 +228,6 @@ def _start(steps: _Steps, dtypes: Sequence[str], tuples: Arrays) -> tuple[Const,
         start = tuple(np.full_like(column, 2.0 * e) for e, column in zip(ends, tuples, strict=True))
         kept = _equal(steps.run(start, tuples), tuples) & _equal(steps.run(tuples, start), tuples)
         if kept.all():
-            made = zip(ends, dtypes, strict=True)
-            return tuple(Const(extremes(dtype)[end], dtype) for end, dtype in made)
+            pairs = zip(ends, dtypes, strict=True)
+            return tuple(Const(extremes(dtype)[end], dtype) for end, dtype in pairs)
     return None

@@ -113,10 +113,10 @@ def _rows(out: Sum | None, want: Sum | None, size: int, fixed: set[Var]) -> list
     moving = out.minus(out.part(fixed))
     if contiguous(moving) is None:
         for radix in sorted({c for c in moving.terms.values() if c > 1}, reverse=True):
-            parts, wanted = out.divided(radix), want.divided(radix)
-            if parts is not None and wanted is not None:
-                row = _rows(parts[0], wanted[0], -(-size // radix), fixed)
-                return [*row, *_rows(parts[1], wanted[1], radix, fixed)]
+            parts, others = out.divided(radix), want.divided(radix)
+            if parts is not None and others is not None:
+                row = _rows(parts[0], others[0], -(-size // radix), fixed)
+                return [*row, *_rows(parts[1], others[1], radix, fixed)]
     return [(out, want, size)]
 
 
@@ -346,9 +346,7 @@ def check_declared(
         declared = writes if item.is_write else reads
         if declared is None or (item.role == "update" and not item.is_write):
             continue
-        inside = ranges.extended(loop_extents(item.loops))
-        for guard in item.guards:
-            inside = inside.assume(guard)
+        inside = ranges.extended(loop_extents(item.loops)).assume(*item.guards)
         if not any(b is item.buffer and _holds(box, item, inside) for b, box in declared):
             verb = "writes" if item.is_write else "reads"
             touched = f"{item.buffer.name}[{', '.join(i.script() for i in item.indices)}]"

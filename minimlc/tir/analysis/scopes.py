@@ -64,9 +64,9 @@ class Scopes:
             self.fail(f'two {kind}s are called "{name}"', where, hint=f"rename one {kind}")
         self.names[kind].add(name)
 
-    def attributes(self, given: Annotations, where: Node) -> None:
-        if unwritable(given):
-            self.fail(unwritable(given), where)
+    def attributes(self, attrs: Annotations, where: Node) -> None:
+        if unwritable(attrs):
+            self.fail(unwritable(attrs), where)
 
     def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
         match item:

@@ -14,8 +14,7 @@ import numpy as np
 
 from minimlc.errors import CompileError, VerifyError
 from minimlc.node import span_of
-from minimlc.tir.analysis.access import Access, accesses, loop_extents
-from minimlc.tir.analysis.arith import key
+from minimlc.tir.analysis.access import Access, accesses, element_key, loop_extents
 from minimlc.tir.analysis.dependence import A_FEW
 from minimlc.tir.analysis.instances import are_at, narrowed, reaching, shared_loops, written_before
 from minimlc.tir.analysis.regions import covers, init_comes_first
@@ -67,7 +66,7 @@ class Unwritten(NamedTuple):
     def advice(self) -> str:
         """What to write where: the start of a sum, for one."""
         element, into = self.load.script(), self.into
-        value = into.value if into is not None and _is_same_element(self.load, into) else None
+        value = into.value if into is not None and _is_update(self.load, into) else None
         if not isinstance(value, Binary) or value.op not in REDUCERS:
             return f"write {_named(self.load.buffer, self.element)} first"
         start = _start(value.op, value.dtype)
@@ -85,10 +84,6 @@ def _start(op: str, dtype: str) -> str:
 
 def _named(buffer: Buffer, element: Element | None) -> str:
     return buffer.name if element is None else f"{buffer.name}[{', '.join(map(str, element))}]"
-
-
-def _is_same_element(load: Load, store: Store) -> bool:
-    return load.buffer is store.buffer and [*map(key, load.indices)] == [*map(key, store.indices)]
 
 
 def check_written(func: PrimFunc) -> None:
@@ -139,7 +134,8 @@ class _Search:
         for read in reads:
             if read.into is write.node:
                 self.stores[read.order] = write
-                if _is_update(read) and len(read.guards) == len(write.guards):
+                assert isinstance(read.node, Load)
+                if _is_update(read.node, read.into) and len(read.guards) == len(write.guards):
                     self.updates |= {write.order, read.order}
 
     def check(self) -> None:
@@ -160,27 +156,27 @@ class _Search:
             return
         assert isinstance(read.node, Load)
         values = {loop.var.name: at[loop.var] for loop in read.loops}
-        found = Unwritten(read.node, element, values, read.block, read.into)
+        fault = Unwritten(read.node, element, values, read.block, read.into)
         store = self.stores.get(use[0].order)
         if store is None:
-            raise found.error(kind=VerifyError)
-        raise found.error(store.buffer, element_at(store, use[1]), VerifyError)
+            raise fault.error(kind=VerifyError)
+        raise fault.error(store.buffer, element_at(store, use[1]), VerifyError)
 
     def _candidates(self, read: Access) -> Iterator[Values]:
         """Iterations of a read that may find nothing written: some that a look at the first
         iterations of everything shows, then where its loops begin and end.
         """
-        found = points(read, A_FEW)
-        if found is None:
+        tried = points(read, A_FEW)
+        if tried is None:
             return
-        late = np.ones(len(found.elements), bool)
+        late = np.ones(len(tried.elements), bool)
         for write in self.writes[read.buffer]:
-            late &= ~written_before(write, read, self.scopes[read.buffer], found)
+            late &= ~written_before(write, read, self.scopes[read.buffer], tried)
         rows = np.flatnonzero(late)
         chosen = np.linspace(0, len(rows) - 1, MOST_TRIED).astype(int) if len(rows) else ()
         for row in dict.fromkeys(chosen):
-            yield found.at(int(rows[row]))
-        if found.complete:
+            yield tried.at(int(rows[row]))
+        if tried.complete:
             return
         lasts = {var: extent - 1 for var, extent in loop_extents(read.loops).items()}
         first = dict.fromkeys(lasts, 0)
@@ -189,9 +185,9 @@ class _Search:
     def _may_be_written(self, read: Access, at: Values, element: Element) -> bool:
         """Whether a write of the element may come before the read in iteration `at`."""
         return any(
-            found is None or found
+            instances is None or instances
             for write in self.writes[read.buffer]
-            for found in self._earlier(write, read, at, element)
+            for instances in self._earlier(write, read, at, element)
         )
 
     def _earlier(
@@ -222,9 +218,9 @@ class _Search:
                 continue
             self.steps -= 1
             for when in self._finding(later, store, at, element):
-                found = self._use(later, when)
-                if found is not None:
-                    return found
+                use = self._use(later, when)
+                if use is not None:
+                    return use
         return None
 
     def _finding(
@@ -257,10 +253,9 @@ class _Search:
         return new[:scope] == old[:scope] and (new, item.order) > (old, store.order)
 
 
-def _is_update(read: Access) -> bool:
+def _is_update(read: Load, into: Store | None) -> bool:
     """Whether a read is of the element that its value goes to."""
-    assert isinstance(read.node, Load)
-    return read.into is not None and _is_same_element(read.node, read.into)
+    return into is not None and element_key(read) == element_key(into)
 
 
 def _is_before(write: Access, read: Access) -> bool:

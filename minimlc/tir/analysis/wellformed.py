@@ -39,7 +39,6 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Seq,
     Stmt,
-    Store,
     Var,
     index,
 )
@@ -50,6 +49,7 @@ from minimlc.tir.walks import (  # noqa: F401
     inner_stmts,
     loops_in,
     statements_in,
+    stored_in,
 )
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
@@ -144,8 +144,7 @@ def _check_lasts(block: Block, it: BlockIter) -> None:
     """An iter's value stays what it is while the block runs."""
     if not has_loads(it.value):
         return
-    written = {n.buffer for n in walk(block) if isinstance(n, Store)}
-    if reads_any(it.value, written):
+    if reads_any(it.value, stored_in(block)):
         why = f'block "{block.name}" writes what the value of its iter {it.var.name} reads'
         _fail("E106", why, it, block, hint="read the element in a block of its own first")
 
@@ -159,16 +158,16 @@ def _check_iter(
         return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
-    found = next(escapes(probe), None)
-    if found is None:
+    escape = next(escapes(probe), None)
+    if escape is None:
         return
     why = f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
-    hint = f"T.where({_inside(it.value, found, it.extent)})  # says where the block runs"
-    _fail("E106", why + _unless_shown(found), it, block, example=found.example, hint=hint)
+    hint = f"T.where({_inside(it.value, escape, it.extent)})  # says where the block runs"
+    _fail("E106", why + _unless_shown(escape), it, block, example=escape.example, hint=hint)
 
 
-def _unless_shown(found: Escape) -> str:
-    return "" if found.example else ", or is not known to stay inside"
+def _unless_shown(escape: Escape) -> str:
+    return "" if escape.example else ", or is not known to stay inside"
 
 
 def _check_range(item: Access, changing: Container[Buffer]) -> None:
@@ -177,17 +176,17 @@ def _check_range(item: Access, changing: Container[Buffer]) -> None:
     """
     if item.block in _INSIDE:
         return
-    for found in escapes(item, changing):
-        if found.example or found.always or not has_loads(item.indices[found.dim]):
-            _out_of_range(item, found)
+    for escape in escapes(item, changing):
+        if escape.example or escape.always or not has_loads(item.indices[escape.dim]):
+            _out_of_range(item, escape)
 
 
-def _out_of_range(item: Access, found: Escape) -> NoReturn:
+def _out_of_range(item: Access, escape: Escape) -> NoReturn:
     verb = "written" if item.is_write else "read"
-    size = item.buffer.shape[found.dim]
-    why = f"{item.buffer.name} is {verb} out of range in dimension {found.dim} (size {size})"
-    hint = _keep_inside(item, item.indices[found.dim], found, size)
-    _fail("E107", why + _unless_shown(found), item.node, example=found.example, hint=hint)
+    size = item.buffer.shape[escape.dim]
+    why = f"{item.buffer.name} is {verb} out of range in dimension {escape.dim} (size {size})"
+    hint = _keep_inside(item, item.indices[escape.dim], escape, size)
+    _fail("E107", why + _unless_shown(escape), item.node, example=escape.example, hint=hint)
 
 
 def _of_its_iters(block: Block) -> "_Alone":
@@ -226,15 +225,15 @@ def _is_inside(alone: _Alone) -> bool:
     return all(fits(item, ranges, changing) for item in items)
 
 
-def _inside(value: Expr, found: Escape, size: int) -> str:
+def _inside(value: Expr, escape: Escape, size: int) -> str:
     """The condition that keeps a value in 0 ... size-1, on the side where it leaves them."""
-    return f"{value.script()} >= 0" if found.below else f"{value.script()} < {size}"
+    return f"{value.script()} >= 0" if escape.below else f"{value.script()} < {size}"
 
 
-def _keep_inside(item: Access, part: Expr, found: Escape, size: int) -> str:
+def _keep_inside(item: Access, part: Expr, escape: Escape, size: int) -> str:
     if not variables(part) and not has_loads(part):
         return f"the indices of {item.buffer.name} are 0..{size - 1}" if size else ""
-    condition = _inside(part, found, size)
+    condition = _inside(part, escape, size)
     if item.block is None:
         return f"if {condition}:  # only there {item.buffer.name} has an element"
     return f"T.where({condition})  # only there {item.buffer.name} has an element"
@@ -275,15 +274,15 @@ def check_kinds(block: Block, around: tuple[For, ...]) -> None:
 
 
 def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Access]) -> None:
-    found = carried_dependence(loop, items)
-    if found is None:
+    carried = carried_dependence(loop, items)
+    if carried is None:
         return
     reduces = reducer_of(block) is not None
     kind = "a reduction axis" if reduces else "an axis whose values depend on each other"
     letter = 'T.axis.reduce ("R" in remap)' if reduces else 'T.axis.opaque ("O" in remap)'
     why = f'block "{block.name}": {it.var.name} is declared spatial but is {kind}'
     hint = _bypassed(block) or f"declare {it.var.name} as {letter}"
-    _fail("E103", why, it, block, example=found.explain(), hint=hint)
+    _fail("E103", why, it, block, example=carried.explain(), hint=hint)
 
 
 def _bypassed(block: Block) -> str:
@@ -328,9 +327,9 @@ def blocks_inside(block: Block) -> list[Block]:
 
 def check_loop_kinds(func: PrimFunc) -> None:
     """No parallel or vectorized loop carries a dependence."""
-    found = concurrent_dependence(func)
-    if found is not None:
-        loop = found.loop
+    carried = concurrent_dependence(func)
+    if carried is not None:
+        loop = carried.loop
         why = f"the {loop.kind} loop {loop.var.name} carries a dependence"
         hint = f"make {loop.var.name} a serial loop"
-        _fail("E104", why, loop, example=found.explain(), hint=hint)
+        _fail("E104", why, loop, example=carried.explain(), hint=hint)

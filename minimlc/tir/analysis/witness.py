@@ -1,7 +1,6 @@
 """Two iterations that meet: what an error about a dependence shows."""
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -9,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges
-from minimlc.tir.analysis.arith import Ranges, has_loads, variables
+from minimlc.tir.analysis.arith import has_loads, variables
 from minimlc.tir.analysis.dependence import A_FEW, DEEPEST, EXHAUSTIVE, Conflict, Direction
 from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.nodes import For, Var
@@ -58,7 +57,7 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
     said = _limiting(access)
     extents = loop_extents(access.loops)
     if len(said) < len(access.loops):
-        ranges = reduce(Ranges.assume, access.guards, loop_ranges(access.loops))
+        ranges = loop_ranges(access.loops).assume(*access.guards)
         extents = {var: max(1, ranges.variables[var][1] + 1) for var in extents}
     sizes = dict(extents)
     while _volume(sizes) > limit:
@@ -139,10 +138,10 @@ def _search_in(a: Points, b: Points, equal: list[Var], differ: Var, earlier: boo
     rows = [np.column_stack([*(side.values[v] for v in equal), side.elements]) for side in (a, b)]
     number = _numbered(np.concatenate(rows))
     left, right = number[: len(rows[0])], number[len(rows[0]) :]
-    found = _differing(left, a.values[differ], right, b.values[differ], earlier)
-    if found is None:
+    pair = _differing(left, a.values[differ], right, b.values[differ], earlier)
+    if pair is None:
         return Search(None, complete)
-    i, j = found
+    i, j = pair
     element = tuple(int(x) for x in a.elements[i])
     return Search(Witness(a.at(i), b.at(j), element), complete)
 
