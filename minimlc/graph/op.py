@@ -9,7 +9,8 @@ from collections.abc import Callable
 from minimlc.errors import did_you_mean
 from minimlc.graph.nodes import Call
 from minimlc.graph.ops import ALIASES, OPS
-from minimlc.graph.ops.record import ALL, FLOATS, INTEGERS, NUMBERS, REQUIRED, Op
+from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS
+from minimlc.graph.ops.record import REQUIRED, Op
 
 _DTYPE_SETS = {
     ALL: "all",

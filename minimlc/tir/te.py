@@ -347,8 +347,9 @@ def _check_variables(
     value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
 ) -> None:
     known = (*axes, *value.axes) if isinstance(value, Reduction) else axes
+    known_ids = set(map(id, known))  # while another compute is traced, `==` is an expression
     for item in _uses(value).variables:
-        if item in known:
+        if id(item) in known_ids:
             continue
         reduce = isinstance(item, ReduceAxis)
         raise CompileError(

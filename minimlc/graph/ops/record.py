@@ -1,7 +1,8 @@
 """What an operator is: one record, and the checks that all operators share."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,8 @@ from minimlc.graph.nodes import (
     Type,
     constant,
 )
-
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
-NUMBERS = FLOATS + INTEGERS
-ALL = (*NUMBERS, "bool")
-HALF = ("float16", "bfloat16")
+from minimlc.graph.ops.checks import FLOATS, HALF, refuse
+from minimlc.graph.ops.values import Values
 
 
 class _Required:
@@ -42,22 +39,51 @@ class Op(NamedTuple):
     out of `dtypes`, except those in `param_dtypes`. With `variadic`, the one parameter is a tuple
     of tensors.
 
-    - `infer(*types, **attrs)` gives the result's type or refuses.
-    - `meaning(*arrays, **attrs)` gives the result in numpy. 16-bit floats come widened to
-      float32, and the result is rounded once: `evaluate` sees to both.
-    - `lower(*tensors, **attrs)` gives the result as tensor expressions (`minimlc.tir.te`).
+    - `formula(*tensors, **attrs)` gives the result as `Values` of such, after refusing what does
+      not fit. The type of the result is the shape and the dtype of that, its loops what stores it.
+      With `rounds`, it takes more than one rounding step: 16-bit floats come widened to float32,
+      and the result is rounded once.
+    - `meaning(*arrays, **attrs)` gives the result in numpy. 16-bit floats always come widened to
+      float32, and the result is rounded once: `evaluate` sees to both. A composite's meaning is its
+      formula, read over arrays.
     """
 
     name: str
     params: tuple[str, ...]
     doc: str
-    infer: Callable[..., Type]
+    formula: Callable[..., Any]
     meaning: Callable[..., Any]
-    lower: Callable[..., Any]
     dtypes: tuple[str, ...]
     attrs: tuple[tuple[str, Any], ...] = ()
     param_dtypes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     variadic: bool = False
+    rounds: bool = False
+
+    def __call__(self, *tensors: Any, **attrs: Any) -> Any:
+        """The operator inside the formula of another: of `Values`, or of numpy arrays."""
+        if any(isinstance(x, Values) for x in tensors):
+            return self._values(tensors, attrs)
+        return self.meaning(*tensors, **{**dict(self.attrs), **attrs})
+
+    def lower(self, *tensors: Any, **attrs: Any) -> Any:
+        """The result as tensor expressions (`minimlc.tir.te`), a list for a tuple."""
+        result = self._values(tensors, attrs)
+        if isinstance(result, tuple):
+            return [part.stored(self.name) for part in result]
+        return result.stored(self.name)
+
+    def _values(self, tensors: Iterable[Any], attrs: Mapping[str, Any]) -> Any:
+        """The result as `Values`: of tensor expressions, of types, or of `Values`."""
+        inputs = Values.of(tuple(tensors))
+        complete = {**dict(self.attrs), **attrs}
+        dtypes = [x.dtype for x in inputs if isinstance(x, Values)]
+        if not self.rounds or not set(dtypes) & set(HALF):
+            return self.formula(*inputs, **complete)
+        widened = [x.astype("float32") if isinstance(x, Values) else x for x in inputs]
+        result = self.formula(*widened, **complete)
+        if result.name:
+            result = result.named(f"{self.name}_float32")
+        return result.astype(dtypes[0])
 
     def call(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> Call:
         """A call of this operator, its arguments converted and its type inferred."""
@@ -74,7 +100,7 @@ class Op(NamedTuple):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
             complete = self._complete(attrs)
             self._check_dtypes(types)
-            return self.infer(*types, **complete)
+            return _type_of(self._values(types, complete))
         except OpError as error:
             given = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
             given += [f"{name}={shown(value)}" for name, value in attrs.items()]
@@ -193,60 +219,10 @@ class Op(NamedTuple):
                 )
 
 
-def refuse(why: str, code: str = "E203", hint: str = "") -> NoReturn:
-    """Raise the `OpError` that a type rule reports; the operator's name is added on its way."""
-    raise OpError(why, code=code, hint=hint)
-
-
-def wide(dtype: str) -> str:
-    """The dtype that a formula on `dtype` is computed in: float32 for the 16-bit floats."""
-    return "float32" if dtype in HALF else dtype
-
-
-def axis_of(axis: object, ndim: int, name: str = "axis") -> int:
-    """One axis, counted from the front; refuses what is no axis of an `ndim`-D tensor."""
-    if not isinstance(axis, int) or isinstance(axis, bool):
-        refuse(f"{name} is an integer, got {axis!r}", "E204")
-    if not -ndim <= axis < ndim:
-        span = f"-{ndim} ... {ndim - 1}" if ndim else "none: the tensor has no axes"
-        refuse(f"{name}={axis} is out of range for {ndim} dimension(s)", "E204", f"axes: {span}")
-    return axis % ndim
-
-
-def axes_of(axis: object, ndim: int, name: str = "axis") -> tuple[int, ...]:
-    """Axes counted from the front, in order; None means all of them."""
-    if axis is None:
-        return tuple(range(ndim))
-    items = axis if isinstance(axis, tuple) else (axis,)
-    axes = tuple(axis_of(a, ndim, name) for a in items)
-    if len(set(axes)) != len(axes):
-        refuse(f"{name}={axis} names an axis twice", "E204")
-    return tuple(sorted(axes))
-
-
-def sizes_of(value: object, name: str) -> tuple[int, ...]:
-    """A tuple of integers; one integer stands for a 1-tuple."""
-    items = value if isinstance(value, tuple) else (value,)
-    for item in items:
-        if not isinstance(item, int) or isinstance(item, bool):
-            refuse(f"{name} is a tuple of integers, got {value!r}", "E204")
-    return items
-
-
-def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all of `shapes` broadcast to, as numpy's; ValueError if there is none."""
-    ndim = max(map(len, shapes), default=0)
-    result = []
-    for axis in range(-ndim, 0):
-        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
-        if len(sizes) > 1:
-            raise ValueError(axis)
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
-
-
-def tensor(shape: Iterable[int], dtype: str) -> TensorType:
-    return TensorType(tuple(shape), dtype)
+def _type_of(result: Any) -> Type:
+    if isinstance(result, tuple):
+        return TupleType(tuple(map(_type_of, result)))
+    return TensorType(result.shape, result.dtype)
 
 
 def _number(op: str, name: str, value: bool | int | float, dtype: str) -> Constant:
@@ -311,3 +287,50 @@ def _conform(value: Any, wanted: Type) -> Any:
     if isinstance(wanted, TupleType):
         return tuple(_conform(v, t) for v, t in zip(value, wanted.fields, strict=True))
     return np.array(value, dtype=dtype_record(wanted.dtype).numpy, order="C")
+
+
+TABLE: dict[str, Op] = {}
+"""Every operator by name; `primitive` and `composite` enter them."""
+
+
+def primitive(
+    name: str,
+    dtypes: tuple[str, ...],
+    meaning: Callable[..., Any],
+    doc: str = "",
+    **more: Any,
+) -> Callable[[Callable[..., Any]], Op]:
+    """Makes an operator of its formula over `Values`, with numpy's `meaning` beside it.
+
+    The formula's parameters are the tensors, those after `*` the attributes; its docstring is the
+    operator's, unless `doc` is given. `more` are fields of `Op`.
+    """
+
+    def enter(formula: Callable[..., Any]) -> Op:
+        signature = inspect.signature(formula).parameters.values()
+        params = tuple(p.name for p in signature if p.kind == p.POSITIONAL_OR_KEYWORD)
+        attrs = tuple(
+            (p.name, REQUIRED if p.default is p.empty else p.default)
+            for p in signature
+            if p.kind == p.KEYWORD_ONLY
+        )
+        text = doc or inspect.cleandoc(formula.__doc__ or "")
+        TABLE[name] = Op(name, params, text, formula, meaning, dtypes, attrs, **more)
+        return TABLE[name]
+
+    return enter
+
+
+def composite(
+    name: str,
+    formula: Callable[..., Any],
+    doc: str = "",
+    dtypes: tuple[str, ...] = FLOATS,
+    rounds: bool = True,
+) -> Op:
+    """An operator said by others: `composite("silu", lambda x: x * sigmoid(x))`.
+
+    The formula is read over numpy arrays, over tensor expressions and over types. What it calls are
+    Python's operators, the operators of this folder and `minimlc.graph.ops.formula`.
+    """
+    return primitive(name, dtypes, formula, doc, rounds=rounds)(formula)
