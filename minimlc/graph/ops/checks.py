@@ -1,6 +1,6 @@
 """What type rules ask of attributes and shapes, and how they refuse."""
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from minimlc.errors import OpError
 
@@ -61,6 +61,6 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def resized(shape: tuple[int, ...], axis: int, *sizes: int) -> tuple[int, ...]:
-    """`shape` with `sizes` in the place of one axis."""
+def resized(shape: tuple[Any, ...], axis: int, *sizes: Any) -> tuple[Any, ...]:
+    """A shape, or indices, with others in the place of one axis."""
     return (*shape[:axis], *sizes, *shape[axis + 1 :])

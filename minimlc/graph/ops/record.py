@@ -330,7 +330,7 @@ def composite(
 ) -> Op:
     """An operator said by others: `composite("silu", lambda x: x * sigmoid(x))`.
 
-    The formula is read over numpy arrays, over tensor expressions and over types. What it calls are
-    Python's operators, the operators of this folder and `minimlc.graph.ops.formula`.
+    The formula is read over numpy arrays, over tensor expressions and over types; it uses Python's
+    operators, numbers, and other records. `rounds=False` if it rounds once at the most.
     """
     return primitive(name, dtypes, formula, doc, rounds=rounds)(formula)

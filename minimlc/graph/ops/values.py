@@ -142,9 +142,9 @@ def _method(name: str, gives: str = "", swapped: bool = False) -> Callable[..., 
     return method
 
 
+setattr(Values, "__neg__", _method("neg"))  # noqa: B010  as the others
 for _name in ("add", "sub", "mul", "truediv"):
     setattr(Values, f"__{_name}__", _method(_name))
     setattr(Values, f"__r{_name}__", _method(_name, swapped=True))
 for _name in ("lt", "le", "gt", "ge"):
     setattr(Values, f"__{_name}__", _method(_name, gives="bool"))
-Values.__neg__ = _method("neg")  # type: ignore[attr-defined]
