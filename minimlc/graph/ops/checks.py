@@ -2,6 +2,7 @@
 
 from typing import Any, NoReturn
 
+from minimlc.dtypes import whole_range
 from minimlc.errors import OpError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -17,6 +18,12 @@ Axes = int | tuple[int, ...] | None
 def refuse(why: str, code: str = "E203", hint: str = "") -> NoReturn:
     """Raise the `OpError` that a type rule reports; the operator's name is added on its way."""
     raise OpError(why, code=code, hint=hint)
+
+
+def fits(value: float, dtype: str) -> bool:
+    """Whether a dtype has a number: floats round; the others neither round nor wrap."""
+    limits = whole_range(dtype)
+    return limits is None or (not isinstance(value, float) and limits[0] <= value <= limits[1])
 
 
 def axis_of(axis: object, ndim: int, name: str = "axis") -> int:

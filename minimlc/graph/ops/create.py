@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import dtype_record, integer_range, to_numpy
-from minimlc.graph.ops.checks import ALL, NUMBERS, refuse, sizes_of
+from minimlc.dtypes import to_numpy
+from minimlc.graph.ops.checks import ALL, NUMBERS, fits, refuse, sizes_of
 from minimlc.graph.ops.record import Op, primitive
 from minimlc.graph.ops.values import Values, wide
 from minimlc.tir.nodes import const
@@ -15,13 +15,8 @@ Number = int | float | bool
 
 
 def _check_number(name: str, value: object, dtype: str) -> None:
-    kind = dtype_record(dtype).kind
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = isinstance(value, bool) if kind == "bool" else number
-    if fits and kind in ("int", "uint"):
-        low, high = integer_range(dtype)
-        fits = isinstance(value, int) and low <= value <= high
-    if not fits:
+    is_bool = isinstance(value, bool)
+    if is_bool != (dtype == "bool") or not isinstance(value, int | float) or not fits(value, dtype):
         refuse(f"{name}={value!r} is no {dtype}", "E204")
 
 

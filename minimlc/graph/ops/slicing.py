@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import whole_range
-from minimlc.graph.ops.checks import ALL, axis_of, refuse, resized, sizes_of
+from minimlc.graph.ops.checks import ALL, axis_of, fits, refuse, resized, sizes_of
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.values import Values, choose
 from minimlc.tir.nodes import Expr, as_expr, binary
@@ -162,7 +161,6 @@ def pad(x: Values, *, pad_width: Any, value: float = 0) -> Values:
     """x with `value` around it: `pad_width` holds (before, after) for each axis."""
     if not isinstance(value, int | float | bool):
         refuse(f"value is a number, got {value!r}", "E204")
-    limits = whole_range(x.dtype)
-    if limits and (isinstance(value, float) or not limits[0] <= value <= limits[1]):
+    if not fits(value, x.dtype):
         refuse(f"value={value} is no {x.dtype}", "E204")
     return padded(x, _widths(x.ndim, pad_width), value)
