@@ -15,7 +15,7 @@ from minimlc.graph.nodes import (
     Var,
     call_function,
 )
-from minimlc.graph.scope import Scope
+from minimlc.graph.scope import Scope, unchanged
 from minimlc.module import IRModule, module_pass
 from minimlc.names import UniqueNames
 from minimlc.node import replace
@@ -85,11 +85,9 @@ class _Group:
 
     def _same_shape(self, binding: Binding) -> bool:
         mine, other = self.shape, binding.var.type
-        return (
-            isinstance(mine, TensorType)
-            and isinstance(other, TensorType)
-            and mine.shape == other.shape
-        )
+        if not isinstance(mine, TensorType) or not isinstance(other, TensorType):
+            return False
+        return mine.shape == other.shape
 
 
 def _fuse(func: Function, mod: IRModule, kinds: dict[str, Kind], builder: BlockBuilder) -> Function:
@@ -102,9 +100,7 @@ def _fuse(func: Function, mod: IRModule, kinds: dict[str, Kind], builder: BlockB
     for block in func.blocks:
         groups = _groups(block.bindings, users, outside, mod, kinds)
         blocks.append(_rewrite(block, groups, builder))
-    if all(a is b for a, b in zip(blocks, func.blocks, strict=True)):
-        return func
-    return replace(func, blocks=tuple(blocks))
+    return replace(func, blocks=unchanged(func.blocks, blocks))
 
 
 def _groups(
@@ -154,9 +150,7 @@ def _rewrite(
             bindings.append(binding)
         elif binding is group.members[0]:
             bindings.append(replace(binding, value=_call_group(group, builder)))
-    if len(bindings) == len(block.bindings):
-        return block
-    return replace(block, bindings=tuple(bindings))
+    return replace(block, bindings=unchanged(block.bindings, bindings))
 
 
 def _call_group(group: _Group, builder: BlockBuilder) -> Call:

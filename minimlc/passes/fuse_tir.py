@@ -12,15 +12,13 @@ from minimlc.graph.nodes import (
     TensorType,
     Tuple,
     TupleGetItem,
-    TupleType,
-    Type,
     Var,
     call_tir,
-    tensor_types,
 )
 from minimlc.module import IRModule, module_pass
 from minimlc.node import Node, walk
 from minimlc.passes.merge import Merger, copy_of
+from minimlc.run import nest
 from minimlc.schedule.inline import compute_inline
 from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store
@@ -122,7 +120,7 @@ class _Fused:
             self.merger.allocs.append(buffer)
             outputs.append(buffer)
         self.merger.append(callee, [*inputs, *outputs])
-        return _nest(call.type, outputs)
+        return nest(call.type, iter(outputs))
 
     def _outputs(self, result: Expr) -> list[Buffer]:
         """Distinct allocations for the result, which become parameters."""
@@ -153,18 +151,6 @@ def _flat(value: Value) -> list[Buffer]:
     if isinstance(value, Buffer):
         return [value]
     return [buffer for part in value for buffer in _flat(part)]
-
-
-def _nest(wanted: Type, buffers: list[Buffer]) -> Value:
-    if isinstance(wanted, TupleType):
-        rest = list(buffers)
-        parts = []
-        for field in wanted.fields:
-            count = len(tensor_types(field))
-            parts.append(_nest(field, rest[:count]))
-            rest = rest[count:]
-        return tuple(parts)
-    return buffers[0]
 
 
 def inline_elements(func: PrimFunc) -> PrimFunc:

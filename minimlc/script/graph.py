@@ -88,13 +88,8 @@ _VALUES = {
     "call": call,
 }
 
-R: Any = Namespace(
-    "R",
-    ChainMap(
-        {"nn": Namespace("R.nn", FUNCTIONS)},
-        _VALUES,
-        {name[2:]: Marker(name, False) for name in FORMS},
-        FUNCTIONS,
-    ),
-)
+_MARKERS = {name[2:]: Marker(name, False) for name in FORMS}
+_NAMES: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, _VALUES, _MARKERS, FUNCTIONS]
+
+R: Any = Namespace("R", ChainMap(*_NAMES))
 """The graph language. In plain Python, `R.add(x, y)` is the call that `bb.emit` takes."""
