@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -31,7 +30,7 @@ from minimlc.graph.nodes import (
     call_tir,
     constant,
 )
-from minimlc.graph.scope import Scope
+from minimlc.graph.scope import Scope, refuse
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import UniqueNames
 from minimlc.node import Node, structural_equal, structural_hash
@@ -63,24 +62,19 @@ class BlockBuilder:
         """
         if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
             why = f"a function's name is an identifier, got {name!r}"
-            raise CompileError(why, code="E211", hint='bb.function("main", [x])')
+            refuse(why, "E211", 'bb.function("main", [x])')
         if name in self._names:
-            raise CompileError(
-                f'the module already has a function "{name}"',
-                code="E211",
-                hint=f'for example "{name}1"',
-            )
+            why = f'the module already has a function "{name}"'
+            refuse(why, "E211", f'for example "{name}1"')
         scope = Scope(name, params, tuple((attrs or {}).items()))
         self._names.reserve((name,))
         self._scopes.append(scope)
         try:
             yield
             if scope.result is None:
-                raise CompileError(
-                    f'the function "{name}" ended without a result',
-                    code="E215",
-                    hint="bb.emit_func_output(value) as the last line of the function",
-                )
+                why = f'the function "{name}" ended without a result'
+                hint = "bb.emit_func_output(value) as the last line of the function"
+                refuse(why, "E215", hint)
             self._functions[name] = scope.function()
         except BaseException:
             self._names.release(name, name)
@@ -93,7 +87,7 @@ class BlockBuilder:
         """A block without side effects. What is used after it must be an output of it."""
         scope = self._scope("bb.dataflow()")
         if scope.dataflow:
-            raise CompileError("a dataflow block cannot hold another one", code="E216")
+            refuse("a dataflow block cannot hold another one", "E216")
         scope.start_block(dataflow=True)
         yield
         scope.end_block()
@@ -117,7 +111,7 @@ class BlockBuilder:
         if not callable(function):
             why = f"expected a function that returns tensor expressions, got {function!r:.60}"
             hint = "bb.emit_te(lambda A: te.compute(A.shape, lambda *i: A[i] * 2), x)"
-            raise CompileError(why, code="E213", hint=hint)
+            refuse(why, "E213", hint)
         hint = attrs.pop("primfunc_name_hint", None) or _name_of(function)
         inputs = _Inputs(self)
         values = [inputs.convert(arg, _letter(n)) for n, arg in enumerate(args)]
@@ -134,11 +128,8 @@ class BlockBuilder:
         """Bind `expr` and let it be used after the dataflow block; a variable just gets visible."""
         scope = self._scope("bb.emit_output(...)")
         if not scope.dataflow:
-            raise CompileError(
-                "bb.emit_output belongs inside a dataflow block",
-                code="E216",
-                hint="with bb.dataflow(): ..., or bb.emit(...) outside one",
-            )
+            hint = "with bb.dataflow(): ..., or bb.emit(...) outside one"
+            refuse("bb.emit_output belongs inside a dataflow block", "E216", hint)
         if isinstance(expr, Var) and expr in scope.values:
             scope.check_visible(expr)
             var = expr
@@ -151,11 +142,8 @@ class BlockBuilder:
         """End the function: its result, a value or a tuple of values, and maybe its parameters."""
         scope = self._scope("bb.emit_func_output(...)")
         if scope.dataflow:
-            raise CompileError(
-                "bb.emit_func_output comes after the dataflow block, not inside it",
-                code="E216",
-                hint="move it out of the `with bb.dataflow()`",
-            )
+            why = "bb.emit_func_output comes after the dataflow block, not inside it"
+            refuse(why, "E216", "move it out of the `with bb.dataflow()`")
         if params is not None:
             scope.set_params(params)
         result = scope.atom(_as_expr(output))
@@ -181,7 +169,7 @@ class BlockBuilder:
     def update_func(self, name: str, func: Function | PrimFunc) -> None:
         """Put `func` in the place of the function `name`."""
         if name not in self._functions:
-            raise CompileError(f'the module has no function "{name}"', code="E105")
+            refuse(f'the module has no function "{name}"', "E105")
         self._functions[name] = func
 
     def lookup_binding(self, var: Expr) -> Expr | None:
@@ -191,11 +179,8 @@ class BlockBuilder:
     def get(self) -> IRModule:
         """The module built so far."""
         if self._scopes:
-            raise CompileError(
-                f'the function "{self._scopes[-1].name}" is not finished',
-                code="E215",
-                hint="call bb.get() after its `with` block",
-            )
+            why = f'the function "{self._scopes[-1].name}" is not finished'
+            refuse(why, "E215", "call bb.get() after its `with` block")
         return IRModule.of(self._functions)
 
     @contextmanager
@@ -211,25 +196,19 @@ class BlockBuilder:
         """A variable, constant or tuple of those that stands for `expr`."""
         if self._scopes:
             return self._scopes[-1].atom(expr)
-        if isinstance(expr, Var | Constant):
-            return expr
-        raise CompileError(
-            "a nested expression must be bound first, and no function is open",
-            code="E216",
-            hint="with bb.function(name, params): ...",
-        )
+        if not isinstance(expr, Var | Constant):
+            why = "a nested expression must be bound first, and no function is open"
+            refuse(why, "E216", "with bb.function(name, params): ...")
+        return expr
 
     def _scope(self, what: str) -> Scope:
         if not self._scopes:
-            raise CompileError(
-                f"{what} belongs inside a function",
-                code="E216",
-                hint='with bb.function("main", [x]): ...',
-            )
+            hint = 'with bb.function("main", [x]): ...'
+            refuse(f"{what} belongs inside a function", "E216", hint)
         scope = self._scopes[-1]
         if scope.result is not None:
             why = f'{what} comes after the result of "{scope.name}"'
-            raise CompileError(why, code="E215", hint="bb.emit_func_output is the last line")
+            refuse(why, "E215", "bb.emit_func_output is the last line")
         return scope
 
 
@@ -249,18 +228,12 @@ class _Inputs:
         if not isinstance(value, Expr):
             return value
         if isinstance(value.type, TupleType):
-            return self._fields(value, value.type.fields, name)
+            count = len(value.type.fields)
+            items = [TupleGetItem(value, position) for position in range(count)]
+            return self.convert(list(value.fields if isinstance(value, Tuple) else items), name)
         self.args.append(self.builder.atom(value))
         self.placeholders.append(te.placeholder(value.type.shape, value.type.dtype, name=name))
         return self.placeholders[-1]
-
-    def _fields(self, value: Expr, fields: tuple[Type, ...], name: str) -> list[Any]:
-        parts: Iterable[Expr]
-        if isinstance(value, Tuple):
-            parts = value.fields
-        else:
-            parts = [TupleGetItem(value, n) for n in range(len(fields))]
-        return [self.convert(part, f"{name}{n}") for n, part in enumerate(parts)]
 
 
 def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> list[te.Tensor]:
@@ -268,16 +241,14 @@ def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> 
     outputs: list[te.Tensor] = []
     for result in results:
         if not isinstance(result, te.Tensor):
-            raise CompileError(
-                f"{hint} must return tensor expressions, got {type(result).__name__}: {result!r}",
-                code="E213",
-                hint="return te.compute(...)",
-            )
+            got = f"{type(result).__name__}: {result!r}"
+            why = f"{hint} must return tensor expressions, got {got}"
+            refuse(why, "E213", "return te.compute(...)")
         if result in outputs or result in inputs or result.value is None:
             result = _copy(result)
         outputs.append(result)
     if not outputs:
-        raise CompileError(f"{hint} returns no tensor", code="E213")
+        refuse(f"{hint} returns no tensor", "E213")
     return outputs
 
 

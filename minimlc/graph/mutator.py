@@ -4,18 +4,8 @@ from collections.abc import Mapping
 
 from minimlc import node
 from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
-from minimlc.graph.scope import Scope
+from minimlc.graph.nodes import Binding, BindingBlock, Constant, Expr, Function, Var
+from minimlc.graph.scope import Scope, unchanged
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.tir.nodes import PrimFunc
@@ -84,10 +74,7 @@ class Mutator(node.Mutator):
                 self._rewrite_block(block, scope, renamed)
             result = scope.atom(self.visit(substitute(func.result, renamed)))
         scope.end_block()
-        same = len(scope.blocks) == len(func.blocks) and all(
-            a is b for a, b in zip(scope.blocks, func.blocks, strict=True)
-        )
-        return replace(func, blocks=func.blocks if same else tuple(scope.blocks), result=result)
+        return replace(func, blocks=unchanged(func.blocks, scope.blocks), result=result)
 
     def _rewrite_block(self, block: BindingBlock, scope: Scope, renamed: dict[Var, Expr]) -> None:
         scope.start_block(block.dataflow)
@@ -95,7 +82,7 @@ class Mutator(node.Mutator):
             value = self.visit(substitute(binding.value, renamed))
             self.rebind(binding, value, scope, renamed)
         scope.make_all_outputs()
-        scope.end_block(unchanged=block)
+        scope.end_block(block)
 
     def rebind(self, binding: Binding, value: Expr, scope: Scope, renamed: dict[Var, Expr]) -> None:
         """Bind a rewritten value, to the old variable if the type is the same."""
@@ -118,23 +105,14 @@ def is_primitive(func: object) -> bool:
     return isinstance(func, Function) and bool(dict(func.attrs).get("primitive", False))
 
 
+class _Substitute(node.Mutator):
+    def __init__(self, renamed: Mapping[Var, Expr]):
+        self.renamed = renamed
+
+    def visit_Var(self, var: Var) -> Expr:
+        return self.renamed.get(var, var)
+
+
 def substitute(value: Expr, renamed: Mapping[Var, Expr]) -> Expr:
     """A normal expression with some of its variables replaced."""
-    if not renamed:
-        return value
-    match value:
-        case Var():
-            return renamed.get(value, value)
-        case Tuple():
-            return replace(value, fields=_substitute_all(value.fields, renamed))
-        case Call():
-            return replace(value, args=_substitute_all(value.args, renamed))
-        case TupleGetItem():
-            return replace(value, tuple=substitute(value.tuple, renamed))
-        case _:
-            return value
-
-
-def _substitute_all(values: tuple[Expr, ...], renamed: Mapping[Var, Expr]) -> tuple[Expr, ...]:
-    new = tuple([substitute(v, renamed) for v in values])
-    return values if all(a is b for a, b in zip(values, new, strict=True)) else new
+    return _Substitute(renamed).visit(value) if renamed else value

@@ -253,22 +253,22 @@ def constant(value: object, dtype: str | None = None) -> Constant:
 
 def _converted(data: np.ndarray, dtype: str) -> np.ndarray:
     """The same numbers in another dtype, floats rounded."""
-    wanted = to_numpy(dtype)
-    if data.dtype == wanted:
+    target = to_numpy(dtype)
+    if data.dtype == target:
         return data
     try:
         with np.errstate(all="ignore"):
-            made = data.astype(wanted)
+            converted = data.astype(target)
     except (TypeError, ValueError, OverflowError) as error:
         raise CompileError(f"no constant of these values: {error}", code="E123") from None
     if is_float(dtype):
-        kept = np.isfinite(made.astype(np.float64)) | ~np.isfinite(data.astype(np.float64))
+        kept = np.isfinite(converted.astype(np.float64)) | ~np.isfinite(data.astype(np.float64))
     else:
-        kept = np.asarray(made == data)
+        kept = np.asarray(converted == data)
     if not kept.all():
         first = data[np.unravel_index(int(np.argmin(kept)), data.shape)]
         raise CompileError(f"no constant of these values: {first} is no {dtype}", code="E123")
-    return made
+    return converted
 
 
 def call_tir(callee: str, args: tuple[Expr, ...], out: Type) -> Call:

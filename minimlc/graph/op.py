@@ -4,12 +4,14 @@ Each is made from its record in `minimlc.graph.ops`, signature and documentation
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 
 from minimlc.errors import did_you_mean
 from minimlc.graph.nodes import Call
 from minimlc.graph.ops import ALIASES, OPS
-from minimlc.graph.ops.record import ALL, FLOATS, INTEGERS, NUMBERS, REQUIRED, Op
+from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS
+from minimlc.graph.ops.record import REQUIRED, Op
 
 _DTYPE_SETS = {
     ALL: "all",
@@ -20,6 +22,7 @@ _DTYPE_SETS = {
 }
 
 
+@cache
 def _function(record: Op) -> Callable[..., Call]:
     def apply(*args: object, **attrs: object) -> Call:
         return record.call(args, attrs)
@@ -48,18 +51,30 @@ def _documentation(record: Op) -> str:
     return "\n".join(lines)
 
 
-_functions = {name: _function(record) for name, record in OPS.items()}
-_functions.update({alias: _functions[name] for alias, name in ALIASES.items()})
-globals().update(_functions)
+class _Functions(Mapping[str, Callable[..., Call]]):
+    """The operators' functions by name or alias: those of operators that are added later, too."""
 
-__all__ = sorted(_functions)
+    def __getitem__(self, name: str) -> Callable[..., Call]:
+        return _function(OPS[ALIASES.get(name, name)])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*OPS, *ALIASES))
+
+    def __len__(self) -> int:
+        return len(OPS) + len(ALIASES)
+
+
+FUNCTIONS = _Functions()
+__all__ = sorted(FUNCTIONS)
 
 
 def __getattr__(name: str) -> Callable[..., Call]:
-    """Reached for a name that is no operator."""
-    raise AttributeError(f'there is no operator "{name}"; {did_you_mean(name, _functions)}')
+    """The operator of a name; `AttributeError` with near misses for any other."""
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    raise AttributeError(f'there is no operator "{name}"; {did_you_mean(name, FUNCTIONS)}')
 
 
 def __dir__() -> list[str]:
     """What completion offers: the operators."""
-    return list(__all__)
+    return sorted(FUNCTIONS)

@@ -1,6 +1,8 @@
 """A graph function in the making: what is bound, in normal form, under fresh names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import is_
+from typing import Any, NoReturn, TypeVar
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
@@ -16,7 +18,9 @@ from minimlc.graph.nodes import (
     Var,
 )
 from minimlc.names import UniqueNames
-from minimlc.node import replace
+from minimlc.node import children, replace
+
+T = TypeVar("T")
 
 
 class Scope:
@@ -46,37 +50,25 @@ class Scope:
     def set_params(self, params: Iterable[Var]) -> None:
         """Declare the parameters; every variable taken for one must be among them."""
         if self.params is not None:
-            raise CompileError(
-                f'the parameters of "{self.name}" are given twice',
-                code="E211",
-                hint="give them to bb.function, or to bb.emit_func_output, not to both",
-            )
+            why = f'the parameters of "{self.name}" are given twice'
+            refuse(why, "E211", "give them to bb.function, or to bb.emit_func_output, not to both")
         if isinstance(params, Expr) or not isinstance(params, Iterable):
             shown = params.name if isinstance(params, Var) else "x"
-            raise CompileError(
-                f'the parameters of "{self.name}" are a list of variables, got {params!r}',
-                code="E211",
-                hint=f'bb.function("{self.name}", [{shown}])',
-            )
+            why = f'the parameters of "{self.name}" are a list of variables, got {params!r}'
+            refuse(why, "E211", f'bb.function("{self.name}", [{shown}])')
         params = tuple(params)
         for param in params:
             if not isinstance(param, Var):
-                raise CompileError(
-                    f'a parameter of "{self.name}" is a variable, got {param!r}',
-                    code="E211",
-                    hint='mlc.Var("x", R.Tensor((n, m), "float32"))',
-                )
+                why = f'a parameter of "{self.name}" is a variable, got {param!r}'
+                refuse(why, "E211", 'mlc.Var("x", R.Tensor((n, m), "float32"))')
             if param in self.values:
                 why = f'"{param.name}" is bound in "{self.name}"; it cannot be a parameter too'
-                raise CompileError(why, code="E211")
+                refuse(why, "E211")
         self._check_param_names(params)
         missing = [f'"{var.name}"' for var in self._awaited if var not in set(params)]
         if missing:
-            raise CompileError(
-                f'"{self.name}" uses {", ".join(missing)}, neither bound nor a parameter',
-                code="E212",
-                hint="list it in params=[...], or emit it first",
-            )
+            why = f'"{self.name}" uses {", ".join(missing)}, neither bound nor a parameter'
+            refuse(why, "E212", "list it in params=[...], or emit it first")
         self.params = params
         self._declared = set(params)
 
@@ -85,11 +77,8 @@ class Scope:
         for param in params:
             taken = param.name in self.names and param not in self._awaited
             if param.name in seen or taken:
-                raise CompileError(
-                    f'the name "{param.name}" is taken in "{self.name}"',
-                    code="E211",
-                    hint="give every parameter a name of its own",
-                )
+                why = f'the name "{param.name}" is taken in "{self.name}"'
+                refuse(why, "E211", "give every parameter a name of its own")
             seen.add(param.name)
         self.names.reserve(seen)
 
@@ -136,12 +125,14 @@ class Scope:
     def _with_atoms(self, value: Expr, done: dict[Expr, Var]) -> Expr:
         match value:
             case Call():
-                args = tuple([self._atom(a, done) for a in value.args])
-                return replace(value, args=_same(value.args, args))
+                return replace(value, args=self._atoms(value.args, done))
             case TupleGetItem():
                 return replace(value, tuple=self._atom(value.tuple, done))
             case _:
                 return self._atom(value, done)
+
+    def _atoms(self, values: tuple[Expr, ...], done: dict[Expr, Var]) -> tuple[Expr, ...]:
+        return unchanged(values, [self._atom(value, done) for value in values])
 
     def _atom(self, value: Expr, done: dict[Expr, Var]) -> Expr:
         match value:
@@ -151,36 +142,28 @@ class Scope:
             case Constant():
                 return value
             case Tuple():
-                fields = tuple([self._atom(f, done) for f in value.fields])
-                return replace(value, fields=_same(value.fields, fields))
+                return replace(value, fields=self._atoms(value.fields, done))
             case Call() | TupleGetItem():
                 return done[value]
             case _:
-                raise CompileError(
-                    f"expected a graph expression, got {type(value).__name__}: {value!r}",
-                    code="E213",
-                    hint="mlc.op.* and bb.call_te make expressions; mlc.constant(array) a constant",
-                )
+                why = f"expected a graph expression, got {type(value).__name__}: {value!r}"
+                hint = "mlc.op.* and bb.call_te make expressions; mlc.constant(array) a constant"
+                raise CompileError(why, code="E213", hint=hint)
 
     def check_visible(self, var: Var) -> None:
         """Refuse a variable that cannot be used at this point."""
         if var in self._hidden:
-            raise CompileError(
-                f'"{var.name}" was bound in a dataflow block and is not visible outside it',
-                code="E214",
-                hint=f"make it an output: bb.emit_output({var.name})",
-            )
+            why = f'"{var.name}" was bound in a dataflow block and is not visible outside it'
+            refuse(why, "E214", f"make it an output: bb.emit_output({var.name})")
         if var in self.values or var in self._awaited:
             return
         if self.params is None:
             self.names.reserve((var.name,))
             self._awaited[var] = None
         elif var not in self._declared:
-            raise CompileError(
-                f'"{var.name}" is neither a parameter of "{self.name}" nor bound in it',
-                code="E212",
-                hint=f"parameters: {', '.join(p.name for p in self.params) or 'none'}",
-            )
+            why = f'"{var.name}" is neither a parameter of "{self.name}" nor bound in it'
+            known = ", ".join(param.name for param in self.params) or "none"
+            refuse(why, "E212", f"parameters: {known}")
 
     def make_output(self, var: Var) -> None:
         """Let `var` be used after the dataflow block that is open."""
@@ -195,16 +178,15 @@ class Scope:
         """Let everything in the open block be used after it."""
         self._local.clear()
 
-    def end_block(self, unchanged: BindingBlock | None = None) -> None:
+    def end_block(self, old: BindingBlock | None = None) -> None:
         """Close the open block; what it did not output is hidden from now on.
 
-        `unchanged` is taken in its place if it has the very same bindings.
+        `old` is taken in its place if it has the very same bindings.
         """
         block = BindingBlock(tuple(self._open), self.dataflow)
-        if unchanged is not None and len(unchanged.bindings) == len(self._open):
-            pairs = zip(unchanged.bindings, self._open, strict=True)
-            block = unchanged if all(a is b for a, b in pairs) else block
-        if self._open or block is unchanged:
+        if old is not None and unchanged(old.bindings, self._open) is old.bindings:
+            block = old
+        if self._open or block is old:
             self.blocks.append(block)
         self._hidden |= self._local
         self._open, self._local, self.dataflow = [], set(), False
@@ -216,28 +198,21 @@ class Scope:
         return Function(self.params or (), tuple(self.blocks), self.result, self.attrs)
 
 
-def _same(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """`old` itself if `new` holds the very same."""
-    return old if all(a is b for a, b in zip(old, new, strict=True)) else new
+def refuse(why: str, code: str, hint: str = "") -> NoReturn:
+    raise CompileError(why, code=code, hint=hint)
 
 
-def _calls_in(value: Expr) -> list[Expr]:
+def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
+    """`old` itself if `new` holds the very same items, else those of `new`."""
+    return old if len(old) == len(new) and all(map(is_, old, new)) else tuple(new)
+
+
+def _calls_in(value: Any) -> list[Expr]:
     """The outermost calls in a value."""
-    match value:
-        case Call() | TupleGetItem():
-            return [value]
-        case Tuple(fields):
-            return [call for field in fields for call in _calls_in(field)]
-        case _:
-            return []
+    return [value] if isinstance(value, Call | TupleGetItem) else _calls_in_operands(value)
 
 
-def _calls_in_operands(value: Expr) -> list[Expr]:
+def _calls_in_operands(value: Any) -> list[Expr]:
     """The outermost calls among a value's operands."""
-    match value:
-        case Call():
-            return [call for arg in value.args for call in _calls_in(arg)]
-        case TupleGetItem():
-            return _calls_in(value.tuple)
-        case _:
-            return _calls_in(value)
+    parts = children(value) if isinstance(value, Expr) else ()
+    return [call for part in parts for call in _calls_in(part)]

@@ -1,6 +1,6 @@
 """Whether a graph function is well-formed: names, scopes, types, callees, normal form."""
 
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from minimlc.constants import unwritable
 from minimlc.errors import CompileError, VerifyError, did_you_mean
@@ -15,7 +15,6 @@ from minimlc.graph.nodes import (
     Tuple,
     TupleGetItem,
     TupleType,
-    Type,
     Var,
     tensor_types,
 )
@@ -25,6 +24,8 @@ from minimlc.names import misnamed
 from minimlc.node import span_of, walk
 from minimlc.tir.nodes import Buffer, PrimFunc, Store
 
+F = TypeVar("F", Function, PrimFunc)
+
 
 def check_function(mod: IRModule, name: str, func: Function) -> None:
     """Raise `VerifyError` unless the graph function `name` of `mod` is well-formed.
@@ -32,181 +33,152 @@ def check_function(mod: IRModule, name: str, func: Function) -> None:
     Every variable is bound once, under a name of its own, before it is used; every value has its
     variable's type; calls are in normal form and fit what they call.
     """
-    _Check(mod, name).function(func)
+    _Check(mod, name, func).check()
 
 
 class _Check:
-    def __init__(self, mod: IRModule, name: str):
+    """`where` is what is being checked: a binding, or the function itself."""
+
+    def __init__(self, mod: IRModule, name: str, func: Function):
         self.functions = mod.functions
         self.name = name
+        self.func = func
+        self.where: Binding | Function = func
         self.defined: set[Var] = set()
         self.names: set[str] = set()
         self._stored: dict[str, set[Buffer]] = {}
 
-    def function(self, func: Function) -> None:
+    def check(self) -> None:
+        func = self.func
         plain = [(k, v) for k, v in func.attrs if not isinstance(v, TensorType | TupleType)]
         if unwritable(plain):
-            self.refuse(unwritable(plain), func, "E222")
+            self.refuse(unwritable(plain), "E222")
         for param in func.params:
-            self.define(param, func)
+            self.define(param)
         for binding in func.bindings():
-            self.value(binding)
-            if binding.value.type != binding.var.type:
-                self.refuse(
-                    f'"{binding.var.name}" is declared {binding.var.type}, '
-                    f"its value is {binding.value.type}",
-                    binding,
-                    "E222",
-                )
-            self.define(binding.var, binding)
-        self.atom(func.result, func, "the result")
-        self.ends(func)
+            self.where, var = binding, binding.var
+            self.value(binding.value)
+            if binding.value.type != var.type:
+                why = f'"{var.name}" is declared {var.type}, its value is {binding.value.type}'
+                self.refuse(why, "E222")
+            self.define(var)
+        self.where = func
+        self.atom(func.result, "the result")
+        self.ends()
 
-    def ends(self, func: Function) -> None:
+    def ends(self) -> None:
         """No function reaches itself: there are no conditions, so it would never return."""
         reached: set[str] = set()
-        queue = _called(func)
+        queue = called(self.func)
         while queue:
             name = queue.pop()
             if name == self.name:
-                self.refuse("it calls itself, and would never end", func, "E227")
+                self.refuse("it calls itself, and would never end", "E227")
             callee = self.functions.get(name)
             if name not in reached and isinstance(callee, Function):
                 reached.add(name)
-                queue += _called(callee)
+                queue += called(callee)
 
-    def define(self, var: Var, where: Binding | Function) -> None:
+    def define(self, var: Var) -> None:
         if var in self.defined:
-            self.refuse(f'"{var.name}" is bound twice', where, "E221")
+            self.refuse(f'"{var.name}" is bound twice', "E221")
         if misnamed("variable", var.name):
-            self.refuse(misnamed("variable", var.name), where, "E221")
+            self.refuse(misnamed("variable", var.name), "E221")
         if var.name in self.names:
-            self.refuse(f'two variables are called "{var.name}"', where, "E221")
+            self.refuse(f'two variables are called "{var.name}"', "E221")
         self.defined.add(var)
         self.names.add(var.name)
 
-    def value(self, binding: Binding) -> None:
-        match binding.value:
-            case Call() as call:
-                self.call(call, binding)
-            case TupleGetItem() as item:
-                self.atom(item.tuple, binding, "the tuple")
-                fields = item.tuple.type
-                if not isinstance(fields, TupleType):
-                    self.refuse(f"field {item.index} of a tensor", binding, "E222")
-                if not 0 <= item.index < len(fields.fields):
-                    self.refuse(
-                        f"field {item.index} of a tuple of {len(fields.fields)}", binding, "E222"
-                    )
-            case other:
-                self.atom(other, binding, "the value")
+    def value(self, value: Expr) -> None:
+        match value:
+            case Call():
+                self.call(value)
+            case TupleGetItem():
+                self.atom(value.tuple, "the tuple")
+                if not isinstance(value.tuple.type, TupleType):
+                    self.refuse(f"field {value.index} of a tensor", "E222")
+                count = len(value.tuple.type.fields)
+                if not 0 <= value.index < count:
+                    self.refuse(f"field {value.index} of a tuple of {count}", "E222")
+            case _:
+                self.atom(value, "the value")
 
-    def atom(self, value: Expr, where: Binding | Function, what: str) -> None:
+    def atom(self, value: Expr, what: str) -> None:
         match value:
             case Var():
                 if value not in self.defined:
-                    shown = sorted(self.names)
-                    hint = did_you_mean(value.name, shown)
+                    hint = did_you_mean(value.name, sorted(self.names))
                     if value.name in self.names:
                         hint = "another variable has this name: use that one"
-                    why = f'{what} uses "{value.name}", which is not bound before'
-                    self.refuse(why, where, "E220", hint)
+                    self.refuse(
+                        f'{what} uses "{value.name}", which is not bound before', "E220", hint
+                    )
             case Constant():
                 if value.data.flags.writeable or not value.data.flags.c_contiguous:
-                    self.refuse(
-                        f"{what} is a constant whose array can change or is not contiguous",
-                        where,
-                        "E222",
-                        "mlc.constant(array) copies it",
-                    )
+                    why = f"{what} is a constant whose array can change or is not contiguous"
+                    self.refuse(why, "E222", "mlc.constant(array) copies it")
             case Tuple():
                 for field in value.fields:
-                    self.atom(field, where, what)
+                    self.atom(field, what)
             case _:
                 self.refuse(
                     f"{what} is a nested {type(value).__name__}; only variables, constants and "
                     "tuples of them may stand there",
-                    where,
                     "E223",
                     "bind it first: bb.emit(...) does so",
                 )
 
-    def call(self, call: Call, binding: Binding) -> None:
+    def call(self, call: Call) -> None:
         for number, arg in enumerate(call.args):
-            self.atom(arg, binding, f"argument {number} of {call.op}")
+            self.atom(arg, f"argument {number} of {call.op}")
         if call.op not in JOINTS:
-            self.operator(call, binding)
+            self.operator(call)
         elif not call.callee:
-            self.refuse(f"{call.op} names no function to call", binding, "E224")
+            self.refuse(f"{call.op} names no function to call", "E224")
         elif call.op == "call_tir":
-            self.call_tir(call, binding)
+            self.call_tir(call)
         elif call.op == "call":
-            self.call_function(call, binding)
+            self.call_function(call)
 
-    def operator(self, call: Call, binding: Binding) -> None:
+    def operator(self, call: Call) -> None:
         if call.op not in OPS:
-            self.refuse(
-                f'there is no operator "{call.op}"', binding, "E224", did_you_mean(call.op, OPS)
-            )
+            hint = did_you_mean(call.op, OPS)
+            self.refuse(f'there is no operator "{call.op}"', "E224", hint)
         try:
-            wanted = infer_call(call)
+            out = infer_call(call)
         except CompileError as error:
-            raise VerifyError(
-                f'function "{self.name}": {error.why}',
-                code=error.code,
-                span=span_of(binding),
-                excerpt=error.excerpt,
-                hint=error.hint,
-            ) from None
-        if call.type != wanted:
-            self.refuse(f"{call.op} gives {wanted}, the call says {call.type}", binding, "E222")
+            self.refuse(error.why, error.code, error.hint, error.excerpt)
+        if call.type != out:
+            self.refuse(f"{call.op} gives {out}, the call says {call.type}", "E222")
 
-    def callee(self, call: Call, kind: type, binding: Binding) -> object:
+    def callee(self, call: Call, kind: type[F]) -> F:
         func = self.functions.get(call.callee)
         if func is None:
-            hint = did_you_mean(call.callee, self.functions)
-            self.refuse(f'{call.op} calls "{call.callee}": no such function', binding, "E224", hint)
+            why = f'{call.op} calls "{call.callee}": no such function'
+            self.refuse(why, "E224", did_you_mean(call.callee, self.functions))
         if not isinstance(func, kind):
-            other = "call" if call.op == "call_tir" else "call_tir"
-            self.refuse(
-                f'{call.op} cannot call "{call.callee}", a {type(func).__name__}',
-                binding,
-                "E224",
-                f'use "{other}"',
-            )
+            why = f'{call.op} cannot call "{call.callee}", a {type(func).__name__}'
+            self.refuse(why, "E224", f'use "{"call" if call.op == "call_tir" else "call_tir"}"')
         return func
 
-    def call_tir(self, call: Call, binding: Binding) -> None:
-        func = self.callee(call, PrimFunc, binding)
-        assert isinstance(func, PrimFunc)
+    def call_tir(self, call: Call) -> None:
+        func, count = self.callee(call, PrimFunc), len(call.args)
         outputs = tensor_types(call.type)
-        given: list[tuple[str, Type]] = [("argument", a.type) for a in call.args]
-        given += [("output", out) for out in outputs]
-        if len(given) != len(func.params):
-            self.refuse(
-                f'"{call.callee}" has {len(func.params)} parameters, the call gives '
-                f"{len(call.args)} argument(s) and {len(outputs)} output(s)",
-                binding,
-                "E225",
-            )
-        for number, (param, (what, found)) in enumerate(zip(func.params, given, strict=True)):
-            wanted = TensorType(param.shape, param.dtype)
-            if found != wanted:
-                place = number if what == "argument" else number - len(call.args)
-                self.refuse(
-                    f'{what} {place} of "{call.callee}" ({param.name}) is {wanted}, got {found}',
-                    binding,
-                    "E225",
-                )
-        for param in func.params[: len(call.args)]:
+        types = [*(arg.type for arg in call.args), *outputs]
+        if len(types) != len(func.params):
+            why = f'"{call.callee}" has {len(func.params)} parameters, the call gives '
+            self.refuse(f"{why}{count} argument(s) and {len(outputs)} output(s)", "E225")
+        for number, (param, got) in enumerate(zip(func.params, types, strict=True)):
+            declared = TensorType(param.shape, param.dtype)
+            if got != declared:
+                what = f"argument {number}" if number < count else f"output {number - count}"
+                why = f'{what} of "{call.callee}" ({param.name}) is {declared}, got {got}'
+                self.refuse(why, "E225")
+        for param in func.params[:count]:
             if param in self.stored(call.callee, func):
-                self.refuse(
-                    f'"{call.callee}" writes its argument {param.name}; '
-                    "a call in the graph may only write its outputs",
-                    binding,
-                    "E226",
-                    "outputs are the last parameters",
-                )
+                why = f'"{call.callee}" writes its argument {param.name}; '
+                why += "a call in the graph may only write its outputs"
+                self.refuse(why, "E226", "outputs are the last parameters")
 
     def stored(self, name: str, func: PrimFunc) -> set[Buffer]:
         """The buffers that a primitive function writes."""
@@ -214,41 +186,35 @@ class _Check:
             self._stored[name] = {n.buffer for n in walk(func.body) if isinstance(n, Store)}
         return self._stored[name]
 
-    def call_function(self, call: Call, binding: Binding) -> None:
-        func = self.callee(call, Function, binding)
-        assert isinstance(func, Function)
+    def call_function(self, call: Call) -> None:
+        func, name = self.callee(call, Function), call.callee
         if len(call.args) != len(func.params):
-            self.refuse(
-                f'"{call.callee}" takes {len(func.params)} argument(s), got {len(call.args)}',
-                binding,
-                "E225",
-            )
+            why = f'"{name}" takes {len(func.params)} argument(s), got {len(call.args)}'
+            self.refuse(why, "E225")
         for param, arg in zip(func.params, call.args, strict=True):
             if arg.type != param.type:
-                self.refuse(
-                    f'"{call.callee}" takes {param.name}: {param.type}, got {arg.type}',
-                    binding,
-                    "E225",
-                )
+                self.refuse(f'"{name}" takes {param.name}: {param.type}, got {arg.type}', "E225")
         if call.type != func.result.type:
-            self.refuse(
-                f'"{call.callee}" gives {func.result.type}, the call says {call.type}',
-                binding,
-                "E222",
-            )
+            why = f'"{name}" gives {func.result.type}, the call says {call.type}'
+            self.refuse(why, "E222")
 
-    def refuse(self, why: str, where: Binding | Function, code: str, hint: str = "") -> NoReturn:
-        span = span_of(where)
-        excerpt = ""
-        if span is None and isinstance(where, Binding) and isinstance(where.value, Call):
-            call = where.value
-            excerpt = f"{where.var.name} = {call.op}{' ' + call.callee if call.callee else ''}"
-        raise VerifyError(
-            f'function "{self.name}": {why}', code=code, span=span, excerpt=excerpt, hint=hint
-        )
+    def refuse(self, why: str, code: str, hint: str = "", excerpt: str = "") -> NoReturn:
+        where, span = self.where, span_of(self.where)
+        if not excerpt and span is None and isinstance(where, Binding):
+            excerpt = _shown(where)
+        why = f'function "{self.name}": {why}'
+        raise VerifyError(why, code=code, span=span, excerpt=excerpt, hint=hint) from None
 
 
-def _called(func: Function) -> list[str]:
+def _shown(binding: Binding) -> str:
+    """A binding of a call in a line."""
+    call = binding.value
+    if not isinstance(call, Call):
+        return ""
+    return f"{binding.var.name} = {call.op} {call.callee}".rstrip()
+
+
+def called(func: Function) -> list[str]:
     """The graph functions that `func` calls."""
     values = [binding.value for binding in func.bindings()]
     return [value.callee for value in values if isinstance(value, Call) and value.op == "call"]

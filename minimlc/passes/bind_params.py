@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import dtype_name
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.errors import did_you_mean
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Constant, Expr, Function, TensorType, Var, constant
+from minimlc.graph.scope import refuse
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace
 
@@ -25,23 +26,17 @@ def bind_params(mod: IRModule, params: Mapping[str, Any], func: str = "main") ->
     `functools.partial(bind_params, params=params)`.
     """
     if not isinstance(params, Mapping):
-        raise CompileError(
-            f"bind_params: params are arrays by parameter name, got {type(params).__name__}",
-            code="E230",
-            hint='bind_params(mod, {"w": array})',
-        )
+        why = f"bind_params: params are arrays by parameter name, got {type(params).__name__}"
+        refuse(why, "E230", 'bind_params(mod, {"w": array})')
     target = mod[func]
     if not isinstance(target, Function):
-        raise CompileError(f'bind_params: "{func}" is no graph function', code="E230")
+        refuse(f'bind_params: "{func}" is no graph function', "E230")
     by_name = {param.name: param for param in target.params}
     values: dict[Var, Constant] = {}
     for name, array in params.items():
         if name not in by_name:
-            raise CompileError(
-                f'bind_params: "{func}" has no parameter "{name}"',
-                code="E230",
-                hint=did_you_mean(name, by_name),
-            )
+            why = f'bind_params: "{func}" has no parameter "{name}"'
+            refuse(why, "E230", did_you_mean(name, by_name))
         values[by_name[name]] = _constant(name, by_name[name], array)
     if not values:
         return mod
@@ -50,21 +45,16 @@ def bind_params(mod: IRModule, params: Mapping[str, Any], func: str = "main") ->
 
 
 def _constant(name: str, param: Var, array: Any) -> Constant:
-    data = np.asarray(array)
-    if not isinstance(param.type, TensorType):
-        raise CompileError(f'bind_params: "{name}" is a tuple, not a tensor', code="E230")
-    if data.shape != param.type.shape:
-        raise CompileError(
-            f'bind_params: "{name}" has the shape {param.type.shape}, the array {data.shape}',
-            code="E230",
-        )
-    found = TensorType(data.shape, dtype_name(data.dtype))
-    if found.dtype != param.type.dtype:
-        raise CompileError(
-            f'bind_params: "{name}" is {param.type}, the array is {found}',
-            code="E230",
-            hint=f'array.astype("{param.type.dtype}") converts it',
-        )
+    data, declared = np.asarray(array), param.type
+    if not isinstance(declared, TensorType):
+        refuse(f'bind_params: "{name}" is a tuple, not a tensor', "E230")
+    if data.shape != declared.shape:
+        why = f'bind_params: "{name}" has the shape {declared.shape}, the array {data.shape}'
+        refuse(why, "E230")
+    own = TensorType(data.shape, dtype_name(data.dtype))
+    if own != declared:
+        why = f'bind_params: "{name}" is {declared}, the array is {own}'
+        refuse(why, "E230", f'array.astype("{declared.dtype}") converts it')
     return constant(data)
 
 

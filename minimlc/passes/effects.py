@@ -1,29 +1,18 @@
 """What an expression uses, and which calls do more than give a value."""
 
-from collections.abc import Iterator
-
-from minimlc.graph.nodes import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from minimlc.graph.nodes import Call, Constant, Expr, Function, Var
 from minimlc.module import IRModule
+from minimlc.node import walk
 
 
-def operands(value: Expr) -> Iterator[Var | Constant]:
-    """The variables and constants that a normal expression uses, in order."""
-    match value:
-        case Var() | Constant():
-            yield value
-        case Tuple(fields):
-            for field in fields:
-                yield from operands(field)
-        case Call():
-            for arg in value.args:
-                yield from operands(arg)
-        case TupleGetItem():
-            yield from operands(value.tuple)
+def operands(value: Expr) -> list[Var | Constant]:
+    """The variables and constants that an expression uses, in order."""
+    return [item for item in walk(value) if isinstance(item, Var | Constant)]
 
 
 def used_variables(value: Expr) -> list[Var]:
     """The variables among the operands."""
-    return [item for item in operands(value) if isinstance(item, Var)]
+    return [item for item in walk(value) if isinstance(item, Var)]
 
 
 class Effects:

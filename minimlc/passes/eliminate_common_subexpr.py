@@ -44,9 +44,9 @@ class _Eliminate(Mutator):
             renamed[binding.var] = self.known[key]
             return
         super().rebind(binding, value, scope, renamed)
-        found = renamed.get(binding.var, binding.var)
-        if isinstance(found, Var):
-            self.known[key] = found
+        bound = renamed.get(binding.var, binding.var)
+        if isinstance(bound, Var):
+            self.known[key] = bound
 
     def _may_differ(self, call: Call) -> bool:
         if call.op == "call":

@@ -1,5 +1,6 @@
 """Compute at compile time what is known then."""
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -21,7 +22,7 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule, module_pass
-from minimlc.node import children
+from minimlc.node import children, walk
 from minimlc.run import interpret, nest
 from minimlc.tir.analysis.access import loop_extent
 from minimlc.tir.nodes import For, PrimFunc, Stmt
@@ -72,15 +73,15 @@ class _Fold(Mutator):
 
 
 def _is_known(arg: Expr) -> bool:
-    if isinstance(arg, Tuple):
-        return all(_is_known(field) for field in arg.fields)
-    return isinstance(arg, Constant)
+    return all(isinstance(part, Tuple | Constant) for part in walk(arg))
 
 
 def _fits(call: Call) -> bool:
-    made = sum(prod(t.shape) for t in tensor_types(call.type))
-    given = sum(prod(t.shape) for arg in call.args for t in tensor_types(arg.type))
-    return made <= max(given, SMALL)
+    return _elements([call]) <= max(_elements(call.args), SMALL)
+
+
+def _elements(values: Iterable[Expr]) -> int:
+    return sum(prod(t.shape) for value in values for t in tensor_types(value.type))
 
 
 def _iterations(stmt: Stmt) -> int:
@@ -96,7 +97,7 @@ def _value(arg: Expr) -> Any:
     return arg.data
 
 
-def _expr(value: Any, wanted: Type) -> Expr:
-    if isinstance(wanted, TupleType):
-        return Tuple(tuple(_expr(v, t) for v, t in zip(value, wanted.fields, strict=True)))
+def _expr(value: Any, t: Type) -> Expr:
+    if isinstance(t, TupleType):
+        return Tuple(tuple(map(_expr, value, t.fields)))
     return constant(value)

@@ -1,9 +1,7 @@
 """Group calls that are worth running as one."""
 
-from collections.abc import Iterable
-
 from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.mutator import is_primitive, substitute
+from minimlc.graph.mutator import Mutator, substitute
 from minimlc.graph.nodes import (
     Binding,
     BindingBlock,
@@ -15,7 +13,7 @@ from minimlc.graph.nodes import (
     Var,
     call_function,
 )
-from minimlc.graph.scope import Scope
+from minimlc.graph.scope import Scope, unchanged
 from minimlc.module import IRModule, module_pass
 from minimlc.names import UniqueNames
 from minimlc.node import replace
@@ -42,15 +40,7 @@ def fuse_ops(mod: IRModule) -> IRModule:
     whose result the rest of the group uses element for element. `fuse_tir` makes each group one
     primitive function.
     """
-    builder = BlockBuilder(mod)
-    kinds: dict[str, Kind] = {}
-    changed = False
-    for name, func in mod.entries:
-        if isinstance(func, Function) and not is_primitive(func):
-            new = _fuse(func, mod, kinds, builder)
-            changed = changed or new is not func
-            builder.update_func(name, new)
-    return builder.get() if changed else mod
+    return _Fuse(mod)(mod)
 
 
 class _Group:
@@ -85,78 +75,68 @@ class _Group:
 
     def _same_shape(self, binding: Binding) -> bool:
         mine, other = self.shape, binding.var.type
-        return (
-            isinstance(mine, TensorType)
-            and isinstance(other, TensorType)
-            and mine.shape == other.shape
-        )
+        if not isinstance(mine, TensorType) or not isinstance(other, TensorType):
+            return False
+        return mine.shape == other.shape
 
 
-def _fuse(func: Function, mod: IRModule, kinds: dict[str, Kind], builder: BlockBuilder) -> Function:
-    users: dict[Var, set[Binding]] = {}
-    for binding in func.bindings():
-        for var in used_variables(binding.value):
-            users.setdefault(var, set()).add(binding)
-    outside = set(used_variables(func.result))
-    blocks = []
-    for block in func.blocks:
-        groups = _groups(block.bindings, users, outside, mod, kinds)
-        blocks.append(_rewrite(block, groups, builder))
-    if all(a is b for a, b in zip(blocks, func.blocks, strict=True)):
-        return func
-    return replace(func, blocks=tuple(blocks))
+class _Fuse(Mutator):
+    def __init__(self, mod: IRModule):
+        self.functions = mod.functions
+        self.kinds: dict[str, Kind] = {}
 
+    def rewrite_function(self, func: Function) -> Function:
+        users: dict[Var, set[Binding]] = {}
+        for binding in func.bindings():
+            for var in used_variables(binding.value):
+                users.setdefault(var, set()).add(binding)
+        outside = set(used_variables(func.result))
+        blocks = [self.block(block, users, outside) for block in func.blocks]
+        return replace(func, blocks=unchanged(func.blocks, blocks))
 
-def _groups(
-    bindings: Iterable[Binding],
-    users: dict[Var, set[Binding]],
-    outside: set[Var],
-    mod: IRModule,
-    kinds: dict[str, Kind],
-) -> dict[Binding, _Group]:
-    """The group of each binding that has one.
+    def block(
+        self, block: BindingBlock, users: dict[Var, set[Binding]], outside: set[Var]
+    ) -> BindingBlock:
+        groups = self.groups(block, users, outside)
+        bindings = []
+        for binding in block.bindings:
+            group = groups.get(binding)
+            if group is None or len(group.members) == 1:
+                bindings.append(binding)
+            elif binding is group.members[0]:
+                bindings.append(replace(binding, value=_call_group(group, self.builder)))
+        return replace(block, bindings=unchanged(block.bindings, bindings))
 
-    A binding joins the group that holds all its users. As nothing else uses it, no path leaves
-    the group and comes back, so groups never wait for each other in a circle.
-    """
-    group_of: dict[Binding, _Group] = {}
-    for binding in reversed(tuple(bindings)):
-        kind = _kind(binding.value, mod, kinds)
-        if kind == Kind.OPAQUE:
-            continue
-        mine = users.get(binding.var, set())
-        found = {id(group_of.get(user)): group_of.get(user) for user in mine}
-        group = next(iter(found.values())) if len(found) == 1 else None
-        if group is not None and binding.var not in outside and group.takes(binding, kind, mine):
-            group.add(binding, kind, mine)
-            group_of[binding] = group
-        else:
-            group_of[binding] = _Group(binding, kind)
-    return group_of
+    def groups(
+        self, block: BindingBlock, users: dict[Var, set[Binding]], outside: set[Var]
+    ) -> dict[Binding, _Group]:
+        """The group of each binding that has one.
 
+        A binding joins the group that holds all its users. As nothing else uses it, no path leaves
+        the group and comes back, so groups never wait for each other in a circle.
+        """
+        group_of: dict[Binding, _Group] = {}
+        for binding in reversed(block.bindings):
+            kind = self.kind(binding.value)
+            if kind == Kind.OPAQUE:
+                continue
+            mine = users.get(binding.var, set())
+            theirs = {id(group_of.get(user)): group_of.get(user) for user in mine}
+            group = next(iter(theirs.values())) if len(theirs) == 1 else None
+            if group and binding.var not in outside and group.takes(binding, kind, mine):
+                group.add(binding, kind, mine)
+                group_of[binding] = group
+            else:
+                group_of[binding] = _Group(binding, kind)
+        return group_of
 
-def _kind(value: Expr, mod: IRModule, kinds: dict[str, Kind]) -> Kind:
-    if not isinstance(value, Call) or value.op != "call_tir":
-        return Kind.OPAQUE
-    if value.callee not in kinds:
-        func = mod.functions.get(value.callee)
-        kinds[value.callee] = kind_of(func) if isinstance(func, PrimFunc) else Kind.OPAQUE
-    return kinds[value.callee]
-
-
-def _rewrite(
-    block: BindingBlock, groups: dict[Binding, _Group], builder: BlockBuilder
-) -> BindingBlock:
-    bindings = []
-    for binding in block.bindings:
-        group = groups.get(binding)
-        if group is None or len(group.members) == 1:
-            bindings.append(binding)
-        elif binding is group.members[0]:
-            bindings.append(replace(binding, value=_call_group(group, builder)))
-    if len(bindings) == len(block.bindings):
-        return block
-    return replace(block, bindings=tuple(bindings))
+    def kind(self, value: Expr) -> Kind:
+        if not isinstance(value, Call) or value.op != "call_tir":
+            return Kind.OPAQUE
+        if value.callee not in self.kinds:
+            func = self.functions.get(value.callee)
+            self.kinds[value.callee] = kind_of(func) if isinstance(func, PrimFunc) else Kind.OPAQUE
+        return self.kinds[value.callee]
 
 
 def _call_group(group: _Group, builder: BlockBuilder) -> Call:

@@ -12,15 +12,13 @@ from minimlc.graph.nodes import (
     TensorType,
     Tuple,
     TupleGetItem,
-    TupleType,
-    Type,
     Var,
     call_tir,
-    tensor_types,
 )
 from minimlc.module import IRModule, module_pass
 from minimlc.node import Node, walk
 from minimlc.passes.merge import Merger, copy_of
+from minimlc.run import nest
 from minimlc.schedule.inline import compute_inline
 from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store
@@ -85,10 +83,8 @@ class _Fused:
 
     def _parameter(self, param: Var) -> Buffer:
         if not isinstance(param.type, TensorType):
-            self._refuse(f"its parameter {param.name} is a tuple")
-        assert isinstance(param.type, TensorType)
-        buffer = self.merger.buffer(param.name, param.type.shape, param.type.dtype)
-        self.values[param] = buffer
+            raise self._refusal(f"its parameter {param.name} is a tuple")
+        buffer = self.values[param] = self.merger.buffer(param.name, param.type)
         return buffer
 
     def _value(self, value: Expr) -> Value:
@@ -97,8 +93,7 @@ class _Fused:
                 return self.values[value]
             case Constant():
                 if value not in self.constants:
-                    buffer = self.merger.buffer("const", value.data.shape, value.dtype)
-                    self.constants[value] = buffer
+                    self.constants[value] = self.merger.buffer("const", value)
                 return self.constants[value]
             case Tuple(fields):
                 return tuple(self._value(field) for field in fields)
@@ -109,20 +104,17 @@ class _Fused:
             case Call(op="call_tir"):
                 return self._call(value)
             case Call():
-                self._refuse(f"it has the call {value.op} {value.callee}".rstrip())
-        raise TypeError(f"no value for a {type(value).__name__}")
+                raise self._refusal(f"it has the call {value.op} {value.callee}".rstrip())
+            case _:
+                raise TypeError(f"no value for a {type(value).__name__}")
 
     def _call(self, call: Call) -> Value:
         callee = self.mod[call.callee]
         assert isinstance(callee, PrimFunc)
         inputs = [b for arg in call.args for b in _flat(self._value(arg))]
-        outputs = []
-        for param in callee.params[len(inputs) :]:
-            buffer = self.merger.buffer(param.name, param.shape, param.dtype)
-            self.merger.allocs.append(buffer)
-            outputs.append(buffer)
+        outputs = [self.merger.alloc(param.name, param) for param in callee.params[len(inputs) :]]
         self.merger.append(callee, [*inputs, *outputs])
-        return _nest(call.type, outputs)
+        return nest(call.type, iter(outputs))
 
     def _outputs(self, result: Expr) -> list[Buffer]:
         """Distinct allocations for the result, which become parameters."""
@@ -135,36 +127,20 @@ class _Fused:
         return outputs
 
     def _copy(self, buffer: Buffer) -> Buffer:
-        copied = self.merger.buffer(f"{buffer.name}_copy", buffer.shape, buffer.dtype)
-        self.merger.allocs.append(copied)
+        copied = self.merger.alloc(f"{buffer.name}_copy", buffer)
         self.merger.append(copy_of(buffer), [buffer, copied])
         return copied
 
-    def _refuse(self, why: str) -> None:
-        raise CompileError(
-            f'fuse_tir: the group "{self.name}" cannot become one primitive function: {why}',
-            code="E232",
-            hint="run mlc.passes.legalize first, and keep calls of graph and registered "
-            "functions out of groups",
-        )
+    def _refusal(self, why: str) -> CompileError:
+        why = f'fuse_tir: the group "{self.name}" cannot become one primitive function: {why}'
+        hint = "run mlc.passes.legalize first, and keep calls of graph and registered functions "
+        return CompileError(why, code="E232", hint=f"{hint}out of groups")
 
 
 def _flat(value: Value) -> list[Buffer]:
     if isinstance(value, Buffer):
         return [value]
     return [buffer for part in value for buffer in _flat(part)]
-
-
-def _nest(wanted: Type, buffers: list[Buffer]) -> Value:
-    if isinstance(wanted, TupleType):
-        rest = list(buffers)
-        parts = []
-        for field in wanted.fields:
-            count = len(tensor_types(field))
-            parts.append(_nest(field, rest[:count]))
-            rest = rest[count:]
-        return tuple(parts)
-    return buffers[0]
 
 
 def inline_elements(func: PrimFunc) -> PrimFunc:

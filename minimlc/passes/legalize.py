@@ -24,12 +24,12 @@ def legalize(mod: IRModule, overrides: Mapping[str, Override] | None = None) -> 
     `lambda bb, call: bb.call_te(my_matmul, *call.args)`; one that returns the call leaves it. As a
     pass: `functools.partial(legalize, overrides=...)`.
     """
-    given = {ALIASES.get(name, name): override for name, override in (overrides or {}).items()}
-    for name in given:
+    named = {ALIASES.get(name, name): override for name, override in (overrides or {}).items()}
+    for name in named:
         if name not in OPS:
             hint = did_you_mean(name, OPS)
             raise OpError(f'legalize: there is no operator "{name}"', code="E201", hint=hint)
-    return _Legalize(given)(mod)
+    return _Legalize(named)(mod)
 
 
 class _Legalize(Mutator):
@@ -49,11 +49,11 @@ class _Legalize(Mutator):
         key = (call.op, repr(call.attrs), tuple(arg.type for arg in call.args))
         if flat and key in self.callees:
             return call_tir(self.callees[key], call.args, call.type)
-        made = self.builder.call_te(
+        lowered = self.builder.call_te(
             lambda *tensors: lower(call, tensors), *call.args, primfunc_name_hint=call.op
         )
-        self.callees[key] = made.callee
-        return made
+        self.callees[key] = lowered.callee
+        return lowered
 
     def _override(self, call: Call) -> Expr:
         new = self.overrides[call.op](self.builder, call)
@@ -61,8 +61,6 @@ class _Legalize(Mutator):
             got = type(new).__name__
             raise OpError(f"legalize: the override of {call.op} returned a {got}", code="E231")
         if new.type != call.type:
-            raise OpError(
-                f"legalize: the override of {call.op} gives {new.type}, not {call.type}",
-                code="E231",
-            )
+            why = f"legalize: the override of {call.op} gives {new.type}, not {call.type}"
+            raise OpError(why, code="E231")
         return new

@@ -1,9 +1,10 @@
 """Put the bodies of primitive functions one after the other in a new one."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, replace
+from minimlc.node import Mutator, Node, replace, span_of, with_span
 from minimlc.tir import te
 from minimlc.tir.nodes import Alloc, Block, Buffer, Expr, For, PrimFunc, Stmt, Var, seq
 
@@ -17,19 +18,27 @@ class Merger:
         self.allocs: list[Buffer] = []
         self.stmts: list[Stmt] = []
 
-    def buffer(self, name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
-        """A new buffer with a name of its own."""
-        return Buffer(self.names.take(name), shape, dtype)
+    def buffer(self, name: str, like: Any) -> Buffer:
+        """A new buffer of the shape and the dtype of `like`, with a name of its own."""
+        return Buffer(self.names.take(name), like.shape, like.dtype)
+
+    def alloc(self, name: str, like: Any) -> Buffer:
+        """Such a buffer, allocated."""
+        self.allocs.append(self.buffer(name, like))
+        return self.allocs[-1]
 
     def append(self, func: PrimFunc, args: Sequence[Buffer]) -> None:
         """Add what `func` does on `args`."""
         buffers: dict[Buffer, Buffer] = dict(zip(func.params, args, strict=True))
-        for alloc in func.allocs:
-            buffers[alloc] = replace(alloc, name=self.names.take(alloc.name))
-            if buffers[alloc] is alloc:
-                buffers[alloc] = Buffer(alloc.name, alloc.shape, alloc.dtype, alloc.scope)
-            self.allocs.append(buffers[alloc])
+        for old in func.allocs:
+            buffers[old] = self.renamed(old)
+            self.allocs.append(buffers[old])
         self.stmts.append(_Rename(self, buffers).visit(func.body))
+
+    def renamed(self, old: Buffer) -> Buffer:
+        """A new buffer like `old`, its scope included, with a name of its own."""
+        new = Buffer(self.names.take(old.name), old.shape, old.dtype, old.scope)
+        return with_span(new, span_of(old))
 
     def function(self, params: Sequence[Buffer]) -> PrimFunc:
         """Everything added, as a function of `params`."""
@@ -54,9 +63,7 @@ class _Rename(Mutator):
         return replace(self.visit_children(item), name=self.merger.block_names.take(item.name))
 
     def visit_Alloc(self, item: Alloc) -> Stmt:
-        old = item.buffer
-        name = self.merger.names.take(old.name)
-        self.buffers[old] = Buffer(name, old.shape, old.dtype, old.scope)
+        self.buffers[item.buffer] = self.merger.renamed(item.buffer)
         return self.visit_children(item)
 
     def visit_Var(self, item: Var) -> Expr:

@@ -46,7 +46,7 @@ def pack_constants(mod: IRModule) -> IRModule:
 class _Pack(Mutator):
     def __init__(self, mod: IRModule):
         self.mod = mod
-        self.made: dict[Constant, list[Constant]] = {}
+        self.packed: dict[Constant, list[Constant]] = {}
 
     def visit_Call(self, call: Call) -> Expr:
         func = self.mod.functions.get(call.callee) if call.op == "call_tir" else None
@@ -66,14 +66,13 @@ class _Pack(Mutator):
         return call_tir(name, tuple(args), call.type)
 
     def once(self, source: Constant, data: np.ndarray) -> Constant:
-        """A constant made of another: the same one for weights that two layers share."""
-        known = self.made.setdefault(source, [])
-        made = constant(data)
+        """A constant computed from another: the same one for weights that two layers share."""
+        known, new = self.packed.setdefault(source, []), constant(data)
         for item in known:
-            if item.type == made.type and item.data.tobytes() == made.data.tobytes():
+            if structural_equal(item, new):
                 return item
-        known.append(made)
-        return made
+        known.append(new)
+        return new
 
 
 def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
@@ -83,10 +82,10 @@ def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
     block = readers.pop() if len(readers) == 1 else None
     if block is None or block.init is not None or not isinstance(block.body, Store):
         return None
-    made, value = block.body.buffer, block.body.value
-    writers = {item.block for item in items if item.buffer is made and item.is_write}
-    fits = prod(made.shape) <= GROWTH * prod(param.shape)
-    if made not in func.allocs or writers != {block} or not fits:
+    target, value = block.body.buffer, block.body.value
+    writers = {item.block for item in items if item.buffer is target and item.is_write}
+    fits = prod(target.shape) <= GROWTH * prod(param.shape)
+    if target not in func.allocs or writers != {block} or not fits:
         return None
     own = {it.var for it in block.iters}
     bound = all(part in own for part in walk(block.body) if isinstance(part, Var))
@@ -125,11 +124,11 @@ def contents(copy: Block, data: np.ndarray) -> np.ndarray:
     ValueError for an index that depends on more than the block's iters.
     """
     assert isinstance(copy.body, Store)
-    made = copy.body.buffer
+    target = copy.body.buffer
     grid = tuple(it.extent for it in copy.iters)
     axes = np.ogrid[tuple(map(slice, grid))]
     values = {it.var: axis for it, axis in zip(copy.iters, axes, strict=True)}
-    result = np.zeros(made.shape, to_numpy(made.dtype))
+    result = np.zeros(target.shape, to_numpy(target.dtype))
     places = [np.broadcast_to(evaluate(index, values), grid) for index in copy.body.indices]
     result[tuple(places)] = _elements(copy.body.value, values, data)
     return result
@@ -154,8 +153,8 @@ def _elements(value: Value, values: Mapping[Var, Any], data: np.ndarray) -> Any:
 def without_copy(func: PrimFunc, place: int, copy: Block) -> PrimFunc:
     """`func` with the copy as the parameter at `place`."""
     assert isinstance(copy.body, Store)
-    made = copy.body.buffer
-    param = replace(made, scope="global")
-    moved = with_storage(replaced(func, {copy: None}), made, param, None)
+    buffer = copy.body.buffer
+    param = replace(buffer, scope="global")
+    moved = with_storage(replaced(func, {copy: None}), buffer, param, None)
     params = tuple(param if at == place else old for at, old in enumerate(func.params))
     return replace(moved, params=params, allocs=tuple(b for b in moved.allocs if b is not param))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from minimlc.errors import CompileError
 from minimlc.graph.mutator import is_primitive
 from minimlc.graph.nodes import JOINTS, Binding, BindingBlock, Call, Function, Var
+from minimlc.graph.scope import unchanged
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace
 from minimlc.passes.effects import Effects, used_variables
@@ -59,12 +60,6 @@ def _live(func: Function, effects: Effects) -> Function:
             if binding.var in used or effects.of_binding(binding.value, block.dataflow):
                 used.update(used_variables(binding.value))
                 kept.append(binding)
-        if len(kept) == len(block.bindings):
-            blocks.append(block)
-        elif kept:
-            blocks.append(replace(block, bindings=tuple(reversed(kept))))
-    blocks.reverse()
-    same = len(blocks) == len(func.blocks) and all(
-        a is b for a, b in zip(blocks, func.blocks, strict=True)
-    )
-    return func if same else replace(func, blocks=tuple(blocks))
+        if kept or not block.bindings:
+            blocks.append(replace(block, bindings=unchanged(block.bindings, kept[::-1])))
+    return replace(func, blocks=unchanged(func.blocks, blocks[::-1]))

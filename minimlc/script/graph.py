@@ -5,6 +5,7 @@ In plain Python, R's names build types, constants and calls for a `BlockBuilder`
 
 import ast
 import sys
+from collections import ChainMap
 from functools import partial
 from typing import Any
 
@@ -12,17 +13,10 @@ import numpy as np
 
 from minimlc.dtypes import dtype_name
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, TupleType, constant
-from minimlc.graph.ops import call_op
+from minimlc.graph.op import FUNCTIONS
 from minimlc.script.constructs import Marker, Namespace, reraise_here
 from minimlc.script.graph_body import GraphReader
-from minimlc.script.graph_forms import (
-    FORMS,
-    as_type,
-    const_data,
-    known_operators,
-    make_const,
-    out_type,
-)
+from minimlc.script.graph_forms import FORMS, as_type, const_data, make_const, out_type
 from minimlc.script.graph_value import Module
 from minimlc.script.source import Names, Source
 from minimlc.script.tir import decorator
@@ -83,7 +77,6 @@ def parse_function(
 
 function = decorator(parse_function)
 
-_OPERATORS = {name: partial(call_op, name) for name in known_operators()}
 _VALUES = {
     "function": function,
     "Tensor": tensor_type,
@@ -95,13 +88,8 @@ _VALUES = {
     "call": call,
 }
 
-R: Any = Namespace(
-    "R",
-    {
-        **_OPERATORS,
-        **{name[2:]: Marker(name, False) for name in (*FORMS["with"], *FORMS["action"])},
-        **_VALUES,
-        "nn": Namespace("R.nn", _OPERATORS),
-    },
-)
+_MARKERS = {name[2:]: Marker(name, False) for name in (*FORMS["with"], *FORMS["action"])}
+_NAMES: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, _VALUES, _MARKERS, FUNCTIONS]
+
+R: Any = Namespace("R", ChainMap(*_NAMES))
 """The graph language. In plain Python, `R.add(x, y)` is the call that `bb.emit` takes."""

@@ -1,13 +1,11 @@
 """The names of the graph language: how each is called, and the types and constants they make."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import Constant, TensorType, TupleType, Type, constant
-from minimlc.graph.ops import ALIASES, OPS
 from minimlc.literals import decode
 from minimlc.script.constructs import forms
 
@@ -69,8 +67,3 @@ def make_const(value: Any, dtype: str | None = None) -> Constant:
         return constant(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise CompileError(f"no constant of these values: {error}", code="E123") from None
-
-
-def known_operators() -> Iterable[str]:
-    """The operators' names and aliases."""
-    return (*OPS, *ALIASES)

@@ -214,8 +214,9 @@ def _check_variables(
     value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
 ) -> None:
     known = (*axes, *value.axes) if isinstance(value, Reduction) else axes
+    known_ids = set(map(id, known))  # while another compute is traced, `==` is an expression
     for item in uses_of(value).variables:
-        if item in known:
+        if id(item) in known_ids:
             continue
         hint = f"te.sum(..., axis={item.name})" if isinstance(item, ReduceAxis) else ""
         refuse(f'"{name}" uses {item.name}, which is none of its indices', hint, span)

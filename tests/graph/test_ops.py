@@ -5,10 +5,15 @@ import inspect
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc.graph import op
-from minimlc.graph.nodes import TensorType, Var, constant
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.nodes import TensorType, Var, constant, tensor_types
 from minimlc.graph.ops import OPS, call_op, evaluate
+from minimlc.graph.ops.elementwise import exp, log, tanh
+from minimlc.graph.ops.record import TABLE, composite
 from minimlc.run import interpret
+from minimlc.script import R
 from minimlc.verify import verify
 from tests.graph.op_cases import Case, cases
 from tests.helpers import refuses
@@ -16,6 +21,16 @@ from tests.helpers import refuses
 X = Var("x", TensorType((3, 4), "float32"))
 V = Var("v", TensorType((3,), "float32"))
 I = Var("i", TensorType((3, 4), "int32"))
+MISH = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((3, 4), "float32")):
+        with R.dataflow():
+            gv = R.mish(x)
+            R.output(gv)
+        return gv
+"""
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
@@ -24,6 +39,48 @@ def test_lowering_means_what_numpy_says(case: Case):
     results = case.outputs()
     interpret(verify(mod), name, *case.arrays, *results)
     case.check(results)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_the_type_is_that_of_the_loops(name: str):
+    for case in (case for case in cases() if case.op == name):
+        mod, callee = case.module()
+        outputs = mod[callee].params[len(case.variables) :]
+        stored = [TensorType(buffer.shape, buffer.dtype) for buffer in outputs]
+        assert list(tensor_types(case.call.type)) == stored
+
+
+@pytest.fixture
+def mish():
+    yield composite("mish", lambda x: x * tanh(log(1.0 + exp(x))), "x * tanh(log(1 + exp(x))).")
+    del TABLE["mish"]
+
+
+def test_an_operator_is_added_by_its_formula(mish):
+    mod = mlc.parse(MISH)
+    x = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
+    expected = interpret(mod, "main", x)
+    np.testing.assert_allclose(expected, x * np.tanh(np.log1p(np.exp(x))), rtol=2e-6, atol=2e-6)
+    for target in ("llvm", "python"):
+        built = mlc.build(mod, target=target)["main"](x)
+        np.testing.assert_allclose(built, expected, rtol=2e-6, atol=2e-6)
+    assert mlc.structural_equal(mod, mlc.parse(mod.script()))
+    assert R.mish(X).type == op.mish(X).type == X.type
+    assert op.mish.__doc__.startswith(mish.doc) and "mish" in dir(op)
+    refuses("E202", lambda: R.mish(I), "mish: x cannot be int32")
+
+
+def test_a_formula_of_16_bit_floats_is_rounded_once(mish):
+    x = np.linspace(-3, 3, 12).astype(np.float16)
+    wide = x.astype(np.float32)
+    once = mish.meaning(wide).astype(np.float16)
+    bb = BlockBuilder()
+    callee = bb.call_te(lambda a: mish.lower(a), constant(x), primfunc_name_hint="mish").callee
+    result = np.zeros_like(x)
+    interpret(bb.get(), callee, x, result)
+    assert result.tobytes() == once.tobytes()
+    assert evaluate(op.mish(constant(x)), [x]).tobytes() == once.tobytes()
+    assert bb.get().script().count('"float16")') == 3  # two parameters, one rounding
 
 
 def test_every_operator_has_samples():

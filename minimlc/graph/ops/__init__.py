@@ -6,7 +6,7 @@ from typing import Any
 
 from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.nodes import Call, Type
-from minimlc.graph.ops import (
+from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the table
     broadcast,
     create,
     elementwise,
@@ -16,10 +16,9 @@ from minimlc.graph.ops import (
     slicing,
     window,
 )
-from minimlc.graph.ops.record import Op
+from minimlc.graph.ops.record import TABLE, Op
 
-FAMILIES = (broadcast, elementwise, linear, reduction, shape, slicing, window, create)
-OPS = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})
+OPS = MappingProxyType(TABLE)
 """Every operator by name."""
 
 ALIASES = MappingProxyType(
@@ -30,11 +29,11 @@ ALIASES = MappingProxyType(
 
 def find_op(name: str) -> Op:
     """The operator of a name or alias; `OpError` with near misses for an unknown one."""
-    found = OPS.get(ALIASES.get(name, name))
-    if found is None:
+    op = OPS.get(ALIASES.get(name, name))
+    if op is None:
         hint = did_you_mean(name, [*OPS, *ALIASES])
         raise OpError(f'there is no operator "{name}"', code="E201", hint=hint)
-    return found
+    return op
 
 
 def call_op(name: str, /, *args: object, **attrs: object) -> Call:
@@ -61,5 +60,4 @@ def evaluate(call: Call, arrays: Iterable[Any]) -> Any:
 
 def lower(call: Call, tensors: Iterable[Any]) -> Any:
     """The operator's call as tensor expressions over `tensors`, one per argument."""
-    op = find_op(call.op)
-    return op.lower(*tensors, **{**dict(op.attrs), **dict(call.attrs)})
+    return find_op(call.op).lower(*tensors, **dict(call.attrs))

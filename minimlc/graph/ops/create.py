@@ -1,63 +1,67 @@
 """Operators without tensors: constants that need no storage."""
 
 from math import ceil
+from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import dtype_record, integer_range, is_float, to_numpy
-from minimlc.graph.nodes import TensorType
-from minimlc.graph.ops.record import ALL, NUMBERS, REQUIRED, Op, refuse, sizes_of
-from minimlc.tir import te
+from minimlc.dtypes import to_numpy
+from minimlc.graph.ops.checks import ALL, NUMBERS, fits, refuse, sizes_of
+from minimlc.graph.ops.record import Op, primitive
+from minimlc.graph.ops.values import Values, wide
 from minimlc.tir.nodes import const
 
 Number = int | float | bool
 
 
 def _check_number(name: str, value: object, dtype: str) -> None:
-    kind = dtype_record(dtype).kind
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = isinstance(value, bool) if kind == "bool" else number
-    if fits and kind in ("int", "uint"):
-        low, high = integer_range(dtype)
-        fits = isinstance(value, int) and low <= value <= high
-    if not fits:
+    is_bool = isinstance(value, bool)
+    if is_bool != (dtype == "bool") or not isinstance(value, int | float) or not fits(value, dtype):
         refuse(f"{name}={value!r} is no {dtype}", "E204")
 
 
-def _full_type(shape: object, value: Number, dtype: str) -> TensorType:
+@primitive("full", ALL, lambda shape, value, dtype: np.full(shape, value, to_numpy(dtype)))
+def full(*, shape: Any, value: Any, dtype: str = "float32") -> Values:
+    """A tensor of `shape` that is `value` everywhere."""
     _check_number("value", value, dtype)
     sizes = sizes_of(shape, "shape")
     if any(size < 0 for size in sizes):
         refuse(f"shape={shape!r} has a negative size", "E204")
-    return TensorType(sizes, dtype)
+    return Values(sizes, dtype, lambda *i: const(value, dtype))
 
 
-def _lower_full(shape: object, value: Number, dtype: str, name: str = "full") -> te.Tensor:
-    return te.compute(sizes_of(shape, "shape"), lambda *i: const(value, dtype), name=name)
+def _filled(name: str, number: int) -> Op:
+    def formula(*, shape: Any, dtype: str = "float32") -> Values:
+        value = bool(number) if dtype == "bool" else number
+        return full.formula(shape=shape, value=value, dtype=dtype)
+
+    def meaning(shape: Any, dtype: str) -> np.ndarray:
+        return np.full(shape, number, to_numpy(dtype))
+
+    doc = f"A tensor of `shape` that is {number} everywhere."
+    return primitive(name, ALL, meaning, doc)(formula)
 
 
-def _number(value: int, dtype: str) -> Number:
-    return bool(value) if dtype == "bool" else value
-
-
-def _filled(name: str, value: int) -> Op:
-    return Op(
-        name,
-        (),
-        f"A tensor of `shape` that is {value} everywhere.",
-        infer=lambda shape, dtype: _full_type(shape, _number(value, dtype), dtype),
-        meaning=lambda shape, dtype: np.full(shape, value, to_numpy(dtype)),
-        lower=lambda shape, dtype: _lower_full(shape, _number(value, dtype), dtype, name),
-        dtypes=ALL,
-        attrs=(("shape", REQUIRED), ("dtype", "float32")),
-    )
+zeros = _filled("zeros", 0)
+ones = _filled("ones", 1)
 
 
 def _span(start: Number, stop: Number | None) -> tuple[Number, Number]:
     return (0, start) if stop is None else (start, stop)
 
 
-def _arange_type(start: Number, stop: Number | None, step: Number, dtype: str) -> TensorType:
+def _arange(start: Number, stop: Number | None, step: Number, dtype: str) -> np.ndarray:
+    (count,) = arange.formula(start=start, stop=stop, step=step, dtype=dtype).shape
+    inside = to_numpy(wide(dtype))
+    first, by = (np.asarray(v).astype(inside) for v in (_span(start, stop)[0], step))
+    return np.arange(count).astype(inside) * by + first
+
+
+@primitive("arange", NUMBERS, _arange)
+def arange(
+    *, start: Number, stop: Number | None = None, step: Number = 1, dtype: str = "int64"
+) -> Values:
+    """start, start + step, ... below `stop`; 0 ... start-1 when stop is None."""
     first, last = _span(start, stop)
     if dtype not in NUMBERS:
         refuse(f"dtype cannot be {dtype}", "E202", "one of: " + ", ".join(NUMBERS))
@@ -65,45 +69,7 @@ def _arange_type(start: Number, stop: Number | None, step: Number, dtype: str) -
         _check_number(name, value, dtype)
     if step == 0:
         refuse("step is 0", "E204")
-    return TensorType((max(0, ceil((last - first) / step)),), dtype)
-
-
-def _arange(start: Number, stop: Number | None, step: Number, dtype: str) -> np.ndarray:
-    (count,) = _arange_type(start, stop, step, dtype).shape
-    kind = to_numpy(dtype)
-    inside = np.dtype(np.float32) if kind.itemsize == 2 and is_float(dtype) else kind
-    first, by = (np.asarray(v).astype(inside) for v in (_span(start, stop)[0], step))
-    return np.arange(count).astype(inside) * by + first
-
-
-def _lower_arange(start: Number, stop: Number | None, step: Number, dtype: str) -> te.Tensor:
-    (count,) = _arange_type(start, stop, step, dtype).shape
-    inside = "float32" if dtype in ("float16", "bfloat16") else dtype
-    first, by = const(_span(start, stop)[0], inside), const(step, inside)
-    return te.compute((count,), lambda i: (i.astype(inside) * by + first).astype(dtype), "arange")
-
-
-OPS = (
-    _filled("zeros", 0),
-    _filled("ones", 1),
-    Op(
-        "full",
-        (),
-        "A tensor of `shape` that is `value` everywhere.",
-        infer=_full_type,
-        meaning=lambda shape, value, dtype: np.full(shape, value, to_numpy(dtype)),
-        lower=_lower_full,
-        dtypes=ALL,
-        attrs=(("shape", REQUIRED), ("value", REQUIRED), ("dtype", "float32")),
-    ),
-    Op(
-        "arange",
-        (),
-        "start, start + step, ... below `stop`; 0 ... start-1 when stop is None.",
-        infer=_arange_type,
-        meaning=_arange,
-        lower=_lower_arange,
-        dtypes=NUMBERS,
-        attrs=(("start", REQUIRED), ("stop", None), ("step", 1), ("dtype", "int64")),
-    ),
-)
+    inside = wide(dtype)
+    base, by = const(first, inside), const(step, inside)
+    count = max(0, ceil((last - first) / step))
+    return Values((count,), dtype, lambda i: (i.astype(inside) * by + base).astype(dtype))

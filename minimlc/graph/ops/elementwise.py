@@ -4,140 +4,87 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import DTYPES, to_numpy
-from minimlc.graph.nodes import TensorType
-from minimlc.graph.ops.loops import pointwise
-from minimlc.graph.ops.record import ALL, FLOATS, NUMBERS, REQUIRED, Op, refuse
+from minimlc.dtypes import is_float, to_numpy, whole_range
+from minimlc.graph.ops.broadcast import maximum, minimum, where
+from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, NUMBERS, refuse
+from minimlc.graph.ops.record import Op, composite, primitive
+from minimlc.graph.ops.values import Values, pointwise
 from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import Expr, binary, const, intrin, select, unary
-
-
-def _same(x: TensorType, **_: object) -> TensorType:
-    return x
+from minimlc.tir.nodes import intrin, unary
 
 
 def _function(name: str, formula: str, dtypes: tuple[str, ...] = FLOATS) -> Op:
     """A mathematical function that the loop IR has too."""
-    return Op(
-        name,
-        ("x",),
-        f"{formula}, element by element.",
-        infer=_same,
-        meaning=INTRINSICS[name].meaning,
-        lower=pointwise(name, lambda x: intrin(name, x)),
-        dtypes=dtypes,
+
+    def apply(x: Values) -> Values:
+        return pointwise(lambda e: intrin(name, e), x)
+
+    return primitive(name, dtypes, INTRINSICS[name].meaning, f"{formula}, element by element.")(
+        apply
     )
 
 
-def _leaky_relu(x: np.ndarray, alpha: float) -> np.ndarray:
-    return np.where(x > 0, x, x * x.dtype.type(alpha))
+@primitive("negative", NUMBERS, np.negative)
+def negative(x: Values) -> Values:
+    """-x, element by element; integers wrap."""
+    return pointwise(lambda e: unary("-", e), x)
 
 
-def _clip_type(x: TensorType, min: float, max: float) -> TensorType:
+@primitive("logical_not", BOOL, np.logical_not)
+def logical_not(x: Values) -> Values:
+    """Whether x does not hold, element by element."""
+    return pointwise(lambda e: unary("not", e), x)
+
+
+@primitive("cast", ALL, lambda x, dtype: x.astype(to_numpy(dtype)))
+def cast(x: Values, *, dtype: str) -> Values:
+    """x converted to `dtype`: floats to integers truncate, anything but 0 is True."""
+    return pointwise(lambda e: e.astype(dtype), x, gives=dtype)
+
+
+absolute = _function("abs", "|x|", NUMBERS)
+exp = _function("exp", "e to the power of x")
+log = _function("log", "The natural logarithm of x")
+sqrt = _function("sqrt", "The square root of x")
+rsqrt = _function("rsqrt", "1 / sqrt(x)")
+tanh = _function("tanh", "The hyperbolic tangent of x")
+sigmoid = _function("sigmoid", "1 / (1 + exp(-x))")
+erf = _function("erf", "The error function of x")
+sin = _function("sin", "The sine of x (radians)")
+cos = _function("cos", "The cosine of x (radians)")
+floor = _function("floor", "The greatest integer <= x")
+ceil = _function("ceil", "The least integer >= x")
+nearest = _function("round", "The integer nearest to x; halves go to the even one")
+gelu = _function("gelu", "x / 2 * (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel 2016)")
+
+silu = composite("silu", lambda x: x * sigmoid(x), "x * sigmoid(x), element by element.")
+relu = composite(
+    "relu",
+    lambda x: maximum(x, 0),
+    "max(x, 0), element by element; NaN stays NaN.",
+    NUMBERS,
+    rounds=False,
+)
+
+
+def _leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
+    """x where x > 0, else alpha * x, element by element."""
+    return where(x > 0.0, x, x * alpha)
+
+
+def _clip(x: Any, *, min: float, max: float) -> Any:
+    """min where x < min, max where x > max, else x; NaN stays NaN."""
+    dtype = (x.narrow or x).dtype if isinstance(x, Values) else x.dtype.name
     for name, bound in (("min", min), ("max", max)):
-        kinds = (int, float) if DTYPES[x.dtype].kind == "float" else (int,)
+        kinds = (int, float) if is_float(dtype) else (int,)
         if not isinstance(bound, kinds) or isinstance(bound, bool):
-            refuse(f"{name}={bound!r} is no {x.dtype}", "E204")
+            refuse(f"{name}={bound!r} is no {dtype}", "E204")
     if not min <= max:
         refuse(f"min={min} is greater than max={max}", "E204")
-    return x
+    lowest, highest = whole_range(dtype) or (min, max)
+    low, high = (sorted((lowest, bound, highest))[1] for bound in (min, max))
+    return minimum(maximum(x, low), high)
 
 
-def _clip(x: np.ndarray, min: float, max: float) -> np.ndarray:
-    kind = x.dtype.type
-    low, high = (kind(min), kind(max)) if x.dtype.kind == "f" else _representable(x, min, max)
-    return np.minimum(np.maximum(x, low), high)
-
-
-def _representable(x: np.ndarray, low: Any, high: Any) -> tuple[Any, Any]:
-    info = np.iinfo(x.dtype)
-    bounds = (sorted((info.min, b, info.max))[1] for b in (low, high))
-    first, second = (x.dtype.type(b) for b in bounds)
-    return first, second
-
-
-def _clip_formula(x: Expr, min: float, max: float) -> Expr:
-    low, high = min, max
-    if DTYPES[x.dtype].kind != "float":
-        low, high = _representable(np.zeros((), to_numpy(x.dtype)), min, max)
-    bounds = const(low, x.dtype), const(high, x.dtype)
-    return binary("min", binary("max", x, bounds[0]), bounds[1])
-
-
-def _cast_type(x: TensorType, dtype: str) -> TensorType:
-    return TensorType(x.shape, dtype)
-
-
-OPS = (
-    Op(
-        "negative",
-        ("x",),
-        "-x, element by element; integers wrap.",
-        infer=_same,
-        meaning=np.negative,
-        lower=pointwise("negative", lambda x: unary("-", x)),
-        dtypes=NUMBERS,
-    ),
-    _function("abs", "|x|", NUMBERS),
-    _function("exp", "e to the power of x"),
-    _function("log", "The natural logarithm of x"),
-    _function("sqrt", "The square root of x"),
-    _function("rsqrt", "1 / sqrt(x)"),
-    _function("tanh", "The hyperbolic tangent of x"),
-    _function("sigmoid", "1 / (1 + exp(-x))"),
-    _function("erf", "The error function of x"),
-    _function("sin", "The sine of x (radians)"),
-    _function("cos", "The cosine of x (radians)"),
-    _function("floor", "The greatest integer <= x"),
-    _function("ceil", "The least integer >= x"),
-    _function("round", "The integer nearest to x; halves go to the even one"),
-    Op(
-        "relu",
-        ("x",),
-        "max(x, 0), element by element; NaN stays NaN.",
-        infer=_same,
-        meaning=lambda x: np.maximum(x, x.dtype.type(0)),
-        lower=pointwise("relu", lambda x: binary("max", x, const(0, x.dtype))),
-        dtypes=NUMBERS,
-    ),
-    Op(
-        "leaky_relu",
-        ("x",),
-        "x where x > 0, else alpha * x, element by element.",
-        infer=_same,
-        meaning=_leaky_relu,
-        lower=pointwise("leaky_relu", lambda x, alpha: select(x > 0.0, x, x * alpha), rounds=True),
-        dtypes=FLOATS,
-        attrs=(("alpha", 0.01),),
-    ),
-    _function("gelu", "x / 2 * (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel 2016)"),
-    Op(
-        "silu",
-        ("x",),
-        "x * sigmoid(x), element by element.",
-        infer=_same,
-        meaning=lambda x: x * INTRINSICS["sigmoid"].meaning(x),
-        lower=pointwise("silu", lambda x: x * intrin("sigmoid", x), rounds=True),
-        dtypes=FLOATS,
-    ),
-    Op(
-        "clip",
-        ("x",),
-        "min where x < min, max where x > max, else x; NaN stays NaN.",
-        infer=_clip_type,
-        meaning=_clip,
-        lower=pointwise("clip", _clip_formula, rounds=True),
-        dtypes=NUMBERS,
-        attrs=(("min", REQUIRED), ("max", REQUIRED)),
-    ),
-    Op(
-        "cast",
-        ("x",),
-        "x converted to `dtype`: floats to integers truncate, anything but 0 is True.",
-        infer=_cast_type,
-        meaning=lambda x, dtype: x.astype(to_numpy(dtype)),
-        lower=pointwise("cast", lambda x, dtype: x.astype(dtype)),
-        dtypes=ALL,
-        attrs=(("dtype", REQUIRED),),
-    ),
-)
+leaky_relu = composite("leaky_relu", _leaky_relu)
+clip = composite("clip", _clip, dtypes=NUMBERS)

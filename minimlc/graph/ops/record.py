@@ -1,29 +1,18 @@
 """What an operator is: one record, and the checks that all operators share."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minimlc.constants import too_big
-from minimlc.dtypes import DTYPES, dtype_name, dtype_record, is_float, is_integer
+from minimlc.dtypes import dtype_name, dtype_record, to_numpy
 from minimlc.errors import CompileError, OpError, did_you_mean, shown
-from minimlc.graph.nodes import (
-    Call,
-    Constant,
-    Expr,
-    TensorType,
-    Tuple,
-    TupleType,
-    Type,
-    constant,
-)
-
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
-NUMBERS = FLOATS + INTEGERS
-ALL = (*NUMBERS, "bool")
-HALF = ("float16", "bfloat16")
+from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, TupleType, Type, constant
+from minimlc.graph.ops.checks import FLOATS, HALF, fits, refuse
+from minimlc.graph.ops.values import Values
 
 
 class _Required:
@@ -42,48 +31,80 @@ class Op(NamedTuple):
     out of `dtypes`, except those in `param_dtypes`. With `variadic`, the one parameter is a tuple
     of tensors.
 
-    - `infer(*types, **attrs)` gives the result's type or refuses.
-    - `meaning(*arrays, **attrs)` gives the result in numpy. 16-bit floats come widened to
-      float32, and the result is rounded once: `evaluate` sees to both.
-    - `lower(*tensors, **attrs)` gives the result as tensor expressions (`minimlc.tir.te`).
+    - `formula(*tensors, **attrs)` gives the result as `Values` of such, after refusing what does
+      not fit. The type of the result is the shape and the dtype of that, its loops what stores it.
+      With `rounds`, it takes more than one rounding step: 16-bit floats come widened to float32,
+      and the result is rounded once.
+    - `meaning(*arrays, **attrs)` gives the result in numpy. 16-bit floats always come widened to
+      float32, and the result is rounded once: `evaluate` sees to both. A composite's meaning is its
+      formula, read over arrays.
     """
 
     name: str
     params: tuple[str, ...]
     doc: str
-    infer: Callable[..., Type]
+    formula: Callable[..., Any]
     meaning: Callable[..., Any]
-    lower: Callable[..., Any]
     dtypes: tuple[str, ...]
     attrs: tuple[tuple[str, Any], ...] = ()
     param_dtypes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     variadic: bool = False
+    rounds: bool = False
+
+    def __call__(self, *tensors: Any, **attrs: Any) -> Any:
+        """The operator inside the formula of another: of `Values`, or of numpy arrays."""
+        if any(isinstance(x, Values) for x in tensors):
+            return self._values(tensors, attrs)
+        return self.meaning(*tensors, **{**dict(self.attrs), **attrs})
+
+    def lower(self, *tensors: Any, **attrs: Any) -> Any:
+        """The result as tensor expressions (`minimlc.tir.te`), a list for a tuple."""
+        result = self._values(tensors, attrs)
+        if isinstance(result, tuple):
+            return [part.stored(self.name) for part in result]
+        return result.stored(self.name)
+
+    def _values(self, tensors: Iterable[Any], attrs: Mapping[str, Any]) -> Any:
+        """The result as `Values`: of tensor expressions, of types, or of `Values`."""
+        inputs = Values.of(tuple(tensors))
+        complete = {**dict(self.attrs), **attrs}
+        dtypes = [x.dtype for x in inputs if isinstance(x, Values)]
+        if not self.rounds or not set(dtypes) & set(HALF):
+            return self.formula(*inputs, **complete)
+        widened = [x.astype("float32") if isinstance(x, Values) else x for x in inputs]
+        result = self.formula(*widened, **complete)
+        if result.name:
+            result = result.named(f"{self.name}_float32")
+        return result.astype(dtypes[0])
 
     def call(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> Call:
         """A call of this operator, its arguments converted and its type inferred."""
-        values = self._bind(args, keywords)
-        tensors = self._tensors([values.pop(name) for name in self.params])
+        with self._refusing():
+            values = self._bind(args, keywords)
+            tensors = self._tensors([values.pop(name) for name in self.params])
         attrs = {name: _plain(values[name]) for name, _ in self.attrs}
         out = self.infer_type(tuple(t.type for t in tensors), attrs)
         return Call(self.name, tensors, tuple(attrs.items()), out)
 
     def infer_type(self, types: tuple[Type, ...], attrs: Mapping[str, object]) -> Type:
         """The result's type; `OpError` naming the operator and its arguments' types."""
-        try:
+        lines = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
+        lines += [f"{name}={shown(value)}" for name, value in attrs.items()]
+        with self._refusing(lines):
             if len(types) != len(self.params):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
             complete = self._complete(attrs)
             self._check_dtypes(types)
-            return self.infer(*types, **complete)
+            return _type_of(self._values(types, complete))
+
+    @contextmanager
+    def _refusing(self, lines: Iterable[str] = ()) -> Iterator[None]:
+        """What is refused inside names the operator, and shows `lines`."""
+        try:
+            yield
         except OpError as error:
-            given = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
-            given += [f"{name}={shown(value)}" for name, value in attrs.items()]
-            raise OpError(
-                f"{self.name}: {error.why}",
-                code=error.code,
-                excerpt="\n".join(line[:95] for line in given),
-                hint=error.hint,
-            ) from None
+            why, excerpt = f"{self.name}: {error.why}", "\n".join(line[:95] for line in lines)
+            raise OpError(why, code=error.code, excerpt=excerpt, hint=error.hint) from None
 
     def evaluate(self, call: Call, arrays: Iterable[Any]) -> Any:
         """The value of `call` for the values of its arguments (a tuple's value is a tuple)."""
@@ -98,26 +119,20 @@ class Op(NamedTuple):
         return ", ".join([*self.params, *options])
 
     def _bind(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> dict[str, object]:
-        names = [*self.params, *(name for name, _ in self.attrs)]
+        names = [*self.params, *dict(self.attrs)]
         form = f"{self.name}({self.signature()})"
         if len(args) > len(names):
-            why = f"{self.name}: takes {len(names)} argument(s), got {len(args)}"
-            raise OpError(why, code="E201", hint=form)
+            refuse(f"takes {len(names)} argument(s), got {len(args)}", "E201", form)
         values = dict(zip(names, args, strict=False))
-        for key, value in keywords.items():
+        for key in keywords:
             if key not in names:
-                hint = f"{did_you_mean(key, names)}\n{form}"
-                why = f'{self.name}: has no argument "{key}"'
-                raise OpError(why, code="E201", hint=hint)
+                refuse(f'has no argument "{key}"', "E201", f"{did_you_mean(key, names)}\n{form}")
             if key in values:
-                raise OpError(f'{self.name}: "{key}" is given twice', code="E201", hint=form)
-            values[key] = value
-        for name, default in self.attrs:
-            values.setdefault(name, default)
-        missing = [n for n in names if n not in values or values[n] is REQUIRED]
+                refuse(f'"{key}" is given twice', "E201", form)
+        values = {**dict(self.attrs), **values, **keywords}
+        missing = [f'"{name}"' for name in names if values.get(name, REQUIRED) is REQUIRED]
         if missing:
-            listed = ", ".join(f'"{name}"' for name in missing)
-            raise OpError(f"{self.name}: misses {listed}", code="E201", hint=form)
+            refuse(f"misses {', '.join(missing)}", "E201", form)
         return values
 
     def _tensors(self, values: list[object]) -> tuple[Expr, ...]:
@@ -127,38 +142,23 @@ class Op(NamedTuple):
 
     def _elements(self, values: list[object]) -> tuple[Expr, ...]:
         """Values as expressions; a Python number takes the dtype of the tensors beside it."""
-        names = self.params if len(self.params) == len(values) else ()
-        free = [i for i, n in enumerate(names) if n in dict(self.param_dtypes)]
-        typed = [v for i, v in enumerate(values) if i not in free and hasattr(v, "dtype")]
-        beside = None
-        if typed:
-            first: Any = typed[0]
-            beside = first.dtype if isinstance(first, Expr) else dtype_name(first.dtype)
-        label = names or tuple(f"{self.params[0]}[{i}]" for i in range(len(values)))
-        return tuple(self._expr(n, v, beside) for n, v in zip(label, values, strict=True))
-
-    def _expr(self, name: str, value: object, beside: str | None) -> Expr:
-        if isinstance(value, Expr):
-            return value
-        if isinstance(value, np.ndarray | np.generic):
-            return constant(value)
-        if isinstance(value, bool | int | float) and beside is not None:
-            return _number(self.name, name, value, beside)
-        got = f"{type(value).__name__} {value!r}"
-        raise OpError(
-            f"{self.name}: {name} must be a tensor, got {got[:60]}",
-            code="E201",
-            hint="give a graph variable, a numpy array, or mlc.constant(value, dtype)",
-        )
+        names: Iterable[str] = self.params
+        if len(self.params) != len(values):
+            names = [f"{self.params[0]}[{position}]" for position in range(len(values))]
+        pairs = list(zip(names, values, strict=True))
+        own = dict(self.param_dtypes)
+        typed: list[Any] = [v for name, v in pairs if name not in own and hasattr(v, "dtype")]
+        beside = next((v.dtype if isinstance(v, Expr) else dtype_name(v.dtype) for v in typed), "")
+        return tuple([_expr(name, value, beside) for name, value in pairs])
 
     def _complete(self, attrs: Mapping[str, object]) -> dict[str, Any]:
         """All attributes, defaults filled in, each of its default's kind."""
         known = dict(self.attrs)
-        for key, given in attrs.items():
+        for key, value in attrs.items():
             if key not in known:
                 refuse(f'has no attribute "{key}"', "E204", did_you_mean(key, known))
-            if too_big(given):
-                refuse(f"{key} has {too_big(given)}", "E204")
+            if too_big(value):
+                refuse(f"{key} has {too_big(value)}", "E204")
         complete = {**known, **attrs}
         for key, value in complete.items():
             if value is REQUIRED:
@@ -173,96 +173,44 @@ class Op(NamedTuple):
 
     def _check_dtypes(self, types: tuple[Type, ...]) -> None:
         own = dict(self.param_dtypes)
-        group = []
-        for name, found in zip(self.params, types, strict=True):
+        group: list[tuple[str, str]] = []
+        for name, t in zip(self.params, types, strict=True):
             if self.variadic:
-                group += _tuple_fields(name, found)
-            elif not isinstance(found, TensorType):
+                group += _field_dtypes(name, t)
+            elif not isinstance(t, TensorType):
                 refuse(f"{name} must be a tensor, got a tuple", "E202", "take one field: t[0]")
             elif name in own:
-                _check_one_of(name, found.dtype, own[name])
+                _check_one_of(name, t.dtype, own[name])
             else:
-                group.append((name, found))
-        for name, found in group:
-            _check_one_of(name, found.dtype, self.dtypes)
-            if found.dtype != group[0][1].dtype:
-                refuse(
-                    f"{group[0][0]} is {group[0][1].dtype}, {name} is {found.dtype}",
-                    "E202",
-                    f'op.cast({name}, "{group[0][1].dtype}")',
-                )
+                group.append((name, t.dtype))
+        for name, dtype in group:
+            _check_one_of(name, dtype, self.dtypes)
+            first, common = group[0]
+            if dtype != common:
+                why = f"{first} is {common}, {name} is {dtype}"
+                refuse(why, "E202", f'op.cast({name}, "{common}")')
 
 
-def refuse(why: str, code: str = "E203", hint: str = "") -> NoReturn:
-    """Raise the `OpError` that a type rule reports; the operator's name is added on its way."""
-    raise OpError(why, code=code, hint=hint)
+def _type_of(result: Any) -> Type:
+    if isinstance(result, tuple):
+        return TupleType(tuple(map(_type_of, result)))
+    return TensorType(result.shape, result.dtype)
 
 
-def wide(dtype: str) -> str:
-    """The dtype that a formula on `dtype` is computed in: float32 for the 16-bit floats."""
-    return "float32" if dtype in HALF else dtype
-
-
-def axis_of(axis: object, ndim: int, name: str = "axis") -> int:
-    """One axis, counted from the front; refuses what is no axis of an `ndim`-D tensor."""
-    if not isinstance(axis, int) or isinstance(axis, bool):
-        refuse(f"{name} is an integer, got {axis!r}", "E204")
-    if not -ndim <= axis < ndim:
-        span = f"-{ndim} ... {ndim - 1}" if ndim else "none: the tensor has no axes"
-        refuse(f"{name}={axis} is out of range for {ndim} dimension(s)", "E204", f"axes: {span}")
-    return axis % ndim
-
-
-def axes_of(axis: object, ndim: int, name: str = "axis") -> tuple[int, ...]:
-    """Axes counted from the front, in order; None means all of them."""
-    if axis is None:
-        return tuple(range(ndim))
-    items = axis if isinstance(axis, tuple) else (axis,)
-    axes = tuple(axis_of(a, ndim, name) for a in items)
-    if len(set(axes)) != len(axes):
-        refuse(f"{name}={axis} names an axis twice", "E204")
-    return tuple(sorted(axes))
-
-
-def sizes_of(value: object, name: str) -> tuple[int, ...]:
-    """A tuple of integers; one integer stands for a 1-tuple."""
-    items = value if isinstance(value, tuple) else (value,)
-    for item in items:
-        if not isinstance(item, int) or isinstance(item, bool):
-            refuse(f"{name} is a tuple of integers, got {value!r}", "E204")
-    return items
-
-
-def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all of `shapes` broadcast to, as numpy's; ValueError if there is none."""
-    ndim = max(map(len, shapes), default=0)
-    result = []
-    for axis in range(-ndim, 0):
-        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
-        if len(sizes) > 1:
-            raise ValueError(axis)
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
-
-
-def tensor(shape: Iterable[int], dtype: str) -> TensorType:
-    return TensorType(tuple(shape), dtype)
-
-
-def _number(op: str, name: str, value: bool | int | float, dtype: str) -> Constant:
-    fits = is_float(dtype) or (
-        isinstance(value, bool) if dtype == "bool" else isinstance(value, int)
-    )
-    if fits and is_integer(dtype):
-        info = np.iinfo(DTYPES[dtype].numpy)
-        fits = info.min <= value <= info.max
-    if not fits:
-        raise OpError(
-            f"{op}: {name}={value!r} is no {dtype}",
-            code="E202",
-            hint=f'op.cast(..., "{dtype_name(np.asarray(value).dtype)}") for the tensor beside it',
-        )
-    return constant(value, dtype)
+def _expr(name: str, value: object, beside: str) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return constant(value)
+    if not isinstance(value, bool | int | float) or not beside:
+        got = f"{type(value).__name__} {value!r}"
+        hint = "give a graph variable, a numpy array, or mlc.constant(value, dtype)"
+        refuse(f"{name} must be a tensor, got {got[:60]}", "E201", hint)
+    if not fits(value, beside) or (beside == "bool" and not isinstance(value, bool)):
+        own = dtype_name(np.asarray(value).dtype)
+        hint = f'op.cast(..., "{own}") for the tensor beside it'
+        refuse(f"{name}={value!r} is no {beside}", "E202", hint)
+    return constant(value, beside)
 
 
 def _plain(value: object) -> object:
@@ -289,15 +237,15 @@ def _check_one_of(name: str, dtype: str, allowed: tuple[str, ...]) -> None:
         refuse(f"{name} cannot be {dtype}", "E202", f"op.cast({name}, ...) to one of: {listed}")
 
 
-def _tuple_fields(name: str, found: Type) -> list[tuple[str, TensorType]]:
-    if not isinstance(found, TupleType) or not found.fields:
+def _field_dtypes(name: str, t: Type) -> list[tuple[str, str]]:
+    if not isinstance(t, TupleType) or not t.fields:
         refuse(f"{name} must be a tuple of at least one tensor", "E201")
-    fields = []
-    for position, field in enumerate(found.fields):
+    dtypes = []
+    for position, field in enumerate(t.fields):
         if not isinstance(field, TensorType):
             refuse(f"{name}[{position}] must be a tensor, got a tuple", "E202")
-        fields.append((f"{name}[{position}]", field))
-    return fields
+        dtypes.append((f"{name}[{position}]", field.dtype))
+    return dtypes
 
 
 def _widen(value: Any) -> Any:
@@ -307,7 +255,50 @@ def _widen(value: Any) -> Any:
     return array.astype(np.float32) if array.dtype.name in HALF else array
 
 
-def _conform(value: Any, wanted: Type) -> Any:
-    if isinstance(wanted, TupleType):
-        return tuple(_conform(v, t) for v, t in zip(value, wanted.fields, strict=True))
-    return np.array(value, dtype=dtype_record(wanted.dtype).numpy, order="C")
+def _conform(value: Any, t: Type) -> Any:
+    if isinstance(t, TupleType):
+        return tuple([_conform(part, field) for part, field in zip(value, t.fields, strict=True)])
+    return np.array(value, dtype=to_numpy(t.dtype), order="C")
+
+
+TABLE: dict[str, Op] = {}
+"""Every operator by name; `primitive` and `composite` enter them."""
+
+
+Enter = Callable[[Callable[..., Any]], Op]
+
+
+def primitive(
+    name: str, dtypes: tuple[str, ...], meaning: Callable[..., Any], doc: str = "", **more: Any
+) -> Enter:
+    """Makes an operator of its formula over `Values`, with numpy's `meaning` beside it.
+
+    The formula's parameters are the tensors, those after `*` the attributes; its docstring is the
+    operator's, unless `doc` is given. `more` are fields of `Op`.
+    """
+
+    def enter(formula: Callable[..., Any]) -> Op:
+        signature = inspect.signature(formula).parameters.values()
+        params = tuple(p.name for p in signature if p.kind == p.POSITIONAL_OR_KEYWORD)
+        options = [p for p in signature if p.kind == p.KEYWORD_ONLY]
+        attrs = tuple((p.name, REQUIRED if p.default is p.empty else p.default) for p in options)
+        text = doc or inspect.cleandoc(formula.__doc__ or "")
+        TABLE[name] = Op(name, params, text, formula, meaning, dtypes, attrs, **more)
+        return TABLE[name]
+
+    return enter
+
+
+def composite(
+    name: str,
+    formula: Callable[..., Any],
+    doc: str = "",
+    dtypes: tuple[str, ...] = FLOATS,
+    rounds: bool = True,
+) -> Op:
+    """An operator said by others: `composite("silu", lambda x: x * sigmoid(x))`.
+
+    The formula is read over numpy arrays, over tensor expressions and over types; it uses Python's
+    operators, numbers, and other records. `rounds=False` if it rounds once at the most.
+    """
+    return primitive(name, dtypes, formula, doc, rounds=rounds)(formula)
