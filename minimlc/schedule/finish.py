@@ -6,7 +6,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
 from minimlc.node import Mutator, replace
-from minimlc.schedule.tree import refuse, spoken
+from minimlc.schedule.primitive import location
+from minimlc.schedule.tree import spoken
 from minimlc.tir.analysis.access import (
     Access,
     accesses,
@@ -150,7 +151,8 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     except VerifyError as error:
         why = f"after this step {error.why}"
         if error.code == "E135":
-            refuse(error.code, why, at=func, hint="a step that makes it less large")
+            smaller = "a step that makes it less large"
+            raise ScheduleError(why, code=error.code, **location(func), hint=smaller) from None
         why += ", as far as is known"
         raise ScheduleError(
             why, code=code or error.code, span=error.span, example=error.example, hint=hint
@@ -192,7 +194,8 @@ def check_thread_axes(func: PrimFunc) -> None:
     found = axis_conflict(func) if bound else None
     if found is not None:
         loop, why = found
-        refuse("E141", why, at=loop, hint="bind the loop to another axis, or leave it serial")
+        hint = "bind the loop to another axis, or leave it serial"
+        raise ScheduleError(why, code="E141", **location(loop), hint=hint)
 
 
 def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:
@@ -217,13 +220,8 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
         if lanes is not loop:
             why = f'it is in the vectorized loop "{lanes.var.name}", and {why}'
             hint = f"leave {lanes.var.name} or {name} serial"
-    refuse(
-        code,
-        f'"{name}" cannot be {spoken(kind)}: {why}',
-        at=loop,
-        example=found.explain(),
-        hint=hint,
-    )
+    why = f'"{name}" cannot be {spoken(kind)}: {why}'
+    raise ScheduleError(why, code=code, **location(loop), example=found.explain(), hint=hint)
 
 
 def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:

@@ -1,12 +1,13 @@
 """Copies of buffers beside a block: the places they stand in, and the blocks that make them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from minimlc.node import Mutator, replace, walk
-from minimlc.schedule.tree import Names, Place, nest, replaced, with_alloc
+from minimlc.node import replace, walk
+from minimlc.schedule.redirect import At
+from minimlc.schedule.tree import Names, Place, nest, replaced, with_allocs
 from minimlc.tir.analysis.access import Access, loop_ranges
-from minimlc.tir.analysis.arith import Ranges, constant_value
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.regions import Box, Side
 from minimlc.tir.nodes import (
     Block,
@@ -16,10 +17,12 @@ from minimlc.tir.nodes import (
     Expr,
     For,
     IfThenElse,
+    IterKind,
     Load,
     PrimFunc,
     Stmt,
     Store,
+    Var,
     conjunction,
     const,
     index,
@@ -35,7 +38,6 @@ class Anchor(NamedTuple):
 
     stmt: Stmt
     loops: tuple[For, ...]
-    inner: tuple[For, ...]
 
 
 def anchors(place: Place) -> list[Anchor]:
@@ -43,13 +45,13 @@ def anchors(place: Place) -> list[Anchor]:
 
     There are none inside a block: its iters would be out of sight.
     """
-    path = [*place.around, place.stmt]
-    found = []
-    for depth, stmt in enumerate(path):
+    found: list[Anchor] = []
+    loops: tuple[For, ...] = ()
+    for stmt in (*place.around, place.stmt):
         if isinstance(stmt, For | Block | IfThenElse):
-            outer = tuple(s for s in path[:depth] if isinstance(s, For))
-            inner = tuple(s for s in path[depth:] if isinstance(s, For))
-            found.append(Anchor(stmt, outer, inner))
+            found.append(Anchor(stmt, loops))
+        if isinstance(stmt, For):
+            loops = (*loops, stmt)
         if isinstance(stmt, Block):
             break
     return found
@@ -68,11 +70,71 @@ def whole(shape: Sequence[int]) -> Box:
     return tuple(Side(index(0), size) for size in shape)
 
 
+class Sweep(NamedTuple):
+    """New loops over a box, the index along each of its sides, and what keeps these in range."""
+
+    loops: list[For]
+    values: list[Expr]
+    clips: list[Expr]
+
+
+def sweep(
+    box: Box, sizes: Sequence[int], names: Names, outer: Sequence[For] = (), *, units: bool = False
+) -> Sweep:
+    """Loops `ax0`, `ax1`, ... over a box in a space of these sizes.
+
+    Its corner may depend on the `outer` loops. A side of one element has a loop if `units`.
+    """
+    new = Sweep([], [], [])
+    ranges = loop_ranges(tuple(outer))
+    for dim, (side, size) in enumerate(zip(box, sizes, strict=True)):
+        value = side.start
+        if units or side.extent > 1:
+            var = names.var(f"ax{dim}")
+            ranges = ranges.extended({var: side.extent})
+            value = var if constant_value(side.start) == 0 else side.start + var
+            new.loops.append(For(var, index(side.extent), "serial", seq(())))
+        low, high = ranges.bounds(value)
+        new.values.append(value)
+        new.clips.extend([] if low >= 0 else [value >= 0])
+        new.clips.extend([] if high < size else [value < size])
+    return new
+
+
+def fresh_iters(
+    values: Sequence[Expr], sizes: Sequence[int], names: Names, kinds: Sequence[IterKind] = ()
+) -> tuple[BlockIter, ...]:
+    """Iters `v0`, `v1`, ... of these values and extents, spatial unless `kinds` says otherwise."""
+    spatial: list[IterKind] = ["S"] * len(sizes)
+    parts = zip(values, sizes, kinds or spatial, strict=True)
+    return tuple(
+        BlockIter(names.var(f"v{dim}"), size, kind, value)
+        for dim, (value, size, kind) in enumerate(parts)
+    )
+
+
+def store_nest(
+    name: str,
+    sizes: Sequence[int],
+    names: Names,
+    store: Callable[[tuple[Var, ...]], Store],
+    box: Box | None = None,
+    outer: Sequence[For] = (),
+) -> Stmt:
+    """A block of one store, made of the block's spatial iters, with loops of its own over a box of
+    their values; over all of them where there is none.
+    """
+    loops, values, clips = sweep(box or whole(sizes), sizes, names, outer, units=box is None)
+    iters = fresh_iters(values, sizes, names)
+    body = store(tuple(it.var for it in iters))
+    return nest(loops, Block(names.block(name), iters, conjunction(clips), None, body))
+
+
 class End(NamedTuple):
     """A buffer that a copy reads or writes, and its index for the values of the copy's iters."""
 
     buffer: Buffer
-    at: Callable[[Sequence[Expr]], Sequence[Expr]] = tuple
+    at: At = tuple
 
 
 def copy_nest(
@@ -87,37 +149,19 @@ def copy_nest(
 ) -> Stmt:
     """A block over iters of these sizes that copies element by element, with loops of its own.
 
-    It runs over a box of the iters, whose corner may speak of the `loops` around; or over all.
+    It runs over a box of the iters, whose corner may depend on the `loops` around; or over all.
     To integers an `offset` is added, which the target's dtype has room for.
     """
-    ranges = loop_ranges(tuple(loops))
-    own: list[For] = []
-    iters: list[BlockIter] = []
-    clips: list[Expr] = []
-    for dim, (side, size) in enumerate(zip(box or whole(sizes), sizes, strict=True)):
-        value = side.start
-        if box is None or side.extent > 1:
-            var = names.var(f"ax{dim}")
-            ranges = ranges.extended({var: side.extent})
-            value = var if constant_value(side.start) == 0 else side.start + var
-            own.append(For(var, index(side.extent), "serial", seq(())))
-        iters.append(BlockIter(names.var(f"v{dim}"), size, "S", value))
-        clips += _clips(value, size, ranges)
-    values = [it.var for it in iters]
-    load: Expr = Load(source.buffer, tuple(source.at(values)))
-    if offset:
-        load = Cast(WIDEST, load) + const(offset, WIDEST)
-    if load.dtype != target.buffer.dtype:
-        load = Cast(target.buffer.dtype, load)
-    store = Store(target.buffer, tuple(target.at(values)), load)
-    block = Block(names.block(name), tuple(iters), conjunction(clips), None, store)
-    return nest(own, block)
 
+    def copied(at: Sequence[Var]) -> Store:
+        load: Expr = Load(source.buffer, tuple(source.at(at)))
+        if offset:
+            load = Cast(WIDEST, load) + const(offset, WIDEST)
+        if load.dtype != target.buffer.dtype:
+            load = Cast(target.buffer.dtype, load)
+        return Store(target.buffer, tuple(target.at(at)), load)
 
-def _clips(value: Expr, size: int, ranges: Ranges) -> list[Expr]:
-    low, high = ranges.bounds(value)
-    below = [] if low >= 0 else [value >= 0]
-    return below + ([] if high < size else [value < size])
+    return store_nest(name, sizes, names, copied, box, loops)
 
 
 def beside(
@@ -133,30 +177,4 @@ def beside(
     middle = new_block
     if anchor is not block:
         middle = replaced(replace(func, body=anchor), {block: new_block}).body
-    return with_alloc(replaced(func, {anchor: seq((*before, middle, *after))}), cache)
-
-
-class Rename(Mutator):
-    """Exchanges buffers: in loads, in stores, or both; indices may be exchanged with them."""
-
-    def __init__(
-        self,
-        loads: Mapping[Buffer, Buffer],
-        stores: Mapping[Buffer, Buffer],
-        indices: Sequence[Expr] | None = None,
-    ):
-        self.loads, self.stores, self.indices = loads, stores, indices
-
-    def visit_Load(self, item: Load) -> Any:
-        item = self.visit_children(item)
-        return self._moved(item, self.loads)
-
-    def visit_Store(self, item: Store) -> Any:
-        item = self.visit_children(item)
-        return self._moved(item, self.stores)
-
-    def _moved(self, item: Any, mapping: Mapping[Buffer, Buffer]) -> Any:
-        if item.buffer not in mapping:
-            return item
-        indices = item.indices if self.indices is None else tuple(self.indices)
-        return replace(item, buffer=mapping[item.buffer], indices=indices)
+    return with_allocs(replaced(func, {anchor: seq((*before, middle, *after))}), [cache])

@@ -1,10 +1,11 @@
 """What an uneven split does with the iterations beyond the end: guard them, or let them run."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from minimlc.node import Mutator, Node, replace, walk
-from minimlc.schedule.tree import guarded, refuse
+from minimlc.node import replace, walk
+from minimlc.schedule.primitive import refuse
+from minimlc.schedule.tree import guarded, replaced_in
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads, variables
 from minimlc.tir.analysis.wellformed import blocks_in, loops_in
@@ -20,7 +21,6 @@ from minimlc.tir.nodes import (
     Stmt,
     Store,
     Var,
-    substitute,
 )
 
 
@@ -40,7 +40,7 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
     """
     _check_inner_loops(loop)
     wanted: dict[Buffer, dict[int, int]] = {}
-    fits = {}
+    fits: dict[Stmt, Stmt | None] = {}
     reasons: list[tuple[Stmt, str]] = []
     for block in blocks_in(loop.body):
         found = _Fit(func, loop, extent, more).sizes(block)
@@ -53,13 +53,10 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
     if not fits:
         at, why = reasons[0] if reasons else (loop, "there is no block in it")
         name = loop.var.name
-        refuse(
-            "E140",
-            f'split("{name}", tail="pad"): the extra iterations of {name} would be seen: {why}',
-            at=at,
-            hint='tail="guard", or cache_read and cache_write what it uses first',
-        )
-    body = guarded(_Exchange(fits).visit(loop.body), loop.var < extent, frozenset(fits.values()))
+        why = f'split("{name}", tail="pad"): the extra iterations of {name} would be seen: {why}'
+        hint = 'tail="guard", or cache_read and cache_write what it uses first'
+        refuse("E140", why, at=at, hint=hint)
+    body = guarded(replaced_in(loop.body, fits), loop.var < extent, frozenset(fits.values()))
     larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in wanted.items()}
     return Padded(body, larger)
 
@@ -68,12 +65,8 @@ def _check_inner_loops(loop: For) -> None:
     for inner in loops_in(loop.body):
         if loop.var in variables(inner.extent) or has_loads(inner.extent):
             name = loop.var.name
-            refuse(
-                "E140",
-                f'split("{name}", tail="pad"): the extent of {inner.var.name} depends on {name}',
-                at=inner,
-                hint='tail="guard"',
-            )
+            why = f'split("{name}", tail="pad"): the extent of {inner.var.name} depends on {name}'
+            refuse("E140", why, at=inner, hint='tail="guard"')
 
 
 def _grown(shape: Sequence[int], dims: dict[int, int]) -> tuple[int, ...]:
@@ -82,16 +75,6 @@ def _grown(shape: Sequence[int], dims: dict[int, int]) -> tuple[int, ...]:
 
 def _longer(block: Block, loop: For, more: int) -> tuple[BlockIter, ...]:
     return tuple(replace(it, extent=more) if it.value is loop.var else it for it in block.iters)
-
-
-class _Exchange(Mutator):
-    """Exchanges blocks."""
-
-    def __init__(self, blocks: dict[Block, Block]):
-        self.blocks = blocks
-
-    def visit_Block(self, item: Block) -> Stmt:
-        return self.blocks.get(item) or self.visit_children(item)
 
 
 class _Fit:
@@ -179,11 +162,3 @@ def _depends_on_place(store: Stmt, place: Var) -> bool:
             case Binary("and" | "or", a, _) if place in variables(a):
                 return True
     return False
-
-
-def with_buffers(func: PrimFunc, buffers: dict[Buffer, Buffer]) -> PrimFunc:
-    """The function with some of its own buffers exchanged."""
-    if not buffers:
-        return func
-    allocs = tuple(buffers.get(buffer, buffer) for buffer in func.allocs)
-    return replace(func, allocs=allocs, body=substitute(func.body, cast(dict[Node, Node], buffers)))

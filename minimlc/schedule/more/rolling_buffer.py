@@ -1,21 +1,21 @@
 """rolling_buffer: a window that slides keeps what it has, and computes only what is new."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
-from minimlc.node import Mutator, replace
+from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import with_storage
 from minimlc.schedule.shape import (
     Producer,
     check_clipping_only,
     check_intermediate,
     check_only_writer,
     check_plain_path,
-    exclusive,
     producer,
 )
-from minimlc.schedule.tree import refuse, replaced
+from minimlc.schedule.tree import replaced
 from minimlc.tir.analysis.access import loop_extents
 from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
 from minimlc.tir.analysis.arith import conjuncts, constant_value
@@ -24,17 +24,12 @@ from minimlc.tir.nodes import (
     Binary,
     Block,
     BlockIter,
-    Buffer,
     Expr,
     For,
-    Load,
     PrimFunc,
-    Store,
     conjunction,
     index,
 )
-
-VERB = "rolling_buffer"
 
 
 class _Window(NamedTuple):
@@ -65,35 +60,32 @@ def rolling_buffer(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     reads does not change in the loop. The iterations then depend on each other: the iter along
     the window becomes opaque.
     """
-    made = producer(func, block, VERB)
+    made = producer(func, block)
     if made.buffer.name != buffer:
-        refuse("E117", f'{VERB}: block "{block}" does not write {buffer}', at=made.block)
-    check_intermediate(func, made, VERB)
-    check_only_writer(made, VERB)
-    check_plain_path(made.place.around, VERB)
-    _, own, shared = exclusive(func, made.place)
+        refuse("E117", f'block "{block}" does not write {buffer}', at=made.block)
+    check_intermediate(func, made)
+    check_only_writer(made)
+    check_plain_path(made.place.around)
+    _, own, shared = made.place.nest()
     if not shared:
-        refuse(
-            "E148",
-            f'{VERB}: block "{block}" is in no loop of its readers',
-            hint=_first_move(made),
-        )
+        refuse("E148", f'block "{block}" is in no loop of its readers', hint=_first_move(made))
     loop = next((lp for lp in reversed(shared) if constant_value(lp.extent) != 1), shared[-1])
     _check_loop(made, loop)
     window = _window(made, own, loop)
-    check_clipping_only(made.block, made.place.loops, VERB)
-    size = tuple(window.size if d == window.dim else n for d, n in enumerate(made.buffer.shape))
-    rolled = _rolled(made.block, made.dims[window.dim], window)
-    small = replace(made.buffer, shape=size)
-    changed = replaced(func, {made.block: rolled})
-    allocs = tuple(small if b is made.buffer else b for b in func.allocs)
-    body = _Wrap(made.buffer, small, window).visit(changed.body)
-    return finish(replace(func, allocs=allocs, body=body))
+    check_clipping_only(made.block, made.place.loops)
+    dim, size = window.dim, window.size
+    shape = (*made.buffer.shape[:dim], size, *made.buffer.shape[dim + 1 :])
+    rolled = replaced(func, {made.block: _rolled(made.block, made.dims[dim], window)})
+
+    def wrapped(at: Sequence[Expr]) -> Sequence[Expr]:
+        return (*at[:dim], at[dim] % size, *at[dim + 1 :])
+
+    return finish(with_storage(rolled, {made.buffer: replace(made.buffer, shape=shape)}, wrapped))
 
 
 def _first_move(made: Producer) -> str:
     """The step that puts a block into a loop of its readers."""
-    read = [i for i in made.others() if not i.is_write and i.buffer is made.buffer and i.loops]
+    read = [item for item in made.readers() if item.loops]
     if not read:
         return ""
     return f'sch.compute_at("{made.block.name}", "{read[0].loops[0].var.name}") first'
@@ -103,8 +95,8 @@ def _check_loop(made: Producer, loop: For) -> None:
     """The loop is serial, makes all it reads anew so far, and leaves the block's inputs alone."""
     name = loop.var.name
     if loop.kind not in ("serial", "unrolled"):
-        refuse("E119", f'{VERB}: loop "{name}" is {loop.kind} already', at=loop)
-    inputs = {item.buffer for item in made.own() if not item.is_write} - {made.buffer}
+        refuse("E119", f'loop "{name}" is {loop.kind} already', at=loop)
+    inputs = made.inputs() - {made.buffer}
     for item in made.items:
         if item.is_write and item.buffer in inputs and loop in item.loops:
             _no_window(made, f"{item.buffer.name}, which it reads, changes with {name}")
@@ -115,7 +107,7 @@ def _check_loop(made: Producer, loop: For) -> None:
 
 
 def _no_window(made: Producer, why: str) -> NoReturn:
-    refuse("E148", f'{VERB}: block "{made.block.name}" has no sliding window: {why}', at=made.block)
+    refuse("E148", f'block "{made.block.name}" has no sliding window: {why}', at=made.block)
 
 
 def _window(made: Producer, own: Sequence[For], loop: For) -> _Window:
@@ -180,23 +172,3 @@ def _rolled(block: Block, along: BlockIter, window: _Window) -> Block:
     parts = (*conjuncts(block.predicate), Binary("or", first, new))
     iters = tuple(replace(it, kind="O") if it is along else it for it in block.iters)
     return replace(block, predicate=conjunction(parts), iters=iters)
-
-
-class _Wrap(Mutator):
-    """Sends the accesses of a buffer to the circular one."""
-
-    def __init__(self, old: Buffer, new: Buffer, window: _Window):
-        self.old, self.new, self.window = old, new, window
-
-    def visit_Load(self, item: Load) -> Any:
-        return self._wrapped(self.visit_children(item))
-
-    def visit_Store(self, item: Store) -> Any:
-        return self._wrapped(self.visit_children(item))
-
-    def _wrapped(self, item: Any) -> Any:
-        if item.buffer is not self.old:
-            return item
-        indices = list(item.indices)
-        indices[self.window.dim] = indices[self.window.dim] % self.window.size
-        return replace(item, buffer=self.new, indices=tuple(indices))
