@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive, refuse
-from minimlc.schedule.redirect import Move, Redirect, fixed, to
+from minimlc.schedule.redirect import Move, Redirect
 from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.tree import (
     Names,
@@ -125,7 +125,7 @@ def _partial(
     for store, cache, start in zip(how.stores, caches, _starts(block, how), strict=True):
         at = split.with_factor(store.indices, loops[split.factor])
         at = tuple(substitute(part, moved) for part in at)
-        moves[store.buffer] = to(cache, fixed(at))
+        moves[store.buffer] = _place(cache, at)
         starts.append(Store(cache, at, start))
     body = Redirect(moves).visit(substitute(block.body, moved))
     held: dict[Node, Node] = {
@@ -141,6 +141,17 @@ def _partial(
     always = conjunction(conditions.always)
     name = names.block(f"{block.name}_rf")
     return nest(split.own, Block(name, (*kept, *iters), always, seq(starts), body))
+
+
+def _place(cache: Buffer, at: tuple[Expr, ...]) -> Move:
+    """One place for every access; a store is a new one, which no line of the source shows."""
+
+    def move(item: Load | Store) -> Load | Store:
+        if isinstance(item, Load):
+            return replace(item, buffer=cache, indices=at)
+        return Store(cache, at, item.value)
+
+    return move
 
 
 def _starts(block: Block, how: Reducer) -> Sequence[Const]:

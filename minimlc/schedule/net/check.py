@@ -100,7 +100,7 @@ def check_step(
     if not isinstance(twin, Twin) or cost(twin.now) > BUDGET:
         return Verdict("verified only", twin)
     small = start.with_function(name, twin.start)
-    steps = _smaller_trace(trace, twin.strength)
+    steps = _smaller_steps(trace, twin.strength)
     checked = _compared(small, twin.start, twin.now, name, label, steps)
     if checked == "compared":
         sizes = ", ".join(f"{b.name} {b.shape}" for b in twin.start.params)
@@ -138,14 +138,14 @@ def _next_twin(old: PrimFunc, trace: Trace, twin: Twin | bool | None) -> Twin | 
 
 def _take(func: PrimFunc, steps: Sequence[tuple[str, Any]], strength: int) -> PrimFunc | None:
     """`func` after some steps; None where one refuses."""
-    for name, arguments in steps:
+    for name, arguments in _smaller_steps(steps, strength):
         try:
-            func, _ = run(func, name, smaller_arguments(arguments, strength))
+            func, _ = run(func, name, arguments)
         except CompileError:
             return None
         check_prim_func("the smaller program", func)
     return func
 
 
-def _smaller_trace(trace: Trace, strength: int) -> Trace:
-    return Trace((name, smaller_arguments(arguments, strength)) for name, arguments in trace)
+def _smaller_steps(steps: Sequence[tuple[str, Any]], strength: int) -> Trace:
+    return Trace((name, smaller_arguments(arguments, strength)) for name, arguments in steps)

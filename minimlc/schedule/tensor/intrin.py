@@ -4,8 +4,7 @@ from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
-from minimlc.schedule.tensor.intrinsics import BUILT_IN
-from minimlc.schedule.tensor.intrinsics_x86 import DIFFERS
+from minimlc.schedule.tensor.intrinsics import BUILT_IN, DIFFERS
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.compare import KINDS, difference, reduces_floats
