@@ -9,10 +9,10 @@ from minimlc.schedule.finish import finish
 from minimlc.schedule.layout import check_scope
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
-from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest, inside
+from minimlc.schedule.staging import Anchor, End, Space, anchors, beside, copy_nest, inside
 from minimlc.schedule.tree import Names, Place, find_block, find_buffer
 from minimlc.tir.analysis.access import Access, accesses, reads_any
-from minimlc.tir.analysis.regions import Box, covers, enclosing_box, starts_inside
+from minimlc.tir.analysis.regions import covers, enclosing_box, starts_inside
 from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc, const
 
@@ -31,11 +31,11 @@ class Use(NamedTuple):
         near = inside(self.items, anchor.stmt)
         return [i for i in near if i.buffer is self.buffer and i not in self.mine]
 
-    def box(self, anchor: Anchor) -> Box | None:
-        """What the block touches inside the loops around; None, for all of the buffer, outside."""
-        if not anchor.loops:
-            return None
-        return enclosing_box(self.buffer, self.mine, [loop.var for loop in anchor.loops])
+    def space(self, anchor: Anchor) -> Space:
+        """What the block touches inside the loops around; outside of loops, all of the buffer."""
+        fixed = [loop.var for loop in anchor.loops]
+        box = enclosing_box(self.buffer, self.mine, fixed) if fixed else None
+        return Space(self.buffer.shape, box, anchor.loops)
 
 
 def use_of(func: PrimFunc, block: str, buffer: str) -> Use:
@@ -83,8 +83,8 @@ def cache_read(
     if offset or (dtype is not None and dtype != cache.dtype):
         cache = replace(cache, dtype=dtype or cache.dtype)
         _check_wider(use, cache.dtype, offset)
-    ends, box = (End(use.buffer), End(cache)), use.box(anchor)
-    copy = copy_nest(*ends, cache.shape, names, cache.name, box, anchor.loops, offset)
+    ends = End(use.buffer), End(cache)
+    copy = copy_nest(*ends, use.space(anchor), names, cache.name, offset)
     new = _Widened(use, cache, offset).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
 
@@ -211,9 +211,8 @@ def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local")
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
     outside, own = End(use.buffer), End(cache)
-    box, shape, loops = use.box(anchor), cache.shape, anchor.loops
-    copy_in = copy_nest(outside, own, shape, names, f"{cache.name}_in", box, loops)
-    copy_out = copy_nest(own, outside, shape, names, f"{cache.name}_out", box, loops)
+    copy_in = copy_nest(outside, own, use.space(anchor), names, f"{cache.name}_in")
+    copy_out = copy_nest(own, outside, use.space(anchor), names, f"{cache.name}_out")
     new = Redirect({use.buffer: to(cache)}).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy_in], [copy_out], cache))
 
@@ -272,8 +271,7 @@ def _written_back(func: PrimFunc, use: Use, anchor: Anchor, scope: str) -> PrimF
     """The function with the copy after `anchor`; None if it may copy what was not written."""
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
-    ends, box = (End(cache), End(use.buffer)), use.box(anchor)
-    copy = copy_nest(*ends, cache.shape, names, cache.name, box, anchor.loops)
+    copy = copy_nest(End(cache), End(use.buffer), use.space(anchor), names, cache.name)
     new = Redirect({use.buffer: to(cache)}).visit(use.block)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
     return result if is_written(result, cache, anchor) else None

@@ -7,7 +7,15 @@ from minimlc.schedule.finish import finish
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.staging import inside
-from minimlc.schedule.tree import Names, find_block, find_loop_around, replaced, runs, sibling
+from minimlc.schedule.tree import (
+    Names,
+    find_block,
+    find_loop_around,
+    replaced,
+    replaced_in,
+    runs,
+    sibling,
+)
 from minimlc.tir.analysis.access import accesses, reads
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import first_comes_first, repeats
@@ -46,8 +54,7 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
     start: dict[Node, Node] = {lp.var: index(0) for lp in within if lp not in loops}
     init = sibling(target, target.init, iters, loops, "init", names, start)
     update = replace(target, name=names.block(f"{block}_update"), init=None)
-    body = replaced(replace(func, body=loop), {target: update}).body
-    return finish(replaced(func, {loop: seq((init, body))}))
+    return finish(replaced(func, {loop: seq((init, replaced_in(loop, {target: update})))}))
 
 
 def _check_loops(block: Block, inside: Sequence[For], around: Sequence[For]) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from minimlc.node import replace, walk
+from minimlc.node import walk
 from minimlc.schedule.redirect import At
-from minimlc.schedule.tree import Names, Place, nest, replaced, with_allocs
+from minimlc.schedule.tree import Names, Place, nest, replaced, replaced_in, with_allocs
 from minimlc.tir.analysis.access import Access, loop_ranges
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.regions import Box, Side
@@ -113,18 +113,22 @@ def fresh_iters(
     )
 
 
-def store_nest(
-    name: str,
-    sizes: Sequence[int],
-    names: Names,
-    store: Callable[[tuple[Var, ...]], Store],
-    box: Box | None = None,
-    outer: Sequence[For] = (),
-) -> Stmt:
-    """A block of one store, made of the block's spatial iters, with loops of its own over a box of
-    their values; over all of them where there is none.
+class Space(NamedTuple):
+    """The values of a copy's iters, of these sizes; of them a box, whose corner may depend on the
+    `loops` around, or all.
     """
-    loops, values, clips = sweep(box or whole(sizes), sizes, names, outer, units=box is None)
+
+    sizes: Sequence[int]
+    box: Box | None = None
+    loops: tuple[For, ...] = ()
+
+
+def store_nest(
+    name: str, space: Space, names: Names, store: Callable[[tuple[Var, ...]], Store]
+) -> Stmt:
+    """A block of one store, made of the block's spatial iters, with loops of its own."""
+    sizes, box, around = space
+    loops, values, clips = sweep(box or whole(sizes), sizes, names, around, units=box is None)
     iters = fresh_iters(values, sizes, names)
     body = store(tuple(it.var for it in iters))
     return nest(loops, Block(names.block(name), iters, conjunction(clips), None, body))
@@ -138,18 +142,10 @@ class End(NamedTuple):
 
 
 def copy_nest(
-    source: End,
-    target: End,
-    sizes: Sequence[int],
-    names: Names,
-    name: str,
-    box: Box | None = None,
-    loops: Sequence[For] = (),
-    offset: int = 0,
+    source: End, target: End, space: Space, names: Names, name: str, offset: int = 0
 ) -> Stmt:
-    """A block over iters of these sizes that copies element by element, with loops of its own.
+    """A block that copies element by element, with loops of its own.
 
-    It runs over a box of the iters, whose corner may depend on the `loops` around; or over all.
     To integers an `offset` is added, which the target's dtype has room for.
     """
 
@@ -161,7 +157,7 @@ def copy_nest(
             load = Cast(target.buffer.dtype, load)
         return Store(target.buffer, tuple(target.at(at)), load)
 
-    return store_nest(name, sizes, names, copied, box, loops)
+    return store_nest(name, space, names, copied)
 
 
 def beside(
@@ -174,7 +170,5 @@ def beside(
     cache: Buffer,
 ) -> PrimFunc:
     """`func` with a block replaced, copies around its anchor, and a buffer for them."""
-    middle = new_block
-    if anchor is not block:
-        middle = replaced(replace(func, body=anchor), {block: new_block}).body
+    middle = replaced_in(anchor, {block: new_block})
     return with_allocs(replaced(func, {anchor: seq((*before, middle, *after))}), [cache])

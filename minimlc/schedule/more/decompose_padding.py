@@ -14,6 +14,7 @@ from minimlc.schedule.tree import (
     find_block,
     find_loop_around,
     replaced,
+    replaced_in,
     runs,
     sibling,
 )
@@ -77,8 +78,7 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     condition = substitute(padded.inside, {it.var: it.value for it in target.iters})
     held = conjunction((*conjuncts(target.predicate), *conjuncts(condition)))
     copy = replace(target, predicate=held, body=replace(padded.store, value=padded.value))
-    body = replaced(replace(func, body=before), {target: copy}).body
-    return finish(replaced(func, {before: seq((fills, body))}))
+    return finish(replaced(func, {before: seq((fills, replaced_in(before, {target: copy})))}))
 
 
 def _no_padding(block: Block, why: str, hint: str = "") -> NoReturn:

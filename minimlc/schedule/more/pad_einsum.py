@@ -13,7 +13,7 @@ from minimlc.schedule.layout import is_too_large
 from minimlc.schedule.more.sums import Einsum, einsum_of, no_einsum, own_nest
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
-from minimlc.schedule.staging import End, copy_nest, store_nest
+from minimlc.schedule.staging import End, Space, copy_nest, store_nest
 from minimlc.schedule.tree import Names, find_block, nest, replaced, with_allocs
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (
@@ -197,7 +197,7 @@ def _pad_nest(source: Buffer, limits: Sequence[Limit], cache: Buffer, names: Nam
         inside = reduce(partial(Binary, "and"), real)
         return Store(cache, at, Select(inside, Load(source, at), const(0, cache.dtype)))
 
-    return store_nest(cache.name, cache.shape, names, padded)
+    return store_nest(cache.name, Space(cache.shape), names, padded)
 
 
 def _padded_output(block: Block, store: Store, sizes: Sizes, names: Names) -> tuple[Buffer, Stmt]:
@@ -207,4 +207,4 @@ def _padded_output(block: Block, store: Store, sizes: Sizes, names: Names) -> tu
     shape = [sizes.get(var, own[var]) for var in dims]
     sums = _padded_buffer(block, store.buffer, shape, names)
     real = [own[var] for var in dims]
-    return sums, copy_nest(End(sums), End(store.buffer), real, names, sums.name)
+    return sums, copy_nest(End(sums), End(store.buffer), Space(real), names, sums.name)

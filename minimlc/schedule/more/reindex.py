@@ -15,7 +15,7 @@ from minimlc.schedule.memory import (
 )
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, fixed, to
-from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest
+from minimlc.schedule.staging import Anchor, End, Space, anchors, beside, copy_nest
 from minimlc.schedule.tree import Names
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
@@ -50,11 +50,11 @@ def reindex(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     new = Redirect({use.buffer: to(cache, fixed([it.var for it in used]))}).visit(use.block)
     if not any(item.is_write for item in use.mine):
         anchor = reading_anchor(use)
-        copy = copy_nest(outside, own, cache.shape, names, cache.name)
+        copy = copy_nest(outside, own, Space(shape), names, cache.name)
         return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
     anchor = anchors(use.place)[0]
     _check_written(use, used, anchor)
-    copy = copy_nest(own, outside, cache.shape, names, cache.name)
+    copy = copy_nest(own, outside, Space(shape), names, cache.name)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
     if not is_written(result, cache, anchor):
         no_copy(use, f'block "{block}" does not surely run for all its iters')

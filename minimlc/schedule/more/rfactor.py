@@ -71,31 +71,33 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
     most = min(len(store.indices) for store in how.stores)
     if not 0 <= axis <= most:
         refuse("E118", f"axis is a number from 0 to {most}, got {axis!r}")
-    split = _Split(around.own, reducing, factor, axis)
-    conditions = _conditions(block, how, around.own, reducing)
+    always, sometimes = _conditions(block, how, around.own, reducing)
     names = Names(func)
-    caches = [split.cache(store.buffer, names) for store in how.stores]
-    partial = _partial(block, how, split, conditions, caches, names)
-    final = _final(block, how, split, conditions.always, caches, names)
-    return finish(with_allocs(replaced(func, {around.top: seq((partial, final))}), caches))
+    cut = _Cut(block, how, around.own, reducing, factor, axis, names)
+    caches = [cut.cache(store.buffer) for store in how.stores]
+    new = seq((_partial(cut, caches, always, sometimes), _final(cut, caches, always)))
+    return finish(with_allocs(replaced(func, {around.top: new}), caches))
 
 
-class _Split(NamedTuple):
-    """The block's loops, those of the reduction, and the factored one, which becomes the dimension
-    `axis` of the buffers of partial results.
+class _Cut(NamedTuple):
+    """A reduction, its loops, and the one to factor, which becomes dimension `axis` of what holds
+    the partial results.
     """
 
+    block: Block
+    how: Reducer
     own: Sequence[For]
     reducing: Sequence[For]
     factor: For
     axis: int
+    names: Names
 
     def with_factor(self, parts: tuple, factor: Any) -> tuple:
         return (*parts[: self.axis], factor, *parts[self.axis :])
 
-    def cache(self, result: Buffer, names: Names) -> Buffer:
+    def cache(self, result: Buffer) -> Buffer:
         shape = self.with_factor(result.shape, _size(self.factor))
-        return Buffer(names.buffer(f"{result.name}_rf"), shape, result.dtype)
+        return Buffer(self.names.buffer(f"{result.name}_rf"), shape, result.dtype)
 
 
 def _size(loop: For) -> int:
@@ -103,44 +105,34 @@ def _size(loop: For) -> int:
 
 
 def _partial(
-    block: Block,
-    how: Reducer,
-    split: _Split,
-    conditions: "_Conditions",
-    caches: Sequence[Buffer],
-    names: Names,
+    cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr], sometimes: Sequence[Expr]
 ) -> Stmt:
     """One iter for each reduction loop; each partial result starts anew, whatever is left out."""
-    loops = {lp: names.var(f"v{lp.var.name}") for lp in split.reducing}
+    block, how, names = cut.block, cut.how, cut.names
+    loops = {lp: names.var(f"v{lp.var.name}") for lp in cut.reducing}
     over_loops: dict[Node, Node] = {lp.var: var for lp, var in loops.items()}
-    spatial = _spatial(block)
-    moved = names.again(iters=spatial)
-    kept = [replace(it, var=moved[it.var]) for it in spatial]
-    for it in block.iters:
-        if it.kind == "R":
-            moved[it.var] = substitute(it.value, over_loops)
-    moved |= over_loops
+    moved = names.again(iters=_spatial(block))
+    kept = [replace(it, var=moved[it.var]) for it in _spatial(block)]
+    reduced = (it for it in block.iters if it.kind == "R")
+    moved |= {it.var: substitute(it.value, over_loops) for it in reduced} | over_loops
     moves: dict[Buffer, Move] = {}
     starts: list[Stmt] = []
     for store, cache, start in zip(how.stores, caches, _starts(block, how), strict=True):
-        at = split.with_factor(store.indices, loops[split.factor])
+        at = cut.with_factor(store.indices, loops[cut.factor])
         at = tuple(substitute(part, moved) for part in at)
         moves[store.buffer] = _place(cache, at)
         starts.append(Store(cache, at, start))
     body = Redirect(moves).visit(substitute(block.body, moved))
-    held: dict[Node, Node] = {
-        lp.var: it.var for it in kept for lp in split.own if it.value is lp.var
-    }
-    condition = conjunction(substitute(p, {**over_loops, **held}) for p in conditions.sometimes)
+    held: dict[Node, Node] = {lp.var: it.var for it in kept for lp in cut.own if it.value is lp.var}
+    condition = conjunction(substitute(part, {**over_loops, **held}) for part in sometimes)
     if condition is not None:
         body = IfThenElse(condition, body)
     iters = [
-        BlockIter(var, _size(lp), "S" if lp is split.factor else "R", lp.var)
+        BlockIter(var, _size(lp), "S" if lp is cut.factor else "R", lp.var)
         for lp, var in loops.items()
     ]
-    always = conjunction(conditions.always)
     name = names.block(f"{block.name}_rf")
-    return nest(split.own, Block(name, (*kept, *iters), always, seq(starts), body))
+    return nest(cut.own, Block(name, (*kept, *iters), conjunction(always), seq(starts), body))
 
 
 def _place(cache: Buffer, at: tuple[Expr, ...]) -> Move:
@@ -162,33 +154,25 @@ def _starts(block: Block, how: Reducer) -> Sequence[Const]:
     return how.start
 
 
-def _final(
-    block: Block,
-    how: Reducer,
-    split: _Split,
-    always: Sequence[Expr],
-    caches: Sequence[Buffer],
-    names: Names,
-) -> Stmt:
+def _final(cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr]) -> Stmt:
     """The block combines partial results where it combined values: one iter for all of them."""
-    factor = split.factor
-    loops = [lp for lp in split.own if lp not in split.reducing] + [factor]
-    again = names.again(loops)
-    step = names.var(f"v{factor.var.name}")
+    block, how, factor = cut.block, cut.how, cut.factor
+    loops = [lp for lp in cut.own if lp not in cut.reducing] + [factor]
+    again = cut.names.again(loops)
+    step = cut.names.var(f"v{factor.var.name}")
     at_zero: dict[Node, Node] = {it.var: index(0) for it in block.iters if it.kind == "R"}
     partials = {
-        key(value): Load(cache, split.with_factor(store.indices, step))
+        key(value): Load(cache, cut.with_factor(store.indices, step))
         for value, cache, store in zip(how.values, caches, how.stores, strict=True)
     }
     stores = [replace(store, value=_Exchange(partials).visit(store.value)) for store in how.stores]
     spatial = [replace(it, value=substitute(it.value, again)) for it in _spatial(block)]
     last = BlockIter(step, _size(factor), "R", substitute(factor.var, again))
-    init = None if block.init is None else substitute(block.init, {**at_zero, **again})
     combined = replace(
         block,
         iters=(*spatial, last),
         predicate=conjunction(substitute(part, again) for part in always),
-        init=init,
+        init=None if block.init is None else substitute(block.init, {**at_zero, **again}),
         body=substitute(seq(stores), again),
     )
     around = [
@@ -277,17 +261,12 @@ def _reduce_loops(block: Block, nest: Nest, factor: For) -> list[For]:
     return every
 
 
-class _Conditions(NamedTuple):
-    """The conditions under which an element is reduced at all, and those that leave out values."""
-
-    always: list[Expr]
-    sometimes: list[Expr]
-
-
 def _conditions(
     block: Block, how: Reducer, own: Sequence[For], reducing: Sequence[For]
-) -> _Conditions:
-    """Where an init runs first, an element is reduced where its first instance runs: that is what a
+) -> tuple[list[Expr], list[Expr]]:
+    """The conditions under which an element is reduced at all, and those that leave out values.
+
+    Where an init runs first, an element is reduced where its first instance runs: that is what a
     condition says where the reduction loops are at 0.
     """
     kept = {store.buffer for store in how.stores}
@@ -312,7 +291,7 @@ def _conditions(
             always.append(simplify(substitute(part, zero)))
     if block.init is None and any(variables(part) - own_vars for part in sometimes):
         _check_inside(block, how, own, always)
-    return _Conditions(always, sometimes)
+    return always, sometimes
 
 
 def _check_inside(block: Block, how: Reducer, own: Sequence[For], always: Sequence[Expr]) -> None:
