@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, sweep
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import (
     Producer,
@@ -11,16 +12,13 @@ from minimlc.schedule.shape import (
     check_clipping_only,
     check_full_domain,
     check_inputs_unchanged,
-    check_intermediate,
-    check_only_writer,
+    check_own_result,
     check_plain_path,
     check_runs,
     check_serial,
     producer,
 )
-from minimlc.schedule.staging import sweep
 from minimlc.schedule.tree import (
-    Names,
     Place,
     find_block,
     find_loop,
@@ -62,51 +60,50 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     reads itself does not change in between. Elements that several iterations need are computed
     in each of them.
     """
-    made = producer(func, block)
+    subject = producer(func, block)
     target = find_loop(func, loop)
-    check_intermediate(func, made)
-    check_only_writer(made)
+    check_own_result(func, subject)
     check_plain_path(target.around)
-    _check_readers(made, target)
-    top, _, shared = made.place.nest()
-    check_plain_path(made.place.around)
-    check_runs(lp for lp in made.place.loops if lp not in target.loops)
-    check_serial(made.block, made.loops_of("S"), moving=True)
-    check_inputs_unchanged(made, shared)
-    reduce_loops = _reduce_loops(made)
+    _check_readers(subject, target)
+    top, _, shared = subject.place.nest()
+    check_plain_path(subject.place.around)
+    check_runs(lp for lp in subject.place.loops if lp not in target.loops)
+    check_serial(subject.block, subject.loops_of("S"), moving=True)
+    check_inputs_unchanged(subject, shared)
+    reduce_loops = _reduce_loops(subject)
     outer = (*target.loops, target.stmt)
-    box = enclosing_box(made.buffer, made.readers(), [lp.var for lp in outer])
-    parts = _reduce_parts(made, reduce_loops)
-    new = _over_box(replaced(func, {top: made.block}), made, box, outer, reduce_loops, parts)
+    box = enclosing_box(subject.buffer, subject.readers(), [lp.var for lp in outer])
+    parts = _reduce_parts(subject, reduce_loops)
+    new = _over_box(replaced(func, {top: subject.block}), subject, box, outer, reduce_loops, parts)
     moved = replace(target.stmt, body=seq((new, target.stmt.body)))
     return finish(without_unused_allocs(replaced(func, {target.stmt: moved, top: None})))
 
 
-def _check_readers(made: Producer, target: Place[For]) -> None:
+def _check_readers(subject: Producer, target: Place[For]) -> None:
     """Every reader comes after the block, and in the loop it is to move into."""
-    name, loop = made.block.name, target.stmt
-    if made.block in target.around or loop in made.place.around:
+    name, loop = subject.block.name, target.stmt
+    if subject.block in target.around or loop in subject.place.around:
         why = f'loop "{loop.var.name}" is around block "{name}" already'
         refuse("E113", why, hint="choose a loop of the block that reads it")
-    readers = made.readers()
+    readers = subject.readers()
     if not readers:
-        refuse("E113", f"nothing reads {made.buffer.name}")
+        refuse("E113", f"nothing reads {subject.buffer.name}")
     for item in readers:
         if loop not in item.loops:
             who = f'block "{item.block.name}"' if item.block else "a statement"
-            why = f'{who}, which reads {made.buffer.name}, is not inside loop "{loop.var.name}"'
+            why = f'{who}, which reads {subject.buffer.name}, is not inside loop "{loop.var.name}"'
             hint = f"a loop of {who}: {', '.join(lp.var.name for lp in item.loops)}"
             refuse("E113", why, at=item.node, hint=hint)
-    if min(item.order for item in readers) < max(item.order for item in made.own()):
-        refuse("E113", f"{made.buffer.name} is read before {name} writes it")
+    if min(item.order for item in readers) < max(item.order for item in subject.own()):
+        refuse("E113", f"{subject.buffer.name} is read before {name} writes it")
 
 
-def _reduce_loops(made: Producer) -> list[For]:
+def _reduce_loops(subject: Producer) -> list[For]:
     """The reduction's loops, which move along: one that is spatial too would repeat each of its
     values.
     """
-    block, around = made.block, made.place.loops
-    loops, spatial = made.loops_of("R"), made.loops_of("S")
+    block, around = subject.block, subject.place.loops
+    loops, spatial = subject.loops_of("R"), subject.loops_of("S")
     for loop in loops:
         if loop in spatial:
             name = loop.var.name
@@ -115,27 +112,27 @@ def _reduce_loops(made: Producer) -> list[For]:
             refuse("E115", why, at=loop, hint=hint)
     iters = [it for it in block.iters if it.kind == "R"]
     check_full_domain(block, iters, loops, around)
-    again = set(repeats(block, around)) & set(made.place.nest().own) if iters else set()
+    again = set(repeats(block, around)) & set(subject.place.nest().own) if iters else set()
     if again:
         names = ", ".join(sorted(loop.var.name for loop in again))
         refuse("E113", f'block "{block.name}" runs anew in each iteration of {names}')
     return loops
 
 
-def _reduce_parts(made: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
+def _reduce_parts(subject: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
     """The conjuncts of the predicate that speak of the reduction's loops alone: they stay."""
     own = {loop.var for loop in reduce_loops}
-    parts = list(conjuncts(made.block.predicate))
+    parts = list(conjuncts(subject.block.predicate))
     for part in parts:
         if variables(part) & own and not variables(part) <= own:
             refuse("E115", f"the condition {part.script()} mixes spatial and reduction loops")
-    check_clipping_only(made.block, made.place.loops)
+    check_clipping_only(subject.block, subject.place.loops)
     return [part for part in parts if variables(part) and variables(part) <= own]
 
 
 def _over_box(
     func: PrimFunc,
-    made: Producer,
+    subject: Producer,
     box: Box,
     outer: Sequence[For],
     kept: Sequence[For],
@@ -147,12 +144,12 @@ def _over_box(
     """
     names = Names(func)
     names.symbols.reserve(loop.var.name for loop in kept)
-    sizes = [it.extent for it in made.dims]
+    sizes = [it.extent for it in subject.dims]
     loops, values, clips = sweep(box, sizes, names, outer)
-    along = {it.var: value for it, value in zip(made.dims, values, strict=True)}
-    iters = tuple(replace(it, value=along.get(it.var, it.value)) for it in made.block.iters)
+    along = {it.var: value for it, value in zip(subject.dims, values, strict=True)}
+    iters = tuple(replace(it, value=along.get(it.var, it.value)) for it in subject.block.iters)
     predicate = conjunction((*clips, *parts))
-    return nest([*loops, *kept], replace(made.block, iters=iters, predicate=predicate))
+    return nest([*loops, *kept], replace(subject.block, iters=iters, predicate=predicate))
 
 
 @primitive(keeps_order=True)
@@ -168,70 +165,70 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     in full; when every element it reads is finished by then; and when the iterations together
     cover all it did before.
     """
-    made = producer(func, block)
+    subject = producer(func, block)
     target = find_loop(func, loop)
-    top, own, _ = made.place.nest()
-    _check_reverse(made, target)
-    produced = _produced(made, target)
-    check_full_domain(made.block, made.dims, own, made.place.loops)
-    check_runs(apart(made.place, target))
+    top, own, _ = subject.place.nest()
+    _check_reverse(subject, target)
+    produced = _produced(subject, target)
+    check_full_domain(subject.block, subject.dims, own, subject.place.loops)
+    check_runs(apart(subject.place, target))
     outer = (*target.loops, target.stmt)
     fixed = [lp.var for lp in outer]
-    writes = [i for i in made.others() if target.stmt in i.loops and i.is_write]
+    writes = [i for i in subject.others() if target.stmt in i.loops and i.is_write]
     boxes = {b: enclosing_box(b, [i for i in writes if i.buffer is b], fixed) for b in produced}
-    links = _links(made, produced)
-    sides = tuple(_side_of(it, links, boxes) for it in made.dims)
-    new = _over_box(replaced(func, {top: made.block}), made, sides, outer, (), ())
+    links = _links(subject, produced)
+    sides = tuple(_side_of(it, links, boxes) for it in subject.dims)
+    new = _over_box(replaced(func, {top: subject.block}), subject, sides, outer, (), ())
     moved = replace(target.stmt, body=seq((target.stmt.body, new)))
     result = finish(replaced(func, {target.stmt: moved, top: None}))
-    _check_covers(result, made, target.stmt)
-    _check_finished(result, made.block.name)
+    _check_covers(result, subject, target.stmt)
+    _check_finished(result, subject.block.name)
     return result
 
 
-def _check_reverse(made: Producer, target: Place[For]) -> None:
-    name, loop = made.block.name, target.stmt
+def _check_reverse(subject: Producer, target: Place[For]) -> None:
+    name, loop = subject.block.name, target.stmt
     check_plain_path(target.around)
-    check_plain_path(made.place.around)
-    if any(it.kind != "S" for it in made.block.iters):
-        refuse("E113", f'block "{name}" has reduction iters', at=made.block)
-    if loop in made.place.around:
+    check_plain_path(subject.place.around)
+    if any(it.kind != "S" for it in subject.block.iters):
+        refuse("E113", f'block "{name}" has reduction iters', at=subject.block)
+    if loop in subject.place.around:
         refuse("E113", f'"{loop.var.name}" is around "{name}" already')
-    check_serial(made.block, made.loops_of("S"), moving=True)
-    under = [item for item in made.items if loop in item.loops]
-    if not under or max(item.order for item in under) > min(i.order for i in made.own()):
+    check_serial(subject.block, subject.loops_of("S"), moving=True)
+    under = [item for item in subject.items if loop in item.loops]
+    if not under or max(item.order for item in under) > min(i.order for i in subject.own()):
         why = f'block "{name}" does not come after loop "{loop.var.name}"'
         hint = f'compute_at("{name}", ...) moves a producer into its readers\' loops'
         refuse("E113", why, hint=hint)
-    if made.buffer in made.inputs():
-        refuse("E113", f'"{name}" reads {made.buffer.name}, which it writes')
-    _check_crossed(made, target)
+    if subject.buffer in subject.inputs():
+        refuse("E113", f'"{name}" reads {subject.buffer.name}, which it writes')
+    _check_crossed(subject, target)
 
 
-def _check_crossed(made: Producer, target: Place[For]) -> None:
+def _check_crossed(subject: Producer, target: Place[For]) -> None:
     """Nothing that the block moves across uses what it writes or writes what it reads."""
-    name, around = made.block.name, (*target.loops, target.stmt)
-    region = next((lp for lp in around if lp not in made.place.loops), target.stmt)
-    start = min(item.order for item in made.items if region in item.loops)
-    stop = min(item.order for item in made.own())
-    shared = {lp for lp in made.place.loops if lp in target.loops}
-    inputs = made.inputs()
-    for item in made.others():
+    name, around = subject.block.name, (*target.loops, target.stmt)
+    region = next((lp for lp in around if lp not in subject.place.loops), target.stmt)
+    start = min(item.order for item in subject.items if region in item.loops)
+    stop = min(item.order for item in subject.own())
+    shared = {lp for lp in subject.place.loops if lp in target.loops}
+    inputs = subject.inputs()
+    for item in subject.others():
         between = start <= item.order < stop
-        if item.buffer is made.buffer and (between or shared & set(item.loops)):
-            refuse("E113", f"{made.buffer.name} is used before {name}", at=item.node)
+        if item.buffer is subject.buffer and (between or shared & set(item.loops)):
+            refuse("E113", f"{subject.buffer.name} is used before {name}", at=item.node)
         if between and item.is_write and item.buffer in inputs and region not in item.loops:
             why = f'"{name}" also reads {item.buffer.name}, which is written after loop '
             refuse("E113", f'{why}"{target.stmt.var.name}"', at=item.node)
 
 
-def _produced(made: Producer, target: Place[For]) -> list[Buffer]:
+def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
     """The buffers that `made` reads and that are written under the target loop."""
     loop = target.stmt
-    written = {i.buffer for i in made.others() if i.is_write and loop in i.loops}
-    produced = list(dict.fromkeys(i.buffer for i in made.own() if i.buffer in written))
+    written = {i.buffer for i in subject.others() if i.is_write and loop in i.loops}
+    produced = list(dict.fromkeys(i.buffer for i in subject.own() if i.buffer in written))
     if not produced:
-        why = f'nothing under loop "{loop.var.name}" writes what "{made.block.name}" reads'
+        why = f'nothing under loop "{loop.var.name}" writes what "{subject.block.name}" reads'
         refuse("E113", why)
     return produced
 
@@ -239,10 +236,12 @@ def _produced(made: Producer, target: Place[For]) -> list[Buffer]:
 Links = dict[Var, tuple[Buffer, int]]
 
 
-def _links(made: Producer, produced: Sequence[Buffer]) -> Links:
+def _links(subject: Producer, produced: Sequence[Buffer]) -> Links:
     """For each iter, the produced buffer and dimension it indexes."""
     links: Links = {}
-    alone = replace(made.block, iters=tuple(replace(it, value=it.var) for it in made.block.iters))
+    alone = replace(
+        subject.block, iters=tuple(replace(it, value=it.var) for it in subject.block.iters)
+    )
     for item in accesses(alone):
         if item.is_write or item.buffer not in produced:
             continue
@@ -259,9 +258,9 @@ def _side_of(it: BlockIter, links: Links, boxes: dict[Buffer, Box]) -> Side:
     return boxes[buffer][dim]
 
 
-def _check_covers(result: PrimFunc, made: Producer, target: For) -> None:
+def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:
     """The moved block still takes every value of its iters."""
-    block = find_block(result, made.block.name).stmt
+    block = find_block(result, subject.block.name).stmt
     loops = next(i.loops for i in accesses(result) if i.is_write and i.block is block)
     digits = Digits(loop_extents(loops))
     sums = digits.sums([it.value for it in block.iters])

@@ -183,17 +183,17 @@ def check_concurrent_loops(func: PrimFunc) -> None:
     if all(loop.kind in ("serial", "unrolled") for loop in loops_in(func.body)):
         return
     check_thread_axes(func)
-    found = concurrent_dependence(func)
-    if found is not None:
-        check_independent(func, found.loop, found.loop.kind)
+    conflict = concurrent_dependence(func)
+    if conflict is not None:
+        check_independent(func, conflict.loop, conflict.loop.kind)
 
 
 def check_thread_axes(func: PrimFunc) -> None:
     """Refuse a function in which a GPU axis is nested in itself, or has two sizes in one nest."""
     bound = any(loop.kind == "thread_binding" for loop in loops_in(func.body))
-    found = axis_conflict(func) if bound else None
-    if found is not None:
-        loop, why = found
+    conflict = axis_conflict(func) if bound else None
+    if conflict is not None:
+        loop, why = conflict
         hint = "bind the loop to another axis, or leave it serial"
         raise ScheduleError(why, code="E141", **location(loop), hint=hint)
 
@@ -202,11 +202,11 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
     """Refuse unless the iterations of `loop` may run together as `kind` runs them."""
     items = accesses(func) if items is None else items
     private = () if kind == "vectorized" else private_candidates(func, loop, items)
-    found = carried_dependence(loop, items, private)
-    if found is None:
+    conflict = carried_dependence(loop, items, private)
+    if conflict is None:
         return
     name = loop.var.name
-    first = found.first
+    first = conflict.first
     code, why = "E104", f"{name} carries a dependence through {first.buffer.name}"
     hint = _free_loop(func, loop, kind, items)
     if first.role in ("update", "init") and first.block is not None:
@@ -221,7 +221,7 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
             why = f'it is in the vectorized loop "{lanes.var.name}", and {why}'
             hint = f"leave {lanes.var.name} or {name} serial"
     why = f'"{name}" cannot be {spoken(kind)}: {why}'
-    raise ScheduleError(why, code=code, **location(loop), example=found.explain(), hint=hint)
+    raise ScheduleError(why, code=code, **location(loop), example=conflict.explain(), hint=hint)
 
 
 def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:

@@ -13,8 +13,7 @@ from minimlc.schedule.shape import (
     check_clipping_only,
     check_full_domain,
     check_inputs_unchanged,
-    check_intermediate,
-    check_only_writer,
+    check_own_result,
     check_plain_path,
     check_runs,
     producer,
@@ -41,55 +40,54 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     which is no output, and all that is read of it, and what it reads does not change before its
     readers run. What nothing reads is just left out.
     """
-    made = producer(func, block)
-    value = _plain_store(made).value
-    check_intermediate(func, made)
-    check_only_writer(made)
-    check_clipping_only(made.block, made.place.loops)
-    readers = made.readers()
-    top, _, shared = made.place.nest()
+    subject = producer(func, block)
+    value = _plain_store(subject).value
+    check_own_result(func, subject)
+    check_clipping_only(subject.block, subject.place.loops)
+    readers = subject.readers()
+    top, _, shared = subject.place.nest()
     if not readers:
         return finish(without_unused_allocs(replaced(func, {top: None})))
-    if min(item.order for item in readers) < max(item.order for item in made.own()):
-        refuse("E115", f"{made.buffer.name} is read before it is written")
-    _check_made(made, readers)
-    alone = [s for s in made.place.around if len(inside(readers, s)) < len(readers)]
+    if min(item.order for item in readers) < max(item.order for item in subject.own()):
+        refuse("E115", f"{subject.buffer.name} is read before it is written")
+    _check_made(subject, readers)
+    alone = [s for s in subject.place.around if len(inside(readers, s)) < len(readers)]
     check_runs(s for s in alone if isinstance(s, For))
     check_plain_path(s for s in alone if isinstance(s, IfThenElse))
-    check_inputs_unchanged(made, shared)
-    axes = [it.var for it in made.dims]
+    check_inputs_unchanged(subject, shared)
+    axes = [it.var for it in subject.dims]
 
     def computed(load: Load) -> Expr:
         return substitute(value, dict(zip(axes, load.indices, strict=True)))
 
-    inlined = Redirect({made.buffer: computed}).visit(replaced(func, {top: None}))
+    inlined = Redirect({subject.buffer: computed}).visit(replaced(func, {top: None}))
     return finish(without_unused_allocs(inlined))
 
 
-def _check_made(made: Producer, readers: Sequence[Access]) -> None:
+def _check_made(subject: Producer, readers: Sequence[Access]) -> None:
     """Refuse where a reader may ask for elements that the block never made, as padded loops do:
     the block's expression need not have a value there.
     """
-    if all(it.extent == size for it, size in zip(made.dims, made.buffer.shape, strict=True)):
+    if all(it.extent == size for it, size in zip(subject.dims, subject.buffer.shape, strict=True)):
         return
-    write = next(item for item in made.own() if item.is_write)
+    write = next(item for item in subject.own() if item.is_write)
     for item in readers:
         if not covers(write, item, ()):
-            why = f"elements of {made.buffer.name} may be read here that "
-            why += f'"{made.block.name}" does not write'
+            why = f"elements of {subject.buffer.name} may be read here that "
+            why += f'"{subject.block.name}" does not write'
             hint = 'compute_inline before split(..., tail="pad")'
             refuse("E115", why, at=item.node, hint=hint)
 
 
-def _plain_store(made: Producer) -> Store:
-    block, store = made.block, update_of(made.block)
+def _plain_store(subject: Producer) -> Store:
+    block, store = subject.block, update_of(subject.block)
     if any(it.kind == "R" for it in block.iters) or block.init is not None:
         why = f'block "{block.name}" is a reduction: its value is not one expression'
         hint = "compute_at moves it into its readers' loops instead"
         refuse("E115", why, at=block, hint=hint)
     if store is None or store is not block.body:
         refuse("E115", f'block "{block.name}" is not a single store', at=block)
-    if reads(store.value, made.buffer):
+    if reads(store.value, subject.buffer):
         refuse("E115", f'block "{block.name}" reads what it writes', at=block)
     return store
 
@@ -107,66 +105,67 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     reads it element for element (also in another shape: Y[i * 16 + j] for Z[i, j]), and both run
     through the same elements.
     """
-    made = producer(func, block)
-    store = _plain_store(made)
-    source = _source(func, made)
+    subject = producer(func, block)
+    store = _plain_store(subject)
+    source = _source(func, subject)
     feed = _plain_store(source)
-    check_intermediate(func, source)
-    check_only_writer(source)
-    same = matching(made, source)
-    check_both_run(made, source)
-    check_runs(apart(made.place, source.place))
-    check_between(made, source)
+    check_own_result(func, source)
+    same = matching(subject, source)
+    check_both_run(subject, source)
+    check_runs(apart(subject.place, source.place))
+    check_between(subject, source)
     indices = tuple(substitute(i, same) for i in store.indices)
     value = Redirect({source.buffer: lambda _: feed.value}).visit(substitute(store.value, same))
-    new = replace(source.block, name=made.block.name, body=Store(store.buffer, indices, value))
-    changed = replaced(func, {source.block: new, made.place.nest().top: None})
+    new = replace(source.block, name=subject.block.name, body=Store(store.buffer, indices, value))
+    changed = replaced(func, {source.block: new, subject.place.nest().top: None})
     return finish(without_unused_allocs(changed))
 
 
-def check_both_run(made: Producer, source: Producer) -> None:
+def check_both_run(subject: Producer, source: Producer) -> None:
     """Both blocks run for all values of their spatial iters, whatever conditions say."""
-    for side in (made, source):
+    for side in (subject, source):
         place = side.place
         check_plain_path(place.around)
         check_full_domain(side.block, side.dims, place.nest().own, place.loops)
 
 
-def _source(func: PrimFunc, made: Producer) -> Producer:
+def _source(func: PrimFunc, subject: Producer) -> Producer:
     """The only block whose buffer `made` can be inlined into.
 
     Of several that it reads, the one whose element it needs for each of its own, best without
     arithmetic.
     """
-    inputs = made.inputs() & set(func.allocs)
-    maps = {each: at for each in inputs if (at := _element_for_element(made, each))}
+    inputs = subject.inputs() & set(func.allocs)
+    maps = {each: at for each in inputs if (at := _element_for_element(subject, each))}
     direct = {each for each, at in maps.items() if {*at.inputs} == {*at.outputs}}
-    writers = _writers(made, direct) or _writers(made, maps) or _writers(made, inputs)
+    writers = _writers(subject, direct) or _writers(subject, maps) or _writers(subject, inputs)
     if len(writers) != 1:
         listed = ", ".join(sorted(writers)) or "none"
-        why = f'"{made.block.name}" needs one producer, found: {listed}'
-        refuse("E115", why, at=made.block)
+        why = f'"{subject.block.name}" needs one producer, found: {listed}'
+        refuse("E115", why, at=subject.block)
     source = producer(func, writers.pop())
-    check_only_reader(made, source)
+    check_only_reader(subject, source)
     return source
 
 
-def check_only_reader(made: Producer, source: Producer) -> None:
+def check_only_reader(subject: Producer, source: Producer) -> None:
     """Refuse if a third block uses what `source` writes and `made` reads."""
     for item in source.others():
-        if item.buffer is source.buffer and item.block is not made.block:
+        if item.buffer is source.buffer and item.block is not subject.block:
             refuse("E115", f"{source.buffer.name} has another reader", at=item.node)
 
 
-def _writers(made: Producer, buffers: Collection[Buffer]) -> set[str]:
+def _writers(subject: Producer, buffers: Collection[Buffer]) -> set[str]:
     """The other blocks that write one of these buffers."""
-    return {i.block.name for i in made.others() if i.is_write and i.buffer in buffers and i.block}
+    return {
+        i.block.name for i in subject.others() if i.is_write and i.buffer in buffers and i.block
+    }
 
 
-def _element_for_element(made: Producer, buffer: Buffer) -> IndexMap | None:
+def _element_for_element(subject: Producer, buffer: Buffer) -> IndexMap | None:
     """The one index by which a block reads a buffer, as a map of its iters; None if it has none."""
-    loads = [n for n in walk(made.block.body) if isinstance(n, Load) and n.buffer is buffer]
-    own = {it.var: it.extent for it in made.block.iters}
+    loads = [n for n in walk(subject.block.body) if isinstance(n, Load) and n.buffer is buffer]
+    own = {it.var: it.extent for it in subject.block.iters}
     if len({tuple(map(key, load.indices)) for load in loads}) != 1:
         return None
     layout = IndexMap(tuple(own), loads[0].indices)
@@ -178,35 +177,35 @@ def _element_for_element(made: Producer, buffer: Buffer) -> IndexMap | None:
         return None  # it goes below 0, say
 
 
-def matching(made: Producer, source: Producer) -> dict[Node, Node]:
+def matching(subject: Producer, source: Producer) -> dict[Node, Node]:
     """Each iter of the reader over the iters of the producer, where both are at one element."""
-    name, buffer = made.block.name, source.buffer.name
-    layout = _element_for_element(made, source.buffer)
+    name, buffer = subject.block.name, source.buffer.name
+    layout = _element_for_element(subject, source.buffer)
     if layout is None:
         why = f'"{name}" does not read {buffer} element for element'
-        refuse("E115", why, at=made.block)
-    sizes, whole = [it.extent for it in made.block.iters], [it.extent for it in source.dims]
+        refuse("E115", why, at=subject.block)
+    sizes, whole = [it.extent for it in subject.block.iters], [it.extent for it in source.dims]
     if list(layout.shape(sizes)) != whole or not layout.is_onto(sizes):
         why = f'"{name}" runs through other elements of {buffer} than its producer: '
-        refuse("E115", f"{why}{layout} for {sizes}, not all of {whole}", at=made.block)
+        refuse("E115", f"{why}{layout} for {sizes}, not all of {whole}", at=subject.block)
     back = layout.inverse(sizes)
     assert back is not None
     return dict(zip(layout.inputs, back([it.var for it in source.dims]), strict=True))
 
 
-def check_between(made: Producer, source: Producer) -> None:
+def check_between(subject: Producer, source: Producer) -> None:
     """Nothing that the reader uses may change, nor its output be used, from the producer on.
 
     What shares a loop with either of them comes again after it.
     """
     start = min(item.order for item in source.own())
-    stop = max(item.order for item in made.own())
-    inputs = made.inputs()
-    shared = {*made.place.nest().shared, *source.place.nest().shared}
-    for item in made.others():
+    stop = max(item.order for item in subject.own())
+    inputs = subject.inputs()
+    shared = {*subject.place.nest().shared, *source.place.nest().shared}
+    for item in subject.others():
         near = start <= item.order <= stop or bool(shared & set(item.loops))
         if not near or (item.block is source.block and item.buffer is source.buffer):
             continue
-        if item.buffer is made.buffer or (item.is_write and item.buffer in inputs):
+        if item.buffer is subject.buffer or (item.is_write and item.buffer in inputs):
             why = f"{item.buffer.name} is used between producer and reader"
             refuse("E115", why, at=item.node)

@@ -5,11 +5,11 @@ from math import prod
 
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import with_storage
 from minimlc.schedule.tails import padded
 from minimlc.schedule.tree import (
-    Names,
     constant_extent,
     find_block,
     find_loop,

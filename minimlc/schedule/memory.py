@@ -6,11 +6,12 @@ from typing import NamedTuple, NoReturn
 from minimlc.dtypes import DTYPES, dtype_record, holds, integer_range, is_integer
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, Space
 from minimlc.schedule.layout import check_scope
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
-from minimlc.schedule.staging import Anchor, End, Space, anchors, beside, copy_nest, inside
-from minimlc.schedule.tree import Names, Place, find_block, find_buffer
+from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest, inside
+from minimlc.schedule.tree import Place, find_block, find_buffer
 from minimlc.tir.analysis.access import Access, accesses, reads_any
 from minimlc.tir.analysis.regions import covers, enclosing_box, starts_inside
 from minimlc.tir.analysis.wellformed import iter_loop

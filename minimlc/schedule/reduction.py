@@ -4,18 +4,11 @@ from collections.abc import Sequence
 
 from minimlc.node import Node, replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.staging import inside
-from minimlc.schedule.tree import (
-    Names,
-    find_block,
-    find_loop_around,
-    replaced,
-    replaced_in,
-    runs,
-    sibling,
-)
+from minimlc.schedule.tree import find_block, find_loop_around, replaced, replaced_in, runs
 from minimlc.tir.analysis.access import accesses, reads
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import first_comes_first, repeats

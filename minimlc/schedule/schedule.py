@@ -70,7 +70,12 @@ class Net:
         return ""
 
     def explained(
-        self, error: NoSuchName, steps: Sequence[Step], func: str, name: str, given: dict[str, Any]
+        self,
+        error: NoSuchName,
+        steps: Sequence[Step],
+        func: str,
+        name: str,
+        arguments: dict[str, Any],
     ) -> ScheduleError:
         """The error for a step (or a question) that names what is not there."""
         return error

@@ -102,40 +102,39 @@ def _unsuitable(block: Block, why: str) -> NoReturn:
     refuse("E115", f'block "{block.name}" cannot be moved: {why}', at=block)
 
 
-def check_only_writer(made: Producer) -> None:
-    """Refuse if another block writes the producer's buffer."""
-    for item in made.others():
-        if item.is_write and item.buffer is made.buffer:
-            who = f'block "{item.block.name}"' if item.block else "another statement"
-            hint = f'do this step before decomposing or caching "{made.block.name}"'
-            refuse("E115", f"{who} writes {made.buffer.name} too", at=item.node, hint=hint)
-
-
-def check_intermediate(func: PrimFunc, made: Producer) -> None:
-    """Refuse if the producer's buffer is a parameter: the caller reads all of it."""
-    if made.buffer in func.params:
-        why = f'block "{made.block.name}" writes the output {made.buffer.name}'
-        hint = f"all of {made.buffer.name} must stay computed; move its producers instead"
+def check_own_result(func: PrimFunc, subject: Producer) -> None:
+    """Refuse if the producer's buffer is a parameter, all of which the caller reads, or if another
+    block writes it too.
+    """
+    name = subject.block.name
+    if subject.buffer in func.params:
+        why = f'block "{name}" writes the output {subject.buffer.name}'
+        hint = f"all of {subject.buffer.name} must stay computed; move its producers instead"
         refuse("E115", why, hint=hint)
+    for item in subject.others():
+        if item.is_write and item.buffer is subject.buffer:
+            who = f'block "{item.block.name}"' if item.block else "another statement"
+            hint = f'do this step before decomposing or caching "{name}"'
+            refuse("E115", f"{who} writes {subject.buffer.name} too", at=item.node, hint=hint)
 
 
-def check_inputs_unchanged(made: Producer, shared: Sequence[For]) -> None:
+def check_inputs_unchanged(subject: Producer, shared: Sequence[For]) -> None:
     """Refuse if what the block reads may differ between its place now and a later one.
 
     Its inputs' writers must all come before it; and where the block shares loops with its readers
     (`shared`), its inputs must not change from one iteration to the next, unless its buffer is
     private to the iteration.
     """
-    inputs = made.inputs() - {made.buffer}
-    first = min(item.order for item in made.own())
-    for item in made.others():
+    inputs = subject.inputs() - {subject.buffer}
+    first = min(item.order for item in subject.own())
+    for item in subject.others():
         if not item.is_write or item.buffer not in inputs:
             continue
-        what = f"{item.buffer.name}, which {made.block.name} reads, changes"
+        what = f"{item.buffer.name}, which {subject.block.name} reads, changes"
         if item.order > first:
             refuse("E113", f"{what} later", at=item.node)
         within = [loop for loop in item.loops if loop in shared]
-        if within and not is_private(made.buffer, within[-1], made.items):
+        if within and not is_private(subject.buffer, within[-1], subject.items):
             refuse("E113", f"{what} with {within[-1].var.name}", at=item.node)
 
 

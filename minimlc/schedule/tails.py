@@ -39,17 +39,17 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
     All other blocks get a guard. Refused where no block can go without.
     """
     _check_inner_loops(loop)
-    wanted: dict[Buffer, dict[int, int]] = {}
+    growth: dict[Buffer, dict[int, int]] = {}
     fits: dict[Stmt, Stmt | None] = {}
     reasons: list[tuple[Stmt, str]] = []
     for block in blocks_in(loop.body):
-        found = _Fit(func, loop, extent, more).sizes(block)
-        if isinstance(found, str):
-            reasons.append((block, found))
+        needs = _Fit(func, loop, extent, more).sizes(block)
+        if isinstance(needs, str):
+            reasons.append((block, needs))
             continue
         fits[block] = replace(block, iters=_longer(block, loop, more))
-        for buffer, dim in found:
-            wanted.setdefault(buffer, {})[dim] = more
+        for buffer, dim in needs:
+            growth.setdefault(buffer, {})[dim] = more
     if not fits:
         at, why = reasons[0] if reasons else (loop, "there is no block in it")
         name = loop.var.name
@@ -57,7 +57,7 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
         hint = 'tail="guard", or cache_read and cache_write what it uses first'
         refuse("E140", why, at=at, hint=hint)
     body = guarded(replaced_in(loop.body, fits), loop.var < extent, frozenset(fits.values()))
-    larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in wanted.items()}
+    larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in growth.items()}
     return Padded(body, larger)
 
 

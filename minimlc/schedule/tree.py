@@ -5,16 +5,13 @@ from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from minimlc.errors import ScheduleError, did_you_mean
-from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, replace
+from minimlc.node import Mutator, replace
 from minimlc.schedule.primitive import refuse
 from minimlc.tir.analysis.access import accesses, statements_in
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.nodes import (
     Alloc,
     Block,
-    BlockIter,
     Buffer,
     Expr,
     For,
@@ -23,10 +20,8 @@ from minimlc.tir.nodes import (
     Seq,
     Stmt,
     Store,
-    Var,
     conjunction,
     seq,
-    substitute,
 )
 
 S = TypeVar("S", bound=Stmt, covariant=True)
@@ -252,77 +247,6 @@ def runs(loop: For) -> bool:
 def local_buffers(stmt: Stmt) -> list[Buffer]:
     """The buffers that a statement allocates."""
     return [part.buffer for part in statements_in(stmt) if isinstance(part, Alloc)]
-
-
-class Names:
-    """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
-
-    def __init__(self, func: PrimFunc):
-        self.symbols = UniqueNames(reserved=(), spell=str)
-        blocks = blocks_in(func.body)
-        self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
-        self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
-        buffers = (*func.params, *func.allocs, *local_buffers(func.body))
-        self.symbols.reserve(buffer.name for buffer in buffers)
-        self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
-
-    def var(self, name: str) -> Var:
-        return Var(self.symbols.take(name))
-
-    def buffer(self, name: str) -> str:
-        return self.symbols.take(name)
-
-    def block(self, name: str) -> str:
-        return self.blocks.take(name)
-
-    def again(
-        self,
-        loops: Iterable[For] = (),
-        iters: Iterable[BlockIter] = (),
-        buffers: Iterable[Buffer] = (),
-        ending: str = "",
-    ) -> dict[Node, Node]:
-        """What loops, iters and buffers bind, each with a fresh symbol to substitute for it."""
-        fresh: dict[Node, Node] = {lp.var: self.var(f"{lp.var.name}{ending}") for lp in loops}
-        fresh |= {it.var: self.var(it.var.name) for it in iters}
-        fresh |= {buffer: replace(buffer, name=self.buffer(buffer.name)) for buffer in buffers}
-        return fresh
-
-
-def copy_block(block: Block, names: Names, name: str) -> Block:
-    """The block under another name, with iters and inner loops of its own."""
-    fresh = names.again(loops_in(block.body), block.iters, local_buffers(block.body))
-    iters = tuple(replace(it, var=fresh[it.var]) for it in block.iters)
-    init = None if block.init is None else substitute(block.init, fresh)
-    body = substitute(block.body, fresh)
-    return replace(block, name=names.block(name), iters=iters, init=init, body=body)
-
-
-def sibling(
-    block: Block,
-    body: Stmt,
-    iters: Iterable[BlockIter],
-    loops: Iterable[For],
-    ending: str,
-    names: Names,
-    fixed: Mapping[Node, Node] | None = None,
-) -> Stmt:
-    """A part of a block's work (`body`, over some of its `iters`) in a nest of its own.
-
-    The copy runs under the block's predicate, in copies of `loops`; other loops, which are
-    `fixed`, have one value in it. The names of all end in `_ending`.
-    """
-    part = replace(block, iters=tuple(iters), init=None, body=body, annotations=())
-    copy = copy_block(part, names, f"{block.name}_{ending}")
-    loops = list(loops)
-    moved = {**(fixed or {}), **names.again(loops, ending=f"_{ending}")}
-    values = tuple(replace(it, value=substitute(it.value, moved)) for it in copy.iters)
-    held = conjunction(substitute(part, moved) for part in conjuncts(block.predicate))
-    around = [
-        replace(lp, var=moved[lp.var], extent=substitute(lp.extent, moved), annotations=())
-        for lp in loops
-    ]
-    return nest(around, replace(copy, iters=values, predicate=held))
 
 
 def nest(loops: Iterable[For], body: Stmt) -> Stmt:

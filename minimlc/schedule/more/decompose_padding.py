@@ -6,18 +6,10 @@ from typing import NamedTuple, NoReturn
 from minimlc.dtypes import INDEX
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import names_loops
-from minimlc.schedule.tree import (
-    Names,
-    Place,
-    find_block,
-    find_loop_around,
-    replaced,
-    replaced_in,
-    runs,
-    sibling,
-)
+from minimlc.schedule.tree import Place, find_block, find_loop_around, replaced, replaced_in, runs
 from minimlc.tir.analysis.access import accesses, reads
 from minimlc.tir.analysis.arith import conjuncts, has_loads, variables
 from minimlc.tir.nodes import (

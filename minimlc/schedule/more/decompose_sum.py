@@ -8,9 +8,10 @@ from typing import NamedTuple
 from minimlc.dtypes import integer_range, is_integer
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names
 from minimlc.schedule.more.sums import einsum_of, no_einsum, own_nest
 from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import Names, find_block, nest, replaced, with_allocs
+from minimlc.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.nodes import (
     Binary,

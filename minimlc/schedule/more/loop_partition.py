@@ -7,9 +7,9 @@ from typing import Any
 
 from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.tree import (
-    Names,
     constant_extent,
     find_loop,
     inner_stmts,

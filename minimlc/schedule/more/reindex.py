@@ -5,6 +5,7 @@ from typing import NoReturn
 
 from minimlc.node import Node
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, Space
 from minimlc.schedule.memory import (
     Use,
     is_written,
@@ -15,8 +16,7 @@ from minimlc.schedule.memory import (
 )
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, fixed, to
-from minimlc.schedule.staging import Anchor, End, Space, anchors, beside, copy_nest
-from minimlc.schedule.tree import Names
+from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.inside import escapes
@@ -79,10 +79,10 @@ def _only_index(use: Use) -> tuple[Expr, ...]:
         refuse("E117", f'block "{block.name}" does not use {buffer.name}', at=block)
     if any(item.block is not block for item in use.mine):
         _unclear(use, "is used in the block's own iters or inner blocks")
-    found = {tuple(map(key, n.indices)): n.indices for n in nodes if isinstance(n, Load | Store)}
-    if len(found) != 1:
-        _unclear(use, f"has {len(found)} different indices")
-    (indices,) = found.values()
+    distinct = {tuple(map(key, n.indices)): n.indices for n in nodes if isinstance(n, Load | Store)}
+    if len(distinct) != 1:
+        _unclear(use, f"has {len(distinct)} different indices")
+    (indices,) = distinct.values()
     own = {it.var for it in block.iters}
     if not all(variables(part) <= own for part in indices):
         _unclear(use, "is indexed by loops directly")
@@ -99,14 +99,14 @@ def _check_bounds(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]
     probe = Access(
         use.buffer, indices, False, tuple(map(iter_loop, used)), (), None, "", 0, use.block
     )
-    found = next(escapes(probe), None)
-    if found is None:
+    escape = next(escapes(probe), None)
+    if escape is None:
         return
-    if not found.example:
+    if not escape.example:
         _unclear(use, "has an index that is not known to stay within bounds")
     why = f"the index of {use.buffer.name} leaves its bounds for some iters of "
     why += f'"{use.block.name}", where the block does not use it'
-    example = f"{found.example}, its shape is {use.buffer.shape}"
+    example = f"{escape.example}, its shape is {use.buffer.shape}"
     hint = "pad the buffer in a block of its own first"
     refuse("E117", why, at=use.block, example=example, hint=hint)
 

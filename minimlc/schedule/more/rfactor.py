@@ -5,11 +5,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Move, Redirect
 from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.tree import (
-    Names,
     Nest,
     Place,
     find_block,

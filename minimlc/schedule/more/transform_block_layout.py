@@ -6,10 +6,10 @@ from typing import Any
 
 from minimlc.node import Node, replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, fresh_iters, sweep, whole
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import check_full_domain, check_plain_path, check_serial, names_loops
-from minimlc.schedule.staging import fresh_iters, sweep, whole
-from minimlc.schedule.tree import Names, Place, find_block, nest, replaced
+from minimlc.schedule.tree import Place, find_block, nest, replaced
 from minimlc.tir.analysis.arith import Ranges, constant_value, variables
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.analysis.regions import is_commutative_reduction, repeats

@@ -112,11 +112,11 @@ def _compared(
     start: IRModule, old: PrimFunc, new: PrimFunc, name: str, label: str, trace: Trace
 ) -> str:
     exact = all(step in KEEPS_ORDER for step, _ in trace) or not reduces_floats(old)
-    found = difference(old, new, exact)
-    if found is None:
+    mismatch = difference(old, new, exact)
+    if mismatch is None:
         return VERIFIED.checked
-    if found:
-        raise fault(start, name, trace, label, f"broke the program: {found}")
+    if mismatch:
+        raise fault(start, name, trace, label, f"broke the program: {mismatch}")
     return "compared"
 
 

@@ -42,79 +42,79 @@ def _work(func: PrimFunc, calls: Iterable[Call]) -> bool:
     return False
 
 
-def _chains(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
-    for call in _candidates(func, name, given):
+def _chains(func: PrimFunc, name: str, arguments: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
+    for call in _candidates(func, name, arguments):
         yield (call,)
     if name in ("parallel", "vectorize", "bind"):
-        yield ("rfactor", {"loop": given["loop"]}), (name, given)
+        yield ("rfactor", {"loop": arguments["loop"]}), (name, arguments)
     if name == "tensorize":
-        yield from _tilings(given)
+        yield from _tilings(arguments)
 
 
-def _tilings(given: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
+def _tilings(arguments: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
     """The loop cut to the length that the intrinsic has, or another intrinsic."""
-    target = given["target"]
-    for loop in loops_in(find_intrin(given["intrin"]).description.body):
+    target = arguments["target"]
+    for loop in loops_in(find_intrin(arguments["intrin"]).description.body):
         cut = ("split", {"loop": target, "factors": (None, constant_value(loop.extent))})
-        yield cut, ("tensorize", {**given, "target": f"{target}_1"})
+        yield cut, ("tensorize", {**arguments, "target": f"{target}_1"})
     for other in intrins():
-        yield (("tensorize", {**given, "intrin": other}),)
+        yield (("tensorize", {**arguments, "intrin": other}),)
 
 
-def _candidates(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Call]:
+def _candidates(func: PrimFunc, name: str, arguments: dict[str, Any]) -> Iterator[Call]:
     match name:
         case "parallel" | "vectorize" | "unroll" | "bind":
-            yield from _other_loops(func, name, given)
+            yield from _other_loops(func, name, arguments)
         case "reorder":
-            yield from _other_orders(func, given)
+            yield from _other_orders(func, arguments)
         case "fuse":
             names = names_of(func, "loop")
-            yield name, {**given, "loops": tuple(sorted(given["loops"], key=names.index))}
-            yield name, {k: v for k, v in given.items() if k != "name"}
+            yield name, {**arguments, "loops": tuple(sorted(arguments["loops"], key=names.index))}
+            yield name, {k: v for k, v in arguments.items() if k != "name"}
         case "split":
-            loop, factors = given["loop"], given["factors"]
+            loop, factors = arguments["loop"], arguments["factors"]
             yield name, {"loop": loop, "factors": (None, *factors[1:])}
             yield name, {"loop": loop, "factors": factors}
         case "compute_at" | "compute_inline":
-            yield from _moves(func, given["block"], "compute_at", "reverse_compute_at")
+            yield from _moves(func, arguments["block"], "compute_at", "reverse_compute_at")
         case "reverse_compute_at" | "reverse_compute_inline":
-            yield from _moves(func, given["block"], "reverse_compute_at", "compute_at")
+            yield from _moves(func, arguments["block"], "reverse_compute_at", "compute_at")
         case "fuse_reduction_epilogue":
-            yield from _moves(func, given["epilogue_block"], "reverse_compute_at")
+            yield from _moves(func, arguments["epilogue_block"], "reverse_compute_at")
         case "decompose_padding" | "decompose_reduction":
             place = "at" if name == "decompose_reduction" else "loop"
-            for around in find_block(func, given["block"]).loops:
-                yield name, {**given, place: around.var.name}
+            for around in find_block(func, arguments["block"]).loops:
+                yield name, {**arguments, place: around.var.name}
         case "pad_einsum":
-            yield from _less_padding(given)
+            yield from _less_padding(arguments)
         case "cache_read" | "cache_write":
-            yield from _other_buffers(func, given)
-        case _ if "loop" in given:
-            yield from _other_loops(func, name, given)
+            yield from _other_buffers(func, arguments)
+        case _ if "loop" in arguments:
+            yield from _other_loops(func, name, arguments)
 
 
-def _less_padding(given: dict[str, Any]) -> Iterator[Call]:
+def _less_padding(arguments: dict[str, Any]) -> Iterator[Call]:
     """One iter less padded, then one alone."""
-    padding = tuple(given["padding"])
+    padding = tuple(arguments["padding"])
     padded = [number for number, by in enumerate(padding) if by > 1]
     fewer = [tuple(1 if n == at else by for n, by in enumerate(padding)) for at in padded]
     alone = [tuple(by if n == at else 1 for n, by in enumerate(padding)) for at in padded]
     for choice in (*fewer, *alone):
         if choice != padding and max(choice) > 1:
-            yield "pad_einsum", {**given, "padding": choice}
+            yield "pad_einsum", {**arguments, "padding": choice}
 
 
-def _other_loops(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Call]:
+def _other_loops(func: PrimFunc, name: str, arguments: dict[str, Any]) -> Iterator[Call]:
     """The same for the other loops of the nest: lanes want the innermost, threads the outermost.
 
     Where only lanes are in the way (they share what threads have copies of): threads.
     """
-    around = [loop.var.name for loop in dict.fromkeys(chain(*_nests(func, given["loop"])))]
+    around = [loop.var.name for loop in dict.fromkeys(chain(*_nests(func, arguments["loop"])))]
     for other in reversed(around) if name in ("vectorize", "unroll") else around:
-        if other != given["loop"]:
-            yield name, {**given, "loop": other}
+        if other != arguments["loop"]:
+            yield name, {**arguments, "loop": other}
     if name == "vectorize":
-        yield "parallel", {"loop": given["loop"]}
+        yield "parallel", {"loop": arguments["loop"]}
 
 
 def _nests(func: PrimFunc, loop: str) -> list[tuple[For, ...]]:
@@ -123,10 +123,10 @@ def _nests(func: PrimFunc, loop: str) -> list[tuple[For, ...]]:
     return [item.loops for item in accesses(func) if stmt in item.loops]
 
 
-def _other_orders(func: PrimFunc, given: dict[str, Any]) -> Iterator[Call]:
+def _other_orders(func: PrimFunc, arguments: dict[str, Any]) -> Iterator[Call]:
     """Other orders of these loops, then of all loops around them."""
     names = names_of(func, "loop")
-    loops = tuple(sorted(given["loops"], key=names.index))
+    loops = tuple(sorted(arguments["loops"], key=names.index))
     whole = tuple(loop.var.name for loop in max(_nests(func, loops[0]), key=len, default=()))
     for some in (loops, whole):
         for order in permutations(some):
@@ -149,11 +149,11 @@ def _moves(func: PrimFunc, block: str, *verbs: str) -> Iterator[Call]:
             yield verb, {"block": block, "loop": loop}
 
 
-def _other_buffers(func: PrimFunc, given: dict[str, Any]) -> Iterator[Call]:
+def _other_buffers(func: PrimFunc, arguments: dict[str, Any]) -> Iterator[Call]:
     """The buffers that the block reads or writes, in the usual scope."""
-    block = find_block(func, given["block"]).stmt
-    kept = {k: v for k, v in given.items() if k != "scope"}
-    for item in sorted(accesses(func), key=lambda i: i.buffer.name != given["buffer"]):
+    block = find_block(func, arguments["block"]).stmt
+    kept = {k: v for k, v in arguments.items() if k != "scope"}
+    for item in sorted(accesses(func), key=lambda i: i.buffer.name != arguments["buffer"]):
         if item.block is block:
             verb = "cache_write" if item.is_write else "cache_read"
             yield verb, {**kept, "buffer": item.buffer.name}

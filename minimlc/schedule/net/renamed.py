@@ -12,7 +12,7 @@ from minimlc.tir.nodes import PrimFunc
 
 
 def explained(
-    error: NoSuchName, steps: Sequence[Step], func: str, name: str, given: dict[str, Any]
+    error: NoSuchName, steps: Sequence[Step], func: str, name: str, arguments: dict[str, Any]
 ) -> ScheduleError:
     """The error for a step (or a question) `name(given)` that names what is not there.
 
@@ -29,7 +29,7 @@ def explained(
     if not heirs and close and not fates:
         why += f'; did you mean "{close[0]}"?'
     example = "\n".join(fate.text for fate in fates[:4])
-    hint = _meant(now, name, given, error.name, close) or _overview(error, now)
+    hint = _meant(now, name, arguments, error.name, close) or _overview(error, now)
     return ScheduleError(why, code=error.code, example=example, hint=hint)
 
 

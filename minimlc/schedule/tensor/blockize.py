@@ -5,9 +5,10 @@ from typing import NamedTuple, NoReturn
 
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import loops_feeding, names_loops
-from minimlc.schedule.tree import Names, Place, find_loop, nest, replaced, sibling
+from minimlc.schedule.tree import Place, find_loop, nest, replaced
 from minimlc.tir.analysis.access import (
     loop_extents,
     reads,

@@ -9,19 +9,12 @@ from typing import NoReturn
 from minimlc.dtypes import INDEX
 from minimlc.node import Mutator, replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
 from minimlc.schedule.tensor.blockize import blockize
 from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin
-from minimlc.schedule.tree import (
-    Names,
-    Place,
-    find_block,
-    find_loop,
-    names_of,
-    replaced,
-    with_allocs,
-)
+from minimlc.schedule.tree import Place, find_block, find_loop, names_of, replaced, with_allocs
 from minimlc.tir.analysis.access import accesses, loop_ranges
 from minimlc.tir.analysis.arith import Linear, Ranges, constant_value, linear
 from minimlc.tir.analysis.match import Mismatch, Operand, Operands, Statement, match, statement
@@ -99,10 +92,10 @@ def _block(func: PrimFunc, target: str) -> tuple[PrimFunc, Place[Block]]:
     return after, find_block(after, name)
 
 
-def _simplified(given: Statement, place: Place[Block]) -> Statement:
+def _simplified(program: Statement, place: Place[Block]) -> Statement:
     """The nest with indices in the simplest form that the ranges around and inside allow."""
-    ranges = loop_ranges(given.loops, _known(place))
-    return given._replace(store=_Apart(ranges).visit(given.store))
+    ranges = loop_ranges(program.loops, _known(place))
+    return program._replace(store=_Apart(ranges).visit(program.store))
 
 
 class _Apart(Simplifier):
