@@ -34,7 +34,6 @@ from minimlc.tir.analysis.legality import Carried, enclosing
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import (
-    BlockIter,
     Buffer,
     Expr,
     For,
@@ -173,11 +172,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     check_full_domain(subject.block, subject.dims, own, subject.place.loops)
     check_runs(apart(subject.place, target))
     outer = (*target.loops, target.stmt)
-    fixed = [lp.var for lp in outer]
-    writes = [i for i in subject.others() if target.stmt in i.loops and i.is_write]
-    boxes = {b: enclosing_box(b, [i for i in writes if i.buffer is b], fixed) for b in produced}
-    links = _links(subject, produced)
-    sides = tuple(_side_of(it, links, boxes) for it in subject.dims)
+    sides = _sides(subject, outer, produced)
     new = _over_box(replaced(func, {top: subject.block}), subject, sides, outer, (), ())
     moved = replace(target.stmt, body=seq((target.stmt.body, new)))
     result = finish(replaced(func, {target.stmt: moved, top: None}))
@@ -233,29 +228,21 @@ def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
     return produced
 
 
-Links = dict[Var, tuple[Buffer, int]]
-
-
-def _links(subject: Producer, produced: Sequence[Buffer]) -> Links:
-    """For each iter, the produced buffer and dimension it indexes."""
-    links: Links = {}
-    alone = replace(
-        subject.block, iters=tuple(replace(it, value=it.var) for it in subject.block.iters)
-    )
+def _sides(subject: Producer, outer: Sequence[For], produced: Sequence[Buffer]) -> Box:
+    """For each iter, the side of what is produced in the innermost of `outer` that it indexes; all
+    of its values where it indexes nothing produced.
+    """
+    fixed = [loop.var for loop in outer]
+    writes = [i for i in subject.others() if outer[-1] in i.loops and i.is_write]
+    boxes = {b: enclosing_box(b, [i for i in writes if i.buffer is b], fixed) for b in produced}
+    iters = subject.block.iters
+    alone = replace(subject.block, iters=tuple(replace(it, value=it.var) for it in iters))
+    sides: dict[Expr, Side] = {}
     for item in accesses(alone):
-        if item.is_write or item.buffer not in produced:
-            continue
-        for dim, part in enumerate(item.indices):
-            if isinstance(part, Var):
-                links.setdefault(part, (item.buffer, dim))
-    return links
-
-
-def _side_of(it: BlockIter, links: Links, boxes: dict[Buffer, Box]) -> Side:
-    if it.var not in links:
-        return Side(index(0), it.extent)
-    buffer, dim = links[it.var]
-    return boxes[buffer][dim]
+        if item.buffer in boxes and not item.is_write:
+            for part, side in zip(item.indices, boxes[item.buffer], strict=True):
+                sides.setdefault(part, side)
+    return tuple(sides.get(it.var, Side(index(0), it.extent)) for it in subject.dims)
 
 
 def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:

@@ -1,6 +1,7 @@
 """What ends every primitive: the result simplified, and all it claims proven anew."""
 
 from collections.abc import Hashable, Sequence
+from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -96,11 +97,8 @@ class _SimplifyFunc(Mutator):
 
     def visit_Store(self, item: Store) -> Stmt:
         """An update stays one: a sum of int64 would be put into an order of its own."""
-        indices = tuple(self.simple(at) for at in item.indices)
-        same = all(a is b for a, b in zip(indices, item.indices, strict=True))
-        value, indices = item.value, item.indices if same else indices
-        value = self._update(value, item.buffer)
-        return replace(item, indices=indices, value=value)
+        value = self._update(item.value, item.buffer)
+        return replace(item, indices=self.map_tuple(item.indices), value=value)
 
     def _update(self, value: Expr, target: Buffer) -> Expr:
         if not isinstance(value, Binary) or not reads(value, target):
@@ -115,13 +113,12 @@ class _SimplifyFunc(Mutator):
     def visit_Block(self, item: Block) -> Stmt:
         predicate, held = self.guard(item.predicate)
         iters = tuple(replace(it, value=held.value(it.value)) for it in item.iters)
-        same = all(a is b for a, b in zip(iters, item.iters, strict=True))
         lasts = self.ranges.assume(lasting(predicate, item))
         inside = _SimplifyFunc(lasts.extended({it.var: it.extent for it in item.iters}))
         return replace(
             item,
             predicate=predicate,
-            iters=item.iters if same else iters,
+            iters=_unless_same(item.iters, iters),
             init=inside.visit(item.init),
             body=inside.visit(item.body),
         )
@@ -129,12 +126,14 @@ class _SimplifyFunc(Mutator):
 
 def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
     """The conjuncts of a guard that are not sure to hold anyway."""
-    parts = list(conjuncts(guard))
-    kept = [part for part in parts if not ranges.prove(part)]
-    new = [simplify(part, ranges) for part in kept]
-    if len(kept) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True)):
-        return guard
-    return conjunction(new)
+    parts = tuple(conjuncts(guard))
+    new = tuple(simplify(part, ranges) for part in parts if not ranges.prove(part))
+    return guard if _unless_same(parts, new) is parts else conjunction(new)
+
+
+def _unless_same(old: tuple, new: tuple) -> tuple:
+    """The old values where the new ones are the very same."""
+    return old if len(old) == len(new) and all(map(is_, old, new)) else new
 
 
 def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
@@ -143,8 +142,8 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
     """
     parts = top_statements(func)
-    new = tuple(map(_simplified, parts))
-    if any(a is not b for a, b in zip(new, parts, strict=True)):
+    new = _unless_same(parts, tuple(map(_simplified, parts)))
+    if new is not parts:
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
     try:
         check_blocks(func)

@@ -101,15 +101,14 @@ def _reading(use: Use) -> tuple[Use, Anchor]:
 def _within(use: Use) -> Use | None:
     """A use seen from inside the innermost block around, over that block's iters; None if none."""
     around = use.place.around
-    depth = next((n for n in reversed(range(len(around))) if isinstance(around[n], Block)), None)
-    outer = None if depth is None else around[depth]
-    if not isinstance(outer, Block) or depth is None:
-        return None
-    loops = tuple(map(iter_loop, outer.iters))
-    own = tuple(replace(it, value=it.var) for it in outer.iters)
-    items = accesses(replace(outer, iters=own, predicate=None))
-    items = [item._replace(loops=loops + item.loops) for item in items]
-    return _use(Place(use.block, (*loops, *around[depth + 1 :])), use.buffer, items)
+    for depth, outer in reversed(list(enumerate(around))):
+        if isinstance(outer, Block):
+            loops = tuple(map(iter_loop, outer.iters))
+            own = tuple(replace(it, value=it.var) for it in outer.iters)
+            items = accesses(replace(outer, iters=own, predicate=None))
+            items = [item._replace(loops=loops + item.loops) for item in items]
+            return _use(Place(use.block, (*loops, *around[depth + 1 :])), use.buffer, items)
+    return None
 
 
 def _check_wider(use: Use, dtype: str, offset: int) -> None:

@@ -142,15 +142,13 @@ def _guard_points(func: PrimFunc, loop: For, extent: int) -> list[int]:
 def _holds_within(condition: Expr, var: Var, others: Ranges) -> tuple[float, float]:
     """The range of `var` in which a condition surely holds; everything where that is not known."""
     match condition:
-        case Binary("<", a, b):
-            return _at_most(a - b, -1, var, others)
-        case Binary("<=", a, b):
-            return _at_most(a - b, 0, var, others)
-        case Binary(">", a, b):
-            return _at_most(b - a, -1, var, others)
-        case Binary(">=", a, b):
-            return _at_most(b - a, 0, var, others)
-    return -inf, inf
+        case Binary("<" | "<=", a, b):
+            value = a - b
+        case Binary(">" | ">=", a, b):
+            value = b - a
+        case _:
+            return -inf, inf
+    return _at_most(value, 0 if condition.op in ("<=", ">=") else -1, var, others)
 
 
 def _at_most(value: Expr, limit: int, var: Var, others: Ranges) -> tuple[float, float]:
