@@ -63,15 +63,6 @@ class Names:
         return fresh
 
 
-def copy_block(block: Block, names: Names, name: str) -> Block:
-    """The block under another name, with iters and inner loops of its own."""
-    fresh = names.again(loops_in(block.body), block.iters, local_buffers(block.body))
-    iters = tuple(replace(it, var=fresh[it.var]) for it in block.iters)
-    init = None if block.init is None else substitute(block.init, fresh)
-    body = substitute(block.body, fresh)
-    return replace(block, name=names.block(name), iters=iters, init=init, body=body)
-
-
 def sibling(
     block: Block,
     body: Stmt,
@@ -86,17 +77,19 @@ def sibling(
     The copy runs under the block's predicate, in copies of `loops`; other loops, which are
     `fixed`, have one value in it. The names of all end in `_ending`.
     """
-    part = replace(block, iters=tuple(iters), init=None, body=body, annotations=())
-    copy = copy_block(part, names, f"{block.name}_{ending}")
-    loops = list(loops)
+    iters, loops = tuple(iters), tuple(loops)
+    bound = names.again(loops_in(body), iters, local_buffers(body))
+    name = names.block(f"{block.name}_{ending}")
     moved = {**(fixed or {}), **names.again(loops, ending=f"_{ending}")}
-    values = tuple(replace(it, value=substitute(it.value, moved)) for it in copy.iters)
+    own = tuple(replace(it, var=bound[it.var], value=substitute(it.value, moved)) for it in iters)
     held = conjunction(substitute(part, moved) for part in conjuncts(block.predicate))
+    body = substitute(body, bound)
     around = [
         replace(lp, var=moved[lp.var], extent=substitute(lp.extent, moved), annotations=())
         for lp in loops
     ]
-    return nest(around, replace(copy, iters=values, predicate=held))
+    copy = replace(block, name=name, iters=own, predicate=held, init=None, body=body)
+    return nest(around, replace(copy, annotations=()))
 
 
 def whole(shape: Sequence[int]) -> Box:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from minimlc.node import replace, walk
 from minimlc.schedule.primitive import refuse
+from minimlc.schedule.shape import names_loops
 from minimlc.schedule.tree import guarded, replaced_in
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads, variables
@@ -91,7 +92,7 @@ class _Fit:
         its = [it for it in block.iters if self.loop.var in variables(it.value)]
         if len(its) != 1 or its[0].value is not self.loop.var or its[0].kind != "S":
             return f"{self.loop.var.name} is not one spatial axis of {block.name}"
-        if block.predicate is not None or self.loop.var in self._free(block):
+        if block.predicate is not None or names_loops(block, [self.loop]):
             return f"{block.name} asks where it is"
         if any(_depends_on_data(store) for store in stores):
             return f"what {block.name} touches depends on data"
@@ -113,11 +114,6 @@ class _Fit:
                 return f"{buffer.name} holds more than what this loop makes"
             grow.append((buffer, dims[0]))
         return grow
-
-    def _free(self, block: Block) -> set:
-        """The variables that the block's statements use beside its iters."""
-        inside = (block.body,) if block.init is None else (block.init, block.body)
-        return {n for stmt in inside for n in walk(stmt)}
 
     def _is_gathered(self, buffer: Buffer) -> bool:
         """Whether somebody's index of the buffer depends on data."""

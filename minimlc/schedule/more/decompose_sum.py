@@ -6,7 +6,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from minimlc.dtypes import integer_range, is_integer
-from minimlc.node import Node, replace, walk
+from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
 from minimlc.schedule.more.sums import einsum_of, no_einsum, own_nest
@@ -102,24 +102,13 @@ class _Parts:
         """The block over some iters, with other contents; all that it binds has fresh names."""
         by_loop = {it.value: it for it in iters}
         loops = [loop for loop in self.loops if loop.var in by_loop]
-        fresh: dict[Node, Node] = {}
-        for loop in loops:
-            fresh |= self.names.again([loop], [by_loop[loop.var]])
-        own = tuple(
-            replace(by_loop[lp.var], var=fresh[by_loop[lp.var].var], value=fresh[lp.var])
-            for lp in loops
-        )
+        ordered = [by_loop[loop.var] for loop in loops]
+        fresh = self.names.again(loops, ordered)
+        own = tuple(replace(it, var=fresh[it.var], value=fresh[it.value]) for it in ordered)
         around = [replace(loop, var=fresh[loop.var]) for loop in loops]
-        return nest(
-            around,
-            replace(
-                self.block,
-                name=name,
-                iters=own,
-                init=init and substitute(init, fresh),
-                body=substitute(body, fresh),
-            ),
-        )
+        start = None if init is None else substitute(init, fresh)
+        new = replace(self.block, name=name, iters=own, init=start, body=substitute(body, fresh))
+        return nest(around, new)
 
 
 def _terms(value: Expr, block: Block) -> list[Term]:

@@ -14,7 +14,7 @@ from minimlc.schedule.shape import (
     check_plain_path,
     producer,
 )
-from minimlc.schedule.tree import replaced
+from minimlc.schedule.tree import replaced, runs
 from minimlc.tir.analysis.access import loop_extents
 from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
 from minimlc.tir.analysis.arith import conjuncts, constant_value
@@ -146,8 +146,7 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
 
 def _check_constant(subject: Producer, own: Sequence[For]) -> None:
     for lp in own:
-        extent = constant_value(lp.extent)
-        if extent is None or extent < 1:
+        if not runs(lp):
             _no_window(subject, f"the extent of {lp.var.name} is not constant")
 
 

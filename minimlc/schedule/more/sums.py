@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from minimlc.node import walk
+from minimlc.node import replace
 from minimlc.schedule.primitive import refuse
-from minimlc.schedule.shape import check_serial
+from minimlc.schedule.shape import check_serial, names_loops
 from minimlc.schedule.tree import Place
 from minimlc.tir.analysis.access import reduction_parts, starts_its_target
 from minimlc.tir.analysis.arith import constant_value
@@ -21,7 +21,6 @@ from minimlc.tir.nodes import (
     Stmt,
     Store,
     Unary,
-    Var,
 )
 
 
@@ -73,7 +72,7 @@ def einsum_of(place: Place[Block]) -> Einsum:
     store = block.body
     if set(store.indices) != spatial or len(store.indices) != len(spatial):
         no_einsum(block, f"does not index {store.buffer.name} by each spatial iter once")
-    if {n for n in walk(block.body) if isinstance(n, Var)} & {lp.var for lp in place.loops}:
+    if names_loops(replace(block, init=None), place.loops):
         no_einsum(block, "speaks of loops directly, not through its iters")
     _check_products(block, parts[2])
     return Einsum(store, parts[2], block.init.value)
