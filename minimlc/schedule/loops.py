@@ -42,8 +42,8 @@ LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
 
 TAILS = ("guard", "pad", "error")
-MOST_FACTORS = 32
 """What a split may do with iterations beyond the old extent."""
+MOST_FACTORS = 32
 
 
 @primitive(keeps_order=True)

@@ -36,8 +36,9 @@ class Refusal(ScheduleError):
     """Why a rule does not apply. Its primitive's name is put in front where the rule is applied."""
 
     def by(self, name: str) -> ScheduleError:
-        """The error of the primitive `name`; some texts start with the call itself."""
-        why = self.why if self.why.startswith(name) else f"{name}: {self.why}"
+        """The error of the primitive `name`; some texts start with the call: `split("i"): ...`."""
+        starts = self.why.startswith((f"{name}(", f"{name} "))
+        why = self.why if starts else f"{name}: {self.why}"
         return ScheduleError(
             why,
             code=self.code,
