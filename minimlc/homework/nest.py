@@ -15,7 +15,7 @@ from minimlc.codegen.lower import lower
 from minimlc.homework.message import Failed
 from minimlc.node import Node, walk
 from minimlc.schedule import tree
-from minimlc.schedule.tree import find_block, local_buffers, names_of
+from minimlc.schedule.tree import find_block, names_of
 from minimlc.tir.analysis.access import Access, accesses, loop_extents, reads, reducer_of, update_of
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import variables
@@ -32,6 +32,7 @@ from minimlc.tir.nodes import (
     Var,
     substitute,
 )
+from minimlc.tir.walks import buffers_in
 
 Role = tuple[str, frozenset[str]]
 """What an iter does in a block: its kind, and the parameters that it indexes."""
@@ -211,7 +212,7 @@ class Nest:
 
     def stored_size(self, buffer: Buffer) -> tuple[int, ...]:
         """The shape of the storage that a buffer gets."""
-        own = local_buffers(self.lowered.body)
+        own = buffers_in(self.lowered.body)
         return next((each.shape for each in own if each.name == buffer.name), buffer.shape)
 
     def hot(self, buffer: Buffer, write: bool = False) -> Access:

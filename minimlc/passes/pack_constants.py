@@ -12,7 +12,7 @@ from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, call_tir, constant
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace, structural_equal, walk
-from minimlc.schedule.layout import with_storage
+from minimlc.schedule.redirect import with_storage
 from minimlc.schedule.shape import check_full_domain, check_plain_path
 from minimlc.schedule.tree import find_block, replaced
 from minimlc.tir.analysis.access import accesses
@@ -99,8 +99,8 @@ def _runs_in_full(func: PrimFunc, block: Block) -> bool:
     """Whether a block surely runs for all values of its iters, whatever conditions say."""
     place = find_block(func, block.name)
     try:
-        check_plain_path(place.around, "pack_constants")
-        check_full_domain(block, block.iters, place.loops, place.loops, "pack_constants")
+        check_plain_path(place.around)
+        check_full_domain(block, block.iters, place.loops, place.loops)
     except ScheduleError:
         return False
     return True
@@ -155,6 +155,6 @@ def without_copy(func: PrimFunc, place: int, copy: Block) -> PrimFunc:
     assert isinstance(copy.body, Store)
     buffer = copy.body.buffer
     param = replace(buffer, scope="global")
-    moved = with_storage(replaced(func, {copy: None}), buffer, param, None)
+    moved = with_storage(replaced(func, {copy: None}), {buffer: param})
     params = tuple(param if at == place else old for at, old in enumerate(func.params))
     return replace(moved, params=params, allocs=tuple(b for b in moved.allocs if b is not param))

@@ -20,7 +20,7 @@ from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.schedule import Net, Schedule, method, on_module
 from minimlc.schedule.trace import Trace
 
-ROOMS = [found for name in ("more", "tensor", "net") if (found := room(f"schedule.{name}"))]
+ROOMS = [part for name in ("more", "tensor", "net") if (part := room(f"schedule.{name}"))]
 FUNCTIONS = {name: on_module(name) for name in PRIMITIVES}
 """The primitives as functions of modules, by name."""
 
@@ -28,15 +28,15 @@ for _name in PRIMITIVES:
     setattr(Schedule, _name, method(_name))
 
 __all__ = ["PRIMITIVES", "Net", "Schedule", "Trace"]
-__all__ += [*FUNCTIONS, *(name for found in ROOMS for name in getattr(found, "__all__", ()))]
+__all__ += [*FUNCTIONS, *(name for part in ROOMS for name in getattr(part, "__all__", ()))]
 
 
 def __getattr__(name: str) -> Any:
     if name in FUNCTIONS:
         return FUNCTIONS[name]
-    for found in ROOMS:
-        if name in getattr(found, "__all__", ()):
-            return getattr(found, name)
+    for part in ROOMS:
+        if name in getattr(part, "__all__", ()):
+            return getattr(part, name)
     raise AttributeError(f"mlc.schedule has no {name!r}: {did_you_mean(name, __all__)}")
 
 

@@ -4,40 +4,36 @@ from collections.abc import Sequence
 
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
+from minimlc.schedule.fresh import Names, sweep
+from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import (
     Producer,
     apart,
     check_clipping_only,
     check_full_domain,
     check_inputs_unchanged,
-    check_intermediate,
-    check_only_writer,
+    check_own_result,
     check_plain_path,
     check_runs,
-    exclusive,
-    loops_feeding,
+    check_serial,
     producer,
 )
 from minimlc.schedule.tree import (
-    Names,
     Place,
+    find_block,
     find_loop,
     nest,
-    refuse,
     replaced,
     without_unused_allocs,
 )
-from minimlc.tir.analysis.access import Access, accesses, loop_extents, loop_ranges
-from minimlc.tir.analysis.affine import Digits, contiguous
-from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, variables
+from minimlc.tir.analysis.access import Access, accesses, loop_extents
+from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous
+from minimlc.tir.analysis.arith import conjuncts, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import (
-    Block,
-    BlockIter,
     Buffer,
     Expr,
     For,
@@ -63,106 +59,79 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     reads itself does not change in between. Elements that several iterations need are computed
     in each of them.
     """
-    made = producer(func, block, "compute_at")
+    subject = producer(func, block)
     target = find_loop(func, loop)
-    check_intermediate(func, made, "compute_at")
-    check_only_writer(made, "compute_at")
-    check_plain_path(target.around, "compute_at")
-    readers = [i for i in made.others() if not i.is_write and i.buffer is made.buffer]
-    _check_readers(made, target, readers)
-    top, own, shared = exclusive(func, made.place)
-    check_plain_path(made.place.around, "compute_at")
-    check_runs((lp for lp in made.place.loops if lp not in target.loops), "compute_at")
-    _check_serial_or_reduce(made, own)
-    check_inputs_unchanged(func, made, shared, "compute_at")
-    reduce_iters = [it for it in made.block.iters if it.kind == "R"]
-    reduce_loops = loops_feeding(reduce_iters, own)
-    _check_apart(made, own, reduce_loops)
-    around = (*made.place.loops,)
-    check_full_domain(made.block, reduce_iters, reduce_loops, around, "compute_at")
-    again = set(repeats(made.block, around)) & set(own) if reduce_iters else set()
-    if again:
-        names = ", ".join(sorted(loop.var.name for loop in again))
-        refuse("E113", f'compute_at: block "{block}" runs anew in each iteration of {names}')
-    outer = (*target.loops, _for(target))
-    box = enclosing_box(made.buffer, readers, [lp.var for lp in outer])
-    parts = _reduce_parts(made, reduce_loops)
-    new = _over_box(replaced(func, {top: made.block}), made, box, outer, reduce_loops, parts)
-    old = _for(target)
-    moved = replaced(func, {old: replace(old, body=seq((new, old.body))), top: None})
-    return finish(without_unused_allocs(moved))
+    check_own_result(func, subject)
+    check_plain_path(target.around)
+    _check_readers(subject, target)
+    top, _, shared = subject.place.nest()
+    check_plain_path(subject.place.around)
+    check_runs(lp for lp in subject.place.loops if lp not in target.loops)
+    check_serial(subject.block, subject.loops_of("S"), moving=True)
+    check_inputs_unchanged(subject, shared)
+    reduce_loops = _reduce_loops(subject)
+    outer = (*target.loops, target.stmt)
+    box = enclosing_box(subject.buffer, subject.readers(), [lp.var for lp in outer])
+    parts = _reduce_parts(subject, reduce_loops)
+    new = _over_box(replaced(func, {top: subject.block}), subject, box, outer, reduce_loops, parts)
+    moved = replace(target.stmt, body=seq((new, target.stmt.body)))
+    return finish(without_unused_allocs(replaced(func, {target.stmt: moved, top: None})))
 
 
-def _for(place: Place) -> For:
-    assert isinstance(place.stmt, For)
-    return place.stmt
-
-
-def _check_readers(made: Producer, target: Place, readers: Sequence[Access]) -> None:
-    name, loop = made.block.name, _for(target).var.name
-    if any(made.block is stmt for stmt in target.around) or _for(target) in made.place.around:
-        refuse(
-            "E113",
-            f'compute_at: loop "{loop}" is around block "{name}" already',
-            hint="choose a loop of the block that reads it",
-        )
+def _check_readers(subject: Producer, target: Place[For]) -> None:
+    """Every reader comes after the block, and in the loop it is to move into."""
+    name, loop = subject.block.name, target.stmt
+    if subject.block in target.around or loop in subject.place.around:
+        why = f'loop "{loop.var.name}" is around block "{name}" already'
+        refuse("E113", why, hint="choose a loop of the block that reads it")
+    readers = subject.readers()
     if not readers:
-        refuse("E113", f"compute_at: nothing reads {made.buffer.name}")
+        refuse("E113", f"nothing reads {subject.buffer.name}")
     for item in readers:
-        if _for(target) not in item.loops:
+        if loop not in item.loops:
             who = f'block "{item.block.name}"' if item.block else "a statement"
+            why = f'{who}, which reads {subject.buffer.name}, is not inside loop "{loop.var.name}"'
             hint = f"a loop of {who}: {', '.join(lp.var.name for lp in item.loops)}"
-            refuse(
-                "E113",
-                f'compute_at: {who}, which reads {made.buffer.name}, is not inside loop "{loop}"',
-                at=item.node,
-                hint=hint,
-            )
-    if min(item.order for item in readers) < max(item.order for item in made.own()):
-        refuse("E113", f"compute_at: {made.buffer.name} is read before {name} writes it")
+            refuse("E113", why, at=item.node, hint=hint)
+    if min(item.order for item in readers) < max(item.order for item in subject.own()):
+        refuse("E113", f"{subject.buffer.name} is read before {name} writes it")
 
 
-def _check_serial_or_reduce(made: Producer, own: Sequence[For]) -> None:
-    """The spatial loops are built anew: what was said of them must not be lost silently."""
-    spatial = loops_feeding([it for it in made.block.iters if it.kind == "S"], own)
-    for loop in spatial:
-        if loop.kind != "serial":
-            refuse(
-                "E119",
-                f'loop "{loop.var.name}" of block "{made.block.name}" is {loop.kind} already',
-                hint=f'move "{made.block.name}" first, then make its new loops {loop.kind}',
-            )
-
-
-def _check_apart(made: Producer, own: Sequence[For], reduce_loops: Sequence[For]) -> None:
-    """The reduction's loops move along: one that is spatial too would repeat each of its values."""
-    spatial = loops_feeding([it for it in made.block.iters if it.kind == "S"], own)
-    for loop in reduce_loops:
+def _reduce_loops(subject: Producer) -> list[For]:
+    """The reduction's loops, which move along: one that is spatial too would repeat each of its
+    values.
+    """
+    block, around = subject.block, subject.place.loops
+    loops, spatial = subject.loops_of("R"), subject.loops_of("S")
+    for loop in loops:
         if loop in spatial:
             name = loop.var.name
-            refuse(
-                "E115",
-                f'compute_at: loop "{name}" of block "{made.block.name}" feeds both a spatial and '
-                "a reduce iter",
-                at=loop,
-                hint=f'move "{made.block.name}" before fusing loops into {name}',
-            )
+            why = f'loop "{name}" of block "{block.name}" feeds both a spatial and a reduce iter'
+            hint = f'move "{block.name}" before fusing loops into {name}'
+            refuse("E115", why, at=loop, hint=hint)
+    iters = [it for it in block.iters if it.kind == "R"]
+    check_full_domain(block, iters, loops, around)
+    again = set(repeats(block, around)) & set(subject.place.nest().own) if iters else set()
+    if again:
+        names = ", ".join(sorted(loop.var.name for loop in again))
+        refuse("E113", f'block "{block.name}" runs anew in each iteration of {names}')
+    return loops
 
 
-def _reduce_parts(made: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
+def _reduce_parts(subject: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
     """The conjuncts of the predicate that speak of the reduction's loops alone: they stay."""
     own = {loop.var for loop in reduce_loops}
-    parts = list(conjuncts(made.block.predicate))
+    parts = list(conjuncts(subject.block.predicate))
     for part in parts:
         if variables(part) & own and not variables(part) <= own:
             refuse("E115", f"the condition {part.script()} mixes spatial and reduction loops")
-    check_clipping_only(made.block, made.place.loops, "moving")
+    check_clipping_only(subject.block, subject.place.loops)
     return [part for part in parts if variables(part) and variables(part) <= own]
 
 
 def _over_box(
     func: PrimFunc,
-    made: Producer,
+    subject: Producer,
     box: Box,
     outer: Sequence[For],
     kept: Sequence[For],
@@ -174,36 +143,12 @@ def _over_box(
     """
     names = Names(func)
     names.symbols.reserve(loop.var.name for loop in kept)
-    ranges = loop_ranges(tuple(outer))
-    values: dict[Var, Expr] = {}
-    loops: list[For] = []
-    conditions: list[Expr] = []
-    for dim, (it, side) in enumerate(zip(made.dims, box, strict=True)):
-        value, loop = _along(side, names, f"ax{dim}")
-        if loop is not None:
-            loops.append(loop)
-            ranges = ranges.extended({loop.var: side.extent})
-        values[it.var] = value
-        conditions += _clips(value, it.extent, ranges)
-    iters = tuple(replace(it, value=values.get(it.var, it.value)) for it in made.block.iters)
-    predicate = conjunction((*conditions, *parts))
-    return nest([*loops, *kept], replace(made.block, iters=iters, predicate=predicate))
-
-
-def _along(side: Side, names: Names, name: str) -> tuple[Expr, For | None]:
-    """The index along one side of a box, and the loop that runs along it."""
-    if side.extent == 1:
-        return side.start, None
-    var = names.var(name)
-    loop = For(var, index(side.extent), "serial", seq(()))
-    return (var if constant_value(side.start) == 0 else side.start + var), loop
-
-
-def _clips(value: Expr, extent: int, ranges: Ranges) -> list[Expr]:
-    """The conditions that keep `value` in 0 ... extent-1, where that is not sure anyway."""
-    low, high = ranges.bounds(value)
-    below = [] if low >= 0 else [value >= 0]
-    return below + ([] if high < extent else [value < extent])
+    sizes = [it.extent for it in subject.dims]
+    loops, values, clips = sweep(box, sizes, names, outer)
+    along = {it.var: value for it, value in zip(subject.dims, values, strict=True)}
+    iters = tuple(replace(it, value=along.get(it.var, it.value)) for it in subject.block.iters)
+    predicate = conjunction((*clips, *parts))
+    return nest([*loops, *kept], replace(subject.block, iters=iters, predicate=predicate))
 
 
 @primitive(keeps_order=True)
@@ -219,157 +164,120 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     in full; when every element it reads is finished by then; and when the iterations together
     cover all it did before.
     """
-    made = producer(func, block, "reverse_compute_at")
+    subject = producer(func, block)
     target = find_loop(func, loop)
-    top, own, _ = exclusive(func, made.place)
-    _check_reverse(func, made, target, own)
-    produced = _produced(made, target)
-    links = _links(made, produced)
-    around = made.place.loops
-    check_full_domain(made.block, made.dims, own, around, "reverse_compute_at")
-    check_runs(apart(made.place, target), "reverse_compute_at")
-    outer = (*target.loops, _for(target))
-    under = [i for i in made.others() if _for(target) in i.loops]
-    writes = [i for i in under if i.is_write and i.buffer in produced]
-    boxes = {
-        buffer: enclosing_box(
-            buffer, [w for w in writes if w.buffer is buffer], [lp.var for lp in outer]
-        )
-        for buffer in produced
-    }
-    sides = tuple(_side_of(it, links, boxes) for it in made.dims)
-    new = _over_box(replaced(func, {top: made.block}), made, sides, outer, (), ())
-    old = _for(target)
-    result = finish(replaced(func, {old: replace(old, body=seq((old.body, new))), top: None}))
-    _check_covers(result, made, target)
-    _check_finished(result, made)
+    top, own, _ = subject.place.nest()
+    _check_reverse(subject, target)
+    produced = _produced(subject, target)
+    check_full_domain(subject.block, subject.dims, own, subject.place.loops)
+    check_runs(apart(subject.place, target))
+    outer = (*target.loops, target.stmt)
+    sides = _sides(subject, outer, produced)
+    new = _over_box(replaced(func, {top: subject.block}), subject, sides, outer, (), ())
+    moved = replace(target.stmt, body=seq((target.stmt.body, new)))
+    result = finish(replaced(func, {target.stmt: moved, top: None}))
+    _check_covers(result, subject, target.stmt)
+    _check_finished(result, subject.block.name)
     return result
 
 
-def _check_reverse(func: PrimFunc, made: Producer, target: Place, own: Sequence[For]) -> None:
-    name, loop = made.block.name, _for(target)
-    check_plain_path(target.around, "reverse_compute_at")
-    check_plain_path(made.place.around, "reverse_compute_at")
-    if any(it.kind != "S" for it in made.block.iters):
-        refuse("E113", f'reverse_compute_at: block "{name}" has reduction iters', at=made.block)
-    if loop in made.place.around:
-        refuse("E113", f'reverse_compute_at: "{loop.var.name}" is around "{name}" already')
-    _check_serial_or_reduce(made, own)
-    under = [item for item in made.items if loop in item.loops]
-    if not under or max(item.order for item in under) > min(i.order for i in made.own()):
-        refuse(
-            "E113",
-            f'reverse_compute_at: block "{name}" does not come after loop "{loop.var.name}"',
-            hint=f'compute_at("{name}", ...) moves a producer into its readers\' loops',
-        )
-    region = _region(made, target)
-    if made.buffer in {item.buffer for item in made.own() if not item.is_write}:
-        refuse("E113", f'reverse_compute_at: "{name}" reads {made.buffer.name}, which it writes')
-    start = min(item.order for item in made.items if region in item.loops)
-    stop = min(item.order for item in made.own())
-    reads = {item.buffer for item in made.own() if not item.is_write}
-    shared = [lp for lp in made.place.loops if lp in target.loops]
-    for item in made.others():
+def _check_reverse(subject: Producer, target: Place[For]) -> None:
+    name, loop = subject.block.name, target.stmt
+    check_plain_path(target.around)
+    check_plain_path(subject.place.around)
+    if any(it.kind != "S" for it in subject.block.iters):
+        refuse("E113", f'block "{name}" has reduction iters', at=subject.block)
+    if loop in subject.place.around:
+        refuse("E113", f'"{loop.var.name}" is around "{name}" already')
+    check_serial(subject.block, subject.loops_of("S"), moving=True)
+    under = [item for item in subject.items if loop in item.loops]
+    if not under or max(item.order for item in under) > min(i.order for i in subject.own()):
+        why = f'block "{name}" does not come after loop "{loop.var.name}"'
+        hint = f'compute_at("{name}", ...) moves a producer into its readers\' loops'
+        refuse("E113", why, hint=hint)
+    if subject.buffer in subject.inputs():
+        refuse("E113", f'"{name}" reads {subject.buffer.name}, which it writes')
+    _check_crossed(subject, target)
+
+
+def _check_crossed(subject: Producer, target: Place[For]) -> None:
+    """Nothing that the block moves across uses what it writes or writes what it reads."""
+    name, around = subject.block.name, (*target.loops, target.stmt)
+    region = next((lp for lp in around if lp not in subject.place.loops), target.stmt)
+    start = min(item.order for item in subject.items if region in item.loops)
+    stop = min(item.order for item in subject.own())
+    shared = {lp for lp in subject.place.loops if lp in target.loops}
+    inputs = subject.inputs()
+    for item in subject.others():
         between = start <= item.order < stop
-        if item.buffer is made.buffer and (between or set(shared) & set(item.loops)):
-            why = f"{made.buffer.name} is used before {name}"
-            refuse("E113", f"reverse_compute_at: {why}", at=item.node)
-        if between and item.is_write and item.buffer in reads and region not in item.loops:
-            refuse(
-                "E113",
-                f'reverse_compute_at: "{name}" also reads {item.buffer.name}, which is written '
-                f'after loop "{loop.var.name}"',
-                at=item.node,
-            )
+        if item.buffer is subject.buffer and (between or shared & set(item.loops)):
+            refuse("E113", f"{subject.buffer.name} is used before {name}", at=item.node)
+        if between and item.is_write and item.buffer in inputs and region not in item.loops:
+            why = f'"{name}" also reads {item.buffer.name}, which is written after loop '
+            refuse("E113", f'{why}"{target.stmt.var.name}"', at=item.node)
 
 
-def _region(made: Producer, target: Place) -> For:
-    """The outermost loop around the target that is not around the block: what it moves across."""
-    return next(
-        (lp for lp in (*target.loops, _for(target)) if lp not in made.place.loops), _for(target)
-    )
-
-
-def _produced(made: Producer, target: Place) -> list[Buffer]:
+def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
     """The buffers that `made` reads and that are written under the target loop."""
-    loop = _for(target)
-    written = {i.buffer for i in made.others() if i.is_write and loop in i.loops}
-    found = list(dict.fromkeys(i.buffer for i in made.own() if i.buffer in written))
-    if not found:
-        refuse(
-            "E113",
-            f'reverse_compute_at: nothing under loop "{loop.var.name}" writes what '
-            f'"{made.block.name}" reads',
-        )
-    return found
+    loop = target.stmt
+    written = {i.buffer for i in subject.others() if i.is_write and loop in i.loops}
+    produced = list(dict.fromkeys(i.buffer for i in subject.own() if i.buffer in written))
+    if not produced:
+        why = f'nothing under loop "{loop.var.name}" writes what "{subject.block.name}" reads'
+        refuse("E113", why)
+    return produced
 
 
-Links = dict[Var, tuple[Buffer, int]]
-
-
-def _links(made: Producer, produced: Sequence[Buffer]) -> Links:
-    """For each iter, the produced buffer and dimension it indexes."""
-    links: Links = {}
-    alone = replace(made.block, iters=tuple(replace(it, value=it.var) for it in made.block.iters))
+def _sides(subject: Producer, outer: Sequence[For], produced: Sequence[Buffer]) -> Box:
+    """For each iter, the side of what is produced in the innermost of `outer` that it indexes; all
+    of its values where it indexes nothing produced.
+    """
+    fixed = [loop.var for loop in outer]
+    writes = [i for i in subject.others() if outer[-1] in i.loops and i.is_write]
+    boxes = {b: enclosing_box(b, [i for i in writes if i.buffer is b], fixed) for b in produced}
+    iters = subject.block.iters
+    alone = replace(subject.block, iters=tuple(replace(it, value=it.var) for it in iters))
+    sides: dict[Expr, Side] = {}
     for item in accesses(alone):
-        if item.is_write or item.buffer not in produced:
-            continue
-        for dim, part in enumerate(item.indices):
-            if isinstance(part, Var):
-                links.setdefault(part, (item.buffer, dim))
-    return links
+        if item.buffer in boxes and not item.is_write:
+            for part, side in zip(item.indices, boxes[item.buffer], strict=True):
+                sides.setdefault(part, side)
+    return tuple(sides.get(it.var, Side(index(0), it.extent)) for it in subject.dims)
 
 
-def _side_of(it: BlockIter, links: Links, boxes: dict[Buffer, Box]) -> Side:
-    if it.var not in links:
-        return Side(index(0), it.extent)
-    buffer, dim = links[it.var]
-    return boxes[buffer][dim]
-
-
-def _check_covers(result: PrimFunc, made: Producer, target: Place) -> None:
+def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:
     """The moved block still takes every value of its iters."""
-    name = made.block.name
-    mine = next(i for i in accesses(result) if i.is_write and _is(i, name))
-    assert mine.block is not None
-    digits = Digits(loop_extents(mine.loops))
-    sums = digits.sums([it.value for it in mine.block.iters])
-    used: set = set()
-    for it, total in zip(mine.block.iters, sums, strict=True):
-        reach = None if total is None or total.constant > 0 else contiguous(total)
-        full = (
-            total is not None
-            and reach is not None
-            and total.constant + reach >= it.extent
-            and not used & set(total.terms)
-            and all(digits.is_exact(d.var) for d in total.terms)
-        )
-        if not full:
-            refuse(
-                "E113",
-                f'reverse_compute_at: the iterations of "{_for(target).var.name}" do not surely '
-                f"cover all of {it.var.name} (0..{it.extent - 1})",
-                at=mine.block,
-            )
-        assert total is not None
+    block = find_block(result, subject.block.name).stmt
+    loops = next(i.loops for i in accesses(result) if i.is_write and i.block is block)
+    digits = Digits(loop_extents(loops))
+    sums = digits.sums([it.value for it in block.iters])
+    used: set[Digit] = set()
+    for it, total in zip(block.iters, sums, strict=True):
+        if total is None or used & set(total.terms) or not _is_full(total, it.extent, digits):
+            why = f'the iterations of "{target.var.name}" do not surely cover all of {it.var.name}'
+            refuse("E113", f"{why} (0..{it.extent - 1})", at=block)
         used |= set(total.terms)
-    check_runs(mine.loops, "reverse_compute_at")
-    check_clipping_only(mine.block, mine.loops, "reverse_compute_at")
+    check_runs(loops)
+    check_clipping_only(block, loops)
 
 
-def _is(item: Access, name: str) -> bool:
-    return isinstance(item.block, Block) and item.block.name == name
+def _is_full(total: Sum, extent: int, digits: Digits) -> bool:
+    """Whether a sum takes each of 0 ... extent-1."""
+    reach = None if total.constant > 0 else contiguous(total)
+    exact = all(digits.is_exact(digit.var) for digit in total.terms)
+    return reach is not None and total.constant + reach >= extent and exact
 
 
-def _check_finished(result: PrimFunc, made: Producer) -> None:
+def _check_finished(result: PrimFunc, name: str) -> None:
     """No element that the moved block reads is written after it did."""
     items = accesses(result)
+    block = find_block(result, name).stmt
     for read in items:
-        if read.is_write or not _is(read, made.block.name):
+        if read.block is not block or read.is_write:
             continue
         for write in items:
             if write.is_write and write.buffer is read.buffer and _share_loops(write, read):
-                _check_not_later(write, read, made.block.name)
+                _check_not_later(write, read, name)
 
 
 def _share_loops(first: Access, second: Access) -> bool:
@@ -382,14 +290,14 @@ def _check_not_later(write: Access, read: Access, name: str) -> None:
     for loop in question.common:
         if question.possible({**same, loop.var: "-"}):
             search = find_conflict(write, read, enclosing(loop, read), loop.var)
+            why = f'"{name}" would read {read.buffer.name} before it is finished: '
             refuse(
                 "E113",
-                f'reverse_compute_at: "{name}" would read {read.buffer.name} before it is '
-                f"finished: {loop.var.name} goes on writing it",
+                f"{why}{loop.var.name} goes on writing it",
                 at=loop,
                 example=Carried(loop, write, read, search.witness).explain(),
                 hint=f'a loop outside of "{loop.var.name}"',
             )
         same[loop.var] = "0"
     if write.order > read.order and question.possible(same):
-        refuse("E113", f'reverse_compute_at: {read.buffer.name} is written after "{name}" reads it')
+        refuse("E113", f'{read.buffer.name} is written after "{name}" reads it')

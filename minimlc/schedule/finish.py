@@ -1,12 +1,14 @@
 """What ends every primitive: the result simplified, and all it claims proven anew."""
 
 from collections.abc import Hashable, Sequence
+from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
 from minimlc.node import Mutator, replace
-from minimlc.schedule.tree import refuse, spoken
+from minimlc.schedule.primitive import location
+from minimlc.schedule.tree import spoken
 from minimlc.tir.analysis.access import (
     Access,
     accesses,
@@ -95,11 +97,8 @@ class _SimplifyFunc(Mutator):
 
     def visit_Store(self, item: Store) -> Stmt:
         """An update stays one: a sum of int64 would be put into an order of its own."""
-        indices = tuple(self.simple(at) for at in item.indices)
-        same = all(a is b for a, b in zip(indices, item.indices, strict=True))
-        value, indices = item.value, item.indices if same else indices
-        value = self._update(value, item.buffer)
-        return replace(item, indices=indices, value=value)
+        value = self._update(item.value, item.buffer)
+        return replace(item, indices=self.map_tuple(item.indices), value=value)
 
     def _update(self, value: Expr, target: Buffer) -> Expr:
         if not isinstance(value, Binary) or not reads(value, target):
@@ -114,13 +113,12 @@ class _SimplifyFunc(Mutator):
     def visit_Block(self, item: Block) -> Stmt:
         predicate, held = self.guard(item.predicate)
         iters = tuple(replace(it, value=held.value(it.value)) for it in item.iters)
-        same = all(a is b for a, b in zip(iters, item.iters, strict=True))
         lasts = self.ranges.assume(lasting(predicate, item))
         inside = _SimplifyFunc(lasts.extended({it.var: it.extent for it in item.iters}))
         return replace(
             item,
             predicate=predicate,
-            iters=item.iters if same else iters,
+            iters=_unless_same(item.iters, iters),
             init=inside.visit(item.init),
             body=inside.visit(item.body),
         )
@@ -128,12 +126,14 @@ class _SimplifyFunc(Mutator):
 
 def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
     """The conjuncts of a guard that are not sure to hold anyway."""
-    parts = list(conjuncts(guard))
-    kept = [part for part in parts if not ranges.prove(part)]
-    new = [simplify(part, ranges) for part in kept]
-    if len(kept) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True)):
-        return guard
-    return conjunction(new)
+    parts = tuple(conjuncts(guard))
+    new = tuple(simplify(part, ranges) for part in parts if not ranges.prove(part))
+    return guard if _unless_same(parts, new) is parts else conjunction(new)
+
+
+def _unless_same(old: tuple, new: tuple) -> tuple:
+    """The old values where the new ones are the very same."""
+    return old if len(old) == len(new) and all(map(is_, old, new)) else new
 
 
 def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
@@ -142,15 +142,16 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
     """
     parts = top_statements(func)
-    new = tuple(map(_simplified, parts))
-    if any(a is not b for a, b in zip(new, parts, strict=True)):
+    new = _unless_same(parts, tuple(map(_simplified, parts)))
+    if new is not parts:
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
     try:
         check_blocks(func)
     except VerifyError as error:
         why = f"after this step {error.why}"
         if error.code == "E135":
-            refuse(error.code, why, at=func, hint="a step that makes it less large")
+            smaller = "a step that makes it less large"
+            raise ScheduleError(why, code=error.code, **location(func), hint=smaller) from None
         why += ", as far as is known"
         raise ScheduleError(
             why, code=code or error.code, span=error.span, example=error.example, hint=hint
@@ -181,29 +182,30 @@ def check_concurrent_loops(func: PrimFunc) -> None:
     if all(loop.kind in ("serial", "unrolled") for loop in loops_in(func.body)):
         return
     check_thread_axes(func)
-    found = concurrent_dependence(func)
-    if found is not None:
-        check_independent(func, found.loop, found.loop.kind)
+    conflict = concurrent_dependence(func)
+    if conflict is not None:
+        check_independent(func, conflict.loop, conflict.loop.kind)
 
 
 def check_thread_axes(func: PrimFunc) -> None:
     """Refuse a function in which a GPU axis is nested in itself, or has two sizes in one nest."""
     bound = any(loop.kind == "thread_binding" for loop in loops_in(func.body))
-    found = axis_conflict(func) if bound else None
-    if found is not None:
-        loop, why = found
-        refuse("E141", why, at=loop, hint="bind the loop to another axis, or leave it serial")
+    conflict = axis_conflict(func) if bound else None
+    if conflict is not None:
+        loop, why = conflict
+        hint = "bind the loop to another axis, or leave it serial"
+        raise ScheduleError(why, code="E141", **location(loop), hint=hint)
 
 
 def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:
     """Refuse unless the iterations of `loop` may run together as `kind` runs them."""
     items = accesses(func) if items is None else items
     private = () if kind == "vectorized" else private_candidates(func, loop, items)
-    found = carried_dependence(loop, items, private)
-    if found is None:
+    conflict = carried_dependence(loop, items, private)
+    if conflict is None:
         return
     name = loop.var.name
-    first = found.first
+    first = conflict.first
     code, why = "E104", f"{name} carries a dependence through {first.buffer.name}"
     hint = _free_loop(func, loop, kind, items)
     if first.role in ("update", "init") and first.block is not None:
@@ -217,13 +219,8 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
         if lanes is not loop:
             why = f'it is in the vectorized loop "{lanes.var.name}", and {why}'
             hint = f"leave {lanes.var.name} or {name} serial"
-    refuse(
-        code,
-        f'"{name}" cannot be {spoken(kind)}: {why}',
-        at=loop,
-        example=found.explain(),
-        hint=hint,
-    )
+    why = f'"{name}" cannot be {spoken(kind)}: {why}'
+    raise ScheduleError(why, code=code, **location(loop), example=conflict.explain(), hint=hint)
 
 
 def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:

@@ -3,13 +3,12 @@
 from minimlc.errors import did_you_mean
 from minimlc.node import replace
 from minimlc.schedule.finish import check_concurrent_loops, check_independent
-from minimlc.schedule.primitive import primitive
+from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.tree import (
     NoSuchName,
     constant_extent,
     find_buffer,
     find_loop,
-    refuse,
     replaced,
     serial_loop,
 )
@@ -18,15 +17,6 @@ from minimlc.tir.nodes import Block, For, LoopKind, PrimFunc
 
 THREADS = tuple(f"{axis}.{dim}" for axis in ("blockIdx", "threadIdx", "vthread") for dim in "xyz")
 """The axes of a GPU's grid that a loop can be bound to."""
-
-
-VERBS = {
-    "parallel": "parallel",
-    "vectorized": "vectorize",
-    "unrolled": "unroll",
-    "thread_binding": "bind",
-}
-"""The primitive that makes each kind of loop."""
 
 
 @primitive(keeps_order=True)
@@ -51,7 +41,7 @@ def vectorize(func: PrimFunc, loop: str) -> PrimFunc:
 
     Legal when the extent is constant and no iteration touches an element that another one writes.
     """
-    constant_extent(find_loop(func, loop).stmt, "vectorize")
+    constant_extent(find_loop(func, loop).stmt)
     return _with_kind(func, loop, "vectorized")
 
 
@@ -64,7 +54,7 @@ def unroll(func: PrimFunc, loop: str) -> PrimFunc:
 
     Legal when the extent is constant.
     """
-    constant_extent(find_loop(func, loop).stmt, "unroll")
+    constant_extent(find_loop(func, loop).stmt)
     return _with_kind(func, loop, "unrolled")
 
 
@@ -80,8 +70,8 @@ def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
     nest that are have one extent. Targets without such threads run the loop as a serial one.
     """
     if thread not in THREADS:
-        refuse("E141", f'bind: there is no thread axis "{thread}"', hint=_near_axis(thread))
-    constant_extent(find_loop(func, loop).stmt, "bind")
+        refuse("E141", f'there is no thread axis "{thread}"', hint=_near_axis(thread))
+    constant_extent(find_loop(func, loop).stmt)
     return _with_kind(func, loop, "thread_binding", thread)
 
 
@@ -91,7 +81,7 @@ def _near_axis(thread: object) -> str:
 
 
 def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
-    loop = serial_loop(func, name, VERBS[kind])
+    loop = serial_loop(func, name)
     if kind != "unrolled":
         check_independent(func, loop, kind)
     func = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})
@@ -115,7 +105,7 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     two are refused where there is no buffer X or no loop i at that time.
     """
     if not _is_plain(value):
-        refuse("E118", f"annotate: a value is a number, a string or a tuple, got {value!r}")
+        refuse("E118", f"a value is a number, a string or a tuple, got {value!r}")
     item = _annotated(func, name)
     if key in HEEDED and isinstance(item, For):
         _check_heeded(func, key, value, item)
@@ -132,13 +122,12 @@ def _check_heeded(func: PrimFunc, key: str, value: object, loop: For) -> None:
             pass
         case _:
             form = '"X" or ("X", "i")' if key == "prefetch" else '"X"'
-            refuse("E118", f"annotate: a {key} is {form}, got {value!r}", at=loop)
+            refuse("E118", f"a {key} is {form}, got {value!r}", at=loop)
     find_buffer(func, buffer)
     around = [each.var.name for each in find_loop(func, loop.var.name).loops]
     if outer is not None and outer not in [*around, loop.var.name]:
-        raise NoSuchName(
-            "loop", outer, around, f'around "{loop.var.name}" there is none of that name'
-        )
+        remark = f'around "{loop.var.name}" there is none of that name'
+        raise NoSuchName("loop", outer, around, remark)
 
 
 @primitive(keeps_order=True)
@@ -151,7 +140,7 @@ def unannotate(func: PrimFunc, name: str, key: str) -> PrimFunc:
     kept = tuple(pair for pair in item.annotations if pair[0] != key)
     if len(kept) == len(item.annotations):
         hint = did_you_mean(key, [known for known, _ in item.annotations])
-        refuse("E105", f'unannotate: "{name}" has no note "{key}"', at=item, hint=hint)
+        refuse("E105", f'"{name}" has no note "{key}"', at=item, hint=hint)
     return replaced(func, {item: replace(item, annotations=kept)})
 
 
@@ -163,9 +152,7 @@ def _annotated(func: PrimFunc, name: str) -> For | Block:
         refuse("E105", f'"{name}" is the name of a loop and of a block')
     if blocks:
         return blocks[0]
-    item = find_loop(func, name).stmt
-    assert isinstance(item, For)
-    return item
+    return find_loop(func, name).stmt
 
 
 def _is_plain(value: object) -> bool:

@@ -1,16 +1,17 @@
 """Primitives on how a buffer is stored: set_scope, transform_layout, storage_align."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from minimlc.node import Mutator, replace
+from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import find_block, find_buffer, refuse
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import with_storage
+from minimlc.schedule.tree import find_block, find_buffer
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.index_map import IndexMap
-from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, Var
+from minimlc.tir.nodes import Buffer, Expr, PrimFunc, Var
 
 SCOPES = ("global", "local", "shared", "amx.tile")
 MOST_PADDING = 16
@@ -30,8 +31,8 @@ def set_scope(func: PrimFunc, block: str, buffer: str, scope: str) -> PrimFunc:
     target.
     """
     check_scope(scope)
-    old = own_buffer(func, block, buffer, "set_scope")
-    return with_storage(func, old, replace(old, scope=scope), None)
+    old = own_buffer(func, block, buffer)
+    return with_storage(func, {old: replace(old, scope=scope)})
 
 
 @primitive(keeps_order=True)
@@ -50,16 +51,12 @@ def transform_layout(
     """
     # NB: in TVM, a parameter's layout changes too, and the pass behind the caller's back is asked
     # to follow; pad values are written into the rest.
-    old = own_buffer(func, block, buffer, "transform_layout")
+    old = own_buffer(func, block, buffer)
     layout = IndexMap.of(index_map)
     if len(layout.inputs) != old.ndim:
-        refuse(
-            "E146",
-            f"transform_layout: the index map has {len(layout.inputs)} input(s), {buffer} has "
-            f"{old.ndim} dimension(s)",
-            hint=f"{buffer} has shape {old.shape}",
-        )
-    return _with_layout(func, old, layout, "transform_layout")
+        why = f"the index map has {len(layout.inputs)} input(s), {buffer} has {old.ndim} "
+        refuse("E146", f"{why}dimension(s)", hint=f"{buffer} has shape {old.shape}")
+    return _with_layout(func, old, layout)
 
 
 @primitive(keeps_order=True)
@@ -77,21 +74,18 @@ def storage_align(
     """
     # NB: in TVM, this is an annotation that lowering reads; here the storage itself changes, so
     # the dimensions from `axis` on become one.
-    old = own_buffer(func, block, buffer, "storage_align")
+    old = own_buffer(func, block, buffer)
     if not -old.ndim <= axis < old.ndim or axis % old.ndim == old.ndim - 1:
-        refuse(
-            "E118",
-            f"storage_align: axis {axis} of {buffer} has no row behind it",
-            hint=f"an axis in 0..{old.ndim - 2}" if old.ndim > 1 else f"{buffer} is one row",
-        )
+        hint = f"an axis in 0..{old.ndim - 2}" if old.ndim > 1 else f"{buffer} is one row"
+        refuse("E118", f"axis {axis} of {buffer} has no row behind it", hint=hint)
     if factor < 1 or not 0 <= offset < factor:
-        refuse("E118", f"storage_align: 0 <= offset < factor, got {offset} and {factor}")
+        refuse("E118", f"0 <= offset < factor, got {offset} and {factor}")
     axis %= old.ndim
     row = prod(old.shape[axis + 1 :])
     stride = row + (offset - row) % factor
     if stride == row:
         return func
-    return _with_layout(func, old, _padded_rows(old.shape, axis, stride), "storage_align")
+    return _with_layout(func, old, _padded_rows(old.shape, axis, stride))
 
 
 def _padded_rows(shape: tuple[int, ...], axis: int, stride: int) -> IndexMap:
@@ -103,27 +97,21 @@ def _padded_rows(shape: tuple[int, ...], axis: int, stride: int) -> IndexMap:
     return IndexMap(inputs, (*inputs[:axis], place))
 
 
-def own_buffer(func: PrimFunc, block: str, buffer: str, verb: str) -> Buffer:
+def own_buffer(func: PrimFunc, block: str, buffer: str) -> Buffer:
     """An allocation of `func` that the block writes."""
-    place = find_block(func, block)
-    found = find_buffer(func, buffer)
-    writers = [i.block for i in accesses(func) if i.is_write and i.buffer is found]
-    if found in func.params:
-        copy = "cache_write" if place.stmt in writers else "cache_read"
-        refuse(
-            "E147",
-            f"{verb}: {buffer} is a parameter: its storage belongs to the caller",
-            hint=f'sch.{copy}("{block}", "{buffer}") first: the copy is ours',
-        )
-    if place.stmt not in writers:
+    stmt = find_block(func, block).stmt
+    own = find_buffer(func, buffer)
+    writers = [i.block for i in accesses(func) if i.is_write and i.buffer is own]
+    if own in func.params:
+        copy = "cache_write" if stmt in writers else "cache_read"
+        why = f"{buffer} is a parameter: its storage belongs to the caller"
+        hint = f'sch.{copy}("{block}", "{buffer}") first: the copy is ours'
+        refuse("E147", why, hint=hint)
+    if stmt not in writers:
         names = dict.fromkeys(f'"{b.name}"' for b in writers if b is not None)
-        refuse(
-            "E117",
-            f'{verb}: block "{block}" does not write {buffer}',
-            at=place.stmt,
-            hint=f"the block {' or '.join(names)} writes it" if names else "",
-        )
-    return found
+        hint = f"the block {' or '.join(names)} writes it" if names else ""
+        refuse("E117", f'block "{block}" does not write {buffer}', at=stmt, hint=hint)
+    return own
 
 
 def check_scope(scope: str) -> None:
@@ -132,40 +120,17 @@ def check_scope(scope: str) -> None:
         refuse("E117", f'unknown scope "{scope}"', hint=", ".join(SCOPES))
 
 
-def _with_layout(func: PrimFunc, old: Buffer, layout: IndexMap, verb: str) -> PrimFunc:
+def is_too_large(shape: Sequence[int], buffer: Buffer) -> bool:
+    """Whether a buffer may not grow to this shape."""
+    return prod(shape) > max(SMALL, MOST_PADDING * prod(buffer.shape))
+
+
+def _with_layout(func: PrimFunc, old: Buffer, layout: IndexMap) -> PrimFunc:
     shape = layout.shape(old.shape)
     layout.check_one_to_one(old.shape)
-    if prod(shape) > max(SMALL, MOST_PADDING * prod(old.shape)):
-        refuse(
-            "E146",
-            f"{verb}: {old.name} would grow from {prod(old.shape)} to {prod(shape)} elements",
-            hint=f"a map that fills its shape; at most {MOST_PADDING} times the size is allowed",
-        )
-    new = replace(old, shape=shape)
+    if is_too_large(shape, old):
+        why = f"{old.name} would grow from {prod(old.shape)} to {prod(shape)} elements"
+        hint = f"a map that fills its shape; at most {MOST_PADDING} times the size is allowed"
+        refuse("E146", why, hint=hint)
     hint = "a map made of sums, quotients and remainders of one input each"
-    return finish(with_storage(func, old, new, layout), "E146", hint)
-
-
-def with_storage(func: PrimFunc, old: Buffer, new: Buffer, layout: IndexMap | None) -> PrimFunc:
-    """`func` with an allocation exchanged for another, its indices sent through `layout`."""
-    allocs = tuple(new if buffer is old else buffer for buffer in func.allocs)
-    return replace(func, allocs=allocs, body=_Relay(old, new, layout).visit(func.body))
-
-
-class _Relay(Mutator):
-    """Sends the accesses of a buffer to another one, through an index map."""
-
-    def __init__(self, old: Buffer, new: Buffer, layout: IndexMap | None):
-        self.old, self.new, self.layout = old, new, layout
-
-    def visit_Load(self, item: Load) -> Any:
-        return self._moved(self.visit_children(item))
-
-    def visit_Store(self, item: Store) -> Any:
-        return self._moved(self.visit_children(item))
-
-    def _moved(self, item: Any) -> Any:
-        if item.buffer is not self.old:
-            return item
-        indices = item.indices if self.layout is None else self.layout(item.indices)
-        return replace(item, buffer=self.new, indices=indices)
+    return finish(with_storage(func, {old: replace(old, shape=shape)}, layout), "E146", hint)

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import cast
 
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tails import padded, with_buffers
+from minimlc.schedule.fresh import Names
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import with_storage
+from minimlc.schedule.tails import padded
 from minimlc.schedule.tree import (
-    Names,
     constant_extent,
     find_block,
     find_loop,
     guarded,
-    refuse,
+    nest,
     replaced,
     serial_loop,
 )
@@ -34,6 +34,7 @@ from minimlc.tir.nodes import (
     Store,
     Var,
     index,
+    seq,
     substitute,
 )
 
@@ -41,8 +42,8 @@ LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
 
 TAILS = ("guard", "pad", "error")
-MOST_FACTORS = 32
 """What a split may do with iterations beyond the old extent."""
+MOST_FACTORS = 32
 
 
 @primitive(keeps_order=True)
@@ -65,7 +66,7 @@ def split(
     then write nothing but new elements of the function's own buffers, which grow; the others get a
     guard. An extent that is not constant wants None first, and must not change while the loop runs.
     """
-    target = serial_loop(func, loop, "split")
+    target = serial_loop(func, loop)
     _check_factors(target, factors, tail)
     sizes, body, grown = _cut(func, target, factors, tail)
     parts = _parts(func, target, len(sizes), names)
@@ -73,11 +74,10 @@ def split(
     for var, size in zip(parts, sizes, strict=True):
         value = value * size + var
     body = substitute(body, {target.var: value})
-    for var, size in reversed(list(zip(parts, sizes, strict=True))):
-        annotations = target.annotations if var is parts[0] else ()
-        body = For(var, size, "serial", body, annotations=annotations)
+    loops = [For(var, size, "serial", seq(())) for var, size in zip(parts, sizes, strict=True)]
+    loops[0] = replace(loops[0], annotations=target.annotations)
     code = "E102" if constant_value(target.extent) is None else ""
-    return finish(with_buffers(replaced(func, {target: body}), grown), code)
+    return finish(with_storage(replaced(func, {target: nest(loops, body)}), grown), code)
 
 
 def _cut(
@@ -106,7 +106,7 @@ def _parts(func: PrimFunc, loop: For, count: int, names: Sequence[str] | None) -
         _check_name(name, fresh)
     if names is not None and len(set(names)) < count:
         hint = f'names=["{loop.var.name}_0", "{loop.var.name}_1", ...]'
-        refuse("E118", f"split: each loop has a name of its own, got {list(names)}", hint=hint)
+        refuse("E118", f"each loop has a name of its own, got {list(names)}", hint=hint)
     return [fresh.var(name) for name in names or [f"{loop.var.name}_{n}" for n in range(count)]]
 
 
@@ -121,62 +121,48 @@ def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> lis
     """The new loops' extents where the old one is known only when the loop starts."""
     name, extent = loop.var.name, loop.extent
     if tail != "guard" or factors[0] is not None:
-        refuse(
-            "E102",
-            f'split: the extent of "{name}" is not constant: {extent.script()}',
-            at=loop,
-            hint=f'sch.split("{name}", factors=[None, {factors[-1] or 4}])  # with a guard',
-        )
+        why = f'the extent of "{name}" is not constant: {extent.script()}'
+        hint = f'sch.split("{name}", factors=[None, {factors[-1] or 4}])  # with a guard'
+        refuse("E102", why, at=loop, hint=hint)
     written = {n.buffer for n in walk(loop.body) if isinstance(n, Store)}
     if reads_any(extent, written):
-        refuse(
-            "E140",
-            f'split("{name}"): the loop changes what its extent reads: {extent.script()}',
-            at=loop,
-            hint=f"leave {name} as it is",
-        )
+        why = f'split("{name}"): the loop changes what its extent reads: {extent.script()}'
+        refuse("E140", why, at=loop, hint=f"leave {name} as it is")
     inner = [int(factor or 1) for factor in factors[1:]]
     below = prod(inner)
     return [(extent + (below - 1)) // below, *map(index, inner)]
 
 
 def _check_factors(loop: For, factors: Sequence[int | None], tail: str) -> None:
-    name = loop.var.name
+    call = f'split("{loop.var.name}")'
     if not isinstance(factors, Sequence) or isinstance(factors, str):
-        refuse("E118", f'split("{name}"): factors are a list, got {factors!r}', hint="[None, 4]")
-    given = list(factors)
+        refuse("E118", f"{call}: factors are a list, got {factors!r}", hint="[None, 4]")
     if tail not in TAILS:
         listed = ", ".join(f'"{known}"' for known in TAILS)
-        refuse("E118", f'split: tail is one of {listed}, got "{tail}"')
-    if len(given) > MOST_FACTORS:
-        refuse("E118", f'split("{name}"): at most {MOST_FACTORS} factors, got {len(given)}')
-    if not given or given.count(None) > 1:
-        refuse("E118", f'split("{name}"): factors need one or more numbers, at most one None')
-    for factor in given:
+        refuse("E118", f'tail is one of {listed}, got "{tail}"')
+    if len(factors) > MOST_FACTORS:
+        refuse("E118", f"{call}: at most {MOST_FACTORS} factors, got {len(factors)}")
+    if not factors or list(factors).count(None) > 1:
+        refuse("E118", f"{call}: factors need one or more numbers, at most one None")
+    for factor in factors:
         if factor is not None and (not isinstance(factor, int) or factor < 1):
-            refuse("E118", f'split("{name}"): a factor is an integer >= 1, got {factor!r}')
+            refuse("E118", f"{call}: a factor is an integer >= 1, got {factor!r}")
 
 
 def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail: str) -> list[int]:
-    name, given = loop.var.name, list(factors)
-    known = prod(f for f in given if f is not None)
-    sizes = [-(-extent // known) if f is None else f for f in given]
+    name, listed = loop.var.name, list(factors)
+    call = f'split("{name}")'
+    known = prod(f for f in factors if f is not None)
+    sizes = [-(-extent // known) if f is None else f for f in factors]
     if prod(sizes) >= 2**63:
-        refuse("E118", f'split("{name}"): factors {given} make more iterations than int64 counts')
+        refuse("E118", f"{call}: factors {listed} make more iterations than int64 counts")
     if prod(sizes) < extent:
-        refuse(
-            "E118",
-            f'split("{name}"): factors {given} make {prod(sizes)} iterations, {name} has {extent}',
-            at=loop,
-            hint=f'sch.split("{name}", factors=[None, {given[-1]}])',
-        )
+        why = f"{call}: factors {listed} make {prod(sizes)} iterations, {name} has {extent}"
+        hint = f'sch.split("{name}", factors=[None, {listed[-1]}])'
+        refuse("E118", why, at=loop, hint=hint)
     if tail == "error" and prod(sizes) != extent:
-        refuse(
-            "E118",
-            f'split("{name}"): {extent} is no multiple of {known}',
-            at=loop,
-            hint=f'sch.split("{name}", factors={given}, tail="guard")',
-        )
+        hint = f'sch.split("{name}", factors={listed}, tail="guard")'
+        refuse("E118", f"{call}: {extent} is no multiple of {known}", at=loop, hint=hint)
     return sizes
 
 
@@ -193,18 +179,18 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     chain = _chain(func, loops, "fuse")
     for loop in chain:
         if loop.kind != "serial":
-            refuse("E119", f'fuse: "{loop.var.name}" is {loop.kind} already', hint="fuse first")
-    if [loop.var.name for loop in chain] != list(loops):
-        order = ", ".join(loop.var.name for loop in chain)
-        refuse("E116", f"fuse: the loops stand in the order {order}", hint="reorder first")
-    sizes = [constant_extent(loop, "fuse") for loop in chain]
+            refuse("E119", f'"{loop.var.name}" is {loop.kind} already', hint="fuse first")
+    order = [loop.var.name for loop in chain]
+    if order != list(loops):
+        why = f"the loops stand in the order {', '.join(order)}"
+        refuse("E116", why, hint="reorder first")
+    sizes = [constant_extent(loop) for loop in chain]
     if prod(sizes) >= 2**63:
-        refuse("E118", f"fuse: {sizes} make more iterations than int64 counts", at=chain[0])
-    label = name or _fused_name([loop.var.name for loop in chain])
+        refuse("E118", f"{sizes} make more iterations than int64 counts", at=chain[0])
     names = Names(func)
     if name is not None:
         _check_name(name, names)
-    fused = names.var(label)
+    fused = names.var(name or _fused_name(order))
     values: dict[Node, Node] = {}
     below = 1
     for loop, size in reversed(list(zip(chain, sizes, strict=True))):
@@ -213,8 +199,7 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
         values[loop.var] = value if loop is chain[0] else value % count
         below *= count
     body = substitute(chain[-1].body, values)
-    new = For(fused, index(prod(sizes)), "serial", body)
-    return finish(replaced(func, {chain[0]: new}))
+    return finish(replaced(func, {chain[0]: For(fused, index(prod(sizes)), "serial", body)}))
 
 
 def _fused_name(names: Sequence[str]) -> str:
@@ -237,18 +222,15 @@ def reorder(func: PrimFunc, *loops: str) -> PrimFunc:
     a later iteration. The instances of a commutative reduction may come in any order.
     """
     chain = _chain(func, loops, "reorder")
-    wanted = {loop.var.name: loop for loop in chain}
-    order = iter(wanted[name] for name in loops)
+    by_name = {loop.var.name: loop for loop in chain}
+    order = iter(by_name[name] for name in loops)
     new_chain = [next(order) if loop.var.name in loops else loop for loop in chain]
     for place, loop in enumerate(new_chain):
         later = {other.var for other in new_chain[place:]}
         if variables(loop.extent) & later:
-            refuse("E109", f'reorder: the extent of "{loop.var.name}" depends on a later loop')
+            refuse("E109", f'the extent of "{loop.var.name}" depends on a later loop')
     _check_order(func, chain, new_chain)
-    body = chain[-1].body
-    for loop in reversed(new_chain):
-        body = replace(loop, body=body)
-    return finish(replaced(func, {chain[0]: body}))
+    return finish(replaced(func, {chain[0]: nest(new_chain, chain[-1].body)}))
 
 
 def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None:
@@ -304,7 +286,7 @@ def _refuse_unless_absent(
     names = ", ".join(loop.var.name for loop in chain)
     refuse(
         "E109",
-        f"reorder: iterations of {names} depend on each other through {first.buffer.name}",
+        f"iterations of {names} depend on each other through {first.buffer.name}",
         at=first.node,
         example=Carried(carrier, first, second, search.witness, tuple(chain)).explain(),
         hint="keep these loops in their order",
@@ -321,9 +303,9 @@ def add_unit_loop(func: PrimFunc, target: str) -> PrimFunc:
     Legal always.
     """
     names = [block.name for block in blocks_in(func.body)]
-    place = find_block(func, target) if target in names else find_loop(func, target)
-    unit = Names(func).var("unit")
-    return finish(replaced(func, {place.stmt: For(unit, index(1), "serial", place.stmt)}))
+    stmt = find_block(func, target).stmt if target in names else find_loop(func, target).stmt
+    unit = For(Names(func).var("unit"), index(1), "serial", stmt)
+    return finish(replaced(func, {stmt: unit}))
 
 
 def _chain(func: PrimFunc, names: Sequence[str], verb: str) -> list[For]:
@@ -333,23 +315,16 @@ def _chain(func: PrimFunc, names: Sequence[str], verb: str) -> list[For]:
     places = [find_loop(func, name) for name in names]
     inner = max(places, key=lambda place: len(place.around))
     path = [*inner.around, inner.stmt]
-    loops = [place.stmt for place in places]
-    for loop in loops:
-        if loop not in path:
-            refuse(
-                "E116",
-                f"{verb}: the loops {', '.join(names)} are not in one nest",
-                at=loop,
-                hint="loops of one nest only: sch.loops(block) lists them",
-            )
-    first = min(path.index(loop) for loop in loops)
-    chain = path[first:]
-    for item in chain:
-        if not isinstance(item, For):
-            refuse(
-                "E116",
-                f"{verb}: between {names[0]} and {names[-1]} stands more than one loop",
-                at=item,
-                hint="reorder before compute_at, or only the loops of a perfect nest",
-            )
-    return cast(list[For], chain)
+    for place in places:
+        if place.stmt not in path:
+            why = f"the loops {', '.join(names)} are not in one nest"
+            hint = "loops of one nest only: sch.loops(block) lists them"
+            refuse("E116", why, at=place.stmt, hint=hint)
+    chain: list[For] = []
+    for stmt in path[min(path.index(place.stmt) for place in places) :]:
+        if not isinstance(stmt, For):
+            why = f"between {names[0]} and {names[-1]} stands more than one loop"
+            hint = "reorder before compute_at, or only the loops of a perfect nest"
+            refuse("E116", why, at=stmt, hint=hint)
+        chain.append(stmt)
+    return chain

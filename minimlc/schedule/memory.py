@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from minimlc.dtypes import DTYPES, dtype_record, holds, integer_range, is_integer
-from minimlc.node import Mutator, replace
+from minimlc.node import replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, Space
 from minimlc.schedule.layout import check_scope
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.staging import Anchor, End, Rename, anchors, beside, copy_nest, inside
-from minimlc.schedule.tree import Names, Place, find_block, find_buffer, refuse
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import Redirect, to
+from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest, inside
+from minimlc.schedule.tree import Place, find_block, find_buffer
 from minimlc.tir.analysis.access import Access, accesses, reads_any
-from minimlc.tir.analysis.regions import Box, covers, enclosing_box, starts_inside
+from minimlc.tir.analysis.regions import covers, enclosing_box, starts_inside
 from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc, const
 
@@ -19,7 +21,7 @@ from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc, const
 class Use(NamedTuple):
     """A block's use of one buffer: where it stands and its accesses, among all others."""
 
-    place: Place
+    place: Place[Block]
     block: Block
     buffer: Buffer
     mine: list[Access]
@@ -30,15 +32,22 @@ class Use(NamedTuple):
         near = inside(self.items, anchor.stmt)
         return [i for i in near if i.buffer is self.buffer and i not in self.mine]
 
+    def space(self, anchor: Anchor) -> Space:
+        """What the block touches inside the loops around; outside of loops, all of the buffer."""
+        fixed = [loop.var for loop in anchor.loops]
+        box = enclosing_box(self.buffer, self.mine, fixed) if fixed else None
+        return Space(self.buffer.shape, box, anchor.loops)
+
 
 def use_of(func: PrimFunc, block: str, buffer: str) -> Use:
     """How the block `block` uses `buffer`; also in its predicate and in its iters' values."""
     place = find_block(func, block)
-    assert isinstance(place.stmt, Block)
-    found = find_buffer(func, buffer)
-    items = accesses(func)
-    mine = [i for i in inside(items, place.stmt) if i.buffer is found]
-    return Use(place, place.stmt, found, mine, items)
+    return _use(place, find_buffer(func, buffer), accesses(func))
+
+
+def _use(place: Place[Block], buffer: Buffer, items: list[Access]) -> Use:
+    mine = [item for item in inside(items, place.stmt) if item.buffer is buffer]
+    return Use(place, place.stmt, buffer, mine, items)
 
 
 @primitive(keeps_order=True)
@@ -68,16 +77,15 @@ def cache_read(
     check_scope(scope)
     use = use_of(func, block, buffer)
     if all(item.is_write for item in use.mine):
-        refuse("E117", f'cache_read: block "{block}" does not read {buffer}', at=use.block)
+        refuse("E117", f'block "{block}" does not read {buffer}', at=use.block)
     use, anchor = _reading(use)
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
     if offset or (dtype is not None and dtype != cache.dtype):
         cache = replace(cache, dtype=dtype or cache.dtype)
         _check_wider(use, cache.dtype, offset)
-    box = _box(use, anchor)
-    source, end = End(use.buffer), End(cache)
-    copy = copy_nest(source, end, cache.shape, names, cache.name, box, anchor.loops, offset)
+    ends = End(use.buffer), End(cache)
+    copy = copy_nest(*ends, use.space(anchor), names, cache.name, offset)
     new = _Widened(use, cache, offset).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
 
@@ -85,25 +93,22 @@ def cache_read(
 def _reading(use: Use) -> tuple[Use, Anchor]:
     """Where the copy that a block reads is made: inside the block around it, if that writes too."""
     within = _within(use)
-    if within is None or _unwritten(use) is not None:
-        return use, reading_anchor(use, "cache_read")
-    return within, reading_anchor(within, "cache_read")
+    if within is not None and _unwritten(use) is None:
+        use = within
+    return use, reading_anchor(use)
 
 
 def _within(use: Use) -> Use | None:
     """A use seen from inside the innermost block around, over that block's iters; None if none."""
-    depths = [n for n, stmt in enumerate(use.place.around) if isinstance(stmt, Block)]
-    if not depths:
-        return None
-    outer = use.place.around[depths[-1]]
-    assert isinstance(outer, Block)
-    loops = tuple(map(iter_loop, outer.iters))
-    own = tuple(replace(it, value=it.var) for it in outer.iters)
-    items = accesses(replace(outer, iters=own, predicate=None))
-    items = [item._replace(loops=loops + item.loops) for item in items]
-    mine = [item for item in inside(items, use.block) if item.buffer is use.buffer]
-    place = Place(use.block, (*loops, *use.place.around[depths[-1] + 1 :]))
-    return Use(place, use.block, use.buffer, mine, items)
+    around = use.place.around
+    for depth, outer in reversed(list(enumerate(around))):
+        if isinstance(outer, Block):
+            loops = tuple(map(iter_loop, outer.iters))
+            own = tuple(replace(it, value=it.var) for it in outer.iters)
+            items = accesses(replace(outer, iters=own, predicate=None))
+            items = [item._replace(loops=loops + item.loops) for item in items]
+            return _use(Place(use.block, (*loops, *around[depth + 1 :])), use.buffer, items)
+    return None
 
 
 def _check_wider(use: Use, dtype: str, offset: int) -> None:
@@ -111,12 +116,12 @@ def _check_wider(use: Use, dtype: str, offset: int) -> None:
     old, name = use.buffer.dtype, use.buffer.name
     dtype = dtype_record(dtype).name
     if offset and not (is_integer(old) and is_integer(dtype)):
-        why = f"cache_read: an offset is for integers; {name} is {old}, its copy would be {dtype}"
+        why = f"an offset is for integers; {name} is {old}, its copy would be {dtype}"
         refuse("E117", why, at=use.block)
     fitting = [each for each in DTYPES if _has_all(each, old, offset)]
     if dtype not in fitting:
         plus = f" plus {offset}" if offset else ""
-        why = f"cache_read: {dtype} has not every value of {name}'s {old}{plus}"
+        why = f"{dtype} has not every value of {name}'s {old}{plus}"
         wider = [each for each in fitting if each != old]
         refuse("E117", why, at=use.block, hint=" or ".join(wider))
 
@@ -129,33 +134,30 @@ def _has_all(dtype: str, old: str, offset: int) -> bool:
     return low <= least + offset and most + offset <= high
 
 
-class _Widened(Mutator):
+class _Widened(Redirect):
     """Reads a copy in place of a buffer; where it is of another dtype, with one conversion."""
 
     def __init__(self, use: Use, new: Buffer, offset: int):
-        self.use, self.old, self.new, self.offset = use, use.buffer, new, offset
-
-    def visit_Load(self, item: Load) -> Expr:
-        if item.buffer is not self.old:
-            return self.visit_children(item)
-        return self._converted(item.dtype, item)
+        super().__init__({use.buffer: lambda load: self.converted(load.dtype, load)}, stores=False)
+        self.use, self.new, self.offset = use, new, offset
 
     def visit_Cast(self, item: Cast) -> Expr:
-        if not isinstance(item.a, Load) or item.a.buffer is not self.old:
+        if not isinstance(item.a, Load) or item.a.buffer is not self.use.buffer:
             return self.visit_children(item)
-        return self._converted(item.dtype, item.a)
+        return self.converted(item.dtype, self.visit_children(item.a))
 
-    def _converted(self, dtype: str, item: Load) -> Expr:
-        moved: Expr = replace(self.visit_children(item), buffer=self.new)
+    def converted(self, dtype: str, item: Load) -> Expr:
+        """The element that a load takes from the copy, as it is used: in a dtype."""
+        moved: Expr = replace(item, buffer=self.new)
         if self.new.dtype != dtype:
             moved = Cast(dtype, moved)
         if not self.offset:
             return moved
         if not holds(dtype, self.new.dtype):
-            name = self.old.name
+            name = self.use.buffer.name
             why = f"{name} is used as {dtype}, which has not all values of {self.new.dtype}"
             hint = f"an offset is for what is converted where it is used: {name} to int32"
-            refuse("E117", f"cache_read: {why}", at=self.use.block, hint=hint)
+            refuse("E117", why, at=self.use.block, hint=hint)
         return moved - const(self.offset, dtype)
 
 
@@ -175,14 +177,14 @@ def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -
     use = use_of(func, block, buffer)
     writes = [item for item in use.mine if item.is_write and item.role != "init"]
     if not writes:
-        refuse("E117", f'cache_write: block "{block}" does not write {buffer}', at=use.block)
+        refuse("E117", f'block "{block}" does not write {buffer}', at=use.block)
     fitting = [anchor for anchor in anchors(use.place) if not unfit_to_write(use, anchor)]
     results = (_written_back(func, use, anchor, scope) for anchor in fitting)
     result = next((r for r in results if r is not None), None)
     if result is None:
         partial = f'block "{block}" may not write every element of {buffer}'
         why = partial if fitting else unfit_to_write(use, anchors(use.place)[0])
-        no_copy("cache_write", use, why)
+        no_copy(use, why)
     return finish(result)
 
 
@@ -202,35 +204,33 @@ def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local")
     check_scope(scope)
     use = use_of(func, block, buffer)
     if not any(item.is_write for item in use.mine):
-        refuse("E117", f'cache_inplace: block "{block}" does not write {buffer}', at=use.block)
+        refuse("E117", f'block "{block}" does not write {buffer}', at=use.block)
     anchor = next((a for a in anchors(use.place) if not use.others(a)), None)
     if anchor is None:
-        no_copy("cache_inplace", use, f'{buffer} is used elsewhere in block "{block}"')
+        refuse("E117", f'{buffer} is used elsewhere in block "{block}"', at=use.block)
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
     outside, own = End(use.buffer), End(cache)
-    box, shape, loops = _box(use, anchor), cache.shape, anchor.loops
-    copy_in = copy_nest(outside, own, shape, names, f"{cache.name}_in", box, loops)
-    copy_out = copy_nest(own, outside, shape, names, f"{cache.name}_out", box, loops)
-    swap = {use.buffer: cache}
-    new = Rename(swap, swap).visit(use.block)
+    copy_in = copy_nest(outside, own, use.space(anchor), names, f"{cache.name}_in")
+    copy_out = copy_nest(own, outside, use.space(anchor), names, f"{cache.name}_out")
+    new = Redirect({use.buffer: to(cache)}).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy_in], [copy_out], cache))
 
 
 def cache_of(buffer: Buffer, names: Names, scope: str) -> Buffer:
     """A buffer like another one, named after its scope."""
-    return Buffer(
-        names.buffer(f"{buffer.name}_{scope.split('.')[-1]}"), buffer.shape, buffer.dtype, scope
-    )
+    name = names.buffer(f"{buffer.name}_{scope.split('.')[-1]}")
+    return Buffer(name, buffer.shape, buffer.dtype, scope)
 
 
-def reading_anchor(use: Use, verb: str) -> Anchor:
+def reading_anchor(use: Use) -> Anchor:
     """The outermost statement around a block in which nothing writes what it reads."""
-    found = _unwritten(use)
-    if found is None:
-        why = f'block "{use.block.name}" writes {use.buffer.name} itself: a copy would be stale'
-        no_copy(verb, use, why)
-    return found
+    anchor = _unwritten(use)
+    if anchor is None:
+        no_copy(
+            use, f'block "{use.block.name}" writes {use.buffer.name} itself: a copy would be stale'
+        )
+    return anchor
 
 
 def _unwritten(use: Use) -> Anchor | None:
@@ -238,11 +238,10 @@ def _unwritten(use: Use) -> Anchor | None:
     return next((a for a in anchors(use.place) if not inside(written, a.stmt)), None)
 
 
-def no_copy(verb: str, use: Use, why: str) -> NoReturn:
+def no_copy(use: Use, why: str) -> NoReturn:
     """Refuse: there is no place for a copy, or it would be wrong."""
-    inplace = f'sch.cache_inplace("{use.block.name}", "{use.buffer.name}") copies in and out'
-    hint = "" if verb == "cache_inplace" else inplace
-    refuse("E117", f"{verb}: {why}", at=use.block, hint=hint)
+    hint = f'sch.cache_inplace("{use.block.name}", "{use.buffer.name}") copies in and out'
+    refuse("E117", why, at=use.block, hint=hint)
 
 
 def unfit_to_write(use: Use, anchor: Anchor) -> str:
@@ -268,21 +267,12 @@ def _starts_anew(read: Access, anchor: Anchor, written: set[Buffer]) -> bool:
     return starts_inside(block, inner, read.loops, read.runs_where)
 
 
-def _box(use: Use, anchor: Anchor) -> Box | None:
-    """What the block touches inside the loops around; None, for all of the buffer, outside."""
-    if not anchor.loops:
-        return None
-    return enclosing_box(use.buffer, use.mine, [loop.var for loop in anchor.loops])
-
-
 def _written_back(func: PrimFunc, use: Use, anchor: Anchor, scope: str) -> PrimFunc | None:
     """The function with the copy after `anchor`; None if it may copy what was not written."""
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
-    box = _box(use, anchor)
-    copy = copy_nest(End(cache), End(use.buffer), cache.shape, names, cache.name, box, anchor.loops)
-    swap = {use.buffer: cache}
-    new = Rename(swap, swap).visit(use.block)
+    copy = copy_nest(End(cache), End(use.buffer), use.space(anchor), names, cache.name)
+    new = Redirect({use.buffer: to(cache)}).visit(use.block)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
     return result if is_written(result, cache, anchor) else None
 

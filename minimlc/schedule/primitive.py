@@ -1,8 +1,11 @@
 """The table of primitives. Each enters itself where it is defined: a file of its own is enough."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from functools import wraps
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
+from minimlc.errors import ScheduleError
+from minimlc.node import Node, span_of
 from minimlc.tir.nodes import PrimFunc
 
 
@@ -29,13 +32,54 @@ must then agree to the bit.
 """
 
 
+class Refusal(ScheduleError):
+    """Why a rule does not apply. Its primitive's name is put in front where the rule is applied."""
+
+    def by(self, name: str) -> ScheduleError:
+        """The error of the primitive `name`; some texts start with the call: `split("i"): ...`."""
+        starts = self.why.startswith((f"{name}(", f"{name} "))
+        why = self.why if starts else f"{name}: {self.why}"
+        return ScheduleError(
+            why,
+            code=self.code,
+            span=self.span,
+            excerpt=self.excerpt,
+            example=self.example,
+            hint=self.hint,
+        )
+
+
+def refuse(
+    code: str, why: str, *, at: Node | None = None, example: str = "", hint: str = ""
+) -> NoReturn:
+    """Raise a `Refusal`; `at` is the statement it is about."""
+    raise Refusal(why, code=code, **location(at), example=example, hint=hint)
+
+
+def location(at: Node | None) -> dict[str, Any]:
+    """Where an error about a statement is: its place in the source, else its first lines."""
+    span = None if at is None else span_of(at)
+    if at is None or span is not None:
+        return {"span": span}
+    return {"excerpt": "\n".join(at.script().rstrip().split("\n")[:4])}
+
+
 def primitive(*, keeps_order: bool) -> Callable[[R], R]:
     """Decorates a rule: it becomes a method of `Schedule` and a function of modules."""
 
     def enter(rule: R) -> R:
-        PRIMITIVES[rule.__name__] = rule
+        name = rule.__name__
+
+        @wraps(rule)
+        def applied(*args: Any, **options: Any) -> PrimFunc | Decided:
+            try:
+                return rule(*args, **options)
+            except Refusal as refusal:
+                raise refusal.by(name) from None
+
+        PRIMITIVES[name] = applied
         if keeps_order:
-            KEEPS_ORDER.add(rule.__name__)
-        return rule
+            KEEPS_ORDER.add(name)
+        return cast(R, applied)
 
     return enter

@@ -16,12 +16,13 @@ from minimlc.errors import (
 )
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
-from minimlc.schedule.primitive import PRIMITIVES, Rule
+from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.trace import (
     Trace,
     bound_arguments,
     call_text,
     no_replay,
+    parameters,
     plain,
     run,
     split_arguments,
@@ -69,9 +70,14 @@ class Net:
         return ""
 
     def explained(
-        self, error: NoSuchName, steps: Sequence[Step], func: str, name: str, given: dict[str, Any]
+        self,
+        error: NoSuchName,
+        steps: Sequence[Step],
+        func: str,
+        name: str,
+        arguments: dict[str, Any],
     ) -> ScheduleError:
-        """The error for a step (or a question) that speaks of what is not there."""
+        """The error for a step (or a question) that names what is not there."""
         return error
 
 
@@ -142,9 +148,9 @@ class Schedule:
     @property
     def func(self) -> PrimFunc:
         """The function as it is now."""
-        found = self.mod[self.func_name]
-        assert isinstance(found, PrimFunc)
-        return found
+        func = self.mod[self.func_name]
+        assert isinstance(func, PrimFunc)
+        return func
 
     @property
     def history(self) -> History:
@@ -161,14 +167,15 @@ class Schedule:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        close = near_misses(name, [*PRIMITIVES, "blocks", "loops", "producers", "consumers"])
-        why = f'a schedule has no "{name}"' + (f'; did you mean "{close[0]}"?' if close else "")
-        hint = f"sch.{close[0]}" if close else "help(sch)"
+        known = [*PRIMITIVES, "blocks", "loops", "producers", "consumers"]
+        why, hint = _near(f'a schedule has no "{name}"', name, known)
         raise NoSuchPrimitive(why, code="E105", hint=hint)
 
     def apply(self, name: str, /, *args: Any, **options: Any) -> "Schedule":
         """Apply the primitive called `name`."""
-        _primitive(name)
+        if name not in PRIMITIVES:
+            why, hint = _near(f'no primitive "{name}"', str(name), PRIMITIVES)
+            raise ScheduleError(why, code="E105", hint=hint)
         arguments = bound_arguments(name, args, options)
         label = call_text(name, arguments)
         start = time.perf_counter()
@@ -208,12 +215,12 @@ class Schedule:
         """The names of the loops around a block, outer to inner."""
         return [loop.var.name for loop in self._block("loops", block).loops]
 
-    def _block(self, question: str, name: str) -> Place:
+    def _block(self, question: str, name: str) -> Place[Block]:
         try:
             return find_block(self.func, name)
         except NoSuchName as error:
-            given = {"block": name}
-            raise self._net.explained(error, self._steps, self.func_name, question, given) from None
+            named = {"block": name}
+            raise self._net.explained(error, self._steps, self.func_name, question, named) from None
 
     def producers(self, block: str) -> list[str]:
         """The blocks that write what `block` reads."""
@@ -231,9 +238,8 @@ class Schedule:
 
     def child_blocks(self, name: str) -> list[str]:
         """The blocks directly inside a loop or a block: not those inside another block there."""
-        blocks = [block.name for block in blocks_in(self.func.body)]
-        find = find_block if name in blocks else find_loop
-        stmt = find(self.func, name).stmt
+        is_block = name in self.blocks()
+        stmt = find_block(self.func, name).stmt if is_block else find_loop(self.func, name).stmt
         inside = [block for part in inner_stmts(stmt) for block in blocks_in(part)]
         deeper = {inner.name for block in inside for inner in blocks_in(block)[1:]}
         return [block.name for block in inside if block.name not in deeper]
@@ -242,15 +248,9 @@ class Schedule:
         block = self._block("producers" if reads else "consumers", name).stmt
         items = accesses(self.func)
         mine = {i.buffer for i in items if i.block is block and i.is_write is not reads}
-        found = dict.fromkeys(
-            i.block.name
-            for i in items
-            if isinstance(i.block, Block)
-            and i.block is not block
-            and i.is_write is reads
-            and i.buffer in mine
-        )
-        return list(found)
+        others = (i for i in items if i.buffer in mine and i.is_write is reads)
+        blocks = (item.block for item in others if item.block is not block)
+        return list(dict.fromkeys(each.name for each in blocks if each is not None))
 
     @classmethod
     def replay(
@@ -304,41 +304,38 @@ def _choose(mod: IRModule, name: str | None) -> str:
     return names[0]
 
 
-def _primitive(name: str) -> Rule:
-    if name not in PRIMITIVES:
-        close = near_misses(str(name), PRIMITIVES)
-        why = f'no primitive "{name}"' + (f'; did you mean "{close[0]}"?' if close else "")
-        hint = f"sch.{close[0]}" if close else "help(sch)"
-        raise ScheduleError(why, code="E105", hint=hint)
-    return PRIMITIVES[name]
+def _near(why: str, name: str, known: Iterable[str]) -> tuple[str, str]:
+    """Why there is nothing of that name, with a name that was meant; and what to try."""
+    close = near_misses(name, known)
+    if not close:
+        return why, "help(sch)"
+    return f'{why}; did you mean "{close[0]}"?', f"sch.{close[0]}"
 
 
 def method(name: str) -> "Callable[..., Schedule]":
     """A primitive as a method of `Schedule`, with the primitive's documentation."""
-    rule = PRIMITIVES[name]
 
-    @wraps(rule)
+    @wraps(PRIMITIVES[name])
     def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":
         return self.apply(name, *args, **options)
 
-    own = list(inspect.signature(rule).parameters.values())[1:]
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    method.__signature__ = inspect.Signature([first, *own])  # type: ignore[attr-defined]
+    method.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [first, *parameters(name).values()]
+    )
     return method
 
 
 def on_module(name: str) -> Callable[..., IRModule]:
     """A primitive as a function of a module: `primitive(mod, ..., func="mm") -> IRModule`."""
-    rule = PRIMITIVES[name]
 
-    @wraps(rule)
+    @wraps(PRIMITIVES[name])
     def primitive(mod: IRModule, *args: Any, func: str | None = None, **options: Any) -> IRModule:
         return Schedule(mod, func, check=False).apply(name, *args, **options).mod
 
-    own = list(inspect.signature(rule).parameters.values())[1:]
     first = inspect.Parameter("mod", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=IRModule)
     last = inspect.Parameter("func", inspect.Parameter.KEYWORD_ONLY, default=None)
     primitive.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [first, *own, last], return_annotation=IRModule
+        [first, *parameters(name).values(), last], return_annotation=IRModule
     )
     return primitive

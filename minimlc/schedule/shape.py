@@ -1,10 +1,11 @@
 """What a block looks like to the primitives that move, inline or split it."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from minimlc.node import walk
-from minimlc.schedule.tree import Place, find_block, refuse
+from minimlc.schedule.primitive import refuse
+from minimlc.schedule.tree import Place, find_block, runs
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.affine import Digit, Digits, contiguous
 from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, variables
@@ -17,6 +18,7 @@ from minimlc.tir.nodes import (
     Expr,
     For,
     IfThenElse,
+    IterKind,
     PrimFunc,
     Stmt,
     Store,
@@ -30,7 +32,7 @@ class Producer(NamedTuple):
     `dims[d]` is the iter that is the element's index in dimension d.
     """
 
-    place: Place
+    place: Place[Block]
     block: Block
     buffer: Buffer
     dims: tuple[BlockIter, ...]
@@ -44,8 +46,21 @@ class Producer(NamedTuple):
         """The accesses of everything else."""
         return [item for item in self.items if item.block is not self.block]
 
+    def inputs(self) -> set[Buffer]:
+        """The buffers that the block reads."""
+        return {item.buffer for item in self.own() if not item.is_write}
 
-def producer(func: PrimFunc, name: str, verb: str) -> Producer:
+    def readers(self) -> list[Access]:
+        """The reads of its buffer elsewhere."""
+        return [i for i in self.others() if not i.is_write and i.buffer is self.buffer]
+
+    def loops_of(self, kind: IterKind) -> list[For]:
+        """The loops of its own that iters of a kind depend on."""
+        iters = [it for it in self.block.iters if it.kind == kind]
+        return loops_feeding(iters, self.place.nest().own)
+
+
+def producer(func: PrimFunc, name: str) -> Producer:
     """The block `name`, checked to be one that writes each element on its own.
 
     It must write one buffer, at an index made of its spatial iters, all of them and each once;
@@ -54,130 +69,99 @@ def producer(func: PrimFunc, name: str, verb: str) -> Producer:
     """
     place = find_block(func, name)
     block = place.stmt
-    assert isinstance(block, Block)
     stores = [n for n in walk(block) if isinstance(n, Store)]
     targets = {store.buffer for store in stores}
     if len(targets) != 1 or any(isinstance(n, Block) for n in walk(block.body)):
-        _unsuitable(block, verb, "it does not write exactly one buffer")
+        _unsuitable(block, "it does not write exactly one buffer")
     (buffer,) = targets
     spatial = {it.var: it for it in block.iters if it.kind == "S"}
-    reduces = [it for it in block.iters if it.kind == "R"]
     if any(it.kind == "O" for it in block.iters):
-        _unsuitable(block, verb, "its iterations must be taken in order")
-    if reduces and block.init is None:
-        _unsuitable(block, verb, "it updates what another block initialised")
+        _unsuitable(block, "its iterations must be taken in order")
+    if any(it.kind == "R" for it in block.iters) and block.init is None:
+        _unsuitable(block, "it updates what another block initialised")
     for store in stores:
         direct = [i for i in store.indices if isinstance(i, Var) and i in spatial]
-        if len(direct) != buffer.ndim or set(direct) != set(spatial) or not _once(direct):
-            _unsuitable(block, verb, "its index is not each spatial iter once")
-    indices = {store.indices for store in stores}
-    if len(indices) > 1:
-        _unsuitable(block, verb, "its init and its body write different elements")
-    loop_vars = {loop.var for loop in place.loops}
-    if loop_vars & _variables_in(block):
-        _unsuitable(block, verb, "its body speaks of loops directly, not through its iters")
+        once = len(set(direct)) == len(direct) == buffer.ndim
+        if not once or set(direct) != set(spatial):
+            _unsuitable(block, "its index is not each spatial iter once")
+    if len({store.indices for store in stores}) > 1:
+        _unsuitable(block, "its init and its body write different elements")
+    if names_loops(block, place.loops):
+        _unsuitable(block, "its body speaks of loops directly, not through its iters")
     dims = tuple(spatial[i] for i in stores[0].indices)  # type: ignore[index]
     return Producer(place, block, buffer, dims, accesses(func))
 
 
-def _once(items: Sequence[object]) -> bool:
-    return len(set(items)) == len(items)
+def names_loops(block: Block, loops: Iterable[For]) -> bool:
+    """Whether a block's init or body uses one of these loops directly, not through an iter."""
+    inside = {node for part in (block.init, block.body) if part is not None for node in walk(part)}
+    return any(loop.var in inside for loop in loops)
 
 
-def _variables_in(block: Block) -> set[Var]:
-    found = {n for n in walk(block.body) if isinstance(n, Var)}
-    if block.init is not None:
-        found |= {n for n in walk(block.init) if isinstance(n, Var)}
-    return found
+def _unsuitable(block: Block, why: str) -> NoReturn:
+    refuse("E115", f'block "{block.name}" cannot be moved: {why}', at=block)
 
 
-def _unsuitable(block: Block, verb: str, why: str) -> None:
-    refuse("E115", f'{verb}: block "{block.name}" cannot be moved: {why}', at=block)
-
-
-def check_only_writer(made: Producer, verb: str) -> None:
-    """Refuse if another block writes the producer's buffer."""
-    for item in made.others():
-        if item.is_write and item.buffer is made.buffer:
+def check_own_result(func: PrimFunc, subject: Producer) -> None:
+    """Refuse if the producer's buffer is a parameter, all of which the caller reads, or if another
+    block writes it too.
+    """
+    name = subject.block.name
+    if subject.buffer in func.params:
+        why = f'block "{name}" writes the output {subject.buffer.name}'
+        hint = f"all of {subject.buffer.name} must stay computed; move its producers instead"
+        refuse("E115", why, hint=hint)
+    for item in subject.others():
+        if item.is_write and item.buffer is subject.buffer:
             who = f'block "{item.block.name}"' if item.block else "another statement"
-            refuse(
-                "E115",
-                f"{verb}: {who} writes {made.buffer.name} too",
-                at=item.node,
-                hint=f'do this step before decomposing or caching "{made.block.name}"',
-            )
+            hint = f'do this step before decomposing or caching "{name}"'
+            refuse("E115", f"{who} writes {subject.buffer.name} too", at=item.node, hint=hint)
 
 
-def check_intermediate(func: PrimFunc, made: Producer, verb: str) -> None:
-    """Refuse if the producer's buffer is a parameter: the caller reads all of it."""
-    if made.buffer in func.params:
-        refuse(
-            "E115",
-            f'{verb}: block "{made.block.name}" writes the output {made.buffer.name}',
-            hint=f"all of {made.buffer.name} must stay computed; move its producers instead",
-        )
-
-
-def check_inputs_unchanged(
-    func: PrimFunc, made: Producer, shared: Sequence[For], verb: str
-) -> None:
+def check_inputs_unchanged(subject: Producer, shared: Sequence[For]) -> None:
     """Refuse if what the block reads may differ between its place now and a later one.
 
     Its inputs' writers must all come before it; and where the block shares loops with its readers
     (`shared`), its inputs must not change from one iteration to the next, unless its buffer is
     private to the iteration.
     """
-    inputs = {item.buffer for item in made.own() if not item.is_write} - {made.buffer}
-    first = min(item.order for item in made.own())
-    for item in made.others():
+    inputs = subject.inputs() - {subject.buffer}
+    first = min(item.order for item in subject.own())
+    for item in subject.others():
         if not item.is_write or item.buffer not in inputs:
             continue
+        what = f"{item.buffer.name}, which {subject.block.name} reads, changes"
         if item.order > first:
-            refuse(
-                "E113",
-                f"{verb}: {item.buffer.name}, which {made.block.name} reads, changes later",
-                at=item.node,
-            )
+            refuse("E113", f"{what} later", at=item.node)
         within = [loop for loop in item.loops if loop in shared]
-        if within and not is_private(made.buffer, within[-1], made.items):
-            refuse(
-                "E113",
-                f"{verb}: {item.buffer.name}, which {made.block.name} reads, changes with "
-                f"{within[-1].var.name}",
-                at=item.node,
-            )
+        if within and not is_private(subject.buffer, within[-1], subject.items):
+            refuse("E113", f"{what} with {within[-1].var.name}", at=item.node)
 
 
-def exclusive(func: PrimFunc, place: Place) -> tuple[Stmt, tuple[For, ...], tuple[For, ...]]:
-    """The statement that holds only this block, the loops in it, and the loops it shares.
-
-    A loop is exclusive while it directly holds the next; from the first one outside on that holds
-    other statements too, all are shared.
+def check_serial(block: Block, loops: Iterable[For], *, moving: bool = False) -> None:
+    """Refuse if loops of a block, which are built anew, are parallel, vectorized or the like: that
+    must not be lost silently.
     """
-    top = place.stmt
-    own: list[For] = []
-    around = list(place.around)
-    while around and isinstance(loop := around[-1], For) and loop.body is top:
-        top = around.pop()
-        own.insert(0, loop)
-    shared = tuple(s for s in around if isinstance(s, For))
-    return top, tuple(own), shared
+    for loop in loops:
+        if loop.kind != "serial":
+            name = loop.var.name
+            why = f'loop "{name}" of block "{block.name}" is {loop.kind} already'
+            hint = f"do this step before the one that made {name} {loop.kind}"
+            if moving:
+                hint = f'move "{block.name}" first, then make its new loops {loop.kind}'
+            refuse("E119", why, hint=hint)
 
 
-def check_plain_path(around: Iterable[Stmt], verb: str) -> None:
+def check_plain_path(around: Iterable[Stmt]) -> None:
     """Refuse if a condition or another block stands around a place."""
     for stmt in around:
         if isinstance(stmt, IfThenElse | Block):
             kind = "a condition" if isinstance(stmt, IfThenElse) else f'block "{stmt.name}"'
-            refuse("E113", f"{verb}: the place is inside {kind}", at=stmt)
+            refuse("E113", f"the place is inside {kind}", at=stmt)
 
 
 def check_full_domain(
-    block: Block,
-    iters: Sequence[BlockIter],
-    moving: Sequence[For],
-    around: Sequence[For],
-    verb: str,
+    block: Block, iters: Sequence[BlockIter], moving: Sequence[For], around: Sequence[For]
 ) -> None:
     """Refuse unless the loops `moving` make `iters` take every combination of their values.
 
@@ -193,32 +177,25 @@ def check_full_domain(
         full = own and total is not None and total.constant == 0
         reach = contiguous(total) if full and total is not None else None
         if total is None or reach is None or reach < it.extent or used & set(total.terms):
-            refuse(
-                "E113",
-                f'{verb}: the loops of "{block.name}" do not surely run through all of '
-                f"{it.var.name} (0..{it.extent - 1})",
-                at=block,
-            )
+            why = f'the loops of "{block.name}" do not surely run through all of {it.var.name}'
+            refuse("E113", f"{why} (0..{it.extent - 1})", at=block)
         used |= set(total.terms)
         if not all(digits.is_exact(d.var) for d in total.terms):
-            refuse("E113", f'{verb}: a loop of "{block.name}" is cut unevenly', at=block)
-    check_runs(moving, verb)
-    check_clipping_only(block, around, verb)
+            refuse("E113", f'a loop of "{block.name}" is cut unevenly', at=block)
+    check_runs(moving)
+    check_clipping_only(block, around)
 
 
-def check_runs(loops: Iterable[For], verb: str) -> None:
+def check_runs(loops: Iterable[For]) -> None:
     """Refuse unless each loop surely has iterations: what is in one that has none never runs, and
     must not run somewhere else.
     """
     for loop in loops:
-        if (constant_value(loop.extent) or 0) < 1:
+        if not runs(loop):
             name = loop.var.name
-            refuse(
-                "E113",
-                f"{verb}: the extent of {name} is not a constant >= 1: {loop.extent.script()}",
-                at=loop,
-                example=f"where {name} has no iterations, what is in it does not run",
-            )
+            why = f"the extent of {name} is not a constant >= 1: {loop.extent.script()}"
+            example = f"where {name} has no iterations, what is in it does not run"
+            refuse("E113", why, at=loop, example=example)
 
 
 def apart(one: Place, other: Place) -> list[For]:
@@ -227,30 +204,25 @@ def apart(one: Place, other: Place) -> list[For]:
     return [loop for loop in (*one.loops, *other.loops) if loop not in both]
 
 
-def check_clipping_only(block: Block, around: Sequence[For], verb: str) -> None:
+def check_clipping_only(block: Block, around: Sequence[For]) -> None:
     """Refuse unless the block's predicate only keeps iters within their extents."""
     for part in conjuncts(block.predicate):
         if not is_clip(block, part, around):
-            refuse(
-                "E115",
-                f'{verb}: block "{block.name}" runs only where {part.script()}',
-                at=block,
-                hint="the condition would be lost",
-            )
+            why = f'block "{block.name}" runs only where {part.script()}'
+            refuse("E115", why, at=block, hint="the condition would be lost")
 
 
 def is_clip(block: Block, part: Expr, around: Sequence[For]) -> bool:
     """Whether a condition only excludes values beyond some iter's extent (or always holds)."""
     if Ranges(loop_extents(tuple(around))).prove(part):
         return True
-    match part:
-        case Binary("<", value, limit) if (bound := constant_value(limit)) is not None:
-            differences = [(it, constant_value(Binary("-", it.value, value))) for it in block.iters]
-            return any(d is not None and bound + d >= it.extent for it, d in differences)
-        case Binary(">=", value, limit) if (bound := constant_value(limit)) is not None:
-            differences = [(it, constant_value(Binary("-", it.value, value))) for it in block.iters]
-            return any(d is not None and bound + d <= 0 for _, d in differences)
-    return False
+    bound = constant_value(part.b) if isinstance(part, Binary) else None
+    if not isinstance(part, Binary) or part.op not in ("<", ">=") or bound is None:
+        return False
+    ahead = [(it, constant_value(Binary("-", it.value, part.a))) for it in block.iters]
+    if part.op == "<":
+        return any(by is not None and bound + by >= it.extent for it, by in ahead)
+    return any(by is not None and bound + by <= 0 for _, by in ahead)
 
 
 def loops_feeding(iters: Iterable[BlockIter], loops: Sequence[For]) -> list[For]:

@@ -1,10 +1,12 @@
 """What an uneven split does with the iterations beyond the end: guard them, or let them run."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from minimlc.node import Mutator, Node, replace, walk
-from minimlc.schedule.tree import guarded, refuse
+from minimlc.node import replace, walk
+from minimlc.schedule.primitive import refuse
+from minimlc.schedule.shape import names_loops
+from minimlc.schedule.tree import guarded, replaced_in
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads, variables
 from minimlc.tir.analysis.wellformed import blocks_in, loops_in
@@ -20,7 +22,6 @@ from minimlc.tir.nodes import (
     Stmt,
     Store,
     Var,
-    substitute,
 )
 
 
@@ -39,28 +40,25 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
     All other blocks get a guard. Refused where no block can go without.
     """
     _check_inner_loops(loop)
-    wanted: dict[Buffer, dict[int, int]] = {}
-    fits = {}
+    growth: dict[Buffer, dict[int, int]] = {}
+    fits: dict[Stmt, Stmt | None] = {}
     reasons: list[tuple[Stmt, str]] = []
     for block in blocks_in(loop.body):
-        found = _Fit(func, loop, extent, more).sizes(block)
-        if isinstance(found, str):
-            reasons.append((block, found))
+        needs = _Fit(func, loop, extent, more).sizes(block)
+        if isinstance(needs, str):
+            reasons.append((block, needs))
             continue
         fits[block] = replace(block, iters=_longer(block, loop, more))
-        for buffer, dim in found:
-            wanted.setdefault(buffer, {})[dim] = more
+        for buffer, dim in needs:
+            growth.setdefault(buffer, {})[dim] = more
     if not fits:
         at, why = reasons[0] if reasons else (loop, "there is no block in it")
         name = loop.var.name
-        refuse(
-            "E140",
-            f'split("{name}", tail="pad"): the extra iterations of {name} would be seen: {why}',
-            at=at,
-            hint='tail="guard", or cache_read and cache_write what it uses first',
-        )
-    body = guarded(_Exchange(fits).visit(loop.body), loop.var < extent, frozenset(fits.values()))
-    larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in wanted.items()}
+        why = f'split("{name}", tail="pad"): the extra iterations of {name} would be seen: {why}'
+        hint = 'tail="guard", or cache_read and cache_write what it uses first'
+        refuse("E140", why, at=at, hint=hint)
+    body = guarded(replaced_in(loop.body, fits), loop.var < extent, frozenset(fits.values()))
+    larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in growth.items()}
     return Padded(body, larger)
 
 
@@ -68,12 +66,8 @@ def _check_inner_loops(loop: For) -> None:
     for inner in loops_in(loop.body):
         if loop.var in variables(inner.extent) or has_loads(inner.extent):
             name = loop.var.name
-            refuse(
-                "E140",
-                f'split("{name}", tail="pad"): the extent of {inner.var.name} depends on {name}',
-                at=inner,
-                hint='tail="guard"',
-            )
+            why = f'split("{name}", tail="pad"): the extent of {inner.var.name} depends on {name}'
+            refuse("E140", why, at=inner, hint='tail="guard"')
 
 
 def _grown(shape: Sequence[int], dims: dict[int, int]) -> tuple[int, ...]:
@@ -82,16 +76,6 @@ def _grown(shape: Sequence[int], dims: dict[int, int]) -> tuple[int, ...]:
 
 def _longer(block: Block, loop: For, more: int) -> tuple[BlockIter, ...]:
     return tuple(replace(it, extent=more) if it.value is loop.var else it for it in block.iters)
-
-
-class _Exchange(Mutator):
-    """Exchanges blocks."""
-
-    def __init__(self, blocks: dict[Block, Block]):
-        self.blocks = blocks
-
-    def visit_Block(self, item: Block) -> Stmt:
-        return self.blocks.get(item) or self.visit_children(item)
 
 
 class _Fit:
@@ -108,7 +92,7 @@ class _Fit:
         its = [it for it in block.iters if self.loop.var in variables(it.value)]
         if len(its) != 1 or its[0].value is not self.loop.var or its[0].kind != "S":
             return f"{self.loop.var.name} is not one spatial axis of {block.name}"
-        if block.predicate is not None or self.loop.var in self._free(block):
+        if block.predicate is not None or names_loops(block, [self.loop]):
             return f"{block.name} asks where it is"
         if any(_depends_on_data(store) for store in stores):
             return f"what {block.name} touches depends on data"
@@ -130,11 +114,6 @@ class _Fit:
                 return f"{buffer.name} holds more than what this loop makes"
             grow.append((buffer, dims[0]))
         return grow
-
-    def _free(self, block: Block) -> set:
-        """The variables that the block's statements use beside its iters."""
-        inside = (block.body,) if block.init is None else (block.init, block.body)
-        return {n for stmt in inside for n in walk(stmt)}
 
     def _is_gathered(self, buffer: Buffer) -> bool:
         """Whether somebody's index of the buffer depends on data."""
@@ -179,11 +158,3 @@ def _depends_on_place(store: Stmt, place: Var) -> bool:
             case Binary("and" | "or", a, _) if place in variables(a):
                 return True
     return False
-
-
-def with_buffers(func: PrimFunc, buffers: dict[Buffer, Buffer]) -> PrimFunc:
-    """The function with some of its own buffers exchanged."""
-    if not buffers:
-        return func
-    allocs = tuple(buffers.get(buffer, buffer) for buffer in func.allocs)
-    return replace(func, allocs=allocs, body=substitute(func.body, cast(dict[Node, Node], buffers)))

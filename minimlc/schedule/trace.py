@@ -178,8 +178,8 @@ def check_types(name: str, arguments: dict[str, Any]) -> None:
             raise ScheduleError(f'{name}: "{key}" must be a list, got {value!r}', code="E118")
         for part in value if several else (value,):
             if not _fits(part, parameter.annotation):
-                wanted = _KINDS.get(parameter.annotation, _annotation_text(parameter.annotation))
-                why = f'{name}: "{key}" must be {wanted}, got {part!r}'
+                expected = _KINDS.get(parameter.annotation, _annotation_text(parameter.annotation))
+                why = f'{name}: "{key}" must be {expected}, got {part!r}'
                 form = signature_text(name)
                 raise ScheduleError(why, code="E118", example=form, hint=f"help(sch.{name})")
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from minimlc.errors import ScheduleError, did_you_mean
-from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, replace, span_of
+from minimlc.node import Mutator, replace
+from minimlc.schedule.primitive import refuse
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads
-from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import (
     Alloc,
     Block,
@@ -21,18 +20,18 @@ from minimlc.tir.nodes import (
     Seq,
     Stmt,
     Store,
-    Var,
     conjunction,
     seq,
-    substitute,
 )
-from minimlc.tir.walks import blocks_in, buffers_in, inner_stmts, loops_in
+from minimlc.tir.walks import inner_stmts
+
+S = TypeVar("S", bound=Stmt, covariant=True)
 
 
-class Place(NamedTuple):
-    """A statement and the statements around it, outermost first."""
+class Place(NamedTuple, Generic[S]):
+    """A statement (a loop, say: a `Place[For]`) and the statements around it, outermost first."""
 
-    stmt: Stmt
+    stmt: S
     around: tuple[Stmt, ...]
 
     @property
@@ -40,27 +39,31 @@ class Place(NamedTuple):
         """The loops around it, outermost first."""
         return tuple(s for s in self.around if isinstance(s, For))
 
-    @property
-    def axes(self) -> tuple[For, ...]:
-        """The loops around it, and the iters of blocks around it as loops over all their values."""
-        found: list[For] = []
-        for stmt in self.around:
-            if isinstance(stmt, For):
-                found.append(stmt)
-            elif isinstance(stmt, Block):
-                found += map(iter_loop, stmt.iters)
-        return tuple(found)
+    def path(self, loop: For) -> tuple[Stmt, ...]:
+        """The statements from a loop around it inwards."""
+        return self.around[self.around.index(loop) :]
+
+    def nest(self) -> "Nest":
+        """The loops that hold only this statement, and those that it shares with others.
+
+        A loop is its own while it directly holds the next; from the first one outside on that holds
+        other statements too, all are shared.
+        """
+        top: Stmt = self.stmt
+        own: list[For] = []
+        around = list(self.around)
+        while around and isinstance(loop := around[-1], For) and loop.body is top:
+            top = around.pop()
+            own.insert(0, loop)
+        return Nest(top, tuple(own), tuple(s for s in around if isinstance(s, For)))
 
 
-def refuse(
-    code: str, why: str, *, at: Node | None = None, example: str = "", hint: str = ""
-) -> NoReturn:
-    """Raise a `ScheduleError`; `at` is the statement it is about."""
-    excerpt = ""
-    span = span_of(at) if at is not None else None
-    if at is not None and span is None:
-        excerpt = "\n".join(at.script().rstrip().split("\n")[:4])
-    raise ScheduleError(why, code=code, span=span, excerpt=excerpt, example=example, hint=hint)
+class Nest(NamedTuple):
+    """The outermost statement that holds only one block, the loops in it, and the shared loops."""
+
+    top: Stmt
+    own: tuple[For, ...]
+    shared: tuple[For, ...]
 
 
 class NoSuchName(ScheduleError):
@@ -72,46 +75,60 @@ class NoSuchName(ScheduleError):
         super().__init__(why, code="E105", hint=did_you_mean(str(name), self.known))
 
 
-@lru_cache(maxsize=8)
-def _places(body: Stmt) -> dict[str, dict[str, Place]]:
+class Places(NamedTuple):
     """Where a function's loops and blocks are, by name, in program order."""
-    found: dict[str, dict[str, Place]] = {"loop": {}, "block": {}}
-    stack = [Place(body, ())]
+
+    loop: dict[str, Place[For]]
+    block: dict[str, Place[Block]]
+
+
+@lru_cache(maxsize=8)
+def _places(body: Stmt) -> Places:
+    places = Places({}, {})
+    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(body, ())]
     while stack:
-        place = stack.pop()
-        match place.stmt:
-            case For() as loop:
-                found["loop"].setdefault(loop.var.name, place)
-            case Block() as block:
-                found["block"].setdefault(block.name, place)
-        around = (*place.around, place.stmt)
-        stack += [Place(part, around) for part in reversed(inner_stmts(place.stmt))]
-    return found
+        stmt, around = stack.pop()
+        match stmt:
+            case For():
+                places.loop.setdefault(stmt.var.name, Place(stmt, around))
+            case Block():
+                places.block.setdefault(stmt.name, Place(stmt, around))
+        stack += [(part, (*around, stmt)) for part in reversed(inner_stmts(stmt))]
+    return places
 
 
 def names_of(func: PrimFunc, kind: str) -> list[str]:
     """The names of a function's loops, blocks or buffers, in program order."""
     if kind == "buffer":
         return [buffer.name for buffer in (*func.params, *func.allocs)]
-    return list(_places(func.body)[kind])
+    return list(getattr(_places(func.body), kind))
 
 
-def find_loop(func: PrimFunc, name: str) -> Place:
+def find_loop(func: PrimFunc, name: str) -> Place[For]:
     """The loop whose variable is called `name`."""
-    places = _places(func.body)
-    if not isinstance(name, str) or name not in places["loop"]:
-        is_block = isinstance(name, str) and name in places["block"]
-        remark = f'"{name}" is a block' if is_block else ""
-        raise NoSuchName("loop", name, places["loop"], remark)
-    return places["loop"][name]
+    loops, blocks = _places(func.body)
+    if not isinstance(name, str) or name not in loops:
+        is_block = isinstance(name, str) and name in blocks
+        raise NoSuchName("loop", name, loops, f'"{name}" is a block' if is_block else "")
+    return loops[name]
 
 
-def find_block(func: PrimFunc, name: str) -> Place:
+def find_block(func: PrimFunc, name: str) -> Place[Block]:
     """The block called `name`."""
-    places = _places(func.body)["block"]
-    if not isinstance(name, str) or name not in places:
-        raise NoSuchName("block", name, places)
-    return places[name]
+    blocks = _places(func.body).block
+    if not isinstance(name, str) or name not in blocks:
+        raise NoSuchName("block", name, blocks)
+    return blocks[name]
+
+
+def find_loop_around(func: PrimFunc, place: Place[Block], name: str, code: str) -> For:
+    """The loop called `name`, which must be around a block; refused with `code` if it is not."""
+    loop = find_loop(func, name).stmt
+    if loop not in place.around:
+        listed = ", ".join(lp.var.name for lp in place.loops)
+        why = f'"{name}" is no loop of block "{place.stmt.name}"'
+        refuse(code, why, hint=f"its loops: {listed}")
+    return loop
 
 
 def find_buffer(func: PrimFunc, name: str) -> Buffer:
@@ -149,13 +166,11 @@ class _Replace(Mutator):
         kept = [part for part in new if part is not None]
         return seq(kept) if kept else None
 
-    def visit_For(self, item: For) -> Stmt | None:
+    def visit_For(self, item: For | Alloc) -> Stmt | None:
         body = self.visit(item.body)
         return None if body is None else replace(item, body=body)
 
-    def visit_Alloc(self, item: Alloc) -> Stmt | None:
-        body = self.visit(item.body)
-        return None if body is None else replace(item, body=body)
+    visit_Alloc = visit_For
 
     def visit_IfThenElse(self, item: IfThenElse) -> Stmt | None:
         then_case, else_case = self.visit(item.then_case), self.visit(item.else_case)
@@ -167,13 +182,18 @@ class _Replace(Mutator):
 
 def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:
     """`func` with some statements replaced (by None: taken out)."""
-    body = _Replace(changes).visit(func.body)
-    return replace(func, body=Seq(()) if body is None else body)
+    return replace(func, body=replaced_in(func.body, changes))
 
 
-def with_alloc(func: PrimFunc, buffer: Buffer) -> PrimFunc:
-    """`func` with one more buffer of its own."""
-    return replace(func, allocs=(*func.allocs, buffer))
+def replaced_in(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt:
+    """A statement with some inside it replaced (by None: taken out)."""
+    new = _Replace(changes).visit(stmt)
+    return Seq(()) if new is None else new
+
+
+def with_allocs(func: PrimFunc, buffers: Iterable[Buffer]) -> PrimFunc:
+    """`func` with more buffers of its own."""
+    return replace(func, allocs=(*func.allocs, *buffers))
 
 
 def without_unused_allocs(func: PrimFunc) -> PrimFunc:
@@ -187,66 +207,28 @@ def spoken(kind: str) -> str:
     return "bound to threads" if kind == "thread_binding" else kind
 
 
-def serial_loop(func: PrimFunc, name: str, verb: str) -> For:
+def serial_loop(func: PrimFunc, name: str) -> For:
     """The loop called `name`, which must not be parallel, vectorized, unrolled or bound yet."""
     loop = find_loop(func, name).stmt
-    assert isinstance(loop, For)
     if loop.kind != "serial":
-        refuse(
-            "E119",
-            f'{verb}: loop "{name}" is {spoken(loop.kind)} already',
-            at=loop,
-            hint=f"do this step before the one that made {name} {spoken(loop.kind)}",
-        )
+        why = f'loop "{name}" is {spoken(loop.kind)} already'
+        hint = f"do this step before the one that made {name} {spoken(loop.kind)}"
+        refuse("E119", why, at=loop, hint=hint)
     return loop
 
 
-def constant_extent(loop: Stmt, verb: str) -> int:
+def constant_extent(loop: For) -> int:
     """A loop's number of iterations, which must be constant."""
-    assert isinstance(loop, For)
     extent = constant_value(loop.extent)
     if extent is None:
-        refuse(
-            "E102",
-            f'{verb}: the extent of "{loop.var.name}" is not constant: {loop.extent.script()}',
-            at=loop,
-        )
+        why = f'the extent of "{loop.var.name}" is not constant: {loop.extent.script()}'
+        refuse("E102", why, at=loop)
     return extent
 
 
-class Names:
-    """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
-
-    def __init__(self, func: PrimFunc):
-        self.symbols = UniqueNames(reserved=(), spell=str)
-        blocks = blocks_in(func.body)
-        self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
-        self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
-        buffers = (*func.params, *func.allocs, *buffers_in(func.body))
-        self.symbols.reserve(buffer.name for buffer in buffers)
-        self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
-
-    def var(self, name: str) -> Var:
-        return Var(self.symbols.take(name))
-
-    def buffer(self, name: str) -> str:
-        return self.symbols.take(name)
-
-    def block(self, name: str) -> str:
-        return self.blocks.take(name)
-
-
-def copy_block(block: Block, names: Names, name: str) -> Block:
-    """The block under another name, with iters and inner loops of its own."""
-    fresh: dict[Node, Node] = {it.var: names.var(it.var.name) for it in block.iters}
-    iters = tuple(replace(it, var=fresh[it.var]) for it in block.iters)
-    for loop in loops_in(block.body):
-        fresh[loop.var] = names.var(loop.var.name)
-    for buffer in buffers_in(block.body):
-        fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
-    init = None if block.init is None else substitute(block.init, fresh)
-    body = substitute(block.body, fresh)
-    return replace(block, name=names.block(name), iters=iters, init=init, body=body)
+def runs(loop: For) -> bool:
+    """Whether a loop is sure to have iterations: its extent is a constant, at least 1."""
+    return (constant_value(loop.extent) or 0) >= 1
 
 
 def nest(loops: Iterable[For], body: Stmt) -> Stmt:
@@ -256,7 +238,7 @@ def nest(loops: Iterable[For], body: Stmt) -> Stmt:
     return body
 
 
-def guarded(stmt: Stmt, condition: Expr, free: Container[Stmt] = ()) -> Stmt:
+def guarded(stmt: Stmt, condition: Expr, free: Container[object] = ()) -> Stmt:
     """`stmt` run only where `condition` (over the loops outside of it) holds; where it does not,
     nothing is read for it either. The blocks in `free` run all the same.
     """

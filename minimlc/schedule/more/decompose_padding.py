@@ -1,24 +1,17 @@
 """The primitive decompose_padding: fill first, then copy what is inside."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
 
 from minimlc.dtypes import INDEX
-from minimlc.node import Node, replace, walk
+from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import (
-    Names,
-    Place,
-    copy_block,
-    find_block,
-    find_loop,
-    nest,
-    refuse,
-    replaced,
-)
+from minimlc.schedule.fresh import Names, sibling
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.shape import names_loops
+from minimlc.schedule.tree import Place, find_block, find_loop_around, replaced, replaced_in, runs
 from minimlc.tir.analysis.access import accesses, reads
-from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, variables
+from minimlc.tir.analysis.arith import conjuncts, has_loads, variables
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -37,8 +30,6 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-
-VERB = "decompose_padding"
 
 
 class Padded(NamedTuple):
@@ -66,29 +57,27 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     """
     place = find_block(func, block)
     target = place.stmt
-    assert isinstance(target, Block)
     padded = _padded_copy(target, place)
-    before = find_loop(func, loop).stmt
-    assert isinstance(before, For)
-    if before not in place.around:
-        listed = ", ".join(lp.var.name for lp in place.loops)
-        refuse("E153", f'"{loop}" is no loop of block "{block}"', hint=f"its loops: {listed}")
-    _check_path(target, place.around[place.around.index(before) :])
+    before = find_loop_around(func, place, loop, "E153")
+    path = place.path(before)
+    _check_path(target, path)
     _check_alone(func, target, before, padded.store.buffer)
-    inside = place.loops[place.loops.index(before) :]
-    fill = _fill_nest(target, padded, inside, Names(func))
+    fill = replace(padded.store, value=padded.constant)
+    parts = (*conjuncts(target.predicate), *(it.value for it in target.iters))
+    used = {var for part in parts for var in variables(part)}
+    loops = [lp for lp in path if isinstance(lp, For) and lp.var in used]
+    fills = sibling(target, fill, target.iters, loops, "pad", Names(func))
     condition = substitute(padded.inside, {it.var: it.value for it in target.iters})
     held = conjunction((*conjuncts(target.predicate), *conjuncts(condition)))
     copy = replace(target, predicate=held, body=replace(padded.store, value=padded.value))
-    body = replaced(replace(func, body=before), {target: copy}).body
-    return finish(replaced(func, {before: seq((fill, body))}))
+    return finish(replaced(func, {before: seq((fills, replaced_in(before, {target: copy})))}))
 
 
 def _no_padding(block: Block, why: str, hint: str = "") -> NoReturn:
-    refuse("E153", f'{VERB}: block "{block.name}" {why}', at=block, hint=hint)
+    refuse("E153", f'block "{block.name}" {why}', at=block, hint=hint)
 
 
-def _padded_copy(block: Block, place: Place) -> Padded:
+def _padded_copy(block: Block, place: Place[Block]) -> Padded:
     store = block.body
     if not isinstance(store, Store) or block.init is not None:
         _no_padding(block, "is not a single store")
@@ -104,7 +93,7 @@ def _padded_copy(block: Block, place: Place) -> Padded:
     plain = {part for part in store.indices if isinstance(part, Var)}
     if any(it.kind != "S" or (it.var not in plain and it.extent > 1) for it in block.iters):
         _no_padding(block, "does not store one element for each value of its iters")
-    if {n for n in walk(store) if isinstance(n, Var)} & {lp.var for lp in place.loops}:
+    if names_loops(block, place.loops):
         _no_padding(block, "speaks of loops directly, not through its iters")
     told = (inside, block.predicate, *store.indices, *(it.value for it in block.iters))
     if any(map(has_loads, told)):
@@ -129,9 +118,9 @@ def _negation(condition: Expr) -> Expr:
 
 def _check_path(block: Block, path: Iterable[Stmt]) -> None:
     for stmt in path:
-        if isinstance(stmt, Block | IfThenElse) and stmt is not block:
+        if isinstance(stmt, Block | IfThenElse):
             _no_padding(block, "is inside a condition or another block in that loop")
-        if isinstance(stmt, For) and (constant_value(stmt.extent) or 0) < 1:
+        if isinstance(stmt, For) and not runs(stmt):
             _no_padding(block, f'runs in "{stmt.var.name}", whose extent is no constant >= 1')
 
 
@@ -139,25 +128,6 @@ def _check_alone(func: PrimFunc, block: Block, loop: For, buffer: Buffer) -> Non
     """Nobody may see the padding where an element is to come, nor write before it."""
     for item in accesses(func):
         if loop in item.loops and item.block is not block and item.buffer is buffer:
-            refuse(
-                "E153",
-                f'{VERB}: {buffer.name} is used elsewhere in "{loop.var.name}"',
-                at=item.node,
-                hint="fill before a loop that holds nothing else",
-            )
-
-
-def _fill_nest(block: Block, padded: Padded, inside: Sequence[For], names: Names) -> Stmt:
-    """The padding of all the elements that the block stores in `inside`."""
-    plain = replace(
-        block, body=replace(padded.store, value=padded.constant), predicate=None, annotations=()
-    )
-    copy = copy_block(plain, names, f"{block.name}_pad")
-    parts = list(conjuncts(block.predicate))
-    used = {var for part in (*parts, *(it.value for it in copy.iters)) for var in variables(part)}
-    loops = [lp for lp in inside if lp.var in used]
-    fresh: dict[Node, Node] = {lp.var: names.var(f"{lp.var.name}_pad") for lp in loops}
-    iters = tuple(replace(it, value=substitute(it.value, fresh)) for it in copy.iters)
-    held = conjunction([substitute(part, fresh) for part in parts])
-    around = [replace(lp, var=fresh[lp.var], annotations=()) for lp in loops]
-    return nest(around, replace(copy, iters=iters, predicate=held))
+            why = f'{buffer.name} is used elsewhere in "{loop.var.name}"'
+            hint = "fill before a loop that holds nothing else"
+            refuse("E153", why, at=item.node, hint=hint)

@@ -6,11 +6,12 @@ from functools import reduce
 from typing import NamedTuple
 
 from minimlc.dtypes import integer_range, is_integer
-from minimlc.node import Node, replace, walk
+from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names
 from minimlc.schedule.more.sums import einsum_of, no_einsum, own_nest
 from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import Names, find_block, nest, replaced, with_alloc
+from minimlc.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.nodes import (
     Binary,
@@ -29,8 +30,6 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-
-VERB = "decompose_sum"
 
 MOST_TERMS = 16
 """Four factors of two terms each have so many."""
@@ -61,53 +60,76 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
     """
     place = find_block(func, block)
     target = place.stmt
-    assert isinstance(target, Block)
-    top, own = own_nest(func, place, VERB)
-    einsum = einsum_of(place, VERB)
+    top, own = own_nest(place)
+    einsum = einsum_of(place)
     store = einsum.store
     if not is_integer(store.buffer.dtype):
         why = f"adds up {store.buffer.dtype}, where terms apart would lose what cancels in them"
-        no_einsum(VERB, target, why)
+        no_einsum(target, why)
     groups = _by_axes(_terms(einsum.value, target), store.indices)
     if len(groups) < 2:
         why = "adds up terms that all speak of the same axes"
-        no_einsum(VERB, target, why, hint=f'sch.rfactor("{own[-1].var.name}") sums up parts of it')
+        no_einsum(target, why, hint=f'sch.rfactor("{own[-1].var.name}") sums up parts of it')
     names = Names(func)
+    parts = _Parts(target, own, names)
     nests: list[Stmt] = []
-    sums: list[Expr] = []
+    sums: list[Load] = []
     start = einsum.start
     for axes, terms in sorted(groups.items(), key=lambda group: len(group[0])):
-        spoken = [it for axis in axes for it in target.iters if it.var is axis]
-        name = "_".join([store.buffer.name, *(it.value.script() for it in spoken)])
-        shape = tuple(it.extent for it in spoken)
-        made = Buffer(names.buffer(name), shape, store.buffer.dtype)
-        nests.append(_sum_nest(target, own, made, axes, start, terms, names))
-        sums.append(Load(made, axes))
-        func = with_alloc(func, made)
-        start = const(0, made.dtype)
-    nests.append(_combined(target, own, store, sums, names))
-    return finish(replaced(func, {top: seq(nests)}))
+        used = [it for axis in axes for it in target.iters if it.var is axis]
+        name = "_".join([store.buffer.name, *(it.value.script() for it in used)])
+        shape = tuple(it.extent for it in used)
+        buffer = Buffer(names.buffer(name), shape, store.buffer.dtype)
+        total = _sum([_value(term, buffer.dtype) for term in terms])
+        sums.append(Load(buffer, axes))
+        init, body = Store(buffer, axes, start), Store(buffer, axes, Load(buffer, axes) + total)
+        kept = [it for it in target.iters if it.kind == "R" or it.var in axes]
+        nests.append(parts.part(kept, names.block(buffer.name), init, body))
+        start = const(0, buffer.dtype)
+    spatial = [it for it in target.iters if it.kind == "S"]
+    nests.append(parts.part(spatial, block, None, replace(store, value=_sum(sums))))
+    buffers = [item.buffer for item in sums]
+    return finish(replaced(with_allocs(func, buffers), {top: seq(nests)}))
+
+
+class _Parts:
+    """Blocks that do parts of what a block does, each in a nest of its own."""
+
+    def __init__(self, block: Block, loops: Sequence[For], names: Names):
+        self.block, self.loops, self.names = block, loops, names
+
+    def part(self, iters: Sequence[BlockIter], name: str, init: Store | None, body: Store) -> Stmt:
+        """The block over some iters, with other contents; all that it binds has fresh names."""
+        by_loop = {it.value: it for it in iters}
+        loops = [loop for loop in self.loops if loop.var in by_loop]
+        ordered = [by_loop[loop.var] for loop in loops]
+        fresh = self.names.again(loops, ordered)
+        own = tuple(replace(it, var=fresh[it.var], value=fresh[it.value]) for it in ordered)
+        around = [replace(loop, var=fresh[loop.var]) for loop in loops]
+        start = None if init is None else substitute(init, fresh)
+        new = replace(self.block, name=name, iters=own, init=start, body=substitute(body, fresh))
+        return nest(around, new)
 
 
 def _terms(value: Expr, block: Block) -> list[Term]:
     """What a value is the sum of."""
     match value:
         case Const():
-            found = [Term(int(value.value), ())]
+            terms = [Term(int(value.value), ())]
         case Unary("-", a):
-            found = [Term(-term.factor, term.values) for term in _terms(a, block)]
+            terms = [Term(-term.factor, term.values) for term in _terms(a, block)]
         case Binary("+", a, b):
-            found = _terms(a, block) + _terms(b, block)
+            terms = _terms(a, block) + _terms(b, block)
         case Binary("-", a, b):
-            found = _terms(a, block) + _terms(Unary("-", b), block)
+            terms = _terms(a, block) + _terms(Unary("-", b), block)
         case Binary("*", a, b):
             others = _terms(b, block)
-            found = [_product(one, other) for one in _terms(a, block) for other in others]
+            terms = [_product(one, other) for one in _terms(a, block) for other in others]
         case _:
-            found = [Term(1, (value,))]
-    if len(found) > MOST_TERMS:
-        no_einsum(VERB, block, f"adds up more than {MOST_TERMS} terms: {value.script()}")
-    return found
+            terms = [Term(1, (value,))]
+    if len(terms) > MOST_TERMS:
+        no_einsum(block, f"adds up more than {MOST_TERMS} terms: {value.script()}")
+    return terms
 
 
 def _product(one: Term, other: Term) -> Term:
@@ -132,27 +154,6 @@ def _by_axes(terms: Sequence[Term], axes: Sequence[Expr]) -> dict[tuple[Expr, ..
     return groups
 
 
-def _sum_nest(
-    block: Block,
-    own: Sequence[For],
-    made: Buffer,
-    axes: Sequence[Expr],
-    start: Const,
-    terms: Sequence[Term],
-    names: Names,
-) -> Stmt:
-    """A block that sums up terms over some of the axes."""
-    kept = [it for it in block.iters if it.kind == "R" or it.var in axes]
-    loops, iters, fresh = _renamed(kept, own, names)
-    at = tuple(substitute(axis, fresh) for axis in axes)
-    total = _sum([substitute(_value(term, made.dtype), fresh) for term in terms])
-    name = names.block(made.name)
-    body = Store(made, at, Load(made, at) + total)
-    return nest(
-        loops, replace(block, name=name, iters=iters, init=Store(made, at, start), body=body)
-    )
-
-
 def _value(term: Term, dtype: str) -> Expr:
     """A term's value; its factor as the dtype, which wraps around, has it."""
     low, high = integer_range(dtype)
@@ -161,29 +162,5 @@ def _value(term: Term, dtype: str) -> Expr:
     return reduce(operator.mul, [*term.values, *number])
 
 
-def _combined(
-    block: Block, own: Sequence[For], store: Store, sums: Sequence[Expr], names: Names
-) -> Stmt:
-    """The block writes what is the sum of its sums."""
-    loops, iters, fresh = _renamed([it for it in block.iters if it.kind == "S"], own, names)
-    body = substitute(replace(store, value=_sum(sums)), fresh)
-    return nest(loops, replace(block, iters=iters, init=None, body=body))
-
-
 def _sum(parts: Sequence[Expr]) -> Expr:
     return reduce(operator.add, parts)
-
-
-def _renamed(
-    iters: Sequence[BlockIter], own: Sequence[For], names: Names
-) -> tuple[list[For], tuple[BlockIter, ...], dict[Node, Node]]:
-    """Iters and their loops once more, under fresh names."""
-    loops: list[For] = []
-    fresh: dict[BlockIter, BlockIter] = {}
-    for loop in own:
-        for it in iters:
-            if it.value is loop.var:
-                var = names.var(loop.var.name)
-                loops.append(replace(loop, var=var))
-                fresh[it] = replace(it, var=names.var(it.var.name), value=var)
-    return loops, tuple(fresh.values()), {it.var: new.var for it, new in fresh.items()}

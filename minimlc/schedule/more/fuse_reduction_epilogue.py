@@ -6,35 +6,22 @@ from typing import NoReturn
 from minimlc.dtypes import is_float
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.inline import check_between, matching
-from minimlc.schedule.primitive import primitive
+from minimlc.schedule.inline import check_between, check_both_run, check_only_reader, matching
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import Redirect, fixed, to
 from minimlc.schedule.shape import (
     Producer,
     apart,
-    check_full_domain,
-    check_intermediate,
-    check_only_writer,
-    check_plain_path,
+    check_own_result,
     check_runs,
-    exclusive,
     producer,
 )
-from minimlc.schedule.staging import Rename
-from minimlc.schedule.tree import refuse, replaced, without_unused_allocs
+from minimlc.schedule.tree import replaced, without_unused_allocs
 from minimlc.tir.analysis.access import reads, reducer_of, starts_its_target
 from minimlc.tir.analysis.arith import conjuncts
 from minimlc.tir.analysis.regions import init_comes_first
-from minimlc.tir.nodes import (
-    Binary,
-    Const,
-    Expr,
-    Load,
-    PrimFunc,
-    Store,
-    substitute,
-)
+from minimlc.tir.nodes import Binary, Const, Expr, Load, PrimFunc, Store, substitute
 
-VERB = "fuse_reduction_epilogue"
 REDUCERS = ("+", "*", "min", "max", "&", "|", "^")
 """Reductions that may start anywhere. (`and` and `or` may not look at their second operand.)"""
 
@@ -55,41 +42,38 @@ def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block
     rounded otherwise, and of two zeros `max` and `min` may take the other one.
     """
     # NB: in TVM, the 0 is left out for floats as well: -0.0 for e and for all f then gives -0.0.
-    made = producer(func, epilogue_block, VERB)
-    source = producer(func, reduction_block, VERB)
-    store, op = made.block.body, _reducer(source)
-    if not isinstance(store, Store) or any(it.kind != "S" for it in made.block.iters):
-        _cannot(made, "is not a single store for each element")
-    _check_pair(func, made, source)
-    same = matching(made, source, VERB)
+    subject = producer(func, epilogue_block)
+    source = producer(func, reduction_block)
+    store, op = subject.block.body, _reducer(source)
+    if not isinstance(store, Store) or any(it.kind != "S" for it in subject.block.iters):
+        _cannot(subject, "is not a single store for each element")
+    _check_pair(func, subject, source)
+    same = matching(subject, source)
     start = source.block.init
     assert isinstance(start, Store)
     value = _started(store.value, source, op, start.value)
     if value is None:
         _cannot(
-            made,
+            subject,
             f"does not store {source.buffer.name}[...] {op} e, but {store.value.script()}",
             example="the ReLU of half a sum, say, is not half of the ReLU of the sum",
             hint=f'reverse_compute_at("{epilogue_block}", ...) applies it to each finished element',
         )
-    for side in (made, source):
-        check_plain_path(side.place.around, VERB)
-        _, own, _ = exclusive(func, side.place)
-        check_full_domain(side.block, side.dims, own, side.place.loops, VERB)
-    check_runs((*apart(made.place, source.place), *exclusive(func, source.place)[1]), VERB)
-    check_between(func, made, source, VERB)
-    top, _, _ = exclusive(func, made.place)
+    check_both_run(subject, source)
+    check_runs((*apart(subject.place, source.place), *source.place.nest().own))
+    check_between(subject, source)
     at = tuple(substitute(part, same) for part in store.indices)
-    names_of = {source.buffer: store.buffer}
-    body = Rename(names_of, names_of, at).visit(source.block.body)
+    body = Redirect({source.buffer: to(store.buffer, fixed(at))}).visit(source.block.body)
     init = Store(store.buffer, at, substitute(value, same))
-    new = replace(source.block, name=made.block.name, init=init, body=body)
-    return finish(without_unused_allocs(replaced(func, {source.block: new, top: None})))
+    new = replace(source.block, name=subject.block.name, init=init, body=body)
+    changed = replaced(func, {source.block: new, subject.place.nest().top: None})
+    return finish(without_unused_allocs(changed))
 
 
-def _cannot(made: Producer, why: str, example: str = "", hint: str = "") -> NoReturn:
-    text = f'{VERB}: block "{made.block.name}" {why}'
-    refuse("E115", text, at=made.block, example=example, hint=hint)
+def _cannot(subject: Producer, why: str, example: str = "", hint: str = "") -> NoReturn:
+    refuse(
+        "E115", f'block "{subject.block.name}" {why}', at=subject.block, example=example, hint=hint
+    )
 
 
 def _reducer(source: Producer) -> str:
@@ -107,17 +91,14 @@ def _reducer(source: Producer) -> str:
     return str(op)
 
 
-def _check_pair(func: PrimFunc, made: Producer, source: Producer) -> None:
+def _check_pair(func: PrimFunc, subject: Producer, source: Producer) -> None:
     """One block writes the buffer between the two, the other alone reads it."""
-    if not reads(made.block.body, source.buffer) or made.block is source.block:
-        _cannot(made, f"does not read {source.buffer.name}")
-    check_intermediate(func, source, VERB)
-    check_only_writer(source, VERB)
-    for item in source.others():
-        if item.buffer is source.buffer and item.block is not made.block:
-            refuse("E115", f"{VERB}: {source.buffer.name} has another reader", at=item.node)
-    if reads(made.block.body, made.buffer):
-        _cannot(made, f"reads {made.buffer.name}, which it writes")
+    if not reads(subject.block.body, source.buffer) or subject.block is source.block:
+        _cannot(subject, f"does not read {source.buffer.name}")
+    check_own_result(func, source)
+    check_only_reader(subject, source)
+    if reads(subject.block.body, subject.buffer):
+        _cannot(subject, f"reads {subject.buffer.name}, which it writes")
 
 
 def _started(value: Expr, source: Producer, op: str, start: Expr) -> Expr | None:

@@ -7,13 +7,12 @@ from typing import Any
 
 from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
+from minimlc.schedule.fresh import Names
+from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.tree import (
-    Names,
     constant_extent,
     find_loop,
     inner_stmts,
-    refuse,
     replaced,
     serial_loop,
 )
@@ -52,31 +51,28 @@ def loop_partition(func: PrimFunc, loop: str, points: Sequence[int] | None = Non
     and blocks, those before it end in `_head`, those after it in `_tail`. Legal where the extent
     is constant: the iterations keep their order.
     """
-    target = serial_loop(func, loop, "loop_partition")
-    extent = constant_extent(target, "loop_partition")
-    found = _guard_points(func, target, extent) if points is None else points
-    cuts = [0, *_checked_points(target, extent, found), extent]
+    target = serial_loop(func, loop)
+    extent = constant_extent(target)
+    points = _guard_points(func, target, extent) if points is None else points
+    cuts = [0, *_checked_points(target, extent, points), extent]
     parts = list(pairwise(cuts))
     longest = max(parts, key=lambda part: part[1] - part[0])
     endings = iter(["head" if part < longest else "tail" for part in parts if part != longest])
     names = Names(func)
-    made = [_piece(target, part, names, "" if part == longest else next(endings)) for part in parts]
-    return finish(replaced(func, {target: seq(made)}))
+    pieces = [_piece(target, p, names, "" if p == longest else next(endings)) for p in parts]
+    return finish(replaced(func, {target: seq(pieces)}))
 
 
 def _checked_points(loop: For, extent: int, points: Sequence[int]) -> list[int]:
-    name = loop.var.name
+    call = f'loop_partition("{loop.var.name}")'
     if isinstance(points, str) or not isinstance(points, Sequence):
-        refuse("E118", f'loop_partition("{name}"): points are a list, got {points!r}', hint="[4]")
+        refuse("E118", f"{call}: points are a list, got {points!r}", hint="[4]")
     for point in points:
         if isinstance(point, bool) or not isinstance(point, int) or not 0 < point < extent:
-            refuse(
-                "E118",
-                f'loop_partition("{name}"): a point is within 1..{extent - 1}, got {point!r}',
-                at=loop,
-            )
+            why = f"{call}: a point is within 1..{extent - 1}, got {point!r}"
+            refuse("E118", why, at=loop)
     if not points or list(points) != sorted(set(points)):
-        refuse("E118", f'loop_partition("{name}"): points rise, got {list(points)}', at=loop)
+        refuse("E118", f"{call}: points rise, got {list(points)}", at=loop)
     return list(points)
 
 
@@ -88,13 +84,11 @@ def _piece(loop: For, part: tuple[int, int], names: Names, ending: str) -> For:
     blocks: dict[str, str] = {}
     if ending:
         var = names.var(f"{var.name}_{ending}")
-        for inner in loops_in(loop.body):
-            fresh[inner.var] = names.var(f"{inner.var.name}_{ending}")
-        for buffer in buffers_in(loop.body):
-            fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
-        for block in blocks_in(loop.body):
-            blocks[block.name] = names.block(f"{block.name}_{ending}")
-            fresh.update({it.var: names.var(it.var.name) for it in block.iters})
+        inner = blocks_in(loop.body)
+        fresh = names.again(loops_in(loop.body), ending=f"_{ending}")
+        iters = [it for block in inner for it in block.iters]
+        fresh |= names.again((), iters, buffers_in(loop.body))
+        blocks = {block.name: names.block(f"{block.name}_{ending}") for block in inner}
     value = index(start) if stop - start == 1 else var + start if start else var
     body = substitute(loop.body, {**fresh, loop.var: value})
     piece = replace(loop, var=var, extent=index(stop - start), body=body)
@@ -137,27 +131,23 @@ def _guard_points(func: PrimFunc, loop: For, extent: int) -> list[int]:
                 last = min(last, high) if high > 0 else last
     points = [int(point) for point in (first, last) if 0 < point < extent]
     if not points or first >= last:
-        refuse(
-            "E118",
-            f'loop_partition("{loop.var.name}"): no condition inside changes along it',
-            at=loop,
-            hint=f'sch.loop_partition("{loop.var.name}", [{max(1, extent // 2)}])',
-        )
+        name = loop.var.name
+        why = f'loop_partition("{name}"): no condition inside changes along it'
+        hint = f'sch.loop_partition("{name}", [{max(1, extent // 2)}])'
+        refuse("E118", why, at=loop, hint=hint)
     return points
 
 
 def _holds_within(condition: Expr, var: Var, others: Ranges) -> tuple[float, float]:
     """The range of `var` in which a condition surely holds; everything where that is not known."""
     match condition:
-        case Binary("<", a, b):
-            return _at_most(a - b, -1, var, others)
-        case Binary("<=", a, b):
-            return _at_most(a - b, 0, var, others)
-        case Binary(">", a, b):
-            return _at_most(b - a, -1, var, others)
-        case Binary(">=", a, b):
-            return _at_most(b - a, 0, var, others)
-    return -inf, inf
+        case Binary("<" | "<=", a, b):
+            value = a - b
+        case Binary(">" | ">=", a, b):
+            value = b - a
+        case _:
+            return -inf, inf
+    return _at_most(value, 0 if condition.op in ("<=", ">=") else -1, var, others)
 
 
 def _at_most(value: Expr, limit: int, var: Var, others: Ranges) -> tuple[float, float]:
@@ -194,16 +184,13 @@ def merge(func: PrimFunc, *loops: str) -> PrimFunc:
 
 
 def _merged(func: PrimFunc, name: str, other: str) -> PrimFunc:
-    first, second = serial_loop(func, name, "merge"), serial_loop(func, other, "merge")
+    first, second = serial_loop(func, name), serial_loop(func, other)
     _check_neighbours(func, first, second)
-    sizes = constant_extent(first, "merge"), constant_extent(second, "merge")
+    sizes = constant_extent(first), constant_extent(second)
     if sizes[0] != sizes[1]:
-        refuse(
-            "E118",
-            f"merge: {name} has {sizes[0]} iterations, {other} has {sizes[1]}",
-            at=second,
-            hint="split or loop_partition makes loops of one extent",
-        )
+        why = f"{name} has {sizes[0]} iterations, {other} has {sizes[1]}"
+        hint = "split or loop_partition makes loops of one extent"
+        refuse("E118", why, at=second, hint=hint)
     count = sum(1 for item in accesses(func) if first in item.loops)
     moved = substitute(second.body, {second.var: first.var})
     both = replace(first, body=seq((first.body, moved)))
@@ -216,15 +203,12 @@ def _merged(func: PrimFunc, name: str, other: str) -> PrimFunc:
 def _check_neighbours(func: PrimFunc, first: For, second: For) -> None:
     around = find_loop(func, first.var.name).around
     parent = around[-1] if around else func.body
-    found = list(inner_stmts(parent)) if isinstance(parent, Seq) else []
-    if second in found and found.index(second) == found.index(first) + 1:
+    beside = list(inner_stmts(parent)) if isinstance(parent, Seq) else []
+    if second in beside and beside.index(second) == beside.index(first) + 1:
         return
-    refuse(
-        "E116",
-        f"merge: {second.var.name} does not stand directly behind {first.var.name}",
-        at=second,
-        hint="merge the outer loops first; then the inner ones are neighbours",
-    )
+    why = f"{second.var.name} does not stand directly behind {first.var.name}"
+    hint = "merge the outer loops first; then the inner ones are neighbours"
+    refuse("E116", why, at=second, hint=hint)
 
 
 def _check_merge(loop: For, other: str, early: list[Access], late: list[Access]) -> None:
@@ -243,7 +227,7 @@ def _check_merge(loop: For, other: str, early: list[Access], late: list[Access])
             continue
         refuse(
             "E109",
-            f"merge: {other} uses {a.buffer.name} before {loop.var.name} is done with it",
+            f"{other} uses {a.buffer.name} before {loop.var.name} is done with it",
             at=former.node,
             example=Carried(loop, former, latter, search.witness).explain(),
             hint=f"keep {loop.var.name} and {other} apart",

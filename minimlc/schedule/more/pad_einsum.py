@@ -1,30 +1,29 @@
 """The primitive pad_einsum: a sum of products over rounder extents."""
 
 from collections.abc import Sequence
-from functools import partial
-from math import copysign, isfinite, prod
-from typing import Any
+from functools import partial, reduce
+from math import copysign, isfinite
 
 import numpy as np
 
 from minimlc.dtypes import is_float, is_integer, to_numpy
-from minimlc.node import Mutator, replace
+from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.layout import MOST_PADDING, SMALL
+from minimlc.schedule.fresh import Names, Space, store_nest
+from minimlc.schedule.layout import is_too_large
 from minimlc.schedule.more.sums import Einsum, einsum_of, no_einsum, own_nest
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.staging import End, Rename, copy_nest
-from minimlc.schedule.tree import Names, find_block, nest, refuse, replaced, with_alloc
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import Redirect, to
+from minimlc.schedule.staging import End, copy_nest
+from minimlc.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (
     Binary,
     Block,
-    BlockIter,
     Buffer,
     Cast,
     Const,
     Expr,
-    For,
     Load,
     PrimFunc,
     Select,
@@ -32,13 +31,11 @@ from minimlc.tir.nodes import (
     Store,
     Unary,
     Var,
-    conjunction,
     const,
     index,
     seq,
 )
 
-VERB = "pad_einsum"
 Sizes = dict[Var, int]
 """The extents that padded iters are to have."""
 
@@ -60,71 +57,62 @@ def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
     """
     place = find_block(func, block)
     target = place.stmt
-    assert isinstance(target, Block)
     sizes = _sizes(target, padding)
-    top, own = own_nest(func, place, VERB)
-    einsum = einsum_of(place, VERB)
+    top, own = own_nest(place)
+    einsum = einsum_of(place)
     if not sizes:
         return func
     names = Names(func)
-    inputs = _Inputs(target, einsum.store.buffer, sizes, names)
-    body = inputs.visit(einsum.store)
+    output = einsum.store.buffer
+    inputs = _Inputs(target, sizes, names)
+    moves = {n.buffer: inputs.padded for n in walk(einsum.store.value) if isinstance(n, Load)}
+    del moves[output]
+    body = Redirect(moves).visit(einsum.store)
     _check_zeros(target, einsum, sizes)
     init: Stmt = replace(einsum.store, value=einsum.start)
-    before = [_pad_nest(*made, cache, names) for made, cache in inputs.copies.items()]
+    before = [_pad_nest(*source, cache, names) for source, cache in inputs.copies.items()]
     after: list[Stmt] = []
     buffers = list(inputs.copies.values())
     if any(var in sizes for var in einsum.store.indices):
         sums, last = _padded_output(target, einsum.store, sizes, names)
-        rename = Rename({einsum.store.buffer: sums}, {einsum.store.buffer: sums})
-        body, init = rename.visit(body), rename.visit(init)
+        renamed = Redirect({output: to(sums)})
+        body, init = renamed.visit(body), renamed.visit(init)
         after.append(last)
         buffers.append(sums)
     iters = tuple(replace(it, extent=sizes.get(it.var, it.extent)) for it in target.iters)
     extents = {it.value: index(it.extent) for it in iters}
     loops = [replace(lp, extent=extents[lp.var]) for lp in own]
     new = nest(loops, replace(target, iters=iters, init=init, body=body))
-    func = replaced(func, {top: seq((*before, new, *after))})
-    for buffer in buffers:
-        func = with_alloc(func, buffer)
-    return finish(func)
-
-
-_cannot = partial(no_einsum, VERB)
+    return finish(with_allocs(replaced(func, {top: seq((*before, new, *after))}), buffers))
 
 
 def _sizes(block: Block, padding: Sequence[int]) -> Sizes:
     count = len(block.iters)
     if len(padding) != count or any(not 1 <= number < 2**31 for number in padding):
-        refuse(
-            "E118",
-            f'{VERB}: the padding of block "{block.name}" is a number >= 1 for each of its '
-            f"{count} iter(s), got {list(padding)}",
-            hint=f"its iters: {', '.join(it.var.name for it in block.iters)}",
-        )
+        why = f'the padding of block "{block.name}" is a number >= 1 for each of its '
+        why += f"{count} iter(s), got {list(padding)}"
+        refuse("E118", why, hint=f"its iters: {', '.join(it.var.name for it in block.iters)}")
     pairs = zip(block.iters, padding, strict=True)
     return {it.var: -(-it.extent // by) * by for it, by in pairs if it.extent % by}
 
 
 def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:
     """Whatever padding adds to a sum that counts is 0, and changes nothing."""
+    is_real = is_float(einsum.start.dtype)
     for it in block.iters:
         if it.kind != "R" or it.var not in sizes:
             continue
         start = _number(einsum.start)
-        if is_float(einsum.start.dtype) and start == 0 and copysign(1, start) < 0:
-            _cannot(block, "starts from -0.0, which adding 0.0 would change")
+        if is_real and start == 0 and copysign(1, start) < 0:
+            no_einsum(block, "starts from -0.0, which adding 0.0 would change")
         if not _is_zero(einsum.value, it.var):
             name, end = it.var.name, it.extent
-            one = is_float(einsum.value.dtype)
-            _cannot(
-                block,
-                f"may add something else than 0 beyond {name} = {end - 1}",
-                example=f"at {name} = {end}: {einsum.value.script()}"
-                + (", where 0 * inf or 0 * NaN is NaN" if one else ""),
-                hint=f"pad no reduction iter that does not index {'all' if one else 'some'} "
-                "of the factors",
-            )
+            why = f"may add something else than 0 beyond {name} = {end - 1}"
+            example = f"at {name} = {end}: {einsum.value.script()}"
+            example += ", where 0 * inf or 0 * NaN is NaN" if is_real else ""
+            hint = "pad no reduction iter that does not index "
+            hint += f"{'all' if is_real else 'some'} of the factors"
+            no_einsum(block, why, example=example, hint=hint)
 
 
 def _is_zero(value: Expr, beyond: Var) -> bool:
@@ -165,72 +153,59 @@ Limit = tuple[int, int] | None
 """For a padded dimension: how many indices are real, and how many there are."""
 
 
-class _Inputs(Mutator):
-    """Replaces loads at padded iters by loads of padded copies, and remembers these."""
+class _Inputs:
+    """Makes loads at padded iters loads of padded copies, and remembers these."""
 
-    def __init__(self, block: Block, output: Buffer, sizes: Sizes, names: Names):
-        self.block, self.output, self.sizes, self.names = block, output, sizes, names
+    def __init__(self, block: Block, sizes: Sizes, names: Names):
+        self.block, self.sizes, self.names = block, sizes, names
         self.extents = {it.var: it.extent for it in block.iters}
         self.copies: dict[tuple[Buffer, tuple[Limit, ...]], Buffer] = {}
 
-    def visit_Load(self, item: Load) -> Any:
-        item = self.visit_children(item)
-        if item.buffer is self.output:
-            return item
+    def padded(self, item: Load) -> Load:
         limits = tuple(self.limit(item, part) for part in item.indices)
         if not any(limits):
             return item
-        made = (item.buffer, limits)
-        if made not in self.copies:
-            self.copies[made] = self.copy(item.buffer, limits)
-        return replace(item, buffer=self.copies[made])
+        source = (item.buffer, limits)
+        if source not in self.copies:
+            self.copies[source] = self.copy(*source)
+        return replace(item, buffer=self.copies[source])
 
     def limit(self, item: Load, part: Expr) -> Limit:
         if isinstance(part, Var) and part in self.sizes:
             return self.extents[part], self.sizes[part]
-        spoken = sorted(var.name for var in variables(part) if var in self.sizes)
-        if spoken:
-            _cannot(
-                self.block,
-                f"reads {item.script()}: the padded iter {spoken[0]} is no index by itself",
-                hint=f"leave {spoken[0]} as it is: 1 in the padding",
-            )
+        for name in sorted(var.name for var in variables(part) if var in self.sizes):
+            why = f"reads {item.script()}: the padded iter {name} is no index by itself"
+            no_einsum(self.block, why, hint=f"leave {name} as it is: 1 in the padding")
         return None
 
     def copy(self, buffer: Buffer, limits: Sequence[Limit]) -> Buffer:
         pairs = zip(limits, buffer.shape, strict=True)
         shape = tuple(limit[1] if limit else size for limit, size in pairs)
-        _check_growth(self.block, buffer, shape)
-        return Buffer(self.names.buffer(f"{buffer.name}_pad"), shape, buffer.dtype)
+        return _padded_buffer(self.block, buffer, shape, self.names)
 
 
-def _check_growth(block: Block, buffer: Buffer, shape: Sequence[int]) -> None:
-    if prod(shape) > max(SMALL, MOST_PADDING * prod(buffer.shape)):
-        _cannot(block, f"would have a padded copy of {buffer.name} of shape {tuple(shape)}")
+def _padded_buffer(block: Block, buffer: Buffer, shape: Sequence[int], names: Names) -> Buffer:
+    if is_too_large(shape, buffer):
+        no_einsum(block, f"would have a padded copy of {buffer.name} of shape {tuple(shape)}")
+    return Buffer(names.buffer(f"{buffer.name}_pad"), tuple(shape), buffer.dtype)
 
 
-def _pad_nest(made: Buffer, limits: Sequence[Limit], cache: Buffer, names: Names) -> Stmt:
+def _pad_nest(source: Buffer, limits: Sequence[Limit], cache: Buffer, names: Names) -> Stmt:
     """A block that copies a buffer, and is 0 beyond what is real."""
-    loops = [names.var(f"ax{dim}") for dim in range(cache.ndim)]
-    iters = tuple(
-        BlockIter(names.var(f"v{dim}"), size, "S", var)
-        for dim, (size, var) in enumerate(zip(cache.shape, loops, strict=True))
-    )
-    at = tuple(it.var for it in iters)
-    inside = conjunction([v < limit[0] for v, limit in zip(at, limits, strict=True) if limit])
-    assert inside is not None
-    value = Select(inside, Load(made, at), const(0, cache.dtype))
-    block = Block(names.block(cache.name), iters, None, None, Store(cache, at, value))
-    parts = zip(loops, cache.shape, strict=True)
-    return nest([For(var, index(size), "serial", seq(())) for var, size in parts], block)
+
+    def padded(at: tuple[Var, ...]) -> Store:
+        real = [v < limit[0] for v, limit in zip(at, limits, strict=True) if limit]
+        inside = reduce(partial(Binary, "and"), real)
+        return Store(cache, at, Select(inside, Load(source, at), const(0, cache.dtype)))
+
+    return store_nest(cache.name, Space(cache.shape), names, padded)
 
 
 def _padded_output(block: Block, store: Store, sizes: Sizes, names: Names) -> tuple[Buffer, Stmt]:
     """The buffer of the padded sums, and the nest that copies those that count."""
     own = {it.var: it.extent for it in block.iters}
     dims = [part for part in store.indices if isinstance(part, Var)]
-    shape = tuple(sizes.get(var, own[var]) for var in dims)
-    _check_growth(block, store.buffer, shape)
-    sums = Buffer(names.buffer(f"{store.buffer.name}_pad"), shape, store.buffer.dtype)
+    shape = [sizes.get(var, own[var]) for var in dims]
+    sums = _padded_buffer(block, store.buffer, shape, names)
     real = [own[var] for var in dims]
-    return sums, copy_nest(End(sums), End(store.buffer), real, names, sums.name)
+    return sums, copy_nest(End(sums), End(store.buffer), Space(real), names, sums.name)

@@ -1,10 +1,11 @@
-"""reindex: a copy of a buffer laid out by the iters of the block that uses it."""
+"""a copy of a buffer laid out by the iters of the block that uses it."""
 
 from collections.abc import Sequence
 from typing import NoReturn
 
 from minimlc.node import Node
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, Space
 from minimlc.schedule.memory import (
     Use,
     is_written,
@@ -13,9 +14,9 @@ from minimlc.schedule.memory import (
     unfit_to_write,
     use_of,
 )
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.staging import End, Rename, anchors, beside, copy_nest
-from minimlc.schedule.tree import Names, refuse
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import Redirect, fixed, to
+from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.inside import escapes
@@ -40,13 +41,34 @@ def reindex(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     indices = _only_index(use)
     used = [it for it in use.block.iters if any(it.var in variables(i) for i in indices)]
     if not used:
-        refuse("E117", f"reindex: the index of {buffer} is the same for all iters", at=use.block)
+        refuse("E117", f"the index of {buffer} is the same for all iters", at=use.block)
     _check_bounds(use, indices, used)
     names = Names(func)
     shape = tuple(it.extent for it in used)
     cache = Buffer(names.buffer(f"{buffer}_reindex"), shape, use.buffer.dtype)
-    copied = _copied_out if any(item.is_write for item in use.mine) else _copied_in
-    return finish(copied(func, use, indices, used, cache, names))
+    own, outside = End(cache), _reindexed(use, indices, used)
+    new = Redirect({use.buffer: to(cache, fixed([it.var for it in used]))}).visit(use.block)
+    if not any(item.is_write for item in use.mine):
+        anchor = reading_anchor(use)
+        copy = copy_nest(outside, own, Space(shape), names, cache.name)
+        return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
+    anchor = anchors(use.place)[0]
+    _check_written(use, used, anchor)
+    copy = copy_nest(own, outside, Space(shape), names, cache.name)
+    result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
+    if not is_written(result, cache, anchor):
+        no_copy(use, f'block "{block}" does not surely run for all its iters')
+    return finish(result)
+
+
+def _check_written(use: Use, used: Sequence[BlockIter], anchor: Anchor) -> None:
+    """What the block writes can be copied out: it starts anew, and each element has one value."""
+    why = unfit_to_write(use, anchor)
+    if why:
+        no_copy(use, why)
+    ordered = [it.var.name for it in used if it.kind != "S"]
+    if ordered:
+        no_copy(use, f"several values of {ordered[0]} may write one element, in order")
 
 
 def _only_index(use: Use) -> tuple[Expr, ...]:
@@ -54,13 +76,13 @@ def _only_index(use: Use) -> tuple[Expr, ...]:
     block, buffer = use.block, use.buffer
     nodes = [item.node for item in use.mine]
     if not nodes:
-        refuse("E117", f'reindex: block "{block.name}" does not use {buffer.name}', at=block)
+        refuse("E117", f'block "{block.name}" does not use {buffer.name}', at=block)
     if any(item.block is not block for item in use.mine):
         _unclear(use, "is used in the block's own iters or inner blocks")
-    found = {tuple(map(key, n.indices)): n.indices for n in nodes if isinstance(n, Load | Store)}
-    if len(found) != 1:
-        _unclear(use, f"has {len(found)} different indices")
-    (indices,) = found.values()
+    distinct = {tuple(map(key, n.indices)): n.indices for n in nodes if isinstance(n, Load | Store)}
+    if len(distinct) != 1:
+        _unclear(use, f"has {len(distinct)} different indices")
+    (indices,) = distinct.values()
     own = {it.var for it in block.iters}
     if not all(variables(part) <= own for part in indices):
         _unclear(use, "is indexed by loops directly")
@@ -69,7 +91,7 @@ def _only_index(use: Use) -> tuple[Expr, ...]:
 
 def _unclear(use: Use, why: str) -> NoReturn:
     name = use.buffer.name
-    refuse("E117", f'reindex: in block "{use.block.name}", {name} {why}', at=use.block)
+    refuse("E117", f'in block "{use.block.name}", {name} {why}', at=use.block)
 
 
 def _check_bounds(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]) -> None:
@@ -77,19 +99,16 @@ def _check_bounds(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]
     probe = Access(
         use.buffer, indices, False, tuple(map(iter_loop, used)), (), None, "", 0, use.block
     )
-    found = next(escapes(probe), None)
-    if found is None:
+    escape = next(escapes(probe), None)
+    if escape is None:
         return
-    if not found.example:
+    if not escape.example:
         _unclear(use, "has an index that is not known to stay within bounds")
-    refuse(
-        "E117",
-        f"reindex: the index of {use.buffer.name} leaves its bounds for some iters of "
-        f'"{use.block.name}", where the block does not use it',
-        at=use.block,
-        example=f"{found.example}, its shape is {use.buffer.shape}",
-        hint="pad the buffer in a block of its own first",
-    )
+    why = f"the index of {use.buffer.name} leaves its bounds for some iters of "
+    why += f'"{use.block.name}", where the block does not use it'
+    example = f"{escape.example}, its shape is {use.buffer.shape}"
+    hint = "pad the buffer in a block of its own first"
+    refuse("E117", why, at=use.block, example=example, hint=hint)
 
 
 def _reindexed(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]) -> End:
@@ -100,43 +119,3 @@ def _reindexed(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]) -
         return tuple(substitute(part, mapping) for part in indices)
 
     return End(use.buffer, index_of)
-
-
-def _copied_in(
-    func: PrimFunc,
-    use: Use,
-    indices: tuple[Expr, ...],
-    used: Sequence[BlockIter],
-    cache: Buffer,
-    names: Names,
-) -> PrimFunc:
-    anchor = reading_anchor(use, "reindex")
-    source = _reindexed(use, indices, used)
-    copy = copy_nest(source, End(cache), cache.shape, names, cache.name)
-    new = Rename({use.buffer: cache}, {}, [it.var for it in used]).visit(use.block)
-    return beside(func, anchor.stmt, use.block, new, [copy], [], cache)
-
-
-def _copied_out(
-    func: PrimFunc,
-    use: Use,
-    indices: tuple[Expr, ...],
-    used: Sequence[BlockIter],
-    cache: Buffer,
-    names: Names,
-) -> PrimFunc:
-    anchor = anchors(use.place)[0]
-    why = unfit_to_write(use, anchor)
-    if why:
-        no_copy("reindex", use, why)
-    ordered = [it.var.name for it in used if it.kind != "S"]
-    if ordered:
-        no_copy("reindex", use, f"several values of {ordered[0]} may write one element, in order")
-    target = _reindexed(use, indices, used)
-    copy = copy_nest(End(cache), target, cache.shape, names, cache.name)
-    swap = {use.buffer: cache}
-    new = Rename(swap, swap, [it.var for it in used]).visit(use.block)
-    result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
-    if not is_written(result, cache, anchor):
-        no_copy("reindex", use, f'block "{use.block.name}" does not surely run for all its iters')
-    return result

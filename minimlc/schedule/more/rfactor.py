@@ -1,21 +1,23 @@
-"""rfactor: partial results of a reduction, and their combination."""
+"""partial results of a reduction, and their combination."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.shape import check_plain_path, exclusive, loops_feeding
+from minimlc.schedule.fresh import Names
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import Move, Redirect
+from minimlc.schedule.shape import check_plain_path, loops_feeding
 from minimlc.schedule.tree import (
-    Names,
+    Nest,
     Place,
     find_block,
     find_loop,
     nest,
-    refuse,
     replaced,
-    with_alloc,
+    runs,
+    with_allocs,
 )
 from minimlc.tir.analysis.access import loop_ranges, reads_any
 from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
@@ -35,7 +37,6 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Stmt,
     Store,
-    Var,
     conjunction,
     index,
     seq,
@@ -63,146 +64,121 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
     """
     place, factor = _block_in(func, loop)
     block = place.stmt
-    assert isinstance(block, Block)
-    top, own, shared = exclusive(func, place)
-    reduce_loops = _reduce_loops(block, own, shared, factor)
-    check_plain_path(place.around, "rfactor")
+    around = place.nest()
+    reducing = _reduce_loops(block, around, factor)
+    check_plain_path(place.around)
     how = _reducer(block, place)
     most = min(len(store.indices) for store in how.stores)
     if not 0 <= axis <= most:
-        refuse("E118", f"rfactor: axis is a number from 0 to {most}, got {axis!r}")
-    return _Factoring(func, block, how, axis, own, reduce_loops, factor).run(top)
+        refuse("E118", f"axis is a number from 0 to {most}, got {axis!r}")
+    always, sometimes = _conditions(block, how, around.own, reducing)
+    names = Names(func)
+    cut = _Cut(block, how, around.own, reducing, factor, axis, names)
+    caches = [cut.cache(store.buffer) for store in how.stores]
+    new = seq((_partial(cut, caches, always, sometimes), _final(cut, caches, always)))
+    return finish(with_allocs(replaced(func, {around.top: new}), caches))
 
 
-class _Factoring:
-    """The two nests: `partial` has one iter for each reduction loop, `final` one for all."""
+class _Cut(NamedTuple):
+    """A reduction, its loops, and the one to factor, which becomes dimension `axis` of what holds
+    the partial results.
+    """
 
-    def __init__(
-        self,
-        func: PrimFunc,
-        block: Block,
-        how: Reducer,
-        axis: int,
-        own: Sequence[For],
-        reduce_loops: Sequence[For],
-        factor: For,
-    ):
-        self.func, self.block, self.how, self.axis = func, block, how, axis
-        self.own, self.reduce_loops, self.factor = own, reduce_loops, factor
-        self.names = Names(func)
-        self.size = int(constant_value(factor.extent) or 0)
-        self.always, self.sometimes = _conditions(block, how, own, reduce_loops)
-        self.caches = tuple(self.cache(store.buffer) for store in how.stores)
-
-    def cache(self, kept: Buffer) -> Buffer:
-        shape = self.with_factor(kept.shape, self.size)
-        return Buffer(self.names.buffer(f"{kept.name}_rf"), shape, kept.dtype)
+    block: Block
+    how: Reducer
+    own: Sequence[For]
+    reducing: Sequence[For]
+    factor: For
+    axis: int
+    names: Names
 
     def with_factor(self, parts: tuple, factor: Any) -> tuple:
         return (*parts[: self.axis], factor, *parts[self.axis :])
 
-    def run(self, top: Stmt) -> PrimFunc:
-        new = seq((self.partial(), self.final()))
-        result = replaced(self.func, {top: new})
-        for cache in self.caches:
-            result = with_alloc(result, cache)
-        return finish(result)
-
-    def partial(self) -> Stmt:
-        """Each partial result starts anew, whatever is left out of it."""
-        block, names = self.block, self.names
-        loops = {lp: names.var(f"v{lp.var.name}") for lp in self.reduce_loops}
-        over_loops: dict[Node, Node] = {lp.var: var for lp, var in loops.items()}
-        kept = {it: replace(it, var=names.var(it.var.name)) for it in _spatial(block)}
-        moved: dict[Node, Node] = {it.var: new.var for it, new in kept.items()}
-        for it in block.iters:
-            if it.kind == "R":
-                moved[it.var] = substitute(it.value, over_loops)
-        moved.update(over_loops)
-        step = loops[self.factor]
-        places = {
-            cache: tuple(substitute(part, moved) for part in self.with_factor(store.indices, step))
-            for cache, store in zip(self.caches, self.how.stores, strict=True)
-        }
-        caches = {s.buffer: c for s, c in zip(self.how.stores, self.caches, strict=True)}
-        starts = [
-            Store(cache, places[cache], start)
-            for cache, start in zip(self.caches, self.starts(), strict=True)
-        ]
-        body = _Redirect(caches, places).visit(substitute(block.body, moved))
-        held: dict[Node, Node] = {
-            lp.var: it.var for it in kept.values() for lp in self.own if it.value is lp.var
-        }
-        inside = [substitute(part, {**over_loops, **held}) for part in self.sometimes]
-        condition = conjunction(inside)
-        if condition is not None:
-            body = IfThenElse(condition, body)
-        iters = [
-            BlockIter(var, int(constant_value(lp.extent) or 0), kind, lp.var)
-            for lp, var in loops.items()
-            for kind in ("S" if lp is self.factor else "R",)
-        ]
-        name = names.block(f"{block.name}_rf")
-        return nest(
-            self.own,
-            Block(name, (*kept.values(), *iters), conjunction(self.always), seq(starts), body),
-        )
-
-    def starts(self) -> Sequence[Const]:
-        """The identity; a plain 0.0 will do for a float sum that starts from 0.0 anyway."""
-        match self.block.init, self.how.start:
-            case Store(_, _, Const() as own), (Const() as start,) if own.value == start.value:
-                return (own,)
-        return self.how.start
-
-    def final(self) -> Stmt:
-        """The block combines partial results where it combined values."""
-        block = self.block
-        loops = [lp for lp in self.own if lp not in self.reduce_loops] + [self.factor]
-        again: dict[Node, Node] = {lp.var: self.names.var(lp.var.name) for lp in loops}
-        step = self.names.var(f"v{self.factor.var.name}")
-        at_zero: dict[Node, Node] = {it.var: index(0) for it in block.iters if it.kind == "R"}
-        changes = {
-            key(value): Load(cache, self.with_factor(store.indices, step))
-            for value, cache, store in zip(
-                self.how.values, self.caches, self.how.stores, strict=True
-            )
-        }
-        stores = [
-            replace(store, value=_Exchange(changes).visit(store.value)) for store in self.how.stores
-        ]
-        last = BlockIter(step, self.size, "R", _var(again[self.factor.var]))
-        spatial = [replace(it, value=substitute(it.value, again)) for it in _spatial(block)]
-        init = None if block.init is None else substitute(block.init, at_zero)
-        combined = replace(
-            block,
-            iters=(*spatial, last),
-            predicate=conjunction([substitute(part, again) for part in self.always]),
-            init=None if init is None else substitute(init, again),
-            body=substitute(seq(stores), again),
-        )
-        around = [
-            replace(lp, var=_var(again[lp.var]), kind="serial", thread="", annotations=())
-            for lp in loops
-        ]
-        return nest(around, combined)
+    def cache(self, result: Buffer) -> Buffer:
+        shape = self.with_factor(result.shape, _size(self.factor))
+        return Buffer(self.names.buffer(f"{result.name}_rf"), shape, result.dtype)
 
 
-class _Redirect(Mutator):
-    """What is kept in some buffers is kept at given places of others instead."""
+def _size(loop: For) -> int:
+    return int(constant_value(loop.extent) or 0)
 
-    def __init__(self, buffers: Mapping[Buffer, Buffer], places: Mapping[Buffer, tuple[Expr, ...]]):
-        self.buffers, self.places = buffers, places
 
-    def visit_Load(self, item: Load) -> Expr:
-        if item.buffer not in self.buffers:
-            return self.visit_children(item)
-        cache = self.buffers[item.buffer]
-        return replace(item, buffer=cache, indices=self.places[cache])
+def _partial(
+    cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr], sometimes: Sequence[Expr]
+) -> Stmt:
+    """One iter for each reduction loop; each partial result starts anew, whatever is left out."""
+    block, how, names = cut.block, cut.how, cut.names
+    loops = {lp: names.var(f"v{lp.var.name}") for lp in cut.reducing}
+    over_loops: dict[Node, Node] = {lp.var: var for lp, var in loops.items()}
+    moved = names.again(iters=_spatial(block))
+    kept = [replace(it, var=moved[it.var]) for it in _spatial(block)]
+    reduced = (it for it in block.iters if it.kind == "R")
+    moved |= {it.var: substitute(it.value, over_loops) for it in reduced} | over_loops
+    moves: dict[Buffer, Move] = {}
+    starts: list[Stmt] = []
+    for store, cache, start in zip(how.stores, caches, _starts(block, how), strict=True):
+        at = cut.with_factor(store.indices, loops[cut.factor])
+        at = tuple(substitute(part, moved) for part in at)
+        moves[store.buffer] = _place(cache, at)
+        starts.append(Store(cache, at, start))
+    body = Redirect(moves).visit(substitute(block.body, moved))
+    held: dict[Node, Node] = {lp.var: it.var for it in kept for lp in cut.own if it.value is lp.var}
+    condition = conjunction(substitute(part, {**over_loops, **held}) for part in sometimes)
+    if condition is not None:
+        body = IfThenElse(condition, body)
+    iters = [
+        BlockIter(var, _size(lp), "S" if lp is cut.factor else "R", lp.var)
+        for lp, var in loops.items()
+    ]
+    name = names.block(f"{block.name}_rf")
+    return nest(cut.own, Block(name, (*kept, *iters), conjunction(always), seq(starts), body))
 
-    def visit_Store(self, item: Store) -> Stmt:
-        cache = self.buffers[item.buffer]
-        return Store(cache, self.places[cache], self.visit(item.value))
+
+def _place(cache: Buffer, at: tuple[Expr, ...]) -> Move:
+    """One place for every access; a store is a new one, which no line of the source shows."""
+
+    def move(item: Load | Store) -> Load | Store:
+        if isinstance(item, Load):
+            return replace(item, buffer=cache, indices=at)
+        return Store(cache, at, item.value)
+
+    return move
+
+
+def _starts(block: Block, how: Reducer) -> Sequence[Const]:
+    """The identity; a plain 0.0 will do for a float sum that starts from 0.0 anyway."""
+    match block.init, how.start:
+        case Store(_, _, Const() as own), (Const() as start,) if own.value == start.value:
+            return (own,)
+    return how.start
+
+
+def _final(cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr]) -> Stmt:
+    """The block combines partial results where it combined values: one iter for all of them."""
+    block, how, factor = cut.block, cut.how, cut.factor
+    loops = [lp for lp in cut.own if lp not in cut.reducing] + [factor]
+    again = cut.names.again(loops)
+    step = cut.names.var(f"v{factor.var.name}")
+    at_zero: dict[Node, Node] = {it.var: index(0) for it in block.iters if it.kind == "R"}
+    partials = {
+        key(value): Load(cache, cut.with_factor(store.indices, step))
+        for value, cache, store in zip(how.values, caches, how.stores, strict=True)
+    }
+    stores = [replace(store, value=_Exchange(partials).visit(store.value)) for store in how.stores]
+    spatial = [replace(it, value=substitute(it.value, again)) for it in _spatial(block)]
+    last = BlockIter(step, _size(factor), "R", substitute(factor.var, again))
+    combined = replace(
+        block,
+        iters=(*spatial, last),
+        predicate=conjunction(substitute(part, again) for part in always),
+        init=None if block.init is None else substitute(block.init, {**at_zero, **again}),
+        body=substitute(seq(stores), again),
+    )
+    around = [
+        replace(lp, var=again[lp.var], kind="serial", thread="", annotations=()) for lp in loops
+    ]
+    return nest(around, combined)
 
 
 class _Exchange(Mutator):
@@ -220,34 +196,32 @@ class _Exchange(Mutator):
         return item  # an index that looks like a value is none
 
 
-def _block_in(func: PrimFunc, loop: str) -> tuple[Place, For]:
+def _block_in(func: PrimFunc, loop: str) -> tuple[Place[Block], For]:
     factor = find_loop(func, loop).stmt
-    assert isinstance(factor, For)
     inside = blocks_in(factor)
     if len(inside) != 1:
-        refuse(CODE, f'rfactor: "{loop}" holds {len(inside)} blocks, not one', at=factor)
+        refuse(CODE, f'"{loop}" holds {len(inside)} blocks, not one', at=factor)
     place = find_block(func, inside[0].name)
     if any(isinstance(stmt, Block) for stmt in place.around):
-        refuse(CODE, f'rfactor: "{inside[0].name}" is inside another block', at=place.stmt)
+        refuse(CODE, f'"{inside[0].name}" is inside another block', at=place.stmt)
     return place, factor
 
 
-def _reducer(block: Block, place: Place) -> Reducer:
+def _reducer(block: Block, place: Place[Block]) -> Reducer:
     """How the block combines, where its values may be grouped in any way."""
     how = reducer(block)
     if how is None:
         _refuse_reducer(block)
     if any(has_loads(part) for store in how.stores for part in store.indices):
-        refuse(CODE, f'rfactor: where block "{block.name}" writes is read from a buffer', at=block)
+        refuse(CODE, f'where block "{block.name}" writes is read from a buffer', at=block)
     if any(it.kind == "O" for it in block.iters):
-        refuse(CODE, f'rfactor: the instances of block "{block.name}" must be taken in order')
-    again = repeats(block, place.loops)
-    if again:
-        where = f'in each iteration of "{again[0].var.name}"'
-        refuse(CODE, f'rfactor: block "{block.name}" runs anew {where}')
+        refuse(CODE, f'the instances of block "{block.name}" must be taken in order')
+    for loop in repeats(block, place.loops):
+        where = f'in each iteration of "{loop.var.name}"'
+        refuse(CODE, f'block "{block.name}" runs anew {where}')
     guards = tuple(conjuncts(block.predicate))
     if block.init is not None and not init_comes_first(block, place.loops, guards):
-        refuse(CODE, f'rfactor: the init of block "{block.name}" does not surely run first')
+        refuse(CODE, f'the init of block "{block.name}" does not surely run first')
     return how
 
 
@@ -255,43 +229,35 @@ def _refuse_reducer(block: Block) -> NoReturn:
     several = tuple_reducer(block)
     if several is None:
         why = "is not of the form X[...] = X[...] op value, with a commutative op"
-        refuse(CODE, f'rfactor: block "{block.name}" {why}', at=block)
+        refuse(CODE, f'block "{block.name}" {why}', at=block)
     names = ", ".join(store.buffer.name for store in several.stores)
     if several.associative and several.commutative:
-        refuse(CODE, f"rfactor: there is no ({names}) that leaves all others as they are", at=block)
+        refuse(CODE, f"there is no ({names}) that leaves all others as they are", at=block)
     hint = "decide ties by the index too: x > V or (x == V and k < I)"
     if not several.associative:
         hint = "say which of NaN and a number is kept: x != x holds for NaN alone"
     verb = "exchanged" if several.associative else "grouped otherwise"
-    refuse(
-        CODE,
-        f'rfactor: what block "{block.name}" combines may not be {verb}',
-        at=block,
-        example=f"({names}): {several.example}",
-        hint=hint,
-    )
+    why = f'what block "{block.name}" combines may not be {verb}'
+    refuse(CODE, why, at=block, example=f"({names}): {several.example}", hint=hint)
 
 
-def _reduce_loops(
-    block: Block, own: Sequence[For], shared: Sequence[For], factor: For
-) -> list[For]:
+def _reduce_loops(block: Block, nest: Nest, factor: For) -> list[For]:
     reducing = [it for it in block.iters if it.kind == "R"]
-    every = loops_feeding(reducing, [*shared, *own])
+    every = loops_feeding(reducing, [*nest.shared, *nest.own])
     both = loops_feeding(_spatial(block), every)
     if factor not in every or factor in both:
-        why = f'rfactor: "{factor.var.name}" is no reduction loop of block "{block.name}"'
+        why = f'"{factor.var.name}" is no reduction loop of block "{block.name}"'
         refuse(CODE, why, at=factor)
     if both:
-        refuse(CODE, f'rfactor: "{both[0].var.name}" serves spatial and reduce iters', at=both[0])
-    if not set(every) <= set(own):
-        refuse(CODE, f'rfactor: a reduction loop of "{block.name}" holds other statements too')
-    for lp in own:
-        extent = constant_value(lp.extent)
-        if extent is None or extent < 1:
-            refuse(CODE, f'rfactor: the extent of "{lp.var.name}" is not a constant >= 1', at=lp)
-    speaking = {n for part in (block.init,) if part is not None for n in walk(part)}
-    if speaking & {lp.var for lp in every}:
-        refuse(CODE, f'rfactor: the init of "{block.name}" speaks of reduction loops', at=block)
+        refuse(CODE, f'"{both[0].var.name}" serves spatial and reduce iters', at=both[0])
+    if not set(every) <= set(nest.own):
+        refuse(CODE, f'a reduction loop of "{block.name}" holds other statements too')
+    for lp in nest.own:
+        if not runs(lp):
+            refuse(CODE, f'the extent of "{lp.var.name}" is not a constant >= 1', at=lp)
+    inside = set(walk(block.init)) if block.init is not None else set()
+    if inside & {lp.var for lp in every}:
+        refuse(CODE, f'the init of "{block.name}" speaks of reduction loops', at=block)
     return every
 
 
@@ -312,14 +278,14 @@ def _conditions(
     spatial_loops = {lp.var for lp in own} - own_vars
     for part in conjuncts(block.predicate):
         if reads_any(part, kept):
-            refuse(CODE, f'rfactor: block "{block.name}" runs only where {part.script()}', at=block)
+            refuse(CODE, f'block "{block.name}" runs only where {part.script()}', at=block)
         spoken = variables(part)
         if not spoken & own_vars:
             always.append(part)
             continue
         sometimes.append(part)
         if spoken & spatial_loops - exact:
-            why = f"rfactor: the condition {part.script()} speaks of more than iters"
+            why = f"the condition {part.script()} speaks of more than iters"
             refuse(CODE, why, at=block)
         if block.init is not None:
             always.append(simplify(substitute(part, zero)))
@@ -339,7 +305,7 @@ def _check_inside(block: Block, how: Reducer, own: Sequence[For], always: Sequen
         for part, size in zip(store.indices, store.buffer.shape, strict=True)
     )
     if not fine:
-        refuse(CODE, f'rfactor: the conditions of block "{block.name}" keep it in range', at=block)
+        refuse(CODE, f'the conditions of block "{block.name}" keep it in range', at=block)
 
 
 def _within(ranges: Ranges, value: Expr, size: int) -> bool:
@@ -349,8 +315,3 @@ def _within(ranges: Ranges, value: Expr, size: int) -> bool:
 
 def _spatial(block: Block) -> list[BlockIter]:
     return [it for it in block.iters if it.kind != "R"]
-
-
-def _var(node: Node) -> Var:
-    assert isinstance(node, Var)
-    return node

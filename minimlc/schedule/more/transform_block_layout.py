@@ -4,29 +4,17 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from minimlc.node import Node, replace, walk
+from minimlc.node import Node, replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.shape import check_full_domain, check_plain_path, exclusive
-from minimlc.schedule.tree import Names, Place, find_block, refuse, replaced
+from minimlc.schedule.fresh import Names, fresh_iters, sweep, whole
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.shape import check_full_domain, check_plain_path, check_serial, names_loops
+from minimlc.schedule.tree import Place, find_block, nest, replaced
 from minimlc.tir.analysis.arith import Ranges, constant_value, variables
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.analysis.regions import is_commutative_reduction, repeats
 from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.nodes import (
-    Block,
-    BlockIter,
-    Expr,
-    For,
-    IterKind,
-    PrimFunc,
-    Stmt,
-    Var,
-    index,
-    substitute,
-)
-
-VERB = "transform_block_layout"
+from minimlc.tir.nodes import Block, Expr, IterKind, PrimFunc, index, substitute
 
 
 @primitive(keeps_order=False)
@@ -45,133 +33,87 @@ def transform_block_layout(
     """
     place = find_block(func, block)
     target = place.stmt
-    assert isinstance(target, Block)
     layout = IndexMap.of(index_map)
-    top = _check_alone(func, target, place)
+    _check_alone(target, place)
     sizes = [it.extent for it in target.iters]
     back = _check_map(target, layout, sizes)
     kinds = [_kind(target, layout, out) for out in layout.outputs]
     _check_any_order(target, layout, kinds, place)
     shape = layout.shape(sizes)
+    top = place.nest().top
     names = Names(replaced(func, {top: target}))
-    new = _rebuilt(target, back, shape, kinds, names)
+    loops, indices, _ = sweep(whole(shape), shape, names, units=True)
+    iters = fresh_iters(indices, shape, names, kinds)
+    values = back([it.var for it in iters])
+    old: dict[Node, Node] = {it.var: v for it, v in zip(target.iters, values, strict=True)}
+    init = None if target.init is None else substitute(target.init, old)
+    body = substitute(target.body, old)
+    new = nest(loops, replace(target, iters=iters, predicate=None, init=init, body=body))
     hint = "a map made of sums, quotients and remainders that divide the extents"
     return finish(replaced(func, {top: new}), "E149", hint)
 
 
-def _check_alone(func: PrimFunc, block: Block, place: Place) -> Stmt:
+def _check_alone(block: Block, place: Place[Block]) -> None:
     """The block's nest, whose loops run through all of its iters, once for each value."""
-    top, own, _ = exclusive(func, place)
-    check_plain_path([s for s in place.around if isinstance(s, Block)], VERB)
+    own = place.nest().own
+    check_plain_path(s for s in place.around if isinstance(s, Block))
     ordered = [it.var.name for it in block.iters if it.kind == "O"]
     if ordered:
-        refuse(
-            "E149",
-            f'{VERB}: the instances of block "{block.name}" must be taken in order along '
-            f"{ordered[0]}",
-            at=block,
-        )
-    for loop in own:
-        if loop.kind != "serial":
-            refuse(
-                "E119",
-                f'{VERB}: loop "{loop.var.name}" of block "{block.name}" is {loop.kind} already',
-                hint=f"do this step before the one that made {loop.var.name} {loop.kind}",
-            )
-    spoken = {n for n in walk(block.body) if isinstance(n, Var)}
-    spoken |= set() if block.init is None else {n for n in walk(block.init) if isinstance(n, Var)}
-    if spoken & {loop.var for loop in own}:
-        refuse("E149", f'{VERB}: block "{block.name}" speaks of its loops directly', at=block)
-    check_full_domain(block, block.iters, own, place.loops, VERB)
-    again = [loop for loop in repeats(block, place.loops) if loop in own]
-    if again:
-        name = again[0].var.name
-        refuse("E149", f'{VERB}: block "{block.name}" runs anew in each iteration of "{name}"')
-    return top
+        why = f'the instances of block "{block.name}" must be taken in order along {ordered[0]}'
+        refuse("E149", why, at=block)
+    check_serial(block, own)
+    if names_loops(block, own):
+        refuse("E149", f'block "{block.name}" speaks of its loops directly', at=block)
+    check_full_domain(block, block.iters, own, place.loops)
+    for loop in repeats(block, place.loops):
+        if loop in own:
+            why = f'block "{block.name}" runs anew in each iteration of "{loop.var.name}"'
+            refuse("E149", why)
 
 
 def _check_map(block: Block, layout: IndexMap, sizes: Sequence[int]) -> IndexMap:
     """The map from the new iters back to the block's."""
     if len(layout.inputs) != len(sizes):
         listed = ", ".join(it.var.name for it in block.iters)
-        refuse(
-            "E146",
-            f'{VERB}: the index map has {len(layout.inputs)} input(s), block "{block.name}" has '
-            f"{len(sizes)} iter(s): {listed}",
-        )
+        why = f'the index map has {len(layout.inputs)} input(s), block "{block.name}" has '
+        refuse("E146", f"{why}{len(sizes)} iter(s): {listed}")
     layout.check_one_to_one(sizes)
     back = layout.inverse(sizes)
     if back is None:
-        refuse("E146", f"{VERB}: the inverse of {layout} is not found")
+        refuse("E146", f"the inverse of {layout} is not found")
     if not layout.is_onto(sizes):
         shape = layout.shape(sizes)
-        refuse(
-            "E146",
-            f"{VERB}: {layout} does not fill its shape {shape}: {prod(sizes)} of {prod(shape)}",
-            hint="factors that divide the iters' extents",
-        )
+        why = f"{layout} does not fill its shape {shape}: {prod(sizes)} of {prod(shape)}"
+        refuse("E146", why, hint="factors that divide the iters' extents")
     return back
 
 
 def _kind(block: Block, layout: IndexMap, out: Expr) -> IterKind:
     """The kind of a new iter: that of the iters it is made of."""
-    spoken = variables(out)
+    used = variables(out)
     pairs = zip(layout.inputs, block.iters, strict=True)
-    kinds = {it.kind for var, it in pairs if var in spoken}
+    kinds = {it.kind for var, it in pairs if var in used}
     if len(kinds) > 1:
-        refuse(
-            "E149",
-            f"{VERB}: {out.script()} mixes spatial and reduce iters",
-            at=block,
-            hint="an output of spatial iters alone, or of reduce iters alone",
-        )
+        hint = "an output of spatial iters alone, or of reduce iters alone"
+        why = f"{out.script()} mixes spatial and reduce iters"
+        refuse("E149", why, at=block, hint=hint)
     return kinds.pop() if kinds else "S"
 
 
 def _check_any_order(
-    block: Block, layout: IndexMap, kinds: Sequence[IterKind], place: Place
+    block: Block, layout: IndexMap, kinds: Sequence[IterKind], place: Place[Block]
 ) -> None:
     """The instances of a reduction may be exchanged, and its first stays the first."""
     if not any(it.kind == "R" for it in block.iters):
         return
     if not is_commutative_reduction(block, place.loops):
-        refuse(
-            "E149",
-            f'{VERB}: block "{block.name}" is no reduction whose instances may be exchanged',
-            at=block,
-        )
+        why = f'block "{block.name}" is no reduction whose instances may be exchanged'
+        refuse("E149", why, at=block)
     start = layout([index(0)] * len(layout.inputs))
     for out, kind, first in zip(layout.outputs, kinds, start, strict=True):
         if kind == "R" and constant_value(simplify(first, Ranges())) != 0:
-            refuse(
-                "E149",
-                f'{VERB}: the init of block "{block.name}" would not run first: {out.script()} '
-                "does not start at 0",
-                at=block,
-            )
-
-
-def _rebuilt(
-    block: Block,
-    back: IndexMap,
-    shape: Sequence[int],
-    kinds: Sequence[IterKind],
-    names: Names,
-) -> Stmt:
-    """The block over new iters of that shape, each with a loop of its own."""
-    loops = [names.var(f"ax{dim}") for dim in range(len(shape))]
-    iters = tuple(
-        BlockIter(names.var(f"v{dim}"), size, kind, loop)
-        for dim, (size, kind, loop) in enumerate(zip(shape, kinds, loops, strict=True))
-    )
-    values = back([it.var for it in iters])
-    old: dict[Node, Node] = {it.var: v for it, v in zip(block.iters, values, strict=True)}
-    init = None if block.init is None else substitute(block.init, old)
-    body = substitute(block.body, old)
-    stmt: Stmt = replace(block, iters=iters, predicate=None, init=init, body=body)
-    for var, size in reversed(list(zip(loops, shape, strict=True))):
-        stmt = For(var, index(size), "serial", stmt)
-    return stmt
+            why = f'the init of block "{block.name}" would not run first: '
+            refuse("E149", f"{why}{out.script()} does not start at 0", at=block)
 
 
 @primitive(keeps_order=False)
@@ -183,13 +125,9 @@ def reorder_block_iter_var(func: PrimFunc, block: str, order: Sequence[int]) -> 
     Always legal: the loops alone say in which order instances run.
     """
     target = find_block(func, block).stmt
-    assert isinstance(target, Block)
     count = len(target.iters)
     if sorted(order) != list(range(count)):
-        refuse(
-            "E118",
-            f'reorder_block_iter_var: the order of the {count} iter(s) of block "{block}" names '
-            f"each of 0..{count - 1} once, got {list(order)}",
-        )
+        why = f'the order of the {count} iter(s) of block "{block}" names '
+        refuse("E118", f"{why}each of 0..{count - 1} once, got {list(order)}")
     iters = tuple(target.iters[number] for number in order)
     return finish(replaced(func, {target: replace(target, iters=iters)}))

@@ -6,7 +6,8 @@ minimlc's own, and is reported with all that it takes to see it again.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from minimlc.errors import CompileError, ScheduleError
@@ -86,38 +87,35 @@ def check_step(
     """
     old = start[name]
     assert isinstance(old, PrimFunc)
+    report = partial(fault, start, name, trace, label)
     try:
         check_prim_func(name, after)
     except CompileError as error:
-        raise fault(start, name, trace, label, f"broke the program: {brief(error)}") from error
+        raise report(f"broke the program: {brief(error)}") from error
     if max(cost(old), cost(after)) <= BUDGET:
-        return last._replace(checked=_compared(start, old, after, name, label, trace))
+        return last._replace(checked=_compared(old, after, trace, report))
     try:
         twin = _next_twin(old, trace, last.kept)
     except Exception as error:
         why = f"failed on a smaller program: {type(error).__name__}: {error}"
-        raise fault(start, name, trace, label, why) from error
+        raise report(why) from error
     if not isinstance(twin, Twin) or cost(twin.now) > BUDGET:
         return Verdict("verified only", twin)
-    small = start.with_function(name, twin.start)
-    steps = _smaller_trace(trace, twin.strength)
-    checked = _compared(small, twin.start, twin.now, name, label, steps)
+    steps = _smaller_steps(trace, twin.strength)
+    report = partial(fault, start.with_function(name, twin.start), name, steps, label)
+    checked = _compared(twin.start, twin.now, steps, report)
     if checked == "compared":
         sizes = ", ".join(f"{b.name} {b.shape}" for b in twin.start.params)
         checked = f"compared at {sizes}"
     return Verdict(checked, twin)
 
 
-def _compared(
-    start: IRModule, old: PrimFunc, new: PrimFunc, name: str, label: str, trace: Trace
-) -> str:
+def _compared(old: PrimFunc, new: PrimFunc, trace: Trace, report: Callable[[str], Fault]) -> str:
     exact = all(step in KEEPS_ORDER for step, _ in trace) or not reduces_floats(old)
-    found = difference(old, new, exact)
-    if found is None:
-        return VERIFIED.checked
-    if found:
-        raise fault(start, name, trace, label, f"broke the program: {found}")
-    return "compared"
+    mismatch = difference(old, new, exact)
+    if mismatch:
+        raise report(f"broke the program: {mismatch}")
+    return VERIFIED.checked if mismatch is None else "compared"
 
 
 def _next_twin(old: PrimFunc, trace: Trace, twin: Twin | bool | None) -> Twin | bool:
@@ -138,14 +136,14 @@ def _next_twin(old: PrimFunc, trace: Trace, twin: Twin | bool | None) -> Twin | 
 
 def _take(func: PrimFunc, steps: Sequence[tuple[str, Any]], strength: int) -> PrimFunc | None:
     """`func` after some steps; None where one refuses."""
-    for name, arguments in steps:
+    for name, arguments in _smaller_steps(steps, strength):
         try:
-            func, _ = run(func, name, smaller_arguments(arguments, strength))
+            func, _ = run(func, name, arguments)
         except CompileError:
             return None
         check_prim_func("the smaller program", func)
     return func
 
 
-def _smaller_trace(trace: Trace, strength: int) -> Trace:
-    return Trace((name, smaller_arguments(arguments, strength)) for name, arguments in trace)
+def _smaller_steps(steps: Sequence[tuple[str, Any]], strength: int) -> Trace:
+    return Trace((name, smaller_arguments(arguments, strength)) for name, arguments in steps)

@@ -5,7 +5,7 @@ Looked for only when the error is shown, so that a search that meets many refusa
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice, permutations
+from itertools import chain, islice, permutations
 from typing import Any
 
 from minimlc.schedule.tensor.intrin import find_intrin, intrins
@@ -14,7 +14,7 @@ from minimlc.schedule.tree import find_block, find_loop, names_of
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.wellformed import loops_in
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import For, PrimFunc
 
 TRIES = 16
 Call = tuple[str, dict[str, Any]]
@@ -42,123 +42,118 @@ def _work(func: PrimFunc, calls: Iterable[Call]) -> bool:
     return False
 
 
-def _chains(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
-    for call in _candidates(func, name, given):
+def _chains(func: PrimFunc, name: str, arguments: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
+    for call in _candidates(func, name, arguments):
         yield (call,)
     if name in ("parallel", "vectorize", "bind"):
-        yield ("rfactor", {"loop": given["loop"]}), (name, given)
+        yield ("rfactor", {"loop": arguments["loop"]}), (name, arguments)
     if name == "tensorize":
-        yield from _tilings(given)
+        yield from _tilings(arguments)
 
 
-def _tilings(given: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
+def _tilings(arguments: dict[str, Any]) -> Iterator[tuple[Call, ...]]:
     """The loop cut to the length that the intrinsic has, or another intrinsic."""
-    target = given["target"]
-    for loop in loops_in(find_intrin(given["intrin"]).description.body):
+    target = arguments["target"]
+    for loop in loops_in(find_intrin(arguments["intrin"]).description.body):
         cut = ("split", {"loop": target, "factors": (None, constant_value(loop.extent))})
-        yield cut, ("tensorize", {**given, "target": f"{target}_1"})
+        yield cut, ("tensorize", {**arguments, "target": f"{target}_1"})
     for other in intrins():
-        yield (("tensorize", {**given, "intrin": other}),)
+        yield (("tensorize", {**arguments, "intrin": other}),)
 
 
-def _candidates(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Call]:
+def _candidates(func: PrimFunc, name: str, arguments: dict[str, Any]) -> Iterator[Call]:
     match name:
         case "parallel" | "vectorize" | "unroll" | "bind":
-            yield from _other_loops(func, name, given)
+            yield from _other_loops(func, name, arguments)
         case "reorder":
-            yield from _other_orders(func, given)
+            yield from _other_orders(func, arguments)
         case "fuse":
             names = names_of(func, "loop")
-            yield name, {**given, "loops": tuple(sorted(given["loops"], key=names.index))}
-            yield name, {k: v for k, v in given.items() if k != "name"}
+            yield name, {**arguments, "loops": tuple(sorted(arguments["loops"], key=names.index))}
+            yield name, {k: v for k, v in arguments.items() if k != "name"}
         case "split":
-            yield name, {"loop": given["loop"], "factors": (None, *given["factors"][1:])}
-            yield name, {"loop": given["loop"], "factors": given["factors"]}
+            loop, factors = arguments["loop"], arguments["factors"]
+            yield name, {"loop": loop, "factors": (None, *factors[1:])}
+            yield name, {"loop": loop, "factors": factors}
         case "compute_at" | "compute_inline":
-            yield from _moves(func, given["block"], "compute_at", reads=False)
-            yield from _moves(func, given["block"], "reverse_compute_at", reads=True)
+            yield from _moves(func, arguments["block"], "compute_at", "reverse_compute_at")
         case "reverse_compute_at" | "reverse_compute_inline":
-            yield from _moves(func, given["block"], "reverse_compute_at", reads=True)
-            yield from _moves(func, given["block"], "compute_at", reads=False)
+            yield from _moves(func, arguments["block"], "reverse_compute_at", "compute_at")
         case "fuse_reduction_epilogue":
-            yield from _moves(func, given["epilogue_block"], "reverse_compute_at", reads=True)
-        case "decompose_padding":
-            for loop in find_block(func, given["block"]).loops:
-                yield name, {**given, "loop": loop.var.name}
+            yield from _moves(func, arguments["epilogue_block"], "reverse_compute_at")
+        case "decompose_padding" | "decompose_reduction":
+            place = "at" if name == "decompose_reduction" else "loop"
+            for around in find_block(func, arguments["block"]).loops:
+                yield name, {**arguments, place: around.var.name}
         case "pad_einsum":
-            yield from _less_padding(given)
-        case "decompose_reduction":
-            for loop in find_block(func, given["block"]).loops:
-                yield name, {**given, "at": loop.var.name}
+            yield from _less_padding(arguments)
         case "cache_read" | "cache_write":
-            yield from _other_buffers(func, given)
-        case _ if "loop" in given:
-            yield from _other_loops(func, name, given)
+            yield from _other_buffers(func, arguments)
+        case _ if "loop" in arguments:
+            yield from _other_loops(func, name, arguments)
 
 
-def _less_padding(given: dict[str, Any]) -> Iterator[Call]:
+def _less_padding(arguments: dict[str, Any]) -> Iterator[Call]:
     """One iter less padded, then one alone."""
-    padding = given["padding"]
-    for number, by in enumerate(padding):
-        if by > 1:
-            fewer = (*padding[:number], 1, *padding[number + 1 :])
-            if any(size > 1 for size in fewer):
-                yield "pad_einsum", {**given, "padding": fewer}
-    for number, by in enumerate(padding):
-        alone = [1] * len(padding)
-        alone[number] = by
-        if by > 1 and tuple(alone) != tuple(padding):
-            yield "pad_einsum", {**given, "padding": tuple(alone)}
+    padding = tuple(arguments["padding"])
+    padded = [number for number, by in enumerate(padding) if by > 1]
+    fewer = [tuple(1 if n == at else by for n, by in enumerate(padding)) for at in padded]
+    alone = [tuple(by if n == at else 1 for n, by in enumerate(padding)) for at in padded]
+    for choice in (*fewer, *alone):
+        if choice != padding and max(choice) > 1:
+            yield "pad_einsum", {**arguments, "padding": choice}
 
 
-def _other_loops(func: PrimFunc, name: str, given: dict[str, Any]) -> Iterator[Call]:
+def _other_loops(func: PrimFunc, name: str, arguments: dict[str, Any]) -> Iterator[Call]:
     """The same for the other loops of the nest: lanes want the innermost, threads the outermost.
 
     Where only lanes are in the way (they share what threads have copies of): threads.
     """
-    target = find_loop(func, given["loop"])
-    nests = [item.loops for item in accesses(func) if target.stmt in item.loops]
-    around = dict.fromkeys(loop.var.name for nest in nests for loop in nest)
-    inner_first = name in ("vectorize", "unroll")
-    for other in reversed(around) if inner_first else around:
-        if other != given["loop"]:
-            yield name, {**given, "loop": other}
+    around = [loop.var.name for loop in dict.fromkeys(chain(*_nests(func, arguments["loop"])))]
+    for other in reversed(around) if name in ("vectorize", "unroll") else around:
+        if other != arguments["loop"]:
+            yield name, {**arguments, "loop": other}
     if name == "vectorize":
-        yield "parallel", {"loop": given["loop"]}
+        yield "parallel", {"loop": arguments["loop"]}
 
 
-def _other_orders(func: PrimFunc, given: dict[str, Any]) -> Iterator[Call]:
+def _nests(func: PrimFunc, loop: str) -> list[tuple[For, ...]]:
+    """The loops around each access in a loop, itself among them."""
+    stmt = find_loop(func, loop).stmt
+    return [item.loops for item in accesses(func) if stmt in item.loops]
+
+
+def _other_orders(func: PrimFunc, arguments: dict[str, Any]) -> Iterator[Call]:
     """Other orders of these loops, then of all loops around them."""
     names = names_of(func, "loop")
-    first = find_loop(func, min(given["loops"], key=names.index))
-    nests = [item.loops for item in accesses(func) if first.stmt in item.loops]
-    whole = tuple(loop.var.name for loop in max(nests, key=len, default=()))
-    for some in (tuple(sorted(given["loops"], key=names.index)), whole):
+    loops = tuple(sorted(arguments["loops"], key=names.index))
+    whole = tuple(loop.var.name for loop in max(_nests(func, loops[0]), key=len, default=()))
+    for some in (loops, whole):
         for order in permutations(some):
             if order != some:
                 yield "reorder", {"loops": order}
 
 
-def _moves(func: PrimFunc, block: str, verb: str, reads: bool) -> Iterator[Call]:
-    """The block into each loop, innermost first, of the blocks it reads from or that read it."""
+def _moves(func: PrimFunc, block: str, *verbs: str) -> Iterator[Call]:
+    """The block into each loop, innermost first, of the blocks it reads from (to reverse_compute_at
+    them) or that read it (to compute_at them).
+    """
     target = find_block(func, block).stmt
     items = accesses(func)
-    mine = {i.buffer for i in items if i.block is target and i.is_write is not reads}
-    loops = {
-        loop.var.name: None
-        for item in items
-        if item.buffer in mine and item.block is not target and item.is_write is reads
-        for loop in item.loops
-    }
-    for loop in reversed(loops):
-        yield verb, {"block": block, "loop": loop}
+    for verb in verbs:
+        writes = verb == "reverse_compute_at"
+        mine = {i.buffer for i in items if i.block is target and i.is_write is not writes}
+        theirs = (i for i in items if i.block is not target and i.is_write is writes)
+        loops = [loop.var.name for i in theirs if i.buffer in mine for loop in i.loops]
+        for loop in reversed(dict.fromkeys(loops)):
+            yield verb, {"block": block, "loop": loop}
 
 
-def _other_buffers(func: PrimFunc, given: dict[str, Any]) -> Iterator[Call]:
+def _other_buffers(func: PrimFunc, arguments: dict[str, Any]) -> Iterator[Call]:
     """The buffers that the block reads or writes, in the usual scope."""
-    block = find_block(func, given["block"]).stmt
-    kept = {k: v for k, v in given.items() if k != "scope"}
-    for item in sorted(accesses(func), key=lambda i: i.buffer.name != given["buffer"]):
+    block = find_block(func, arguments["block"]).stmt
+    kept = {k: v for k, v in arguments.items() if k != "scope"}
+    for item in sorted(accesses(func), key=lambda i: i.buffer.name != arguments["buffer"]):
         if item.block is block:
             verb = "cache_write" if item.is_write else "cache_read"
             yield verb, {**kept, "buffer": item.buffer.name}

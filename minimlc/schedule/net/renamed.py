@@ -1,7 +1,8 @@
 """What became of a name that an earlier step replaced, and the call that was meant."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from minimlc.errors import CompileError, ScheduleError, near_misses
 from minimlc.module import Step
@@ -11,15 +12,15 @@ from minimlc.tir.nodes import PrimFunc
 
 
 def explained(
-    error: NoSuchName, steps: Sequence[Step], func: str, name: str, given: dict[str, Any]
+    error: NoSuchName, steps: Sequence[Step], func: str, name: str, arguments: dict[str, Any]
 ) -> ScheduleError:
-    """The error for a step (or a question) `name(given)` that speaks of what is not there.
+    """The error for a step (or a question) `name(given)` that names what is not there.
 
     `steps` is the schedule's history. The hint is the same step with a name that there is, tried
     out; so all this is worked out only when there is an error to explain.
     """
     versions = [step.mod[func] for step in steps]
-    fates = list(_fates(error.kind, error.name, versions, steps))
+    fates = _fates(error.kind, error.name, versions, steps)
     now = versions[-1]
     assert isinstance(now, PrimFunc)
     heirs = [heir for fate in fates for heir in fate.heirs if heir in names_of(now, error.kind)]
@@ -28,30 +29,29 @@ def explained(
     if not heirs and close and not fates:
         why += f'; did you mean "{close[0]}"?'
     example = "\n".join(fate.text for fate in fates[:4])
-    hint = _meant(now, name, given, error.name, close) or _overview(error, now)
+    hint = _meant(now, name, arguments, error.name, close) or _overview(error, now)
     return ScheduleError(why, code=error.code, example=example, hint=hint)
 
 
-class Fate:
+class Fate(NamedTuple):
     """What one step made of a name."""
 
-    def __init__(self, kind: str, name: str, heirs: list[str], number: int, step: Step):
-        self.heirs = heirs
-        became = f"became {', '.join(heirs)}" if heirs else "went away"
-        self.text = f"{kind} {name} {became} in step {number} ({step.name.split('(')[0]})"
+    text: str
+    heirs: list[str]
 
 
-def _fates(kind: str, name: str, versions: Sequence[Any], steps: Sequence[Step]) -> "list[Fate]":
+def _fates(kind: str, name: str, versions: Sequence[Any], steps: Sequence[Step]) -> list[Fate]:
     """The steps that replaced a name, and those that replaced what it became."""
     known = [names_of(version, kind) for version in versions]
     fates = []
-    wanted = [name]
-    for number in range(1, len(versions)):
-        before, after = known[number - 1], known[number]
-        for gone in [n for n in wanted if n in before and n not in after]:
+    sought = [name]
+    for number, (before, after) in enumerate(pairwise(known), 1):
+        step = f"in step {number} ({steps[number].name.split('(')[0]})"
+        for gone in [n for n in sought if n in before and n not in after]:
             heirs = [n for n in after if n not in before]
-            fates.append(Fate(kind, gone, heirs, number, steps[number]))
-            wanted += heirs
+            became = f"became {', '.join(heirs)}" if heirs else "went away"
+            fates.append(Fate(f"{kind} {gone} {became} {step}", heirs))
+            sought += heirs
     return fates
 
 

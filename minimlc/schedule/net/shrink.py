@@ -5,7 +5,9 @@ does. It does not matter what the smaller program computes: it is a program, a s
 keep its meaning, and the primitives take the same way through it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,14 +16,14 @@ from minimlc.node import Mutator, Node, replace, walk
 from minimlc.tir.analysis.access import accesses, loop_ranges
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.compare import BUDGET, cost
-from minimlc.tir.analysis.wellformed import check_prim_func
+from minimlc.tir.analysis.wellformed import check_prim_func, loops_in
 from minimlc.tir.nodes import BlockIter, Buffer, Const, For, PrimFunc, index, substitute
 
 STRENGTHS = (2, 3, 4, 6, 12)
 SMALL = 8
 """Constants in expressions up to this one are offsets and strides rather than sizes."""
 SIZES = ("factors", "padding", "points", "sizes")
-"""The arguments of primitives that speak of sizes."""
+"""The arguments of primitives that are sizes."""
 
 _SMALLER: WeakKeyDictionary[PrimFunc, dict[int, PrimFunc | None]] = WeakKeyDictionary()
 
@@ -32,27 +34,24 @@ def shrunk(size: int, strength: int) -> int:
     """
     if size < 2:
         return size
-    exponents: dict[int, int] = {}
+    exponents: Counter[int] = Counter()
     prime = 2
     while size > 1:
         if prime * prime > size:
             prime = size
         while size % prime == 0:
             size //= prime
-            exponents[min(prime, 7)] = exponents.get(min(prime, 7), 0) + 1
+            exponents[min(prime, 7)] += 1
         prime += 1
-    result = 1
-    for base, exponent in exponents.items():
-        result *= base ** -(-exponent // strength)
-    return result
+    return prod(base ** -(-exponent // strength) for base, exponent in exponents.items())
 
 
 def smaller(func: PrimFunc, strength: int) -> PrimFunc | None:
     """`func` with its sizes shrunk; None where that is no program, or not quick to run."""
     known = _SMALLER.setdefault(func, {})
     if strength not in known:
-        made = _shrink(func, strength)
-        known[strength] = made if made is not None and cost(made) <= BUDGET // 2 else None
+        small = _shrink(func, strength)
+        known[strength] = small if small is not None and cost(small) <= BUDGET // 2 else None
     return known[strength]
 
 
@@ -89,10 +88,9 @@ class _Shrink(Mutator):
         """A constant that is a size, or the last index of one."""
         if type(item.value) is not int or item.value <= SMALL:
             return item
-        if item.value in self.sizes:
-            return replace(item, value=shrunk(item.value, self.strength))
-        if item.value + 1 in self.sizes:
-            return replace(item, value=shrunk(item.value + 1, self.strength) - 1)
+        for end in (0, 1):
+            if item.value + end in self.sizes:
+                return replace(item, value=shrunk(item.value + end, self.strength) - end)
         return item
 
 
@@ -113,13 +111,10 @@ def _shrink(func: PrimFunc, strength: int) -> PrimFunc | None:
 
 def _sizes(func: PrimFunc) -> set[int]:
     """Every extent of a loop, an iter or a buffer."""
-    found = {size for b in (*func.params, *func.allocs) for size in b.shape}
-    for part in walk(func.body):
-        if isinstance(part, BlockIter):
-            found.add(part.extent)
-        if isinstance(part, For) and (size := constant_value(part.extent)) is not None:
-            found.add(size)
-    return found
+    buffers = {size for b in (*func.params, *func.allocs) for size in b.shape}
+    iters = {part.extent for part in walk(func.body) if isinstance(part, BlockIter)}
+    loops = {constant_value(loop.extent) for loop in loops_in(func.body)}
+    return {size for size in buffers | iters | loops if size is not None}
 
 
 def _fitting(func: PrimFunc) -> dict[Node, Node]:

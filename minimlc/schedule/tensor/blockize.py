@@ -1,12 +1,14 @@
-"""blockize: a tile of a block's iterations becomes one block with the old one inside."""
+"""a tile of a block's iterations becomes one block with the old one inside."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
-from minimlc.schedule.tree import Names, copy_block, find_loop, nest, refuse, replaced
+from minimlc.schedule.fresh import Names, sibling
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.shape import loops_feeding, names_loops
+from minimlc.schedule.tree import Place, find_loop, nest, replaced
 from minimlc.tir.analysis.access import (
     loop_extents,
     reads,
@@ -16,7 +18,7 @@ from minimlc.tir.analysis.access import (
 )
 from minimlc.tir.analysis.affine import Digit, Digits, Sum, to_expr
 from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.nodes import Block, BlockIter, Expr, For, Load, PrimFunc, Stmt, Var, substitute
+from minimlc.tir.nodes import Block, BlockIter, Expr, For, Load, PrimFunc, Stmt, Var
 
 
 class Tile(NamedTuple):
@@ -45,32 +47,29 @@ def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     `outer * size + inner` with `inner` running through 0 ... size-1 inside the loop, and, for a
     reduction with an init, the loops inside tell all instances apart.
     """
-    found = find_loop(func, loop)
-    assert isinstance(found.stmt, For)
-    own, block = _perfect_nest(found.stmt)
-    tiles = _tiles(block, own, (*found.loops, *_iters_around(found.around)))
+    place = find_loop(func, loop)
+    own, block = _perfect_nest(place.stmt)
+    tiles = _tiles(block, own, place)
     names = Names(func)
     if name is not None and name in names.blocks:
         refuse("E118", f'the block name "{name}" is taken', hint="another name")
-    init = None
-    if block.init is not None and any(it.kind == "R" for it in block.iters):
+    reduces = block.init is not None and any(it.kind == "R" for it in block.iters)
+    if reduces:
         _check_init(block, own, tiles)
     outer = _outer_iters(tiles, names)
-    inner = tuple(
-        replace(t.it, value=t.inner if t.it.var not in outer else _joined(outer[t.it.var], t))
-        for t in tiles
-    )
+    inner = tuple(replace(t.it, value=_joined(outer.get(t.it.var), t)) for t in tiles)
     body = replace(block, iters=inner)
-    if block.init is not None and any(it.kind == "R" for it in block.iters):
+    init = None
+    if reduces:
         init = _init_nest(body, own, names)
         body = replace(body, init=None)
     label = names.block(name or f"{block.name}_o")
     new = Block(label, tuple(outer.values()), None, init, nest(own, body))
-    return finish(replaced(func, {found.stmt: new}))
+    return finish(replaced(func, {place.stmt: new}))
 
 
 def _refuse(why: str, at: Node, hint: str = "", example: str = "") -> NoReturn:
-    refuse("E155", f"blockize: {why}", at=at, hint=hint, example=example)
+    refuse("E155", why, at=at, hint=hint, example=example)
 
 
 def _perfect_nest(loop: For) -> tuple[list[For], Block]:
@@ -85,39 +84,25 @@ def _perfect_nest(loop: For) -> tuple[list[For], Block]:
         own.append(stmt)
         stmt = stmt.body
     if not isinstance(stmt, Block):
-        _refuse(
-            f'"{own[-1].var.name}" holds more than one block alone',
-            own[-1],
-            f'decompose or blockize a loop inside of "{own[-1].var.name}" instead',
-        )
+        name = own[-1].var.name
+        hint = f'decompose or blockize a loop inside of "{name}" instead'
+        _refuse(f'"{name}" holds more than one block alone', own[-1], hint)
     if stmt.predicate is not None:
-        _refuse(
-            f'block "{stmt.name}" runs only where {stmt.predicate.script()}',
-            stmt,
-            "split by factors that divide the extent, so that no tile is cut off",
-        )
-    spoken = {n for n in walk(stmt.body) if isinstance(n, Var)}
-    spoken |= set() if stmt.init is None else {n for n in walk(stmt.init) if isinstance(n, Var)}
-    if spoken & {lp.var for lp in own}:
+        why = f'block "{stmt.name}" runs only where {stmt.predicate.script()}'
+        _refuse(why, stmt, "split by factors that divide the extent, so that no tile is cut off")
+    if names_loops(stmt, own):
         _refuse(f'block "{stmt.name}" speaks of its loops directly', stmt)
     return own, stmt
 
 
-def _iters_around(around: Sequence[Stmt]) -> tuple[BlockIter, ...]:
-    return tuple(it for stmt in around if isinstance(stmt, Block) for it in stmt.iters)
-
-
-def _tiles(block: Block, own: Sequence[For], outside: Sequence[For | BlockIter]) -> list[Tile]:
-    extents: dict[Var, int] = {}
-    loops = tuple(item for item in outside if isinstance(item, For))
-    extents.update(loop_extents((*loops, *own)))
-    extents.update({it.var: it.extent for it in outside if isinstance(it, BlockIter)})
-    digits = Digits(extents)
+def _tiles(block: Block, own: Sequence[For], place: Place[For]) -> list[Tile]:
+    extents = loop_extents((*place.loops, *own))
+    outside = (it for stmt in place.around if isinstance(stmt, Block) for it in stmt.iters)
+    digits = Digits({**extents, **{it.var: it.extent for it in outside}})
     inside = {lp.var for lp in own}
     sums = digits.sums([it.value for it in block.iters])
-    return [
-        _tile(block, it, total, inside, digits) for it, total in zip(block.iters, sums, strict=True)
-    ]
+    pairs = zip(block.iters, sums, strict=True)
+    return [_tile(block, it, total, inside, digits) for it, total in pairs]
 
 
 def _tile(block: Block, it: BlockIter, total: Sum | None, inside: set[Var], cut: Digits) -> Tile:
@@ -159,22 +144,17 @@ def _outer_iters(tiles: Sequence[Tile], names: Names) -> dict[Var, BlockIter]:
     """The new block's iters, by the iter each is a part of; one that the loops around do not choose
     has none.
     """
-    chosen = [tile for tile in tiles if tile.it.extent > tile.size or variables(tile.outer)]
     return {
-        tile.it.var: BlockIter(
-            names.var(f"{tile.it.var.name}o"),
-            tile.it.extent // tile.size,
-            tile.it.kind,
-            tile.outer,
-        )
-        for tile in chosen
+        it.var: BlockIter(names.var(f"{it.var.name}o"), it.extent // size, it.kind, whole)
+        for it, whole, _, size, _ in tiles
+        if it.extent > size or variables(whole)
     }
 
 
-def _joined(outer: BlockIter, tile: Tile) -> Expr:
-    if tile.size == 1:
-        return outer.var
-    return outer.var * tile.size + tile.inner
+def _joined(outer: BlockIter | None, tile: Tile) -> Expr:
+    if outer is None:
+        return tile.inner
+    return outer.var if tile.size == 1 else outer.var * tile.size + tile.inner
 
 
 def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None:
@@ -207,12 +187,5 @@ def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None
 def _init_nest(block: Block, own: Sequence[For], names: Names) -> Stmt:
     """The init of the tile's block over the loops that its spatial iters speak of."""
     assert block.init is not None
-    spatial = tuple(it for it in block.iters if it.kind != "R")
-    used = {var for it in spatial for var in variables(it.value)}
-    loops = [loop for loop in own if loop.var in used]
-    plain = replace(block, iters=spatial, init=None, body=block.init, annotations=())
-    copy = copy_block(plain, names, f"{block.name}_init")
-    fresh: dict[Node, Node] = {lp.var: names.var(f"{lp.var.name}_init") for lp in loops}
-    iters = tuple(replace(it, value=substitute(it.value, fresh)) for it in copy.iters)
-    around = [replace(lp, var=fresh[lp.var], annotations=()) for lp in loops]
-    return nest(around, replace(copy, iters=iters))
+    spatial = [it for it in block.iters if it.kind != "R"]
+    return sibling(block, block.init, spatial, loops_feeding(spatial, own), "init", names)

@@ -4,8 +4,7 @@ from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
-from minimlc.schedule.tensor.intrinsics import BUILT_IN
-from minimlc.schedule.tensor.intrinsics_x86 import DIFFERS
+from minimlc.schedule.tensor.intrinsics import BUILT_IN, DIFFERS
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.compare import KINDS, difference, reduces_floats
@@ -45,9 +44,9 @@ def register_intrin(name: str, description: Any, implementation: Any) -> TensorI
         raise ScheduleError(
             f'there is a tensor intrinsic "{name}" already', code="E157", hint="another name"
         )
-    found = checked(TensorIntrin(name, _function(description), _function(implementation)))
-    _REGISTERED[name] = found
-    return found
+    intrin = checked(TensorIntrin(name, _function(description), _function(implementation)))
+    _REGISTERED[name] = intrin
+    return intrin
 
 
 def find_intrin(name: str) -> TensorIntrin:
@@ -91,12 +90,12 @@ def checked(item: TensorIntrin) -> TensorIntrin:
     _check_signature(item)
     _check_description(item)
     exact = not reduces_floats(item.description)
-    found = difference(item.description, item.implementation, exact, KINDS)
-    if found is None:
+    mismatch = difference(item.description, item.implementation, exact, KINDS)
+    if mismatch is None:
         _wrong(item.name, "its description cannot be run")
-    if found:
+    if mismatch:
         raise ScheduleError(
-            f"{item.name}: the implementation computes something else: {found}", code="E158"
+            f"{item.name}: the implementation computes something else: {mismatch}", code="E158"
         )
     return item
 

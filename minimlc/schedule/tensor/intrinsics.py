@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from minimlc.schedule.tensor.intrinsics_x86 import X86
+from minimlc.schedule.tensor.intrinsics_x86 import TILES, zero_tile
 from minimlc.script import T
 
 Pair = tuple[Any, Any]
@@ -36,102 +36,27 @@ def dot4() -> Pair:
     return description, implementation
 
 
-def dot_u8i8i32() -> Pair:
-    """16 sums of 4 products of an unsigned and a signed byte, as AVX-512 VNNI adds them up."""
+def _lanes(left: str, right: str, result: str, depth: int) -> Pair:
+    """16 sums of `depth` products each, as a vector instruction adds them up."""
 
     @T.prim_func
     def description(
-        a: T.Buffer((4,), "uint8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
+        a: T.Buffer((depth,), left), b: T.Buffer((16, depth), right), c: T.Buffer((16,), result)
     ):
-        for lane, k in T.grid(16, 4):
+        for lane, k in T.grid(16, depth):
             with T.block("dot"):
                 vl, vk = T.axis.remap("SR", [lane, k])
-                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+                c[vl] = c[vl] + T.cast(a[vk], result) * T.cast(b[vl, vk], result)
 
     @T.prim_func
     def implementation(
-        a: T.Buffer((4,), "uint8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
+        a: T.Buffer((depth,), left), b: T.Buffer((16, depth), right), c: T.Buffer((16,), result)
     ):
-        for k in T.unroll(4):
+        for k in T.unroll(depth):
             for lane in T.vectorized(16):
                 with T.block("dot"):
                     vl, vk = T.axis.remap("SR", [lane, k])
-                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
-
-    return description, implementation
-
-
-def dot_i8u8i32() -> Pair:
-    """16 sums of 4 products of a signed and an unsigned byte: `dot_u8i8i32`, turned around."""
-
-    @T.prim_func
-    def description(
-        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "uint8"), c: T.Buffer((16,), "int32")
-    ):
-        for lane, k in T.grid(16, 4):
-            with T.block("dot"):
-                vl, vk = T.axis.remap("SR", [lane, k])
-                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
-
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "uint8"), c: T.Buffer((16,), "int32")
-    ):
-        for k in T.unroll(4):
-            for lane in T.vectorized(16):
-                with T.block("dot"):
-                    vl, vk = T.axis.remap("SR", [lane, k])
-                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
-
-    return description, implementation
-
-
-def dot_i8i8i32() -> Pair:
-    """16 sums of 4 products of signed bytes, as the newest CPUs add them up."""
-
-    @T.prim_func
-    def description(
-        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
-    ):
-        for lane, k in T.grid(16, 4):
-            with T.block("dot"):
-                vl, vk = T.axis.remap("SR", [lane, k])
-                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
-
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((4,), "int8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((16,), "int32")
-    ):
-        for k in T.unroll(4):
-            for lane in T.vectorized(16):
-                with T.block("dot"):
-                    vl, vk = T.axis.remap("SR", [lane, k])
-                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
-
-    return description, implementation
-
-
-def dot_i16i16i32() -> Pair:
-    """16 sums of 2 products of 16-bit integers, which every x86 CPU has an instruction for."""
-
-    @T.prim_func
-    def description(
-        a: T.Buffer((2,), "int16"), b: T.Buffer((16, 2), "int16"), c: T.Buffer((16,), "int32")
-    ):
-        for lane, k in T.grid(16, 2):
-            with T.block("dot"):
-                vl, vk = T.axis.remap("SR", [lane, k])
-                c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
-
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((2,), "int16"), b: T.Buffer((16, 2), "int16"), c: T.Buffer((16,), "int32")
-    ):
-        for k in T.unroll(2):
-            for lane in T.vectorized(16):
-                with T.block("dot"):
-                    vl, vk = T.axis.remap("SR", [lane, k])
-                    c[vl] = c[vl] + T.cast(a[vk], "int32") * T.cast(b[vl, vk], "int32")
+                    c[vl] = c[vl] + T.cast(a[vk], result) * T.cast(b[vl, vk], result)
 
     return description, implementation
 
@@ -161,27 +86,6 @@ def mma_16x16x16() -> Pair:
                 with T.block("mma"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
-
-    return description, implementation
-
-
-def zero_16x16() -> Pair:
-    """16 by 16 zeros."""
-
-    @T.prim_func
-    def description(c: T.Buffer((16, 16), "float32")):
-        for i, j in T.grid(16, 16):
-            with T.block("zero"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                c[vi, vj] = T.float32(0)
-
-    @T.prim_func
-    def implementation(c: T.Buffer((16, 16), "float32")):
-        for i in range(16):
-            for j in T.vectorized(16):
-                with T.block("zero"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    c[vi, vj] = T.float32(0)
 
     return description, implementation
 
@@ -249,18 +153,29 @@ INTERLEAVED = {
 }
 """What is interleaved: the dtype that is read, the one that is written, and how many rows."""
 
-BUILT_IN: dict[str, Callable[[], Pair]] = {
-    part.__name__: part
-    for part in (
-        dot4,
-        dot_u8i8i32,
-        dot_i8u8i32,
-        dot_i8i8i32,
-        dot_i16i16i32,
-        mma_16x16x16,
-        zero_16x16,
-    )
+LANES = {
+    "dot_u8i8i32": ("uint8", "int8", "int32", 4),
+    "dot_i8u8i32": ("int8", "uint8", "int32", 4),
+    "dot_i8i8i32": ("int8", "int8", "int32", 4),
+    "dot_i16i16i32": ("int16", "int16", "int32", 2),
 }
-BUILT_IN |= {name: partial(_interleave, *kind) for name, kind in INTERLEAVED.items()}
-BUILT_IN |= {name: partial(_interleave_shifted, *kind) for name, kind in SHIFTED.items()} | X86
-"""Each built-in intrinsic's makers by name; a test registers and so verifies all of them."""
+"""Sums of products in lanes: the factors' dtypes, the sums', and how many products each adds up.
+
+AVX-512 VNNI has the first two (turned around), the newest CPUs the third, every x86 CPU the last.
+"""
+
+BUILT_IN: dict[str, Callable[[], Pair]] = {
+    "dot4": dot4,
+    **{name: partial(_lanes, *kind) for name, kind in LANES.items()},
+    "mma_16x16x16": mma_16x16x16,
+    "zero_16x16": partial(zero_tile, "float32", 0.0),
+    **{name: partial(_interleave, *kind) for name, kind in INTERLEAVED.items()},
+    **{name: partial(_interleave_shifted, *kind) for name, kind in SHIFTED.items()},
+    "dot_bf16bf16f32": partial(_lanes, "bfloat16", "bfloat16", "float32", 2),
+    **TILES,
+}
+"""Each built-in intrinsic's maker by name; a test registers and so verifies all of them."""
+
+_SMALL = "factors and sums below 2**-126 count as zero, and sums are rounded in another order"
+DIFFERS = {"dot_bf16bf16f32": _SMALL, "amx_dot_bf16": _SMALL}
+"""How the machine's result differs from the implementation's; all others are the same."""

@@ -1,4 +1,4 @@
-"""Tensor intrinsics after x86's tile registers (AMX) and its sums of 16-bit floats.
+"""Tensor intrinsics after x86's tile registers (AMX).
 
 A tile is 16 rows of 64 bytes. Of a factor it holds 16 rows of 16 groups, a group being as many
 elements as are multiplied and added at a time: 2 of bfloat16, 4 of bytes. Both factors are stored
@@ -8,6 +8,7 @@ so, `a` by its rows and `b` by its columns: b[k, j, p] is row 16 * k + p of colu
 # mypy: disable-error-code="valid-type"
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from minimlc.script import T
@@ -15,7 +16,9 @@ from minimlc.script import T
 Pair = tuple[Any, Any]
 
 
-def _zero(dtype: str, zero: float) -> Pair:
+def zero_tile(dtype: str, zero: float) -> Pair:
+    """A tile of zeros."""
+
     @T.prim_func
     def description(c: T.Buffer((16, 16), dtype)):
         for i, j in T.grid(16, 16):
@@ -100,48 +103,18 @@ def _dot(left: str, right: str, result: str, depth: int) -> Pair:
     return description, implementation
 
 
-def dot_bf16bf16f32() -> Pair:
-    """16 sums of 2 products of bfloat16, added up in float32, as AVX-512 BF16 does."""
-
-    @T.prim_func
-    def description(
-        a: T.Buffer((2,), "bfloat16"), b: T.Buffer((16, 2), "bfloat16"), c: T.Buffer((16,))
-    ):
-        for lane, k in T.grid(16, 2):
-            with T.block("dot"):
-                vl, vk = T.axis.remap("SR", [lane, k])
-                c[vl] = c[vl] + T.cast(a[vk], "float32") * T.cast(b[vl, vk], "float32")
-
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((2,), "bfloat16"), b: T.Buffer((16, 2), "bfloat16"), c: T.Buffer((16,))
-    ):
-        for k in T.unroll(2):
-            for lane in T.vectorized(16):
-                with T.block("dot"):
-                    vl, vk = T.axis.remap("SR", [lane, k])
-                    c[vl] = c[vl] + T.cast(a[vk], "float32") * T.cast(b[vl, vk], "float32")
-
-    return description, implementation
-
-
-X86: dict[str, Callable[[], Pair]] = {
-    "dot_bf16bf16f32": dot_bf16bf16f32,
-    "amx_zero_f32": lambda: _zero("float32", 0.0),
-    "amx_zero_i32": lambda: _zero("int32", 0),
-    "amx_load_bf16": lambda: _load("bfloat16", 2),
-    "amx_load_i8": lambda: _load("int8", 4),
-    "amx_load_u8": lambda: _load("uint8", 4),
-    "amx_dot_bf16": lambda: _dot("bfloat16", "bfloat16", "float32", 2),
-    "amx_dot_i8i8": lambda: _dot("int8", "int8", "int32", 4),
-    "amx_dot_i8u8": lambda: _dot("int8", "uint8", "int32", 4),
-    "amx_dot_u8i8": lambda: _dot("uint8", "int8", "int32", 4),
-    "amx_dot_u8u8": lambda: _dot("uint8", "uint8", "int32", 4),
-    "amx_store_f32": lambda: _store("float32"),
-    "amx_store_i32": lambda: _store("int32"),
+TILES: dict[str, Callable[[], Pair]] = {
+    "amx_zero_f32": partial(zero_tile, "float32", 0.0),
+    "amx_zero_i32": partial(zero_tile, "int32", 0),
+    "amx_load_bf16": partial(_load, "bfloat16", 2),
+    "amx_load_i8": partial(_load, "int8", 4),
+    "amx_load_u8": partial(_load, "uint8", 4),
+    "amx_dot_bf16": partial(_dot, "bfloat16", "bfloat16", "float32", 2),
+    "amx_dot_i8i8": partial(_dot, "int8", "int8", "int32", 4),
+    "amx_dot_i8u8": partial(_dot, "int8", "uint8", "int32", 4),
+    "amx_dot_u8i8": partial(_dot, "uint8", "int8", "int32", 4),
+    "amx_dot_u8u8": partial(_dot, "uint8", "uint8", "int32", 4),
+    "amx_store_f32": partial(_store, "float32"),
+    "amx_store_i32": partial(_store, "int32"),
 }
-"""Each intrinsic's makers by name."""
-
-_SMALL = "factors and sums below 2**-126 count as zero, and sums are rounded in another order"
-DIFFERS = {"dot_bf16bf16f32": _SMALL, "amx_dot_bf16": _SMALL}
-"""How the machine's result differs from the implementation's; all others are the same."""
+"""Each intrinsic's maker by name."""

@@ -1,16 +1,20 @@
-"""tensorize: a nest of loops is replaced by a tensor intrinsic that computes the same."""
+"""a nest of loops is replaced by a tensor intrinsic that computes the same."""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import combinations, zip_longest
 from math import gcd
 from typing import NoReturn
 
 from minimlc.dtypes import INDEX
-from minimlc.node import Mutator, Node, replace
+from minimlc.node import Mutator, replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.primitive import primitive
+from minimlc.schedule.fresh import Names
+from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.redirect import Redirect, to
 from minimlc.schedule.tensor.blockize import blockize
 from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin
-from minimlc.schedule.tree import Names, Place, find_block, find_loop, names_of, refuse, replaced
+from minimlc.schedule.tree import Place, find_block, find_loop, names_of, replaced, with_allocs
 from minimlc.tir.analysis.access import accesses, loop_ranges
 from minimlc.tir.analysis.arith import Linear, Ranges, constant_value, linear
 from minimlc.tir.analysis.match import Mismatch, Operand, Operands, Statement, match, statement
@@ -21,7 +25,6 @@ from minimlc.tir.nodes import (
     Block,
     Buffer,
     Expr,
-    Load,
     PrimFunc,
     Stmt,
     Store,
@@ -31,6 +34,7 @@ from minimlc.tir.nodes import (
 )
 
 WIDTH = 42
+MOST_LOOPS = 6
 
 
 @primitive(keeps_order=False)
@@ -46,55 +50,52 @@ def tensorize(func: PrimFunc, target: str, intrin: str) -> PrimFunc:
     and no buffer that is written serves two parameters. A reduction's init stays, in the init of
     the new block.
     """
-    found = find_intrin(intrin)
+    item = find_intrin(intrin)
     whole, place = _block(func, target)
     block = place.stmt
-    assert isinstance(block, Block)
-    wanted = statement(found.description.body)
-    assert isinstance(wanted, Statement)
+    described = statement(item.description.body)
+    assert isinstance(described, Statement)
     if len(blocks_in(block)) == 1:
         hint = "the loop around the tile, or its block after blockize"
-        refuse("E156", f'tensorize: block "{target}" holds no nest of its own', at=block, hint=hint)
-    given = statement(block.body)
-    if isinstance(given, str):
-        _refuse(found, f"in the program {given}", block)
-    _check_kinds(given, found)
-    given = _simplified(given, place)
-    operands = match(wanted, given)
+        refuse("E156", f'block "{target}" holds no nest of its own', at=block, hint=hint)
+    program = statement(block.body)
+    if isinstance(program, str):
+        _refuse(item, f"in the program {program}")
+    _check_kinds(program, item)
+    program = _simplified(program, place)
+    operands = match(described, program)
     if isinstance(operands, Mismatch):
-        rows = _side_by_side(wanted, given, operands.row)
-        _refuse(found, operands.why, block, rows)
-    _check_operands(found, operands, place)
-    body = _call(whole, found, operands)
+        _refuse(item, operands.why, _side_by_side(described, program, operands.row))
+    _check_operands(item, operands, place)
+    body, buffers = _call(whole, item, operands)
     kept = tuple(pair for pair in block.annotations if pair[0] != "tensor_intrin")
-    new = replace(block, body=body[0], annotations=(*kept, ("tensor_intrin", intrin)))
-    after = replaced(whole, {block: new})
-    return finish(replace(after, allocs=(*after.allocs, *body[1])))
+    new = replace(block, body=body, annotations=(*kept, ("tensor_intrin", intrin)))
+    return finish(with_allocs(replaced(whole, {block: new}), buffers))
 
 
-def _refuse(item: TensorIntrin, why: str, at: Node, rows: str = "") -> NoReturn:
+def _refuse(item: TensorIntrin, why: str, rows: str = "") -> NoReturn:
     rows = rows or f"see mlc.schedule.find_intrin({item.name!r}).description"
-    refuse("E156", f"tensorize: this is no {item.name}: {why}", example=rows)
+    refuse("E156", f"this is no {item.name}: {why}", example=rows)
 
 
-def _block(func: PrimFunc, target: str) -> tuple[PrimFunc, Place]:
+def _block(func: PrimFunc, target: str) -> tuple[PrimFunc, Place[Block]]:
     """The block to give a new body, made around the loop `target` unless there is one."""
     if target in names_of(func, "block") and target not in names_of(func, "loop"):
         return func, find_block(func, target)
     place = find_loop(func, target)
-    around = place.around
-    if around and isinstance(around[-1], Block) and around[-1].body is place.stmt:
-        return func, Place(around[-1], around[:-1])
+    outer = place.around[-1] if place.around else None
+    if isinstance(outer, Block) and outer.body is place.stmt:
+        return func, Place(outer, place.around[:-1])
     before = set(names_of(func, "block"))
     after = blockize(func, target)
     name = next(n for n in names_of(after, "block") if n not in before)
     return after, find_block(after, name)
 
 
-def _simplified(given: Statement, place: Place) -> Statement:
+def _simplified(program: Statement, place: Place[Block]) -> Statement:
     """The nest with indices in the simplest form that the ranges around and inside allow."""
-    ranges = loop_ranges(given.loops, _known(place))
-    return given._replace(store=_Apart(ranges).visit(given.store))
+    ranges = loop_ranges(program.loops, _known(place))
+    return program._replace(store=_Apart(ranges).visit(program.store))
 
 
 class _Apart(Simplifier):
@@ -121,68 +122,63 @@ class _Apart(Simplifier):
         return new
 
 
-def _check_kinds(given: Statement, item: TensorIntrin) -> None:
+def _check_kinds(program: Statement, item: TensorIntrin) -> None:
     """Iterations that must be taken in order are none of an intrinsic's."""
-    for it in given.block.iters:
+    for it in program.block.iters:
         if it.kind == "O":
-            _refuse(item, f"{it.var.name} must be taken in order", given.block)
-    for loop in given.loops:
+            _refuse(item, f"{it.var.name} must be taken in order")
+    for loop in program.loops:
         if loop.kind in ("parallel", "thread_binding"):
-            _refuse(item, f'"{loop.var.name}" is {loop.kind}', given.block)
+            _refuse(item, f'"{loop.var.name}" is {loop.kind}')
 
 
-def _side_by_side(wanted: Statement, given: Statement, row: int) -> str:
+def _side_by_side(described: Statement, program: Statement, row: int) -> str:
     """Both nests line by line, the first that differs marked."""
-    lines = [("described", "the program")]
-    first, second = (
-        [f"for {lp.var.name} in range({lp.extent.script()})" for lp in part.loops]
-        for part in (wanted, given)
-    )
-    count = min(6, max(len(first), len(second)))
-    extents = [[lp.extent.script() for lp in part.loops] for part in (wanted, given)]
-    marked = 0
-    for n in range(count):
-        a, b = (names[n] if n < len(names) else "" for names in (first, second))
-        lines.append((a, b))
-        one, other = (sizes[n] if n < len(sizes) else "" for sizes in extents)
-        if row == 0 and marked == 0 and one != other:
-            marked = n + 1
-    stores = [part.block.body for part in (wanted, given)]
-    assert all(isinstance(item, Store) for item in stores)
-    lines.append(tuple(f"{item.script().strip().split(' = ')[0]} =" for item in stores))  # type: ignore[arg-type]
-    lines.append(tuple(f"  {item.value.script()}" for item in stores))  # type: ignore[attr-defined,arg-type]
-    if row > 0:
-        marked = count + row
+    sides = [_lines(part) for part in (described, program)]
+    (loops, store), (others, other) = sides
+    heads = list(zip_longest(loops[:MOST_LOOPS], others[:MOST_LOOPS], fillvalue=("", "")))
+    lines = [("described", "the program"), *((a[0], b[0]) for a, b in heads)]
+    lines += zip(store, other, strict=True)
+    marked = len(heads) + row
+    if row == 0:
+        marked = next((n for n, (a, b) in enumerate(heads, 1) if a[1] != b[1]), 0)
     return "\n".join(
         f"{'>' if n == marked else ' '} {_cut(a):{WIDTH}} | {_cut(b)}".rstrip()
         for n, (a, b) in enumerate(lines)
     )
 
 
+def _lines(part: Statement) -> tuple[list[tuple[str, str]], tuple[str, str]]:
+    """A nest's loops, each with its extent, and its store in two lines."""
+    extents = [lp.extent.script() for lp in part.loops]
+    loops = [
+        (f"for {lp.var.name} in range({n})", n) for lp, n in zip(part.loops, extents, strict=True)
+    ]
+    store = part.block.body
+    assert isinstance(store, Store)
+    return loops, (f"{store.script().strip().split(' = ')[0]} =", f"  {store.value.script()}")
+
+
 def _cut(text: str) -> str:
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
-def _check_operands(item: TensorIntrin, operands: Operands, place: Place) -> None:
+def _check_operands(item: TensorIntrin, operands: Operands, place: Place[Block]) -> None:
     """Each region is inside its buffer, and none that is written overlaps another."""
     written = {access.buffer for access in accesses(item.description) if access.is_write}
-    params = list(operands)
-    for number, param in enumerate(params):
-        for other in params[:number]:
-            same = operands[param].buffer is operands[other].buffer
-            if same and (param in written or other in written):
-                name = operands[param].buffer.name
-                why = f"{name} would be both {other.name} and {param.name}, and is written"
-                _refuse(item, why, place.stmt)
+    for other, param in combinations(operands, 2):
+        same = operands[param].buffer is operands[other].buffer
+        if same and (param in written or other in written):
+            name = operands[param].buffer.name
+            _refuse(item, f"{name} would be both {other.name} and {param.name}, and is written")
     ranges = _known(place)
     for param, operand in operands.items():
         if not _inside(param, operand, ranges):
             base = ", ".join(part.script() for part in operand.base)
-            why = f"{param.name} from {operand.buffer.name}[{base}] on may leave it"
-            _refuse(item, why, place.stmt)
+            _refuse(item, f"{param.name} from {operand.buffer.name}[{base}] on may leave it")
 
 
-def _known(place: Place) -> Ranges:
+def _known(place: Place[Block]) -> Ranges:
     """What is known inside a block: of the loops and the iters around its body."""
     ranges = loop_ranges(place.loops)
     for stmt in (*place.around, place.stmt):
@@ -204,45 +200,29 @@ def _call(func: PrimFunc, item: TensorIntrin, operands: Operands) -> tuple[Stmt,
     """The implementation on these operands, with names of its own, and the buffers it needs."""
     code = item.implementation
     names = Names(func)
-    fresh: dict[Node, Node] = {}
-    for buffer in code.allocs:
-        fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
-    for loop in loops_in(code.body):
-        fresh[loop.var] = names.var(loop.var.name)
-    for block in blocks_in(code.body):
-        for it in block.iters:
-            fresh[it.var] = names.var(it.var.name)
-    placed = dict(zip(code.params, (operands[p] for p in item.description.params), strict=True))
-    body = _Place(placed, names).visit(seq((substitute(code.body, fresh),)))
-    return body, [fresh[buffer] for buffer in code.allocs]  # type: ignore[misc]
+    buffers = [replace(old, name=names.buffer(old.name)) for old in code.allocs]
+    iters = [it for block in blocks_in(code.body) for it in block.iters]
+    fresh = names.again(loops_in(code.body), iters)
+    fresh |= zip(code.allocs, buffers, strict=True)
+    parts = zip(code.params, (operands[p] for p in item.description.params), strict=True)
+    moves = {param: to(part.buffer, partial(_shifted, part)) for param, part in parts}
+    body = Redirect(moves).visit(seq((substitute(code.body, fresh),)))
+    return _Named(names).visit(body), buffers
 
 
-class _Place(Mutator):
-    """Parameters become parts of buffers, and blocks get names that are free."""
+class _Named(Mutator):
+    """Gives blocks names that are free."""
 
-    def __init__(self, placed: dict[Buffer, Operand], names: Names):
-        self.placed = placed
+    def __init__(self, names: Names):
         self.names = names
-
-    def visit_Load(self, item: Load) -> Load | Store:
-        return self._moved(self.visit_children(item))
-
-    def visit_Store(self, item: Store) -> Load | Store:
-        return self._moved(self.visit_children(item))
 
     def visit_Block(self, item: Block) -> Block:
         new = self.visit_children(item)
         return replace(new, name=self.names.block(item.name))
 
-    def _moved(self, item: Load | Store) -> Load | Store:
-        if item.buffer not in self.placed:
-            return item
-        operand = self.placed[item.buffer]
-        return replace(item, buffer=operand.buffer, indices=_shifted(operand, item.indices))
 
-
-def _shifted(operand: Operand, indices: Sequence[Expr]) -> tuple[Expr, ...]:
-    result = list(operand.base)
+def _shifted(operand: Operand, indices: Sequence[Expr]) -> Sequence[Expr]:
+    shifted = list(operand.base)
     for dim, part in zip(operand.dims, indices, strict=True):
-        result[dim] = operand.base[dim] + part
-    return tuple(result)
+        shifted[dim] = operand.base[dim] + part
+    return shifted
