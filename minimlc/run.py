@@ -163,16 +163,16 @@ def _deepest_span(called: TracebackType | None) -> Span | None:
     return Span(filename, line, len(text) - len(text.lstrip()), len(text), text)
 
 
-def flatten(values: Sequence[Any]) -> list[np.ndarray]:
-    """The arrays of nested tuples, in order."""
-    flat: list[np.ndarray] = []
+def flatten(values: Sequence[Any]) -> list[Any]:
+    """What nested tuples hold, in order."""
+    flat: list[Any] = []
     for value in values:
         flat += flatten(value) if isinstance(value, tuple | list) else [value]
     return flat
 
 
-def nest(kind: Buffer | graph.Type, arrays: Iterator[np.ndarray]) -> Any:
-    """Arrays from an iterator, put into tuples as a type says."""
+def nest(kind: Buffer | graph.Type, values: Iterator[Any]) -> Any:
+    """Values from an iterator, put into tuples as a type says."""
     if isinstance(kind, graph.TupleType):
-        return tuple(nest(field, arrays) for field in kind.fields)
-    return next(arrays)
+        return tuple(nest(field, values) for field in kind.fields)
+    return next(values)

@@ -30,12 +30,7 @@ class Library:
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`; `CompileError` with near misses for an unknown one."""
-        if not isinstance(name, str):
-            raise CallError(
-                f"a library's function is chosen by its name, got {type(name).__name__}",
-                code="E616",
-                hint=f"library[{self._any_name()}]",
-            )
+        self._check_name(name, "a library's function is chosen by its name", "library[{}]")
         function = self._functions.get(name)
         if function is None:
             raise CompileError(
@@ -45,8 +40,11 @@ class Library:
             )
         return function
 
-    def _any_name(self) -> str:
-        return f'"{next(iter(self._functions), "main")}"'
+    def _check_name(self, name: object, what: str, call: str) -> None:
+        """Refuse what is no text; `call` is what to write instead, with room for a name."""
+        if not isinstance(name, str):
+            hint = call.format(f'"{next(iter(self._functions), "main")}"')
+            raise CallError(f"{what}, got {type(name).__name__}", code="E616", hint=hint)
 
     def __contains__(self, name: object) -> bool:
         return name in self._functions
@@ -57,12 +55,8 @@ class Library:
 
     def time(self, name: str, *arguments: Any, warmup: int = 3, repeat: int = 20) -> Timing:
         """Time calls of the function `name` as a caller sees them, argument checks included."""
-        if not isinstance(name, str):
-            raise CallError(
-                f"time: the first argument is the function's name, got {type(name).__name__}",
-                code="E616",
-                hint=f"library.time({self._any_name()}, ...)",
-            )
+        what = "time: the first argument is the function's name"
+        self._check_name(name, what, "library.time({}, ...)")
         return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)
 
     def source(self, language: str = "") -> str:
