@@ -182,11 +182,8 @@ def check_flags(error: type[CompileError], code: str, call: str, **flags: object
 
 def not_compiled() -> CallError:
     """The error for calling a function of the IR as if it were compiled."""
-    return CallError(
-        "a function of the IR is a value, not yet compiled",
-        code="E612",
-        hint='lib = mlc.build(mod), then lib["main"](...)',
-    )
+    why = "a function of the IR is a value, not yet compiled"
+    return CallError(why, code="E612", hint='lib = mlc.build(mod), then lib["main"](...)')
 
 
 def fitting_array(name: str, wanted: tuple[int, ...], got: tuple[int, ...], dtype: str) -> str:

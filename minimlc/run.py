@@ -120,11 +120,9 @@ def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarr
     except Exception as error:
         raise _explain_packed(name, error, inputs, outs) from error
     if isinstance(result, np.ndarray) and not any(np.may_share_memory(result, o) for o in outs):
-        raise CallError(
-            f'the registered function "{name}" returned an array instead of writing its output',
-            code="E611",
-            hint="write the result into the last argument, for example out[:] = ...",
-        )
+        why = f'the registered function "{name}" returned an array instead of writing its output'
+        hint = "write the result into the last argument, for example out[:] = ..."
+        raise CallError(why, code="E611", hint=hint)
 
 
 def _explain_packed(
@@ -137,13 +135,10 @@ def _explain_packed(
     fits = called is not None or not isinstance(error, TypeError)
     count = len(inputs) + len(outs)
     why = "raised" if fits else f"cannot be called with {count} array(s):"
-    return CallError(
-        f'the registered function "{name}" {why} {message}',
-        code="E613",
-        span=_deepest_span(called),
-        example=f"it was given {given}; to fill {filled}",
-        hint="" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill",
-    )
+    why = f'the registered function "{name}" {why} {message}'
+    example = f"it was given {given}; to fill {filled}"
+    hint = "" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill"
+    return CallError(why, code="E613", span=_deepest_span(called), example=example, hint=hint)
 
 
 def _array_text(array: np.ndarray) -> str:

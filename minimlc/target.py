@@ -44,11 +44,9 @@ class Target:
                 _refuse(f"{name}={getattr(self, name)!r} is no text", 'mlc.Target("llvm")')
         for part in self.features.split(",") if self.features else ():
             if part[:1] not in ("+", "-"):
-                raise BuildError(
-                    f'the feature "{part}" of CPU "{self.cpu}" begins with neither + nor -',
-                    code="E509",
-                    hint=f'mlc.Target("llvm", "{self.cpu or "x86-64"}", "+avx2,+fma")',
-                )
+                why = f'the feature "{part}" of CPU "{self.cpu}" begins with neither + nor -'
+                hint = f'mlc.Target("llvm", "{self.cpu or "x86-64"}", "+avx2,+fma")'
+                raise BuildError(why, code="E509", hint=hint)
         for name in ("vector_bits", "l1", "l2", "l3", "cores"):
             size = getattr(self, name)
             if not hasattr(size, "__index__") or isinstance(size, bool):
@@ -80,11 +78,8 @@ class Target:
             return Target.host()
         name = target.name if isinstance(target, Target) else target
         if name in PLANNED:
-            raise BuildError(
-                f'target "{name}" is not built yet',
-                code="E501",
-                hint=" or ".join(f'target="{known}"' for known in TARGETS),
-            )
+            hint = " or ".join(f'target="{known}"' for known in TARGETS)
+            raise BuildError(f'target "{name}" is not built yet', code="E501", hint=hint)
         if name not in TARGETS:
             raise BuildError(
                 f'unknown target "{name}"', code="E501", hint=did_you_mean(str(name), TARGETS)

@@ -33,11 +33,8 @@ class Library:
         self._check_name(name, "a library's function is chosen by its name", "library[{}]")
         function = self._functions.get(name)
         if function is None:
-            raise CompileError(
-                f'the library has no function "{name}"',
-                code="E105",
-                hint=did_you_mean(str(name), self._functions),
-            )
+            why = f'the library has no function "{name}"'
+            raise CompileError(why, code="E105", hint=did_you_mean(str(name), self._functions))
         return function
 
     def _check_name(self, name: object, what: str, call: str) -> None:
@@ -64,11 +61,8 @@ class Library:
         of a Python one. The first of them if no `language` is given."""
         chosen = language or next(iter(self._sources))
         if chosen not in self._sources:
-            raise CompileError(
-                f'a library for target "{self.target.name}" has no source "{language}"',
-                code="E105",
-                hint=did_you_mean(language, self._sources),
-            )
+            why = f'a library for target "{self.target.name}" has no source "{language}"'
+            raise CompileError(why, code="E105", hint=did_you_mean(language, self._sources))
         return self._sources[chosen]()
 
     def __repr__(self) -> str:

@@ -57,11 +57,8 @@ def set_num_threads(count: int) -> None:
     except TypeError:
         wanted = 0
     if wanted < 1:
-        raise CompileError(
-            f"the number of threads must be an integer of at least 1, got {count!r}",
-            code="E610",
-            hint=f"mlc.set_num_threads({Target.host().cores})",
-        )
+        why = f"the number of threads must be an integer of at least 1, got {count!r}"
+        raise CompileError(why, code="E610", hint=f"mlc.set_num_threads({Target.host().cores})")
     most, why = _most_threads()
     if wanted > most:
         warnings.warn(

@@ -147,12 +147,9 @@ class _Planner:
             assert isinstance(callee, Function)
             return self.function(value.callee, callee, arguments)
         if value.op not in JOINTS:
-            raise BuildError(
-                f'operator "{value.op}" has not been lowered to loops',
-                code="E503",
-                span=span_of(value),
-                hint="put mlc.passes.legalize into the pipeline",
-            )
+            why = f'operator "{value.op}" has not been lowered to loops'
+            hint = "put mlc.passes.legalize into the pipeline"
+            raise BuildError(why, code="E503", span=span_of(value), hint=hint)
         outputs = tuple(Slot(t, "arena") for t in tensor_types(value.type))
         self.plan.steps.append(Step(value.op, value.callee, tuple(flatten(arguments)), outputs))
         place: Place = nest(value.type, iter(outputs))
