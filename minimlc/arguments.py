@@ -202,8 +202,8 @@ class Arguments:
         """The error for too many arguments, too few, or some given by name."""
         why = f"{self.function} takes {expected} argument(s), got {got}"
         if named:
-            given = ", ".join(f"{each}=" for each in named)
-            why = f"{self.function} takes its arguments by position, got {given}"
+            names = ", ".join(f"{each}=" for each in named)
+            why = f"{self.function} takes its arguments by position, got {names}"
         return CallError(why, code="E601", hint=self.signature)
 
     def _mistyped(self, number: int, array: np.ndarray) -> CallError:

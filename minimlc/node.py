@@ -32,14 +32,14 @@ _REMEDY = "store what is in the middle in a buffer, or bind it to a variable, an
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls: C) -> C:
     """Make a class of nodes: frozen, slotted, equal only to itself."""
-    made: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
-    made._fields = tuple(f.name for f in fields(made))
-    made._values = _getter(made._fields)
-    made._visitor = f"visit_{made.__name__}"
-    made.__setstate__ = _restore
-    _NODE_NAMES.add(made.__name__)
-    setattr(_Dispatch, f"visit_{made.__name__}", _visit_inside)
-    return made
+    kind: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
+    kind._fields = tuple(f.name for f in fields(kind))
+    kind._values = _getter(kind._fields)
+    kind._visitor = f"visit_{kind.__name__}"
+    kind.__setstate__ = _restore
+    _NODE_NAMES.add(kind.__name__)
+    setattr(_Dispatch, f"visit_{kind.__name__}", _visit_inside)
+    return kind
 
 
 def _restore(item: "Node", values: list[Any]) -> None:
@@ -134,7 +134,7 @@ def install_printer(printer: Callable[[Node, bool], str]) -> None:
 
 
 def mimebundle(value: Any) -> dict[str, Any]:
-    """`value` for a notebook: its widget where one can be made, and always its text."""
+    """`value` for a notebook: its widget where one can be kind, and always its text."""
     try:
         from minimlc_widgets import mimebundle as widget_bundle
     except ImportError:
@@ -182,13 +182,13 @@ def children(item: Node) -> Iterator[Node]:
 
 
 def _nodes_in(values: tuple[Any, ...]) -> list[Node]:
-    found: list[Node] = []
+    nodes: list[Node] = []
     for value in values:
         if isinstance(value, Node):
-            found.append(value)
+            nodes.append(value)
         elif isinstance(value, tuple):
-            found += _nodes_in(value)
-    return found
+            nodes += _nodes_in(value)
+    return nodes
 
 
 def walk(item: Node) -> Iterator[Node]:

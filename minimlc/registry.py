@@ -28,16 +28,16 @@ def register_func(name: str, func: Function | None = None, *, override: bool = F
         why = "a registered function needs a name"
         raise CompileError(why, code="E614", hint='@mlc.register_func("env.linear")')
 
-    def register(given: Function) -> Function:
-        if not callable(given):
-            why = f'a function is wanted for "{name}", got {given!r:.60}'
+    def register(function: Function) -> Function:
+        if not callable(function):
+            why = f'a function is wanted for "{name}", got {function!r:.60}'
             raise CompileError(why, code="E614", hint=f'@mlc.register_func("{name}")')
         taken = _FUNCTIONS.get(name)
-        if taken is not None and not override and not _same_source(taken, given):
+        if taken is not None and not override and not _same_source(taken, function):
             hint = f'register_func("{name}", override=True) replaces it'
             raise CompileError(f'a function "{name}" is registered already', code="E615", hint=hint)
-        _FUNCTIONS[name] = given
-        return given
+        _FUNCTIONS[name] = function
+        return function
 
     return register if func is None else register(func)
 

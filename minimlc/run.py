@@ -114,9 +114,9 @@ def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarr
     written.
     """
     function = get_function(name)
-    given = [a if a.flags.writeable else a.copy() for a in inputs]
+    arrays = [a if a.flags.writeable else a.copy() for a in inputs]
     try:
-        result = function(*given, *outs)
+        result = function(*arrays, *outs)
     except Exception as error:
         raise _explain_packed(name, error, inputs, outs) from error
     if isinstance(result, np.ndarray) and not any(np.may_share_memory(result, o) for o in outs):
@@ -130,13 +130,13 @@ def _explain_packed(
 ) -> CallError:
     """What a registered function raised, where in its file, and what it was given."""
     message = "\n".join([type(error).__name__, *str(error).split("\n")][:4]).replace("\n", ": ", 1)
-    given, filled = (", ".join(map(_array_text, arrays)) or "nothing" for arrays in (inputs, outs))
+    taken, filled = (", ".join(map(_array_text, arrays)) or "nothing" for arrays in (inputs, outs))
     called = error.__traceback__ and error.__traceback__.tb_next
     fits = called is not None or not isinstance(error, TypeError)
     count = len(inputs) + len(outs)
     why = "raised" if fits else f"cannot be called with {count} array(s):"
     why = f'the registered function "{name}" {why} {message}'
-    example = f"it was given {given}; to fill {filled}"
+    example = f"it was given {taken}; to fill {filled}"
     hint = "" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill"
     return CallError(why, code="E613", span=_deepest_span(called), example=example, hint=hint)
 

@@ -139,7 +139,7 @@ def _cache_sizes() -> tuple[int, int, int]:
 
 
 def _linux_caches(folders: Iterable[Path]) -> dict[int, int]:
-    found = {}
+    sizes = {}
     units = {"K": 1024, "M": 1024 * 1024}
     for folder in folders:
         try:
@@ -147,7 +147,7 @@ def _linux_caches(folders: Iterable[Path]) -> dict[int, int]:
                 continue
             level = int((folder / "level").read_text())
             text = (folder / "size").read_text().strip()
-            found[level] = int(text.rstrip("KM")) * units.get(text[-1:], 1)
+            sizes[level] = int(text.rstrip("KM")) * units.get(text[-1:], 1)
         except (OSError, ValueError):
             continue
-    return {level: size for level, size in found.items() if level in (1, 2, 3) and size > 0}
+    return {level: size for level, size in sizes.items() if level in (1, 2, 3) and size > 0}

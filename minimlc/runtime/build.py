@@ -70,10 +70,10 @@ def _builder(target: str) -> Callable[[IRModule, Target, bool, bool], Library]:
     """What builds for a target: LLVM is the core's, the others have rooms of their own."""
     if target == "llvm":
         return _build_native
-    found = room(f"codegen.{target}.build")
-    if found is None:
+    part = room(f"codegen.{target}.build")
+    if part is None:
         raise BuildError(f'target "{target}" is not installed', code="E502")
-    build: Callable[[IRModule, Target, bool, bool], Library] = found.build
+    build: Callable[[IRModule, Target, bool, bool], Library] = part.build
     return build
 
 
