@@ -150,19 +150,15 @@ class Arguments:
         if isinstance(value, np.ndarray):
             return _plain_array(which, parameter.name, value)
         if share is None or isinstance(value, type) or not hasattr(value, "__dlpack__"):
-            raise CallError(
-                f"{which} must be an array, got {type(value).__name__}",
-                code="E602",
-                hint=f'numpy.asarray(value, "{parameter.dtype}") makes one',
-            )
+            why = f"{which} must be an array, got {type(value).__name__}"
+            hint = f'numpy.asarray(value, "{parameter.dtype}") makes one'
+            raise CallError(why, code="E602", hint=hint)
         try:
             return share(value)
         except Exception as error:  # whatever the other library raises
-            raise CallError(
-                f"{which} cannot be shared with numpy: {str(error) or type(error).__name__}",
-                code="E602",
-                hint="move it to the CPU and detach it first",
-            ) from None
+            why = f"{which} cannot be shared with numpy: {str(error) or type(error).__name__}"
+            hint = "move it to the CPU and detach it first"
+            raise CallError(why, code="E602", hint=hint) from None
 
     def which(self, number: int) -> str:
         """An argument in words, by its number from 0."""
@@ -206,8 +202,8 @@ class Arguments:
         """The error for too many arguments, too few, or some given by name."""
         why = f"{self.function} takes {expected} argument(s), got {got}"
         if named:
-            given = ", ".join(f"{each}=" for each in named)
-            why = f"{self.function} takes its arguments by position, got {given}"
+            names = ", ".join(f"{each}=" for each in named)
+            why = f"{self.function} takes its arguments by position, got {names}"
         return CallError(why, code="E601", hint=self.signature)
 
     def _mistyped(self, number: int, array: np.ndarray) -> CallError:
@@ -231,12 +227,8 @@ class Arguments:
         """The error, with what to pass instead: a copy; the results are then to be found there."""
         name, _, _, is_result = self.parameters[number]
         hint = f"out = {copied}  # pass out for {name}: the results are in it"
-        return CallError(
-            f"{self.which(number)} {why}",
-            code=code,
-            example=example,
-            hint=hint if is_result else copied or "",
-        )
+        why = f"{self.which(number)} {why}"
+        return CallError(why, code=code, example=example, hint=hint if is_result else copied or "")
 
 
 def _plain_array(which: str, name: str, array: np.ndarray) -> np.ndarray:
@@ -247,11 +239,8 @@ def _plain_array(which: str, name: str, array: np.ndarray) -> np.ndarray:
     if type(array) is np.ndarray:
         return array
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise CallError(
-            f"{which} has masked elements, and a program knows no masks",
-            code="E602",
-            hint=f"{name}.filled(0)",
-        )
+        why = f"{which} has masked elements, and a program knows no masks"
+        raise CallError(why, code="E602", hint=f"{name}.filled(0)")
     return np.ndarray.view(array, np.ndarray)
 
 

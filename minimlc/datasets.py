@@ -43,11 +43,8 @@ def digits() -> Dataset:
     try:
         source = importlib.import_module("sklearn.datasets")
     except ImportError as error:
-        raise CompileError(
-            "the digits come with scikit-learn, which is not installed",
-            code="E701",
-            hint="pip install scikit-learn",
-        ) from error
+        why = "the digits come with scikit-learn, which is not installed"
+        raise CompileError(why, code="E701", hint="pip install scikit-learn") from error
     bunch = source.load_digits()
     images = (bunch.data / 16).astype(np.float32)
     labels = bunch.target.astype(np.int64)
@@ -174,11 +171,8 @@ def fetch(url: str, path: Path, checksum: str, progress: Progress | None = None)
         part.unlink()
         if not resumed or attempt == ATTEMPTS - 1:
             break
-    raise CompileError(
-        f"{url} gave a file whose checksum is not {checksum}",
-        code="E703",
-        hint=f"call again, or put the right file at {path}",
-    )
+    why = f"{url} gave a file whose checksum is not {checksum}"
+    raise CompileError(why, code="E703", hint=f"call again, or put the right file at {path}")
 
 
 def _digest(path: Path, checksum: str) -> str:
@@ -229,8 +223,5 @@ def _receive(reply: Any, part: Path, start: int, progress: Progress | None, name
 
 
 def _unreachable(url: str, path: Path, why: str) -> CompileError:
-    return CompileError(
-        f"cannot download {url}\n{why}",
-        code="E702",
-        hint=f"call again when online (what has come in is kept), or put the file at\n{path}",
-    )
+    hint = f"call again when online (what has come in is kept), or put the file at\n{path}"
+    return CompileError(f"cannot download {url}\n{why}", code="E702", hint=hint)

@@ -17,9 +17,9 @@ def make_room(levels: int) -> None:
     good, where someone has such a tree.
     """
     if levels > PLAIN_LEVELS:
-        wanted = 1000 + _FRAMES * levels
-        if sys.getrecursionlimit() < wanted:
-            sys.setrecursionlimit(wanted)
+        frames = 1000 + _FRAMES * levels
+        if sys.getrecursionlimit() < frames:
+            sys.setrecursionlimit(frames)
 
 
 def too_deep(tree: ast.AST) -> Any:

@@ -81,9 +81,9 @@ class CompileError(Exception):
         call, with the hint behind it as a comment.
         """
         if self.remedy is not None:
-            found, self.remedy = self.remedy(), None
-            if found and not is_runnable(self.hint):
-                self.hint = f"{found}  # {self.hint}" if self.hint else found
+            line, self.remedy = self.remedy(), None
+            if line and not is_runnable(self.hint):
+                self.hint = f"{line}  # {self.hint}" if self.hint else line
         return self.hint
 
     def __reduce__(self) -> Any:
@@ -182,22 +182,19 @@ def check_flags(error: type[CompileError], code: str, call: str, **flags: object
 
 def not_compiled() -> CallError:
     """The error for calling a function of the IR as if it were compiled."""
-    return CallError(
-        "a function of the IR is a value, not yet compiled",
-        code="E612",
-        hint='lib = mlc.build(mod), then lib["main"](...)',
-    )
+    why = "a function of the IR is a value, not yet compiled"
+    return CallError(why, code="E612", hint='lib = mlc.build(mod), then lib["main"](...)')
 
 
-def fitting_array(name: str, wanted: tuple[int, ...], got: tuple[int, ...], dtype: str) -> str:
-    """The line that makes an array of the wanted shape out of the one called `name`."""
-    if len(got) == 2 and got[::-1] == wanted:
+def fitting_array(name: str, shape: tuple[int, ...], got: tuple[int, ...], dtype: str) -> str:
+    """The line that makes an array of that shape out of the one called `name`."""
+    if len(got) == 2 and got[::-1] == shape:
         return f"{name}.T.copy()"
-    if prod(got) == prod(wanted):
-        return f"{name}.reshape({wanted})"
-    if len(got) == len(wanted) and all(map(ge, got, wanted)):
-        return f"{name}[{', '.join(f':{size}' for size in wanted)}].copy()"
-    return f'np.zeros({wanted}, "{dtype}")'
+    if prod(got) == prod(shape):
+        return f"{name}.reshape({shape})"
+    if len(got) == len(shape) and all(map(ge, got, shape)):
+        return f"{name}[{', '.join(f':{size}' for size in shape)}].copy()"
+    return f'np.zeros({shape}, "{dtype}")'
 
 
 def near_misses(name: str, known: Iterable[str]) -> list[str]:

@@ -44,16 +44,16 @@ def explain(code: str | CompileError = "") -> Page:
 
     E161 where there is no such code.
     """
-    wanted = code.code if isinstance(code, CompileError) else str(code).strip().upper()
-    name = wanted or "README"
+    asked = code.code if isinstance(code, CompileError) else str(code).strip().upper()
+    name = asked or "README"
     known = codes()
-    if wanted and wanted not in known:
-        close = [c for c in known if sum(map(eq, c, wanted)) > 2][:3]
-        why = f'there is no error code "{wanted}"'
+    if asked and asked not in known:
+        close = [c for c in known if sum(map(eq, c, asked)) > 2][:3]
+        why = f'there is no error code "{asked}"'
         why += f"; did you mean {' or '.join(close)}?" if close else ""
         hint = f'mlc.explain("{close[0]}")' if close else "mlc.explain()"
         raise CompileError(why, code="E161", hint=hint)
-    return Page(wanted, (folder() / f"{name}.md").read_text("utf-8"))
+    return Page(asked, (folder() / f"{name}.md").read_text("utf-8"))
 
 
 def codes() -> list[str]:

@@ -50,11 +50,11 @@ class IRModule(Node):
             why = "functions are looked up by name, got an array"
             hint = f"the name first: {', '.join(map(repr, self.functions))}"
             raise CompileError(why, code="E105", hint=hint)
-        found = self.functions.get(name)
-        if found is None:
+        func = self.functions.get(name)
+        if func is None:
             hint = did_you_mean(name, self.functions)
             raise CompileError(f'the module has no function "{name}"', code="E105", hint=hint)
-        return found
+        return func
 
     def __getattr__(self, name: str) -> Node:
         if name in ("_digest", "span") or name.startswith("__") or name not in self.functions:
@@ -184,8 +184,8 @@ def _checked(mod: object, passes: Any) -> list[Pass]:
     listed = list(passes) if several else [passes]
     for each in listed:
         if not (several and callable(each)):
-            found = f"the function {pass_name(each)}" if callable(each) else repr(each)
-            why = f"passes are a list of functions of a module, got {found}"
+            what = f"the function {pass_name(each)}" if callable(each) else repr(each)
+            why = f"passes are a list of functions of a module, got {what}"
             hint = "mlc.run_passes(mod, [mlc.passes.legalize])"
             alone = " itself" if callable(each) else ""
             raise CompileError(f"{why}{alone}", code="E132", hint=hint)

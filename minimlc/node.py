@@ -32,14 +32,14 @@ _REMEDY = "store what is in the middle in a buffer, or bind it to a variable, an
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls: C) -> C:
     """Make a class of nodes: frozen, slotted, equal only to itself."""
-    result: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
-    result._fields = tuple(f.name for f in fields(result))
-    result._values = _getter(result._fields)
-    result._visitor = f"visit_{result.__name__}"
-    result.__setstate__ = _restore
-    _NODE_NAMES.add(result.__name__)
-    setattr(_Dispatch, f"visit_{result.__name__}", _visit_inside)
-    return result
+    kind: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
+    kind._fields = tuple(f.name for f in fields(kind))
+    kind._values = _getter(kind._fields)
+    kind._visitor = f"visit_{kind.__name__}"
+    kind.__setstate__ = _restore
+    _NODE_NAMES.add(kind.__name__)
+    setattr(_Dispatch, f"visit_{kind.__name__}", _visit_inside)
+    return kind
 
 
 def _restore(item: "Node", values: list[Any]) -> None:
@@ -134,7 +134,7 @@ def install_printer(printer: Callable[[Node, bool], str]) -> None:
 
 
 def mimebundle(value: Any) -> dict[str, Any]:
-    """`value` for a notebook: its widget where one can be made, and always its text."""
+    """`value` for a notebook: its widget where one can be kind, and always its text."""
     try:
         from minimlc_widgets import mimebundle as widget_bundle
     except ImportError:

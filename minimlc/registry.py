@@ -25,25 +25,19 @@ def register_func(name: str, func: Function | None = None, *, override: bool = F
     notebook cell is repeated.
     """
     if not isinstance(name, str):
-        raise CompileError(
-            "a registered function needs a name",
-            code="E614",
-            hint='@mlc.register_func("env.linear")',
-        )
+        why = "a registered function needs a name"
+        raise CompileError(why, code="E614", hint='@mlc.register_func("env.linear")')
 
-    def register(given: Function) -> Function:
-        if not callable(given):
-            why = f'a function is wanted for "{name}", got {given!r:.60}'
+    def register(function: Function) -> Function:
+        if not callable(function):
+            why = f'a function is wanted for "{name}", got {function!r:.60}'
             raise CompileError(why, code="E614", hint=f'@mlc.register_func("{name}")')
         taken = _FUNCTIONS.get(name)
-        if taken is not None and not override and not _same_source(taken, given):
-            raise CompileError(
-                f'a function "{name}" is registered already',
-                code="E615",
-                hint=f'register_func("{name}", override=True) replaces it',
-            )
-        _FUNCTIONS[name] = given
-        return given
+        if taken is not None and not override and not _same_source(taken, function):
+            hint = f'register_func("{name}", override=True) replaces it'
+            raise CompileError(f'a function "{name}" is registered already', code="E615", hint=hint)
+        _FUNCTIONS[name] = function
+        return function
 
     return register if func is None else register(func)
 
@@ -57,11 +51,8 @@ def _same_source(old: Function, new: Function) -> bool:
 def get_function(name: str) -> Function:
     """The function registered as `name`; `CompileError` with near misses for an unknown name."""
     if name not in _FUNCTIONS:
-        raise CompileError(
-            f'no function is registered as "{name}"',
-            code="E614",
-            hint=did_you_mean(name, _FUNCTIONS) or f'@mlc.register_func("{name}")',
-        )
+        hint = did_you_mean(name, _FUNCTIONS) or f'@mlc.register_func("{name}")'
+        raise CompileError(f'no function is registered as "{name}"', code="E614", hint=hint)
     return _FUNCTIONS[name]
 
 

@@ -114,17 +114,15 @@ def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarr
     written.
     """
     function = get_function(name)
-    given = [a if a.flags.writeable else a.copy() for a in inputs]
+    arrays = [a if a.flags.writeable else a.copy() for a in inputs]
     try:
-        result = function(*given, *outs)
+        result = function(*arrays, *outs)
     except Exception as error:
         raise _explain_packed(name, error, inputs, outs) from error
     if isinstance(result, np.ndarray) and not any(np.may_share_memory(result, o) for o in outs):
-        raise CallError(
-            f'the registered function "{name}" returned an array instead of writing its output',
-            code="E611",
-            hint="write the result into the last argument, for example out[:] = ...",
-        )
+        why = f'the registered function "{name}" returned an array instead of writing its output'
+        hint = "write the result into the last argument, for example out[:] = ..."
+        raise CallError(why, code="E611", hint=hint)
 
 
 def _explain_packed(
@@ -132,18 +130,15 @@ def _explain_packed(
 ) -> CallError:
     """What a registered function raised, where in its file, and what it was given."""
     message = "\n".join([type(error).__name__, *str(error).split("\n")][:4]).replace("\n", ": ", 1)
-    given, filled = (", ".join(map(_array_text, arrays)) or "nothing" for arrays in (inputs, outs))
+    taken, filled = (", ".join(map(_array_text, arrays)) or "nothing" for arrays in (inputs, outs))
     called = error.__traceback__ and error.__traceback__.tb_next
     fits = called is not None or not isinstance(error, TypeError)
     count = len(inputs) + len(outs)
     why = "raised" if fits else f"cannot be called with {count} array(s):"
-    return CallError(
-        f'the registered function "{name}" {why} {message}',
-        code="E613",
-        span=_deepest_span(called),
-        example=f"it was given {given}; to fill {filled}",
-        hint="" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill",
-    )
+    why = f'the registered function "{name}" {why} {message}'
+    example = f"it was given {taken}; to fill {filled}"
+    hint = "" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill"
+    return CallError(why, code="E613", span=_deepest_span(called), example=example, hint=hint)
 
 
 def _array_text(array: np.ndarray) -> str:
@@ -163,16 +158,16 @@ def _deepest_span(called: TracebackType | None) -> Span | None:
     return Span(filename, line, len(text) - len(text.lstrip()), len(text), text)
 
 
-def flatten(values: Sequence[Any]) -> list[np.ndarray]:
-    """The arrays of nested tuples, in order."""
-    flat: list[np.ndarray] = []
+def flatten(values: Sequence[Any]) -> list[Any]:
+    """What nested tuples hold, in order."""
+    flat: list[Any] = []
     for value in values:
         flat += flatten(value) if isinstance(value, tuple | list) else [value]
     return flat
 
 
-def nest(kind: Buffer | graph.Type, arrays: Iterator[np.ndarray]) -> Any:
-    """Arrays from an iterator, put into tuples as a type says."""
+def nest(kind: Buffer | graph.Type, values: Iterator[Any]) -> Any:
+    """Values from an iterator, put into tuples as a type says."""
     if isinstance(kind, graph.TupleType):
-        return tuple(nest(field, arrays) for field in kind.fields)
-    return next(arrays)
+        return tuple(nest(field, values) for field in kind.fields)
+    return next(values)

@@ -44,11 +44,9 @@ class Target:
                 _refuse(f"{name}={getattr(self, name)!r} is no text", 'mlc.Target("llvm")')
         for part in self.features.split(",") if self.features else ():
             if part[:1] not in ("+", "-"):
-                raise BuildError(
-                    f'the feature "{part}" of CPU "{self.cpu}" begins with neither + nor -',
-                    code="E509",
-                    hint=f'mlc.Target("llvm", "{self.cpu or "x86-64"}", "+avx2,+fma")',
-                )
+                why = f'the feature "{part}" of CPU "{self.cpu}" begins with neither + nor -'
+                hint = f'mlc.Target("llvm", "{self.cpu or "x86-64"}", "+avx2,+fma")'
+                raise BuildError(why, code="E509", hint=hint)
         for name in ("vector_bits", "l1", "l2", "l3", "cores"):
             size = getattr(self, name)
             if not hasattr(size, "__index__") or isinstance(size, bool):
@@ -80,11 +78,8 @@ class Target:
             return Target.host()
         name = target.name if isinstance(target, Target) else target
         if name in PLANNED:
-            raise BuildError(
-                f'target "{name}" is not built yet',
-                code="E501",
-                hint=" or ".join(f'target="{known}"' for known in TARGETS),
-            )
+            hint = " or ".join(f'target="{known}"' for known in TARGETS)
+            raise BuildError(f'target "{name}" is not built yet', code="E501", hint=hint)
         if name not in TARGETS:
             raise BuildError(
                 f'unknown target "{name}"', code="E501", hint=did_you_mean(str(name), TARGETS)
@@ -144,7 +139,7 @@ def _cache_sizes() -> tuple[int, int, int]:
 
 
 def _linux_caches(folders: Iterable[Path]) -> dict[int, int]:
-    found = {}
+    sizes = {}
     units = {"K": 1024, "M": 1024 * 1024}
     for folder in folders:
         try:
@@ -152,7 +147,7 @@ def _linux_caches(folders: Iterable[Path]) -> dict[int, int]:
                 continue
             level = int((folder / "level").read_text())
             text = (folder / "size").read_text().strip()
-            found[level] = int(text.rstrip("KM")) * units.get(text[-1:], 1)
+            sizes[level] = int(text.rstrip("KM")) * units.get(text[-1:], 1)
         except (OSError, ValueError):
             continue
-    return {level: size for level, size in found.items() if level in (1, 2, 3) and size > 0}
+    return {level: size for level, size in sizes.items() if level in (1, 2, 3) and size > 0}

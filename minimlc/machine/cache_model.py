@@ -59,12 +59,12 @@ def simulate(addresses: Iterable[int] | np.ndarray, levels: Sequence[Cache]) -> 
     `len(levels)` where none had. A level is asked, and fills, only where those before it miss.
     """
     flat = np.asarray(addresses, np.int64).ravel()
-    found = np.zeros(flat.size, np.int8)
+    missed = np.zeros(flat.size, np.int8)
     waiting = np.arange(flat.size)
     for level in levels:
         waiting = waiting[_misses(flat[waiting] // level.line, level)]
-        found[waiting] += 1
-    return found
+        missed[waiting] += 1
+    return missed
 
 
 def _misses(lines: np.ndarray, cache: Cache) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Whether a machine's tensor instructions can be used here, found out before the first use.
+"""Whether a machine's tensor instructions can be used here, tried out before the first use.
 
 A CPU may list what its system forbids or what an emulator does wrongly. So before code with such
 an instruction is first run, a small product of the kind is run by a process of its own, and its
@@ -44,10 +44,10 @@ def trusted(functions: Mapping[str, PrimFunc], target: Target) -> Target:
 
     Code for another machine is left alone: it is not run here.
     """
-    wanted = sorted(_wanted(functions, frozenset(target.features.split(","))))
-    if not wanted or missing_features(target):
+    used = sorted(_wanted(functions, frozenset(target.features.split(","))))
+    if not used or missing_features(target):
         return target
-    failing = {feature for feature in wanted if not works(feature)}
+    failing = {feature for feature in used if not works(feature)}
     if not failing:
         return target
     if any(feature.startswith("+amx") for feature in failing):
@@ -82,10 +82,10 @@ def _wanted(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> Iterator
         if instruction.features <= have
         for feature in instruction.features
     }
-    found = [feature for feature in TRIED if feature in needs]
-    if "+amx-tile" in needs and not any(feature.startswith("+amx") for feature in found):
-        found += [feature for feature in TRIED if feature.startswith("+amx") and feature in have]
-    yield from found
+    tried = [feature for feature in TRIED if feature in needs]
+    if "+amx-tile" in needs and not any(feature.startswith("+amx") for feature in tried):
+        tried += [feature for feature in TRIED if feature.startswith("+amx") and feature in have]
+    yield from tried
 
 
 @cache

@@ -150,15 +150,15 @@ class _Recorder(Translate):
         known: dict[tuple[int, ...], Touch] = {}
 
         def noted(frame: Frame) -> tuple[int, ...]:
-            found = place(frame)
-            touch = known.get(found)
+            indices = place(frame)
+            touch = known.get(indices)
             if touch is None:
                 flat = 0
-                for size, value in zip(shape, found, strict=True):
+                for size, value in zip(shape, indices, strict=True):
                     flat = flat * size + value
-                touch = known[found] = Touch(number, flat, write)
+                touch = known[indices] = Touch(number, flat, write)
             self.pending.append(touch)
-            return found
+            return indices
 
         return noted
 

@@ -27,7 +27,7 @@ def tiles_permitted() -> bool:
 def main() -> int:
     """Link an object file, call a function of it; 0 if the last argument is then as expected."""
     header = json.loads(sys.stdin.buffer.readline())
-    code, expected, *given = (sys.stdin.buffer.read(size) for size in header["sizes"])
+    code, expected, *inputs = (sys.stdin.buffer.read(size) for size in header["sizes"])
     sys.path[:] = header["path"]
     if header["tiles"] and not tiles_permitted():
         return 2
@@ -39,11 +39,11 @@ def main() -> int:
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     builder.export_symbol(header["symbol"])
     library = builder.link(llvm.create_lljit_compiler(machine, use_jit_link=True), "trial")
-    arguments = [ctypes.create_string_buffer(part, len(part) + 64) for part in given]
+    arguments = [ctypes.create_string_buffer(part, len(part) + 64) for part in inputs]
     entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arguments))
     status = entry(library[header["symbol"]])(*map(ctypes.addressof, arguments))
-    found = arguments[-1].raw[: len(expected)]
-    return 0 if status == 0 and found == expected else 1
+    result = arguments[-1].raw[: len(expected)]
+    return 0 if status == 0 and result == expected else 1
 
 
 if __name__ == "__main__":

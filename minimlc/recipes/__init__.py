@@ -95,10 +95,10 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
         sch = _first(RECIPES, sch, block, target)
     if sch is start:
         whole = _first((rowwise, elementwise), sch, None, target)
-        made = (rows(sch) if whole is sch else whole).func
+        func = (rows(sch) if whole is sch else whole).func
     else:
-        made = left_over(sch, start.blocks(), target).func
-    return replace(made, attrs=(*made.attrs, (SCHEDULED, True)))
+        func = left_over(sch, start.blocks(), target).func
+    return replace(func, attrs=(*func.attrs, (SCHEDULED, True)))
 
 
 def _first(recipes: Sequence[Recipe], sch: Schedule, block: str | None, target: Target) -> Schedule:

@@ -81,13 +81,13 @@ def conv2d(
     where there is none.
     """
     target = started(sch, target)
-    name, found = find_convolution(sch, block)
-    size = found.sizes
-    tiles = tiles_for(name, found, target)
-    sch, conversions = widened(sch, name, found)
-    name, found = find_convolution(sch, name)
-    sch, result = one_row_of_pixels(sch, name, found)
-    sch, weights = channels_last(sch, name, found, tiles.channels)
+    name, conv = find_convolution(sch, block)
+    size = conv.sizes
+    tiles = tiles_for(name, conv, target)
+    sch, conversions = widened(sch, name, conv)
+    name, conv = find_convolution(sch, name)
+    sch, result = one_row_of_pixels(sch, name, conv)
+    sch, weights = channels_last(sch, name, conv, tiles.channels)
     for copy in conversions:
         sch = sch.compute_inline(copy)
     sums = buffer_of(sch, name)
@@ -99,13 +99,13 @@ def conv2d(
     return sch
 
 
-def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
+def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     """The tile that fills the vector registers and leaves some for pixels and weights.
 
     Four of 16 will do; of 32, six: what keeps the arithmetic of wider machines busy waits in more.
     """
-    size = found.sizes
-    lanes = lanes_of(target, found.dtypes[2])
+    size = conv.sizes
+    lanes = lanes_of(target, conv.dtypes[2])
     count = size["n"] * size["i"] * size["j"]
     window = size["p"] * size["q"]
     why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
@@ -117,27 +117,27 @@ def tiles_for(name: str, found: Convolution, target: Target) -> Tiles:
     registers = vector_registers(target)
     most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(found.dtypes[2]))
+    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(conv.dtypes[2]))
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
     return Tiles(pixels, lanes * vectors, block, steps, written_out)
 
 
-def widened(sch: Schedule, name: str, found: Convolution) -> tuple[Schedule, list[str]]:
+def widened(sch: Schedule, name: str, conv: Convolution) -> tuple[Schedule, list[str]]:
     """Image and weights in the dtype of the sums; what pads the image writes it so at once.
 
     Gives the block that converts the weights, which is to be part of the one that packs them.
     """
-    image, weights, sums = found.dtypes
+    image, weights, sums = conv.dtypes
     if image != sums:
-        sch, (copy,) = making(sch, "cache_read", name, found.image, dtype=sums)
+        sch, (copy,) = making(sch, "cache_read", name, conv.image, dtype=sums)
         for pads in sch.producers(copy):
             if sch.consumers(pads) == [copy]:
                 sch = attempt(sch, "compute_inline", pads)
     if weights == sums:
         return sch, []
-    return making(sch, "cache_read", name, found.weights, dtype=sums)
+    return making(sch, "cache_read", name, conv.weights, dtype=sums)
 
 
 def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule:
@@ -170,23 +170,23 @@ def in_squares(sch: Schedule, result: str, outer: str, sums: str, row: int) -> S
     return in_registers(sch, loops_below(sch, copy, square))
 
 
-def one_row_of_pixels(sch: Schedule, name: str, found: Convolution) -> tuple[Schedule, str]:
+def one_row_of_pixels(sch: Schedule, name: str, conv: Convolution) -> tuple[Schedule, str]:
     """Number the pixels of all images through; sums get a buffer of their own, pixels by channels.
 
     Gives the name of the block that copies them to the output.
     """
-    size = found.sizes
+    size = conv.sizes
     pixel = f"(n * {size['i']} + i) * {size['j']} + j"
-    sch = sch.transform_block_layout(name, f"{', '.join(found.iters)} -> o, {pixel}, c, p, q")
-    sch, (copy,) = making(sch, "reindex", name, found.output)
+    sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixel}, c, p, q")
+    sch, (copy,) = making(sch, "reindex", name, conv.output)
     return sch.transform_layout(name, buffer_of(sch, name), "o, f -> f, o"), copy
 
 
 def channels_last(
-    sch: Schedule, name: str, found: Convolution, channels: int
+    sch: Schedule, name: str, conv: Convolution, channels: int
 ) -> tuple[Schedule, str]:
     """Copy the weights so that the channels of a tile lie side by side."""
-    sch, (copy,) = making(sch, "cache_read", name, found.weights)
+    sch, (copy,) = making(sch, "cache_read", name, conv.weights)
     layout = f"o, c, p, q -> o // {channels}, c, p, q, o % {channels}"
     sch = sch.transform_layout(copy, buffer_of(sch, copy), layout)
     o, *rest = sch.loops(copy)

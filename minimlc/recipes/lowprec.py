@@ -90,7 +90,7 @@ UNITS: tuple[tuple[str, Unit], ...] = (
 )
 """The units for factors of certain dtypes by the feature that tells of them, the best first."""
 
-OFFSETS = {(source, wanted): offset for source, wanted, offset in SHIFTED.values()}
+OFFSETS = {(source, result): offset for source, result, offset in SHIFTED.values()}
 """What makes bytes of one sign those of the other."""
 
 INTERLEAVES = {kind: name for name, kind in INTERLEAVED.items()}
@@ -111,12 +111,12 @@ def are_multiplied(dtypes: tuple[str, str, str]) -> bool:
     return left == right == result == "float64"
 
 
-def unit_for(found: Product, target: Target) -> Unit:
+def unit_for(product: Product, target: Target) -> Unit:
     """The best unit that the target has for a product's dtypes.
 
     Where B's bytes have the other sign than it wants, an offset costs less than 16 bits do.
     """
-    left, right, result = found.dtypes
+    left, right, result = product.dtypes
     units = [unit for feature, unit in UNITS if feature in target.features.split(",")]
     exact = [unit for unit in units if (unit.left, unit.right) == (left, right)]
     shifted = [unit for unit in units if unit.left == left and (right, unit.right) in OFFSETS]
@@ -124,7 +124,7 @@ def unit_for(found: Product, target: Target) -> Unit:
 
 
 def converted(
-    sch: Schedule, found: Product, unit: Unit, target: Target
+    sch: Schedule, product: Product, unit: Unit, target: Target
 ) -> tuple[Schedule, str, list[str]]:
     """Factors as copies of the dtypes that the unit takes.
 
@@ -135,21 +135,21 @@ def converted(
     copies: list[str] = []
     shifted = False
     for side, dtype, old in zip(
-        (found.left, found.right), (unit.left, unit.right), found.dtypes[:2], strict=True
+        (product.left, product.right), (unit.left, unit.right), product.dtypes[:2], strict=True
     ):
-        wanted = dtype or found.dtypes[2]
-        if wanted != old:
-            offset = OFFSETS.get((old, wanted), 0)
-            sch, made = making(
-                sch, "cache_read", found.block, side.buffer, dtype=wanted, offset=offset
+        new = dtype or product.dtypes[2]
+        if new != old:
+            offset = OFFSETS.get((old, new), 0)
+            sch, copy = making(
+                sch, "cache_read", product.block, side.buffer, dtype=new, offset=offset
             )
-            copies, shifted = copies + made, shifted or offset != 0
+            copies, shifted = copies + copy, shifted or offset != 0
     if not shifted:
-        return sch, found.block, copies
-    sch, (*others, product) = making(sch, "decompose_sum", found.block)
+        return sch, product.block, copies
+    sch, (*others, block) = making(sch, "decompose_sum", product.block)
     for name in others:
         sch = summed_up(sch, name, target)
-    return sch, product, copies
+    return sch, block, copies
 
 
 def summed_up(sch: Schedule, name: str, target: Target) -> Schedule:
@@ -180,8 +180,8 @@ def grouped(
     sch = sch.reorder(outer, panel, lanes, inner, lane)
     block = block_of(sch, copy)
     kinds = [part.buffer.dtype for part in walk(block.body) if isinstance(part, Load | Store)]
-    made = INTERLEAVES.get((kinds[-1], kinds[0], unit.depth))
-    done = attempt(sch, "tensorize", inner, made) if made else sch
+    intrin = INTERLEAVES.get((kinds[-1], kinds[0], unit.depth))
+    done = attempt(sch, "tensorize", inner, intrin) if intrin else sch
     if done is sch:
         return sch.vectorize(lane)
     return done.annotate(panel, "prefetch", (loads_in(block.body)[0].buffer.name, outer))

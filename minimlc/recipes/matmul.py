@@ -81,16 +81,16 @@ class Tiles(NamedTuple):
     by_columns: bool = True
 
 
-def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
+def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
 
     A panel of A fills most of the first level, a block of B has half of the second level, a block
     of A an eighth of the third, which other cores share. Blocks are cut evenly, so that the
     last is about as large as the others.
     """
-    m, n, k = found.rows, found.columns, found.sums
-    size = bytes_of(found.dtypes[0])
-    lanes = lanes_of(target, found.dtypes[2])
+    m, n, k = product.rows, product.columns, product.sums
+    size = bytes_of(product.dtypes[0])
+    lanes = lanes_of(target, product.dtypes[2])
     columns = max(2 * lanes if n > lanes else lanes, unit.lanes)
     most = (vector_registers(target) - 4) * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
@@ -98,9 +98,9 @@ def tiles_for(found: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
     if not unit.intrin:
-        most = most_summed(found)
+        most = most_summed(product)
     else:
-        most = held if found.dtypes[2] == "int32" and not unit.loads else MOST_BY_A_UNIT
+        most = held if product.dtypes[2] == "int32" and not unit.loads else MOST_BY_A_UNIT
     sums = even(held, min(most, held), max(unit.step, UNROLLED if held > most else 1), PART)
     sum_block = ceil(held / sums) * sums
     row_block = even(m, target.l3 // 8 // (sum_block * size), rows)
@@ -141,69 +141,71 @@ def matmul(
     there is none.
     """
     target = started(sch, target)
-    found = find_product(sch, block)
-    lanes = lanes_of(target, found.dtypes[2])
-    in_order = found.right.axes.endswith("n")
-    few = found.rows <= FEW_ROWS and in_order
-    check_kind(sch, found, FEWEST_COLUMNS if few else 1 if in_order else min(lanes, FEWEST_COLUMNS))
+    product = find_product(sch, block)
+    lanes = lanes_of(target, product.dtypes[2])
+    in_order = product.right.axes.endswith("n")
+    few = product.rows <= FEW_ROWS and in_order
+    check_kind(
+        sch, product, FEWEST_COLUMNS if few else 1 if in_order else min(lanes, FEWEST_COLUMNS)
+    )
     if few:
-        return few_rows(sch, found)
-    if found.columns < lanes and in_order:
-        sch = pad(sch, found.block, {"n": lanes})
-        found = find_product(sch, found.block)
-    alike = found.sums % summed_apart(found) == 0 and not unit_for(found, target).intrin
-    if found.columns <= 2 * lanes and in_order and alike:
-        return few_columns(sch, found, lanes)
-    return packed(sch, found, target)
+        return few_rows(sch, product)
+    if product.columns < lanes and in_order:
+        sch = pad(sch, product.block, {"n": lanes})
+        product = find_product(sch, product.block)
+    alike = product.sums % summed_apart(product) == 0 and not unit_for(product, target).intrin
+    if product.columns <= 2 * lanes and in_order and alike:
+        return few_columns(sch, product, lanes)
+    return packed(sch, product, target)
 
 
-def check_kind(sch: Schedule, found: Product, columns: int) -> None:
+def check_kind(sch: Schedule, product: Product, columns: int) -> None:
     """Refuse what these plans are not for: fewer columns than that, for one."""
-    name, (left, right, result) = found.block, found.dtypes
-    if not are_multiplied(found.dtypes):
+    name, (left, right, result) = product.block, product.dtypes
+    if not are_multiplied(product.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
-    elif found.columns < columns or found.sums < 2:
-        why = f"is {found.rows}x{found.columns}x{found.sums}, too small for vectors"
+    elif product.columns < columns or product.sums < 2:
+        why = f"is {product.rows}x{product.columns}x{product.sums}, too small for vectors"
     elif block_of(sch, name).init is None:
-        why = f"adds to what is in {found.output} before; it would have to begin with T.init()"
-    elif found.rows == 1 and found.right.axes.endswith("k"):
+        why = f"adds to what is in {product.output} before; it would have to begin with T.init()"
+    elif product.rows == 1 and product.right.axes.endswith("k"):
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:
         return
     raise refusal(f'matmul: block "{name}" {why}')
 
 
-def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
+def packed(sch: Schedule, product: Product, target: Target) -> Schedule:
     """Blocks for the caches, copied as panels, and a tile of C in registers."""
-    unit = unit_for(found, target)
-    given = found.left.buffer
-    sch, product, conversions = converted(sch, found, unit, target)
-    found = find_product(sch, product)
-    tiles = tiles_for(found, target, unit)
-    rows = rows_in_place(found, tiles, target) if found.left.buffer == given else 0
+    unit = unit_for(product, target)
+    source = product.left.buffer
+    sch, block, conversions = converted(sch, product, unit, target)
+    product = find_product(sch, block)
+    tiles = tiles_for(product, target, unit)
+    rows = rows_in_place(product, tiles, target) if product.left.buffer == source else 0
     if rows:
-        tiles = tiles._replace(rows=rows, row_block=found.rows)
-    sch, sums, result = divide(sch, found, tiles)
+        tiles = tiles._replace(rows=rows, row_block=product.rows)
+    sch, sums, result = divide(sch, product, tiles)
     left = ""
     if not rows:
-        sch, left = copied(sch, sums, found.left)
-    sch, right = copied(sch, sums, found.right)
+        sch, left = copied(sch, sums, product.left)
+    sch, right = copied(sch, sums, product.right)
     for copy in conversions:
         sch = sch.compute_inline(copy)
     sch, left_at, right_at, row_tile = tile(sch, sums, result, tiles)
     sch = finished(sch, result, loops_below(sch, result, row_tile)[0])
     shared = [right_at if tiles.by_columns else row_tile]
     if left:
-        sch, row_panel = in_panels(sch, left, left_at, found.left, "m", tiles)
+        sch, row_panel = in_panels(sch, left, left_at, product.left, "m", tiles)
         shared.append(row_panel)
-    sch, _ = in_panels(sch, right, right_at, found.right, "n", tiles)
+    sch, _ = in_panels(sch, right, right_at, product.right, "n", tiles)
     if unit.loads:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
     elif unit.intrin:
         sch = on_unit(sch, f"{sums}_update", tiles)
-    if prod(found.batches) * found.rows * found.columns * found.sums < WORTH_THREADS:
+    if prod(product.batches) * product.rows * product.columns * product.sums < WORTH_THREADS:
         return sch
-    for loop in loops_of(sch, result, "S")[: len(found.batches)]:
+    for loop in loops_of(sch, result, "S")[: len(product.batches)]:
         if extent(sch, result, loop) >= target.cores:
             return sch.parallel(loop)
     for loop in shared:
@@ -211,7 +213,7 @@ def packed(sch: Schedule, found: Product, target: Target) -> Schedule:
     return sch
 
 
-def rows_in_place(found: Product, tiles: Tiles, target: Target) -> int:
+def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:
     """How many rows a tile has that reads A where it lies; 0 where a copy of A is worth it.
 
     It is not where A is seldom read, or stays in the first cache; nor for a tensor unit, which
@@ -219,39 +221,39 @@ def rows_in_place(found: Product, tiles: Tiles, target: Target) -> int:
     copy, nothing rounds A's sizes up.
     """
     unit = tiles.unit
-    aligned = found.sums % tiles.sum_block == 0 and found.sums % unit.step == 0
-    row = found.sums * bytes_of(found.dtypes[0])
-    seldom = found.columns <= FEW_TILES * tiles.columns or row * found.rows <= target.l1
-    wanted = (seldom or row % SAME_SET != 0) if unit.intrin else seldom
-    if not found.left.axes.endswith("mk") or not aligned or not wanted or unit.loads:
+    aligned = product.sums % tiles.sum_block == 0 and product.sums % unit.step == 0
+    row = product.sums * bytes_of(product.dtypes[0])
+    seldom = product.columns <= FEW_TILES * tiles.columns or row * product.rows <= target.l1
+    in_place = (seldom or row % SAME_SET != 0) if unit.intrin else seldom
+    if not product.left.axes.endswith("mk") or not aligned or not in_place or unit.loads:
         return 0
     sizes = range(tiles.rows, tiles.rows // 2, -1)
-    return next((rows for rows in sizes if found.rows % rows == 0), 0)
+    return next((rows for rows in sizes if product.rows % rows == 0), 0)
 
 
-def few_columns(sch: Schedule, found: Product, lanes: int) -> Schedule:
+def few_columns(sch: Schedule, product: Product, lanes: int) -> Schedule:
     """Few columns of C: each element of A is read once, so nothing is copied."""
-    rows = divisor(found.rows, 12 if found.columns <= lanes else 6)
-    part = summed_apart(found)
-    tiles = Tiles(rows, found.columns, part, found.rows, found.columns, found.sums)
-    sch, sums, result = divide(sch, found, tiles)
+    rows = divisor(product.rows, 12 if product.columns <= lanes else 6)
+    part = summed_apart(product)
+    tiles = Tiles(rows, product.columns, part, product.rows, product.columns, product.sums)
+    sch, sums, result = divide(sch, product, tiles)
     sch, *_ = tile(sch, sums, result, tiles)
     return sch
 
 
-def divide(sch: Schedule, found: Product, tiles: Tiles) -> tuple[Schedule, str, str]:
+def divide(sch: Schedule, product: Product, tiles: Tiles) -> tuple[Schedule, str, str]:
     """Round the sizes up to whole blocks, and sum up apart what one block of k holds.
 
     Gives the names of the block that sums up tiles of its own, and of the one that puts what
     counts of them into C.
     """
-    name = found.block
+    name = product.block
     roles = {"m": tiles.row_block, "n": tiles.column_block, "k": tiles.unit.step}
-    if found.sums <= tiles.sums:
+    if product.sums <= tiles.sums:
         padded = pad(sch, name, roles)
-        ends = [block for block in added(sch, padded) if found.output == buffer_of(padded, block)]
+        ends = [block for block in added(sch, padded) if product.output == buffer_of(padded, block)]
         if not ends:
-            padded, ends = making(padded, "cache_write", name, found.output)
+            padded, ends = making(padded, "cache_write", name, product.output)
         padded, end = with_epilogue(padded, ends[0])
         return padded, name, end
     rounded = pad(sch, name, {"k": tiles.sum_block})

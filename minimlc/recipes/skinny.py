@@ -26,27 +26,32 @@ DEPTH = 8
 """Rows of B that are added to C at a time."""
 
 
-def few_rows(sch: Schedule, found: Product) -> Schedule:
+def few_rows(sch: Schedule, product: Product) -> Schedule:
     """Few rows of C: go down B once, adding some of its rows to all of C at a time.
 
     C stays in the first-level cache, and a piece of four rows of it in registers meanwhile. What
     a block of B gives is summed up apart, which keeps rounding errors small.
     """
-    name = found.block
-    block = summed_apart(found)
-    if block < found.sums:
+    name = product.block
+    block = summed_apart(product)
+    if block < product.sums:
         sch, name = sums_apart(sch, name, block)
     rows, columns = (loops_feeding_axis(sch, name, axis) for axis in (-2, -1))
     summed = loops_of(sch, name, "R")
-    if not summed or not columns or (found.rows > 1 and not rows) or {*summed} & {*rows, *columns}:
+    if (
+        not summed
+        or not columns
+        or (product.rows > 1 and not rows)
+        or {*summed} & {*rows, *columns}
+    ):
         why = f'matmul: rows, columns and sums of block "{name}" have no loops of their own'
         raise refusal(why)
     k = summed[-1]
     sch = sch.split(k, [None, divisor(block, DEPTH)])
     *_, down, deep = loops_of(sch, name, "R")
     group: list[str] = []
-    if found.rows > 1:
-        sch = sch.split(rows[-1], [None, divisor(found.rows, 4)])
+    if product.rows > 1:
+        sch = sch.split(rows[-1], [None, divisor(product.rows, 4)])
         group = loops_feeding_axis(sch, name, -2)[-2:]
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
     sch = sch.decompose_reduction(name, at=down)
@@ -54,19 +59,19 @@ def few_rows(sch: Schedule, found: Product) -> Schedule:
     return unrolled(sch, (deep, *group[1:]))
 
 
-def summed_apart(found: Product) -> int:
+def summed_apart(product: Product) -> int:
     """How many products a partial sum has: all alike, or for awkward numbers, a guarded last."""
-    sums, most = found.sums, most_summed(found)
+    sums, most = product.sums, most_summed(product)
     fitting = divisor(sums, most)
     if fitting * fitting >= sums:
         return fitting
     return ceil(ceil(sums / ceil(sums / most)) / DEPTH) * DEPTH
 
 
-def most_summed(found: Product) -> int:
+def most_summed(product: Product) -> int:
     """How many of a product's sums may be added up in a row."""
-    few = prod(found.batches) * found.rows * found.columns <= FEW_ELEMENTS
-    sums, alone = found.sums, LONGER if few else SHORT
+    few = prod(product.batches) * product.rows * product.columns <= FEW_ELEMENTS
+    sums, alone = product.sums, LONGER if few else SHORT
     return min(MOST_SUMMED, sums if sums <= alone else ceil(sums / 2))
 
 

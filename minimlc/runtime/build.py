@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import Operand, emit_entry, entry_symbol, symbol
@@ -16,12 +15,12 @@ from minimlc.runtime.executable import (
     NativeGraph,
     SteppedGraph,
     functions_of,
+    library,
     to_read,
 )
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import (
-    NativeCode,
     backend,
     compile_native,
     emit_llvm,
@@ -56,9 +55,8 @@ def build(
     """
     chosen = Target.of(target)
     if bounds is not None and bounds not in BOUNDS:
-        raise BuildError(
-            f'unknown bounds mode "{bounds}"', code="E505", hint=did_you_mean(str(bounds), BOUNDS)
-        )
+        hint = did_you_mean(str(bounds), BOUNDS)
+        raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
     module = _as_module(mod)
     verify(module)
@@ -72,10 +70,10 @@ def _builder(target: str) -> Callable[[IRModule, Target, bool, bool], Library]:
     """What builds for a target: LLVM is the core's, the others have rooms of their own."""
     if target == "llvm":
         return _build_native
-    found = room(f"codegen.{target}.build")
-    if found is None:
+    part = room(f"codegen.{target}.build")
+    if part is None:
         raise BuildError(f'target "{target}" is not installed', code="E502")
-    build: Callable[[IRModule, Target, bool, bool], Library] = found.build
+    build: Callable[[IRModule, Target, bool, bool], Library] = part.build
     return build
 
 
@@ -115,8 +113,8 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     hardware = room("machine.hardware")
     target = hardware.trusted(kernels, target) if hardware else target
     plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
-    entries = {name: made for name, made in plans.items() if made.native}
-    extra = "\n\n".join(_entry_text(name, made, check) for name, made in entries.items())
+    entries = {name: steps for name, steps in plans.items() if steps.native}
+    extra = "\n\n".join(_entry_text(name, steps, check) for name, steps in entries.items())
     sources = _native_sources(kernels, target, extra, check)
     backend()
     missing = missing_features(target)
@@ -125,23 +123,19 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     exports = [symbol(name) for name in module.functions if name not in plans]
     exports += [entry_symbol(name) for name in entries]
     native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
+    sites, at = native.sites if check else None, native.addresses
     functions = {
-        name: Kernel(
-            name,
-            parameters_of(func),
-            native.addresses[symbol(name)],
-            native.sites if check else None,
-            native.library,
-        )
+        name: Kernel(name, parameters_of(func), at[symbol(name)], sites, native.library)
         for name, func in kernels.items()
     }
-    callables: dict[str, Callable[..., Any]] = {}
-    for name, func in module.entries:
-        if isinstance(func, Function):
-            callables[name] = _graph(name, func, plans[name], native, functions, check)
-        else:
-            callables[name] = functions[name]
-    return Library(module, target, callables, sources)
+
+    def graph(name: str, func: Function) -> NativeGraph | SteppedGraph:
+        if name not in entries:
+            return SteppedGraph(name, func, plans[name], functions)
+        address = at[entry_symbol(name)]
+        return NativeGraph(name, func, plans[name], address, sites, native.library)
+
+    return library(module, target, functions, graph, sources)
 
 
 def _native_sources(
@@ -162,27 +156,13 @@ def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: 
     return emit_llvm(kernels, machine, check=check, openmp=openmp, extra=extra).text
 
 
-def _entry_text(name: str, made: Plan, check: bool) -> str:
+def _entry_text(name: str, steps: Plan, check: bool) -> str:
     calls = [
         (symbol(step.callee), tuple(map(_operand, (*step.inputs, *step.outputs))))
-        for step in made.steps
+        for step in steps.steps
     ]
-    return emit_entry(entry_symbol(name), len(made.inputs), len(made.outputs), calls, check)
+    return emit_entry(entry_symbol(name), len(steps.inputs), len(steps.outputs), calls, check)
 
 
 def _operand(slot: Slot) -> Operand:
     return Operand(slot.kind, slot.number)
-
-
-def _graph(
-    name: str,
-    func: Function,
-    made: Plan,
-    native: NativeCode,
-    kernels: dict[str, Kernel],
-    check: bool,
-) -> Callable[..., Any]:
-    if not made.native:
-        return SteppedGraph(name, func, made, kernels)
-    address = native.addresses[entry_symbol(name)]
-    return NativeGraph(name, func, made, address, native.sites if check else None, native.library)

@@ -172,20 +172,20 @@ def _private(path: str, flags: int) -> int:
 
 def _evict(folder: Path) -> None:
     """Remove what was abandoned, and entries longest unused until 3/4 of the limit are left."""
-    found = []
+    entries = []
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
             facts = path.lstat()
             if not _NAMES.fullmatch(path.name) or not stat.S_ISREG(facts.st_mode):
                 continue
             if path.suffix == ".bin":
-                found.append((facts.st_mtime, facts.st_size, path))
+                entries.append((facts.st_mtime, facts.st_size, path))
             elif facts.st_mtime < time.time() - ABANDONED_SECONDS:
                 path.unlink()
-    total = sum(size for _, size, _ in found)
+    total = sum(size for _, size, _ in entries)
     if total <= LIMIT_BYTES:
         return
-    for _, size, path in sorted(found):
+    for _, size, path in sorted(entries):
         with contextlib.suppress(OSError):
             path.unlink()
         total -= size

@@ -218,6 +218,21 @@ def functions_of(module: IRModule) -> dict[str, PrimFunc]:
     return {name: func for name, func in module.entries if isinstance(func, PrimFunc)}
 
 
+def library(
+    module: IRModule,
+    target: Target,
+    kernels: Mapping[str, Callable[..., Any]],
+    graph: Callable[[str, Function], Callable[..., Any]],
+    sources: dict[str, Callable[[], str]],
+) -> Library:
+    """A library of kernels, and of what `graph` makes of each graph function."""
+    functions = {
+        name: graph(name, func) if isinstance(func, Function) else kernels[name]
+        for name, func in module.entries
+    }
+    return Library(module, target, functions, sources)
+
+
 def to_read(
     module: IRModule,
     target: Target,

@@ -113,19 +113,14 @@ def _features(text: str) -> list[str]:
 def _brought(cpu: str, features: str) -> tuple[str, ...]:
     for part in features.split(",") if features else ():
         if not FEATURE.fullmatch(part):  # LLVM ends the process on some of these
-            raise BuildError(
-                f'"{part}" is no CPU feature',
-                code="E509",
-                hint='Target("llvm", "x86-64", "+avx2,-fma"): each with a sign, without spaces',
-            )
+            hint = 'Target("llvm", "x86-64", "+avx2,-fma"): each with a sign, without spaces'
+            raise BuildError(f'"{part}" is no CPU feature', code="E509", hint=hint)
     llvm = import_module("minimlc.codegen.llvm.machine")
     machine = llvm.Machine(cpu, wide_enough(features), 512)
     if _is_x86() and "%xmm" not in llvm.compile_assembly(SUM, machine):
-        raise BuildError(
-            f'no code can be made for the CPU "{cpu}" with the features "{features}"',
-            code="E509",
-            hint='Target("llvm", "x86-64-v3") names a usual CPU, Target.host() the one here',
-        )
+        why = f'no code can be made for the CPU "{cpu}" with the features "{features}"'
+        hint = 'Target("llvm", "x86-64-v3") names a usual CPU, Target.host() the one here'
+        raise BuildError(why, code="E509", hint=hint)
     listing = llvm.compile_assembly(PROBE, machine)
     return tuple(name for name, sign in reversed(TELLTALES.items()) if re.search(sign, listing))
 
@@ -148,11 +143,9 @@ def refusing(name: str, target: Target, missing: tuple[str, ...]) -> Callable[..
     lacking = ", ".join(missing[:6]) + (", …" if len(missing) > 6 else "")
 
     def call(*arguments: Any) -> NoReturn:
-        raise CallError(
-            f'{name} was compiled for the CPU "{target.cpu}"; the one here lacks {lacking}',
-            code="E617",
-            hint=f'build(mod, "{target.name}") makes code for this machine',
-        )
+        why = f'{name} was compiled for the CPU "{target.cpu}"; the one here lacks {lacking}'
+        hint = f'build(mod, "{target.name}") makes code for this machine'
+        raise CallError(why, code="E617", hint=hint)
 
     call.__name__ = name
     return call

@@ -30,23 +30,18 @@ class Library:
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`; `CompileError` with near misses for an unknown one."""
-        if not isinstance(name, str):
-            raise CallError(
-                f"a library's function is chosen by its name, got {type(name).__name__}",
-                code="E616",
-                hint=f"library[{self._any_name()}]",
-            )
+        self._check_name(name, "a library's function is chosen by its name", "library[{}]")
         function = self._functions.get(name)
         if function is None:
-            raise CompileError(
-                f'the library has no function "{name}"',
-                code="E105",
-                hint=did_you_mean(str(name), self._functions),
-            )
+            why = f'the library has no function "{name}"'
+            raise CompileError(why, code="E105", hint=did_you_mean(str(name), self._functions))
         return function
 
-    def _any_name(self) -> str:
-        return f'"{next(iter(self._functions), "main")}"'
+    def _check_name(self, name: object, what: str, call: str) -> None:
+        """Refuse what is no text; `call` is what to write instead, with room for a name."""
+        if not isinstance(name, str):
+            hint = call.format(f'"{next(iter(self._functions), "main")}"')
+            raise CallError(f"{what}, got {type(name).__name__}", code="E616", hint=hint)
 
     def __contains__(self, name: object) -> bool:
         return name in self._functions
@@ -57,12 +52,8 @@ class Library:
 
     def time(self, name: str, *arguments: Any, warmup: int = 3, repeat: int = 20) -> Timing:
         """Time calls of the function `name` as a caller sees them, argument checks included."""
-        if not isinstance(name, str):
-            raise CallError(
-                f"time: the first argument is the function's name, got {type(name).__name__}",
-                code="E616",
-                hint=f"library.time({self._any_name()}, ...)",
-            )
+        what = "time: the first argument is the function's name"
+        self._check_name(name, what, "library.time({}, ...)")
         return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)
 
     def source(self, language: str = "") -> str:
@@ -70,11 +61,8 @@ class Library:
         of a Python one. The first of them if no `language` is given."""
         chosen = language or next(iter(self._sources))
         if chosen not in self._sources:
-            raise CompileError(
-                f'a library for target "{self.target.name}" has no source "{language}"',
-                code="E105",
-                hint=did_you_mean(language, self._sources),
-            )
+            why = f'a library for target "{self.target.name}" has no source "{language}"'
+            raise CompileError(why, code="E105", hint=did_you_mean(language, self._sources))
         return self._sources[chosen]()
 
     def __repr__(self) -> str:

@@ -37,11 +37,9 @@ def backend() -> ModuleType:
     try:
         return import_module("minimlc.codegen.llvm.machine")
     except ImportError as error:
-        raise BuildError(
-            f'target "llvm" needs llvmlite, which cannot be imported: {error}',
-            code="E502",
-            hint='pip install llvmlite, or build(mod, target="python")',
-        ) from None
+        why = f'target "llvm" needs llvmlite, which cannot be imported: {error}'
+        hint = 'pip install llvmlite, or build(mod, target="python")'
+        raise BuildError(why, code="E502", hint=hint) from None
 
 
 def emit_llvm(functions: Mapping[str, PrimFunc], machine: Any, **options: Any) -> Any:
@@ -144,8 +142,6 @@ MOST_POINTERS = 1024
 def entry_point(address: int, count: int, result: Any = ctypes.c_int) -> Any:
     """A compiled function of `count` pointers as a Python callable; it releases the GIL."""
     if count > MOST_POINTERS:
-        raise BuildError(
-            f"compiled code takes at most {MOST_POINTERS} arrays, this function has {count}",
-            hint='pass some of them as one array, or build(mod, target="python")',
-        )
+        why = f"compiled code takes at most {MOST_POINTERS} arrays, this function has {count}"
+        raise BuildError(why, hint='pass some of them as one array, or build(mod, target="python")')
     return ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * count)(address)

@@ -1,4 +1,4 @@
-"""Threads for parallel loops: an OpenMP runtime where one can be found, else a Python pool.
+"""Threads for parallel loops: an OpenMP runtime where one can be addresses, else a Python pool.
 
 Compiled code reads the number of threads from memory at each loop, so `set_num_threads` takes
 effect at once. After a fork the child runs its loops on one thread until it sets a number itself:
@@ -53,23 +53,20 @@ def set_num_threads(count: int) -> None:
     the cores, with a `UserWarning`.
     """
     try:
-        wanted = 0 if isinstance(count, bool) else operator.index(count)
+        number = 0 if isinstance(count, bool) else operator.index(count)
     except TypeError:
-        wanted = 0
-    if wanted < 1:
-        raise CompileError(
-            f"the number of threads must be an integer of at least 1, got {count!r}",
-            code="E610",
-            hint=f"mlc.set_num_threads({Target.host().cores})",
-        )
+        number = 0
+    if number < 1:
+        why = f"the number of threads must be an integer of at least 1, got {count!r}"
+        raise CompileError(why, code="E610", hint=f"mlc.set_num_threads({Target.host().cores})")
     most, why = _most_threads()
-    if wanted > most:
+    if number > most:
         warnings.warn(
-            f"{wanted} threads were asked for, {why}: parallel loops use {most}",
+            f"{number} threads were asked for, {why}: parallel loops use {most}",
             UserWarning,
             stacklevel=2,
         )
-    _threads.value = min(wanted, most)
+    _threads.value = min(number, most)
 
 
 _RUNTIMES: dict[int, Callable[[int], int] | None] = {}
@@ -152,8 +149,8 @@ def symbols() -> dict[str, int]:
     library = openmp()
     if library is None:
         return {"minimlc_pool_run": _address(_pool_run)}
-    found = {name: _address(getattr(library, name)) for name in OPENMP_NAMES}
-    return {"minimlc_threads": ctypes.addressof(_threads), **found}
+    addresses = {name: _address(getattr(library, name)) for name in OPENMP_NAMES}
+    return {"minimlc_threads": ctypes.addressof(_threads), **addresses}
 
 
 def _address(function: ctypes._CFuncPtr) -> int:  # type: ignore[name-defined]

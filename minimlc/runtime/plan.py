@@ -4,8 +4,9 @@ Every value is a slot: a parameter, a constant, a result, or a place in the aren
 again once its value is dead, never while it lives; results and parameters are never shared.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -22,13 +23,12 @@ from minimlc.graph.nodes import (
     TensorType,
     Tuple,
     TupleGetItem,
-    TupleType,
-    Type,
     Var,
     tensor_types,
 )
 from minimlc.module import IRModule
 from minimlc.node import span_of
+from minimlc.run import flatten, nest
 
 ALIGNMENT = 64
 SlotKind = Literal["input", "constant", "output", "arena"]
@@ -45,9 +45,7 @@ class Slot:
     @property
     def size(self) -> int:
         """Bytes, rounded up to whole cache lines."""
-        count = to_numpy(self.type.dtype).itemsize
-        for extent in self.type.shape:
-            count *= extent
+        count = prod(self.type.shape) * to_numpy(self.type.dtype).itemsize
         return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
 
 
@@ -89,37 +87,23 @@ def plan(mod: IRModule, name: str) -> Plan:
     """The plan of the graph function `name`; graph functions it calls become part of it."""
     func = mod[name]
     assert isinstance(func, Function)
-    made = Plan()
-    planner = _Planner(mod, made)
-    places = [planner.parameter(param.type) for param in func.params]
-    result = planner.function(name, func, places)
-    made.results = tuple(_slots(result))
-    _name_outputs(made)
-    _place_temporaries(made)
-    return made
-
-
-def _slots(place: Place) -> Iterator[Slot]:
-    if isinstance(place, Slot):
-        yield place
-    else:
-        for part in place:
-            yield from _slots(part)
+    types = [kind for param in func.params for kind in tensor_types(param.type)]
+    result = Plan([Slot(kind, "input", number) for number, kind in enumerate(types)])
+    inputs = iter(result.inputs)
+    places = [nest(param.type, inputs) for param in func.params]
+    place = _Planner(mod, result).function(name, func, places)
+    result.results = tuple(flatten([place]))
+    _name_outputs(result)
+    _place_temporaries(result)
+    return result
 
 
 class _Planner:
-    def __init__(self, mod: IRModule, made: Plan):
+    def __init__(self, mod: IRModule, plan: Plan):
         self.mod = mod
-        self.made = made
+        self.plan = plan
         self.constants: dict[int, Slot] = {}
         self.open: list[str] = []
-
-    def parameter(self, wanted: Type) -> Place:
-        if isinstance(wanted, TupleType):
-            return tuple(self.parameter(part) for part in wanted.fields)
-        slot = Slot(wanted, "input", len(self.made.inputs))
-        self.made.inputs.append(slot)
-        return slot
 
     def function(self, name: str, func: Function, arguments: Sequence[Place]) -> Place:
         if name in self.open:
@@ -149,8 +133,8 @@ class _Planner:
     def constant(self, item: Constant) -> Slot:
         key = id(item.data)
         if key not in self.constants:
-            self.constants[key] = Slot(item.type, "constant", len(self.made.constants))
-            self.made.constants.append(item.data)
+            self.constants[key] = Slot(item.type, "constant", len(self.plan.constants))
+            self.plan.constants.append(item.data)
         return self.constants[key]
 
     def binding(self, binding: Binding, places: dict[Var, Place]) -> Place:
@@ -163,46 +147,35 @@ class _Planner:
             assert isinstance(callee, Function)
             return self.function(value.callee, callee, arguments)
         if value.op not in JOINTS:
-            raise BuildError(
-                f'operator "{value.op}" has not been lowered to loops',
-                code="E503",
-                span=span_of(value),
-                hint="put mlc.passes.legalize into the pipeline",
-            )
-        inputs = tuple(slot for argument in arguments for slot in _slots(argument))
+            why = f'operator "{value.op}" has not been lowered to loops'
+            hint = "put mlc.passes.legalize into the pipeline"
+            raise BuildError(why, code="E503", span=span_of(value), hint=hint)
         outputs = tuple(Slot(t, "arena") for t in tensor_types(value.type))
-        self.made.steps.append(Step(value.op, value.callee, inputs, outputs))
-        return _nest(value.type, iter(outputs))
+        self.plan.steps.append(Step(value.op, value.callee, tuple(flatten(arguments)), outputs))
+        place: Place = nest(value.type, iter(outputs))
+        return place
 
 
-def _nest(wanted: Type, slots: Iterator[Slot]) -> Place:
-    if isinstance(wanted, TensorType):
-        return next(slots)
-    return tuple(_nest(part, slots) for part in wanted.fields)
-
-
-def _name_outputs(made: Plan) -> None:
+def _name_outputs(plan: Plan) -> None:
     """Computed results move from the arena to arrays of their own."""
-    for slot in made.results:
+    for slot in plan.results:
         if slot.kind == "arena":
-            slot.kind, slot.number = "output", len(made.outputs)
-            made.outputs.append(slot)
+            slot.kind, slot.number = "output", len(plan.outputs)
+            plan.outputs.append(slot)
 
 
-def _place_temporaries(made: Plan) -> None:
+def _place_temporaries(plan: Plan) -> None:
     """Give each arena slot an offset: the first gap that is free while it lives."""
-    last: dict[Slot, int] = {}
-    for number, step in enumerate(made.steps):
-        for slot in (*step.inputs, *step.outputs):
-            last[slot] = number
+    steps = list(enumerate(plan.steps))
+    last = {slot: number for number, step in steps for slot in (*step.inputs, *step.outputs)}
     live: list[Slot] = []
-    for number, step in enumerate(made.steps):
+    for number, step in steps:
         for slot in step.outputs:
             if slot.kind == "arena":
                 slot.number = _first_gap(live, slot.size)
                 live.append(slot)
                 live.sort(key=lambda s: s.number)
-                made.arena_bytes = max(made.arena_bytes, slot.number + slot.size)
+                plan.arena_bytes = max(plan.arena_bytes, slot.number + slot.size)
         live = [slot for slot in live if last[slot] > number]
 
 

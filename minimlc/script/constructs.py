@@ -3,11 +3,14 @@
 import ast
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.script.source import Source, frame_span
+
+V = TypeVar("V")
 
 
 class Form:
@@ -72,12 +75,9 @@ class Marker:
     def __call__(self, *args: object, **keywords: object) -> "Marker":
         if self._annotates:
             return self
-        raise ScriptError(
-            f"{self._name} belongs inside a script",
-            code="E121",
-            span=frame_span(sys._getframe(1)),
-            hint="use it in a function decorated with @T.prim_func or @R.function",
-        )
+        why = f"{self._name} belongs inside a script"
+        hint = "use it in a function decorated with @T.prim_func or @R.function"
+        raise ScriptError(why, code="E121", span=frame_span(sys._getframe(1)), hint=hint)
 
     def __getitem__(self, item: object) -> "Marker":
         return self
@@ -99,12 +99,9 @@ class Namespace:
         if name in self._values:
             return self._values[name]
         frame = sys._getframe(1)
-        raise ScriptError(
-            f"{self._name} has no name {name!r}",
-            code="E120",
-            span=_only(frame, name),
-            hint=did_you_mean(name, self._values),
-        )
+        why = f"{self._name} has no name {name!r}"
+        hint = did_you_mean(name, self._values)
+        raise ScriptError(why, code="E120", span=_only(frame, name), hint=hint)
 
     def __dir__(self) -> Iterable[str]:
         return sorted(self._values)
@@ -116,16 +113,21 @@ class Namespace:
 def _only(frame: FrameType, name: str) -> Span:
     """The span of a name at the end of the expression that a frame evaluates."""
     span = frame_span(frame)
-    found = span.text.find(name, span.column, span.end_column)
-    return span if found < 0 else span._replace(column=found, end_column=found + len(name))
+    at = span.text.find(name, span.column, span.end_column)
+    return span if at < 0 else span._replace(column=at, end_column=at + len(name))
 
 
-def reraise_here(frame: FrameType, make: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """`make(...)` called by a script's annotation: its errors point at the annotation."""
-    try:
-        return make(*args, **keywords)
-    except TypeError as error:
-        why, code, hint = str(error), "E121", ""
-    except CompileError as error:
-        why, code, hint = error.why, error.code or "E126", error.hint
-    raise ScriptError(why, code=code, span=frame_span(frame), hint=hint)
+def in_annotation(make: Callable[..., V]) -> Callable[..., V]:
+    """`make`, as a script's annotations call it: its errors point at the annotation."""
+
+    @wraps(make)
+    def call(*args: Any, **keywords: Any) -> V:
+        try:
+            return make(*args, **keywords)
+        except TypeError as error:
+            why, code, hint = str(error), "E121", ""
+        except CompileError as error:
+            why, code, hint = error.why, error.code or "E126", error.hint
+        raise ScriptError(why, code=code, span=frame_span(sys._getframe(1)), hint=hint)
+
+    return call

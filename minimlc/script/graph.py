@@ -4,7 +4,6 @@ In plain Python, R's names build types, constants and calls for a `BlockBuilder`
 """
 
 import ast
-import sys
 from collections import ChainMap
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from minimlc.dtypes import dtype_name
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
-from minimlc.script.constructs import Marker, Namespace, reraise_here
+from minimlc.script.constructs import Marker, Namespace, in_annotation
 from minimlc.script.graph_body import GraphReader
 from minimlc.script.graph_forms import FORMS, as_type, const_data, make_const, out_type
 from minimlc.script.graph_value import Module
@@ -22,23 +21,17 @@ from minimlc.script.source import Names, Source
 from minimlc.script.tir import decorator
 
 
-def _tensor_type(shape: Any, dtype: Any = "float32") -> TensorType:
+@in_annotation
+def tensor_type(shape: Any, dtype: Any = "float32") -> TensorType:
+    """`R.Tensor(shape, dtype)`: the type of a tensor."""
     return TensorType(shape, dtype if isinstance(dtype, str) else dtype_name(dtype))
 
 
-def _tuple_type(*fields: Any) -> TupleType:
+@in_annotation
+def tuple_type(*fields: Any) -> TupleType:
+    """`R.Tuple(type, ...)`: the type of a tuple."""
     items = fields[0] if len(fields) == 1 and isinstance(fields[0], list | tuple) else fields
     return TupleType(tuple(map(as_type, items)))
-
-
-def tensor_type(*args: Any, **keywords: Any) -> TensorType:
-    """`R.Tensor(shape, dtype)`: the type of a tensor."""
-    return reraise_here(sys._getframe(1), _tensor_type, *args, **keywords)
-
-
-def tuple_type(*args: Any, **keywords: Any) -> TupleType:
-    """`R.Tuple(type, ...)`: the type of a tuple."""
-    return reraise_here(sys._getframe(1), _tuple_type, *args, **keywords)
 
 
 def _joint(
@@ -51,11 +44,10 @@ def _joint(
     dtype: str | None = None,
     attrs: dict[str, object] | None = None,
 ) -> Call:
-    given = (args,) if isinstance(args, Expr | np.ndarray) else args
-    values = tuple(a if isinstance(a, Expr) else constant(a) for a in given)
-    extra = tuple((attrs or {}).items())
+    several = (args,) if isinstance(args, Expr | np.ndarray) else args
+    values = tuple(a if isinstance(a, Expr) else constant(a) for a in several)
     kind = out_type(out_sinfo if out is None else out, dtype)
-    return Call(op, values, (("callee", callee), *extra), kind)
+    return Call(op, values, (("callee", callee), *(attrs or {}).items()), kind)
 
 
 call_tir = partial(_joint, "call_tir")

@@ -47,11 +47,8 @@ def out_type(out: Any, dtype: str | None = None) -> Type:
 def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
     """A constant from the base64 text of its bytes."""
     if not isinstance(content, str):
-        raise CompileError(
-            "this constant's content was left out for display",
-            code="E123",
-            hint="mod.script() has everything",
-        )
+        why = "this constant's content was left out for display"
+        raise CompileError(why, code="E123", hint="mod.script() has everything")
     try:
         return constant(decode(content, shape, dtype))
     except ValueError as error:

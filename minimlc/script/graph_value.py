@@ -264,15 +264,12 @@ class ValueReader(Reader):
         if isinstance(func, Function):
             return func.result.type
         if func is not None:
-            self.no_graph_function(name, node)
+            hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
+            raise self.error(node.func, f"{name} is a primitive function", "E129", hint)
         if syntax is None or syntax.returns is None:
             hint = f"def {name}(...) -> R.Tensor(...):, or R.call(..., out=R.Tensor(...))"
             raise self.error(node, f"the type that {name} returns is not known", "E126", hint)
         return self.type(syntax.returns)
-
-    def no_graph_function(self, name: str, node: ast.Call) -> NoReturn:
-        hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
-        raise self.error(node.func, f"{name} is a primitive function", "E129", hint)
 
 
 def _with_places(value: tuple, node: ast.expr) -> list[tuple[Any, ast.expr]]:
@@ -282,7 +279,7 @@ def _with_places(value: tuple, node: ast.expr) -> list[tuple[Any, ast.expr]]:
 
 
 def _keyword_of(node: ast.expr, why: str) -> ast.keyword | None:
-    """The option that an operator's error speaks of."""
+    """The option that an operator's error is about."""
     keywords = node.keywords if isinstance(node, ast.Call) else []
     for keyword in keywords:
         if f'"{keyword.arg}"' in why or f"{keyword.arg}=" in why:

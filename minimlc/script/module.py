@@ -39,7 +39,7 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
     """
     frame = sys._getframe(1)
     if cls is None:
-        return lambda given: _module_of(given, frame)
+        return lambda definition: _module_of(definition, frame)
     return _module_of(cls, frame)
 
 
@@ -166,15 +166,15 @@ def _definitions(
     reader: Reader, functions: Iterable[ast.FunctionDef]
 ) -> dict[str, tuple[ast.FunctionDef, str]]:
     """Each function's syntax and decorator, by the name it gets in the module."""
-    found: dict[str, tuple[ast.FunctionDef, str]] = {}
+    definitions: dict[str, tuple[ast.FunctionDef, str]] = {}
     for node in functions:
         kind, name = _decorator(reader, node)
-        if name in found:
+        if name in definitions:
             place = reader.source.word(node, node.name)
             why = f'the module has two functions "{name}"'
             raise reader.source.error(place, why, "E129", "give each a name of its own")
-        found[name] = node, kind
-    return found
+        definitions[name] = node, kind
+    return definitions
 
 
 def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[str, str]:

@@ -207,28 +207,25 @@ class Reader:
 
     def path(self, node: ast.expr) -> str:
         """The full name of a construct, such as "T.axis.remap"; '' for anything else."""
-        if not isinstance(node, ast.Attribute):
-            return ""
-        owner = self.owner(node.value)
-        if owner is None:
+        owner = self.owner(node.value) if isinstance(node, ast.Attribute) else None
+        if not isinstance(node, ast.Attribute) or owner is None:
             return ""
         self.in_namespace(node, owner)
         return f"{owner!r}.{node.attr}"
 
     def owner(self, node: ast.expr) -> Namespace | None:
         """The namespace that an expression names, if it names one."""
-        if isinstance(node, ast.Name) and node.id in self.names:
-            value = self.names[node.id]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        value: Any = None
+        if isinstance(node, ast.Name):
+            value = self.names.get(node.id)
+        elif isinstance(node, ast.Attribute):
             outer = self.owner(node.value)
-            value = self.in_namespace(node, outer) if outer else self._module_attribute(node)
-        else:
-            return None
+            root = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
+            if outer is not None:
+                value = self.in_namespace(node, outer)
+            elif isinstance(root, ModuleType):
+                value = getattr(root, node.attr, None)
         return value if isinstance(value, Namespace) else None
-
-    def _module_attribute(self, node: ast.Attribute) -> Any:
-        root = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
-        return getattr(root, node.attr, None) if isinstance(root, ModuleType) else None
 
     def read_Call(self, node: ast.Call) -> Any:
         name = self.path(node.func)

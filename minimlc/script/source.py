@@ -11,7 +11,8 @@ import re
 import warnings
 from bisect import bisect_left
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
@@ -91,10 +92,8 @@ class Source:
     def word(self, place: Place, word: str) -> Span:
         """Where `word` first stands in a piece of the syntax tree; the piece if nowhere."""
         span = self.span(place)
-        found = span.text.find(word, span.column)
-        if found < 0:
-            return span
-        return span._replace(column=found, end_column=found + len(word))
+        at = span.text.find(word, span.column)
+        return span if at < 0 else span._replace(column=at, end_column=at + len(word))
 
     def error(
         self, place: Place | Span, why: str, code: str = "E121", hint: str = ""
@@ -126,18 +125,19 @@ class Source:
 
 def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
     """The parameters of a scripted function, which are all plain ones."""
-    given = node.args
-    for extra in (given.vararg, given.kwarg, *given.kwonlyargs):
+    syntax = node.args
+    for extra in (syntax.vararg, syntax.kwarg, *syntax.kwonlyargs):
         if extra is not None:
             raise source.error(extra, f"{extra.arg} must be a plain parameter", "E126")
-    for default in given.defaults:
+    for default in syntax.defaults:
         raise source.error(default, "a parameter has no default", "E126")
+    plain = (*syntax.posonlyargs, *syntax.args)
     seen: set[str] = set()
-    for item in (*given.posonlyargs, *given.args):
+    for item in plain:
         if item.arg in seen:
             raise source.error(item, f"two parameters are called {item.arg}", "E126")
         seen.add(item.arg)
-    return (*given.posonlyargs, *given.args)
+    return plain
 
 
 def unquoted(source: Source, kind: ast.expr) -> ast.expr:
@@ -172,12 +172,6 @@ def source_of(filename: str, module_globals: dict[str, Any]) -> Source | None:
     return _cached(filename, "".join(lines)) if lines else None
 
 
-def _definitions(tree: ast.Module, name: str) -> Iterator[Definition]:
-    for item in ast.walk(tree):
-        if isinstance(item, ast.ClassDef | ast.FunctionDef) and item.name == name:
-            yield item
-
-
 def first_line(item: Definition) -> int:
     """The line where a definition begins: its first decorator's."""
     return min([item.lineno, *(d.lineno for d in item.decorator_list)])
@@ -188,23 +182,20 @@ def find_definition(
 ) -> tuple[Source, Definition]:
     """The source and syntax tree of the class or function `name` that surrounds a line."""
     source = source_of(filename, module_globals)
-    kinds = _definitions(source.tree, name) if source else ()
-    found = [d for d in kinds if isinstance(d, kind)]
-    around = [d for d in found if first_line(d) <= line <= (d.end_lineno or d.lineno)]
-    before = [d for d in found if first_line(d) <= line]
-    for candidates in (around, before, found):
+    tree = ast.walk(source.tree) if source else ()
+    known: Any = [d for d in tree if isinstance(d, kind) and getattr(d, "name", "") == name]
+    before = [d for d in known if first_line(d) <= line]
+    around = [d for d in before if line <= (d.end_lineno or d.lineno)]
+    for candidates in (around, before, known):
         if source and candidates:
             chosen = max(candidates, key=first_line)
             source.limited(chosen)
             return source, chosen
     # Every `exec` of a string shares one name; since 3.13 that of `python -c` is kept under it.
     if source is None or filename == "<string>":
-        raise ScriptError(
-            f"Python kept no source text for {name}",
-            code="E128",
-            span=Span(filename, line, 0, 0, ""),
-            hint="put the script in a file or a notebook cell, or use mlc.parse(text)",
-        )
+        why = f"Python kept no source text for {name}"
+        hint = "put the script in a file or a notebook cell, or use mlc.parse(text)"
+        raise ScriptError(why, code="E128", span=Span(filename, line, 0, 0, ""), hint=hint)
     raise ScriptError(
         f"the source text no longer holds {name}",
         code="E128",
@@ -214,17 +205,14 @@ def find_definition(
 
 
 def closure_names(functions: list[FunctionType]) -> dict[str, Any]:
-    """The variables of enclosing functions that these functions speak of."""
-    found: dict[str, Any] = {}
+    """The variables of enclosing functions that these functions use."""
+    names: dict[str, Any] = {}
     for function in functions:
-        for name, cell in zip(
-            function.__code__.co_freevars, function.__closure__ or (), strict=False
-        ):
-            try:
-                found[name] = cell.cell_contents
-            except ValueError:  # not assigned yet
-                continue
-    return found
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+        for name, cell in cells:
+            with suppress(ValueError):  # not assigned yet
+                names[name] = cell.cell_contents
+    return names
 
 
 def names_around(frame: FrameType, *inner: Names) -> Names:

@@ -1,8 +1,6 @@
 """Target "c": generated C, compiled by the system's compiler where there is one."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.c.entries import c_entries, c_text
@@ -12,6 +10,7 @@ from minimlc.runtime.executable import (
     Kernel,
     SteppedGraph,
     functions_of,
+    library,
     to_read,
 )
 from minimlc.runtime.foreign import missing_features
@@ -31,10 +30,8 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
         name: Kernel(name, parameters_of(func), entries[name], None, keep)
         for name, func in functions.items()
     }
-    callables: dict[str, Callable[..., Any]] = {}
-    for name, func in module.entries:
-        if isinstance(func, Function):
-            callables[name] = SteppedGraph(name, func, plan(module, name), kernels)
-        else:
-            callables[name] = kernels[name]
-    return Library(module, target, callables, {"c": partial(c_text, functions)})
+
+    def graph(name: str, func: Function) -> SteppedGraph:
+        return SteppedGraph(name, func, plan(module, name), kernels)
+
+    return library(module, target, kernels, graph, {"c": partial(c_text, functions)})
