@@ -98,7 +98,7 @@ def _unknown(parts: Sequence[str]) -> str:
         except (AttributeError, ModuleNotFoundError):
             known = [item for item in dir(resolve_name(start)) if not item.startswith("_")]
             return f"{start} has no {last}: {did_you_mean(last, known)}"
-        except Exception:  # whatever the import of somebody's module raises
+        except Exception:  # importing a module may raise anything
             return ""
     return ""
 
@@ -133,7 +133,7 @@ def take_away(sentences: Mapping[str, str]) -> None:
     for function in [item for item in gc.get_objects() if isinstance(item, FunctionType)]:
         place = f"{function.__globals__.get('__name__')}.{function.__qualname__}"
         name = above(place, refusals) or _is_one_of(function, single)
-        if name and function.__name__ != "__getattr__":  # modules still say what they lack
+        if name and function.__name__ != "__getattr__":  # modules can still name what they lack
             _refuse(function, refusals[name])
     for module in [item for item in sys.modules.values() if isinstance(item, ModuleType)]:
         for key, value in list(vars(module).items()):
@@ -158,7 +158,7 @@ def _resolved(name: str) -> Any:
     start, _, last = name.rpartition(".")
     try:
         return getattr(import_module(start), last) if start else import_module(name)
-    except Exception:  # whatever the import of somebody's module raises
+    except Exception:  # importing a module may raise anything
         return None
 
 

@@ -35,7 +35,7 @@ def collect(assignment: Assignment, submission: Any) -> Answer:
         return _called(assignment, submission)
     except (Failed, CompileError) as error:
         return Answer(failed=str(error))
-    except Exception as error:  # attributes of somebody's object may raise anything
+    except Exception as error:  # attributes of a submitted object may raise anything
         return Answer(failed=f"what was given can't be read ({type(error).__name__})")
 
 

@@ -30,7 +30,6 @@ from minimlc.tir.nodes import PrimFunc
 ROUNDS = 9
 """How often the original and a submission are timed in turns."""
 
-
 AMPLE = Limits(cpu_seconds=120, wall_seconds=240)
 """For work that is not a submission's: the recipes' schedules of the original."""
 
@@ -120,7 +119,7 @@ def _why_not(item: Item, findings: Findings) -> str:
         return item.requirement.explain(schedule.nest)
     except Failed as error:
         return str(error)
-    except Exception as error:  # whatever an analysis makes of an odd program, it earns nothing
+    except Exception as error:  # an analysis may fail on an odd program, which earns nothing
         return f"its {item.kind} can't be told ({type(error).__name__}: {error})"
 
 

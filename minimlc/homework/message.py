@@ -1,6 +1,7 @@
-"""What travels between a notebook, its workers and a submission: JSON and arrays, never code.
+"""What travels between a notebook, its workers and a grader: JSON and arrays, never code.
 
-A message is a JSON object and some named arrays (as npz). Nothing here unpickles or evaluates.
+A message is a JSON object and some named arrays. In a file and on a pipe it is a zip archive of
+`submission.json` and `arrays.npz`. Nothing here unpickles or evaluates.
 """
 
 import io
@@ -23,7 +24,8 @@ LARGEST_ARRAYS = 64 * 1024 * 1024
 """Bytes that the arrays of a message may have together, unpacked."""
 
 MOST_ARRAYS = 1000
-_HEAD = struct.Struct("<II")
+_JSON, _ARRAYS = "submission.json", "arrays.npz"
+_SIZE = struct.Struct("<Q")
 NUMBERS = "biuf"
 """The kinds of dtypes that travel: truth values, integers and floats."""
 FOREIGN = "what came back is not the worker's answer: something else wrote to it"
@@ -50,7 +52,7 @@ def in_order(arrays: Arrays) -> list[np.ndarray]:
 
 def to_npz(arrays: Arrays) -> bytes:
     """Named arrays as the bytes of an npz file."""
-    return zipped({f"{name}.npy": _npy(array) for name, array in arrays.items()})
+    return _zipped({f"{name}.npy": _npy(array) for name, array in arrays.items()})
 
 
 def _npy(array: np.ndarray) -> bytes:
@@ -59,7 +61,7 @@ def _npy(array: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def zipped(parts: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+def _zipped(parts: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
     """A zip archive of files; its bytes depend on their names and content alone."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -70,13 +72,13 @@ def zipped(parts: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> byte
 
 def from_npz(data: bytes) -> Arrays:
     """The arrays of an npz file; sizes are checked before anything is unpacked."""
-    parts = unpacked(data, LARGEST_ARRAYS, MOST_ARRAYS)
+    parts = _unzipped(data, LARGEST_ARRAYS, MOST_ARRAYS)
     if not all(name.endswith(".npy") for name in parts):
         raise Malformed("an npz file holds .npy files only")
     return {name[: -len(".npy")]: _array(part) for name, part in parts.items()}
 
 
-def unpacked(data: bytes, largest: int, most: int) -> dict[str, bytes]:
+def _unzipped(data: bytes, largest: int, most: int) -> dict[str, bytes]:
     """The files in a zip archive, which together have at most `largest` bytes."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
@@ -115,28 +117,43 @@ def _array(data: bytes) -> np.ndarray:
         raise Malformed("an array has a shape that numpy cannot hold") from None
 
 
-def send(stream: BinaryIO, body: Mapping[str, Any], arrays: Arrays) -> None:
+def packed(message: Message, method: int = zipfile.ZIP_STORED) -> bytes:
+    """A message as the bytes of a zip archive."""
+    body, arrays = message
+    text = json.dumps(body, indent=1).encode()
+    return _zipped({_JSON: text, _ARRAYS: to_npz(arrays)}, method)
+
+
+def unpacked(data: bytes) -> Message:
+    """The message in a zip archive; `Malformed` says what is wrong with it."""
+    parts = _unzipped(data, LARGEST_TEXT + LARGEST_ARRAYS, most=2)
+    if set(parts) != {_JSON, _ARRAYS}:
+        raise Malformed(f"it holds {sorted(parts)}, not {[_ARRAYS, _JSON]}")
+    if len(parts[_JSON]) > LARGEST_TEXT:
+        raise Malformed(f"{_JSON} has more than {LARGEST_TEXT:,} bytes")
+    return _json_object(parts[_JSON]), from_npz(parts[_ARRAYS])
+
+
+def send(stream: BinaryIO, body: dict[str, Any], arrays: Arrays) -> None:
     """Write one message."""
-    text, packed = json.dumps(body).encode(), to_npz(arrays)
-    stream.write(_HEAD.pack(len(text), len(packed)) + text + packed)
+    data = packed((body, arrays))
+    stream.write(_SIZE.pack(len(data)) + data)
     stream.flush()
 
 
 def receive(stream: BinaryIO) -> Message | None:
     """Read one message; None at the stream's end. `Malformed` if it is not a message."""
-    head = stream.read(_HEAD.size)
-    if len(head) < _HEAD.size:
+    head = stream.read(_SIZE.size)
+    if len(head) < _SIZE.size:
         return None
-    text_size, arrays_size = _HEAD.unpack(head)
-    if text_size > LARGEST_TEXT or arrays_size > 2 * LARGEST_ARRAYS:
+    (size,) = _SIZE.unpack(head)
+    if size > LARGEST_TEXT + 2 * LARGEST_ARRAYS:
         raise Malformed("a message of impossible size")
-    text, packed = stream.read(text_size), stream.read(arrays_size)
-    if len(text) < text_size or len(packed) < arrays_size:
-        return None
-    return json_object(text), from_npz(packed)
+    data = stream.read(size)
+    return unpacked(data) if len(data) == size else None
 
 
-def json_object(text: bytes | str) -> dict[str, Any]:
+def _json_object(text: bytes) -> dict[str, Any]:
     """A JSON object; `Malformed` for anything else."""
     try:
         body = json.loads(text)

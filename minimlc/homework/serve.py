@@ -68,15 +68,15 @@ def main() -> None:
         if worker:
             guard(worker)
         die_with_parent()
-        os.setsid()  # who kills a group or a session does not reach the guard
-        adopt()  # what a submission left is found here at once, not only when this one ends
+        os.setsid()  # killing the group or the session does not reach the guard
+        adopt()  # what a submission leaves behind is seen at once, not only when this one ends
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)
     assert isinstance(sys.stdout, io.TextIOWrapper)
-    # A crash loses no line; half a character of two (a lone surrogate) can be shown.
+    # A crash loses no line, and a lone surrogate can be printed.
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     send(answers, {"ready": os.getpid()}, {})
     while (request := receive(requests)) is not None:
@@ -101,8 +101,8 @@ def _answer(body: dict[str, Any], arrays: Arrays) -> Message:
 
 
 def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) -> Message:
-    """The answer of a copy of this process, which dies with the submission; this one stays clean,
-    and ready. Only where copying a process that has no threads is safe and cheap.
+    """The answer from a copy of this process, which dies with the submission; this process stays
+    clean and ready. Only where forking a process without threads is safe and cheap.
     """
     token, folder = body["token"], tempfile.mkdtemp(dir=".")
     os.lseek(2, 0, os.SEEK_SET)
@@ -118,7 +118,7 @@ def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) 
         os.setpgid(0, 0)
         try:
             send(os.fdopen(writing, "wb"), *_answer(body, arrays))
-        finally:  # whatever its answer holds: this copy goes no further
+        finally:  # whatever happens, this copy goes no further
             os._exit(0)
     os.close(writing)
     why, message = "", None
@@ -143,7 +143,7 @@ def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) 
 
 
 def explain(error: BaseException) -> str:
-    """An exception in words, with the submission's line where it came from."""
+    """An exception in words, with the submission's line that raised it."""
     if isinstance(error, HomeworkError) and error.code == "E803":
         return error.why
     if isinstance(error, SystemExit):
@@ -157,7 +157,7 @@ def explain(error: BaseException) -> str:
         if isinstance(error, Failed):
             return str(error)
         text = f"{type(error).__name__}: {error}"[:1500]
-    except BaseException as other:  # a __str__ of somebody's
+    except BaseException as other:  # from the submission's own __str__
         text = f"an exception that can't be shown ({type(other).__name__})"
     own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
     if own and not (isinstance(error, CompileError) and error.span):

@@ -15,7 +15,6 @@ from minimlc.script.constructs import Namespace
 READY = ("mlc", "np", "te", "I", "R", "T")
 """Names that a worker has already."""
 
-
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 
 

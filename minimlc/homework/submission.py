@@ -4,7 +4,6 @@ A submission file is a zip archive with `submission.json` (programs as script te
 traces) and `arrays.npz`. Grading reads it as data; no student's Python is run.
 """
 
-import json
 import os
 import tempfile
 import zipfile
@@ -17,22 +16,12 @@ from minimlc.homework.answer import Answer
 from minimlc.homework.assignment import Assignment, find
 from minimlc.homework.collect import collect
 from minimlc.homework.judge import judge
-from minimlc.homework.message import (
-    LARGEST_ARRAYS,
-    LARGEST_TEXT,
-    Malformed,
-    from_npz,
-    json_object,
-    to_npz,
-    unpacked,
-    zipped,
-)
+from minimlc.homework.message import Arrays, Malformed, packed, unpacked
 from minimlc.homework.report import Report, all_failed
 from minimlc.homework.worker import warm
 
 FORMAT = 1
 LARGEST_FILE = 64 * 1024 * 1024
-_JSON, _ARRAYS = "submission.json", "arrays.npz"
 
 
 def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Report:
@@ -64,14 +53,15 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
     if file.is_dir():
         raise HomeworkError(f"{path} is a folder: name a file in it", code="E801")
     warm()
-    bodies, arrays, said = {}, {}, Exported()
+    arrays: Arrays = {}
+    bodies, said = {}, Exported()
     for name, submission in submissions.items():
         answer = collect(find(name), submission)
         bodies[name] = {"failed": answer.failed} if answer.failed else answer.body
         arrays.update({f"{name}/{key}": array for key, array in answer.arrays.items()})
         said[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
-    text = json.dumps({"format": FORMAT, "answers": bodies}, indent=1)
-    _write(file, {_JSON: text.encode(), _ARRAYS: to_npz(arrays)})
+    message = {"format": FORMAT, "answers": bodies}, arrays
+    _write(file, packed(message, zipfile.ZIP_DEFLATED))
     return said
 
 
@@ -82,12 +72,12 @@ def _path(path: str | os.PathLike) -> Path:
     return Path(path)
 
 
-def _write(path: Path, parts: Mapping[str, bytes]) -> None:
-    """Write an archive: all of it, or nothing."""
+def _write(path: Path, data: bytes) -> None:
+    """Write a file: all of it, or nothing."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(zipped(parts, zipfile.ZIP_DEFLATED))
+            file.write(data)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -112,18 +102,13 @@ def _load(path: Path, name: str) -> Answer:
         raise Malformed(f"there is no file {path.name}: run the cell that exports it")
     if path.stat().st_size > LARGEST_FILE:
         raise Malformed(f"it has more than {LARGEST_FILE:,} bytes")
-    parts = unpacked(path.read_bytes(), LARGEST_TEXT + LARGEST_ARRAYS, most=2)
-    if set(parts) != {_JSON, _ARRAYS}:
-        raise Malformed(f"it holds {sorted(parts)}, not {[_ARRAYS, _JSON]}")
-    if len(parts[_JSON]) > LARGEST_TEXT:
-        raise Malformed(f"{_JSON} has more than {LARGEST_TEXT:,} bytes")
-    whole = json_object(parts[_JSON])
+    whole, arrays = unpacked(path.read_bytes())
     if whole.get("format") != FORMAT or not isinstance(whole.get("answers"), dict):
-        raise Malformed(f"{_JSON} is not of format {FORMAT}")
+        raise Malformed(f"submission.json is not of format {FORMAT}")
     body = whole["answers"].get(name)
     if not isinstance(body, dict):
         raise Malformed(f"it has no answer to {name}")
-    start, arrays = f"{name}/", from_npz(parts[_ARRAYS])
+    start = f"{name}/"
     own = {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
     failed = body.get("failed", "")
     if not isinstance(failed, str):

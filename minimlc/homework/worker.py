@@ -49,8 +49,8 @@ class Worker:
     """One process. `ask` sends a request; after a failure the worker is dead."""
 
     def __init__(self) -> None:
-        self.token = secrets.token_hex(16)  # told with the request, so that the answer has it
-        self.mark = secrets.token_hex(8)  # in the environment of all that it starts
+        self.token = secrets.token_hex(16)  # sent with a request, and expected in the answer
+        self.mark = secrets.token_hex(8)  # in the environment of every process it starts
         self.folder = Path(tempfile.mkdtemp(prefix="minimlc-homework-"))
         self._log = open(self.folder / "printed", "wb")  # noqa: SIM115 (closed in `close`)
         self._process = subprocess.Popen(
@@ -126,6 +126,7 @@ class Worker:
             with suppress(queue.Empty):
                 message = self._answers.get(timeout=POLL_SECONDS)
                 if message is None:
+                    self._answers.put(None)  # for whoever asks again
                     raise Failed(self._how_it_ended())
                 if isinstance(message, Malformed):
                     raise Failed(f"what came back cannot be read: {message}")
