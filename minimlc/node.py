@@ -2,10 +2,10 @@
 
 A node's fields hold nodes, tuples, numbers, strings and other plain values; never a list, dict or
 set, so no order ever depends on a hash seed. `span`, the place in the user's source, is carried
-along but is no part of a node's meaning.
+along but is not part of a node's meaning.
 
-A tree has limits, which hold from when it is made, so that every walk over it may recurse and ends
-soon: a node that stands in several places counts in each of them.
+The depth and size of a tree are limited from when it is made, so that every walk may recurse and
+ends soon. A node that occurs several times counts each time.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ N = TypeVar("N", bound="Node")
 _NODE_NAMES: set[str] = set()
 
 MOST_PARTS = 2**20
-"""As many nodes may stand in a tree."""
+"""The most nodes in a tree."""
 _REMEDY = "store what is in the middle in a buffer, or bind it to a variable, and read that"
 
 

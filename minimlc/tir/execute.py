@@ -3,10 +3,10 @@
 The function is translated once into nested Python closures, one per node, each taking the frame:
 the list of the current values of variables and buffers.
 
-The elements of a function's own buffers hold nothing before they are written. Reading one is no
-fault by itself, as copying a whole tile may do so: the value counts as unwritten, and so does what
-is computed of it. To decide by it (a condition, an index, an extent) or to store it in a parameter
-is the fault.
+The elements of a function's own buffers are undefined until they are written. Reading one is not an
+error by itself, as copying a whole tile may do it: the value is marked as unwritten, and so is
+whatever is computed from it. The error is to decide by it (a condition, an index, an extent) or to
+store it in a parameter.
 """
 
 import operator

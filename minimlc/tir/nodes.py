@@ -114,7 +114,7 @@ class Block(Stmt):
     """One step of computation over its iters.
 
     The instance runs only where `predicate` holds (None: everywhere); `predicate` and the iters'
-    values speak of the loops around the block, `init` and `body` may use the iters' variables too.
+    values are over the loops around the block; `init` and `body` may use the iters' variables too.
     `init` runs before `body` in the instances whose reduce iters are all 0.
     """
 

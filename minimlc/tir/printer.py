@@ -278,7 +278,7 @@ class TirPrinter:
         return _group(f"{left} {item.op} {self.expr(item.b, own + 1)}", own, level)
 
     def fragment(self, item: Node) -> str:
-        """Any node of the loop IR that is no function."""
+        """Any node of the loop IR but a function."""
         match item:
             case Expr():
                 return self.expr(item)

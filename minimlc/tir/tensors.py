@@ -105,7 +105,7 @@ for _operator in ("neg", "lt", "le", "gt", "ge", "float", "index"):
 
 
 class Uses(Visitor):
-    """The variables and the tensors an expression speaks of, in order of appearance."""
+    """The variables and tensors that an expression uses, in order of appearance."""
 
     def __init__(self) -> None:
         self.variables: dict[Var, None] = {}

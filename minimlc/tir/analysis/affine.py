@@ -63,7 +63,7 @@ class Sum(NamedTuple):
 
 
 class _NotAffine(Exception):
-    """The expression is no sum over digits."""
+    """The expression is not a sum over digits."""
 
 
 class _NeedsCut(Exception):

@@ -89,7 +89,7 @@ class Ranges:
                     yield b, a, -1 if op == ">" else 0
 
     def _at_most(self, a: Expr, b: Expr, limit: int) -> None:
-        """Learn that `a - b <= limit`. Where a sum may wrap, that is so of its value alone."""
+        """Learn that `a - b <= limit`: where a sum may wrap, only for its wrapped value."""
         if not (self.is_exact(a) and self.is_exact(b)):
             self._limit(a, EVERYTHING[0], self.bounds(b)[1] + limit)
             self._limit(b, self.bounds(a)[0] - limit, EVERYTHING[1])
@@ -150,8 +150,8 @@ class Ranges:
         return low, high
 
     def _limits(self, form: Linear, sign: int) -> Iterable[int]:
-        """What each guard leaves of `sign` times the terms at the most: its terms may stand in them
-        several times over and beside others.
+        """Upper bounds of `sign` times the terms, one from each guard whose terms are contained in
+        them, a whole number of times and possibly beside others.
         """
         for terms, bound in self.facts.items():
             times = _times_within(terms, form, sign)
@@ -162,7 +162,7 @@ class Ranges:
                 yield times * bound + (high if sign > 0 else -low)
 
     def _atom(self, atom: Expr) -> Interval:
-        """Bounds of what is no sum."""
+        """Bounds of an atom."""
         if isinstance(atom, Var):
             return self.variables.get(atom, EVERYTHING)
         bounds = self._atom_bounds(atom)
@@ -275,7 +275,7 @@ def conjuncts(condition: Expr | None) -> Iterable[Expr]:
 
 
 def variables(expr: Expr | None) -> set[Var]:
-    """The variables that an expression speaks of."""
+    """The variables that an expression uses."""
     return set() if expr is None else {n for n in walk(expr) if isinstance(n, Var)}
 
 

@@ -24,13 +24,13 @@ Direction = str
 """Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
 
 A_FEW = 1 << 12
-"""So many iterations are tried first: where there is a conflict, they nearly always show one."""
+"""The number of iterations tried first: where there is a conflict, they nearly always show it."""
 
 DEEPEST = 32
-"""The most loops around an access whose iterations are tried: numpy's arrays have so many axes."""
+"""The most loops around an access whose iterations are tried: the most axes of a numpy array."""
 
 EXHAUSTIVE = 1 << 18
-"""Up to so many iterations a conflict is looked for by trying all of them."""
+"""The most iterations that are all tried in search of a conflict."""
 
 
 class Equation(NamedTuple):

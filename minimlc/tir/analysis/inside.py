@@ -15,7 +15,7 @@ import numpy as np
 from minimlc.dtypes import INDEX
 from minimlc.tir.analysis.access import Access, lasting, loop_ranges, reads_any
 from minimlc.tir.analysis.arith import Ranges, conjuncts, key, linear
-from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
+from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution, weighted
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.analysis.witness import Element, Values, element_at, points
 from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary
@@ -163,12 +163,12 @@ class _System:
                     if self.ranges.is_exact(a) and self.ranges.is_exact(b):
                         self.at_most(a, b, limit)
         size = Inequality({}, item.buffer.shape[dim])
-        wrong = _sum((index, -1), constant=-1) if below else _sum((index, 1), (size, -1))
+        wrong = weighted((index, -1), constant=-1) if below else weighted((index, 1), (size, -1))
         return solution([*self.rows, wrong])
 
     def at_most(self, a: Expr, b: Expr, limit: int) -> None:
         """`a - b <= limit`."""
-        self.rows.append(_sum((self.sum(b), 1), (self.sum(a), -1), constant=limit))
+        self.rows.append(weighted((self.sum(b), 1), (self.sum(a), -1), constant=limit))
 
     def sum(self, expr: Expr) -> Inequality:
         """A sum over unknowns; `Undecided` for one that may wrap."""
@@ -176,7 +176,7 @@ class _System:
             raise Undecided
         form = linear(expr)
         parts = [(self.atom(atom), c) for c, atom in form.terms.values()]
-        return _sum(*parts, constant=form.constant)
+        return weighted(*parts, constant=form.constant)
 
     def atom(self, atom: Expr) -> Inequality:
         known = key(atom)
@@ -189,33 +189,23 @@ class _System:
         match atom:
             # other nodes: unknowns of their own, below
             case Binary("%", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
-                rest = _sum((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
+                rest = weighted((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
                 return self.bounded(rest, atom)
         one = self.bounded(Inequality({name: 1}, 0), atom)
         match atom:
             # other nodes: only their bounds are known
             case Binary("//", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
-                rest = _sum((self.sum(a), 1), (one, -int(by)))
-                self.rows += [rest, _sum((rest, -1), constant=int(by) - 1)]
+                rest = weighted((self.sum(a), 1), (one, -int(by)))
+                self.rows += [rest, weighted((rest, -1), constant=int(by) - 1)]
             case Binary(("min" | "max") as op, a, b):
                 sign = 1 if op == "min" else -1
                 for side in (a, b):
                     if self.ranges.is_exact(side):
-                        self.rows.append(_sum((self.sum(side), sign), (one, -sign)))
+                        self.rows.append(weighted((self.sum(side), sign), (one, -sign)))
         return one
 
     def bounded(self, value: Inequality, atom: Expr) -> Inequality:
         """The value of an atom, within what is known of it."""
         low, high = self.ranges.bounds(atom)
-        self.rows += [_sum((value, 1), constant=-low), _sum((value, -1), constant=high)]
+        self.rows += [weighted((value, 1), constant=-low), weighted((value, -1), constant=high)]
         return value
-
-
-def _sum(*parts: tuple[Inequality, int], constant: int = 0) -> Inequality:
-    """The sum of coefficient * part, plus a constant."""
-    terms: dict[Hashable, int] = {}
-    for part, coefficient in parts:
-        constant += coefficient * part.constant
-        for unknown, c in part.terms.items():
-            terms[unknown] = terms.get(unknown, 0) + coefficient * c
-    return Inequality(terms, constant)

@@ -1,6 +1,6 @@
 """Single instances of accesses: the element of one, and those that may touch an element before.
 
-What is said to be nowhere is proven of all instances; what is tried are a few.
+That there is none is proven of all instances; only a few are tried.
 """
 
 from collections.abc import Hashable, Mapping
@@ -18,10 +18,10 @@ from minimlc.tir.analysis.witness import Element, Points, Values, points
 from minimlc.tir.nodes import Binary, Expr, For, Var, index, substitute
 
 MANY = 1 << 14
-"""Up to so many iterations are looked at for writes of one element."""
+"""The most iterations searched for writes of one element."""
 
 MOST_FOUND = 8
-"""The most writes of one element that are told one by one."""
+"""The most writes of one element that are listed."""
 
 
 def shared_loops(write: Access, read: Access) -> list[For]:

@@ -23,7 +23,7 @@ from minimlc.tir.nodes import (
 )
 
 MOST_ORDERS = 720
-"""So many assignments of loops are tried: all of them for up to six loops of one extent."""
+"""The most pairings of loops that are tried: all of them for up to six loops of one extent."""
 
 
 class Statement(NamedTuple):

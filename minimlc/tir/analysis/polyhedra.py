@@ -21,6 +21,16 @@ class Inequality(NamedTuple):
     constant: int
 
 
+def weighted(*parts: tuple[Inequality, int], constant: int = 0) -> Inequality:
+    """The sum of coefficient * part, plus a constant."""
+    terms: dict[Hashable, int] = {}
+    for part, coefficient in parts:
+        constant += coefficient * part.constant
+        for unknown, c in part.terms.items():
+            terms[unknown] = terms.get(unknown, 0) + coefficient * c
+    return Inequality(terms, constant)
+
+
 class Undecided(Exception):
     """Neither a solution nor a proof that there is none."""
 
@@ -74,17 +84,14 @@ def _cheapest(rows: _Rows) -> Hashable:
 
 
 def _without(unknown: Hashable, rows: _Rows, bounds: list[Inequality]) -> _Rows:
-    """What the inequalities, of which `bounds` speak of an unknown, say of the others."""
+    """The inequalities with an unknown eliminated; those in `bounds` have it."""
     left = {t: c for t, c in rows.items() if all(other != unknown for other, _ in t)}
     lower = [row for row in bounds if row.terms[unknown] > 0]
     upper = [row for row in bounds if row.terms[unknown] < 0]
     for low in lower:
         for high in upper:
             a, b = low.terms[unknown], -high.terms[unknown]
-            terms = {other: b * c for other, c in low.terms.items()}
-            for other, c in high.terms.items():
-                terms[other] = terms.get(other, 0) + a * c
-            _add(left, Inequality(terms, b * low.constant + a * high.constant))
+            _add(left, weighted((low, b), (high, a)))
             if len(left) > MOST:
                 raise Undecided
     return left
@@ -94,16 +101,15 @@ def _values(steps: list[tuple[Hashable, list[Inequality]]]) -> dict[Hashable, in
     """A value for each unknown, in the opposite order of their elimination."""
     values: dict[Hashable, int] = {}
     for unknown, bounds in reversed(steps):
-        low: int | None = None
-        high: int | None = None
-        for row in bounds:
-            rest = row.constant + sum(c * values[o] for o, c in row.terms.items() if o != unknown)
-            c = row.terms[unknown]
-            if c > 0:
-                low = -(rest // c) if low is None else max(low, -(rest // c))
-            else:
-                high = rest // -c if high is None else min(high, rest // -c)
+        rests = [(row.terms[unknown], _value(row, values)) for row in bounds]
+        low = max((-(rest // c) for c, rest in rests if c > 0), default=None)
+        high = min((rest // -c for c, rest in rests if c < 0), default=None)
         if low is not None and high is not None and low > high:
             raise Undecided
         values[unknown] = low if low is not None else high if high is not None else 0
     return values
+
+
+def _value(row: Inequality, values: Mapping[Hashable, int]) -> int:
+    """The value of a sum; an unknown without a value counts as 0."""
+    return row.constant + sum(c * values.get(unknown, 0) for unknown, c in row.terms.items())

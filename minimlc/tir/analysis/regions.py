@@ -25,7 +25,7 @@ Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
 
 
 class Side(NamedTuple):
-    """One dimension of a box: `extent` elements from `start`, which speaks of outer variables."""
+    """One dimension of a box: `extent` elements from `start`, over outer variables."""
 
     start: Expr
     extent: int
@@ -166,7 +166,7 @@ def _zero_guarded(guard: Expr) -> Expr | None:
 
 
 def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
-    """Whether a value is 0 for some values of moving digits that the index does not speak of."""
+    """Whether a value is 0 for some values of moving digits that are not in the index."""
     return (
         total is not None
         and total.constant == 0
@@ -321,7 +321,7 @@ def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
 
 
 def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
-    """The loops of `around` whose iterations a block may not tell apart: it runs anew in each."""
+    """The loops of `around` whose iterations may run the same instance of a block again."""
     values = tuple(it.value for it in block.iters)
     instance = Access(_NOWHERE, values, True, tuple(around), (), block, "", 0, block)
     question = Conflict(instance, instance)
@@ -339,7 +339,7 @@ def check_declared(
 ) -> None:
     """Compare what an author declared with what the block does; `VerifyError` where it is less.
 
-    Both may speak of the variables `around` the block, each below its number.
+    Both may use the variables `around` the block; each is less than its number.
     """
     ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
     for item in accesses(_over_iters(block)):

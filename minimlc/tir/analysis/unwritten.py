@@ -1,9 +1,9 @@
 """Uses of elements that were never written.
 
-An own buffer's elements hold nothing before they are written. A value that is read there counts as
-unwritten, and so does all that is computed of it; the fault is to decide by it, or to store it in a
-parameter. The interpreter finds that where it happens; here it is found where it surely happens: an
-iteration that runs whatever the data, and no write that could have come before.
+The elements of a function's own buffer are undefined until they are written. A value read before
+that is unwritten, and so is whatever is computed from it; the error is to decide by it, or to store
+it in a parameter. The interpreter reports it where it happens. Here it is reported where it surely
+happens: in an iteration that runs whatever the data, and that no write can precede.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,10 +24,10 @@ from minimlc.tir.operators import REDUCERS, start_of
 from minimlc.tir.walks import buffers_in, loops_in
 
 MOST_TRIED = 8
-"""So many iterations of one read are looked at, of those that may find nothing written."""
+"""The most iterations of one read that are examined, of those that may find nothing written."""
 
 MOST_STEPS = 128
-"""So many reads are looked at, in all, for what comes of unwritten values."""
+"""The most reads examined, in all, to see what becomes of unwritten values."""
 
 
 class Unwritten(NamedTuple):
@@ -94,7 +94,7 @@ def check_written(func: PrimFunc) -> None:
 
 
 def _scopes(func: PrimFunc) -> dict[Buffer, int]:
-    """The function's own buffers, and in how many loops each begins anew."""
+    """The function's own buffers, and the number of loops in which each starts afresh."""
     scopes = dict.fromkeys((*func.allocs, *buffers_in(func.body)), 0)
     for loop in loops_in(func.body):
         for buffer in buffers_in(loop.body):

@@ -65,7 +65,7 @@ _INSIDE: WeakSet[Block] = WeakSet()
 """Blocks whose indices stay in their buffers wherever the blocks stand."""
 
 _RIGHT_KINDS: dict[Hashable, None] = {}
-"""Blocks whose axes are right, with the loops that they speak of, the oldest first."""
+"""Blocks whose axes are right, with the loops whose variables they use, the oldest first."""
 MOST_RIGHT = 256
 
 
@@ -211,7 +211,7 @@ def _alone(alone: _Alone) -> tuple[Access, ...]:
 
 @lru_cache(maxsize=256)
 def _spoken(alone: _Alone) -> frozenset[Var]:
-    """The variables that a block's init and body speak of."""
+    """The variables that a block's init and body use."""
     parts = (part for part in (alone.init, alone.body) if part is not None)
     return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
 
@@ -247,7 +247,7 @@ def iter_loop(it: BlockIter) -> For:
 def check_kinds(block: Block, around: tuple[For, ...]) -> None:
     """Spatial iters write apart from each other; reduce iters combine into one element.
 
-    Of the loops around, only those count that the block speaks of.
+    Of the loops around, only those whose variables the block uses count.
     """
     alone = _of_its_iters(block)
     spoken = set(_spoken(alone))
@@ -286,7 +286,7 @@ def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Acces
 
 
 def _bypassed(block: Block) -> str:
-    """The advice for a block that speaks of a loop where it has an iter of the same value."""
+    """Advice for a block that uses a loop variable where it has an iter of the same value."""
     used = {n for n in walk(block.body) if isinstance(n, Var)}
     for it in block.iters:
         if isinstance(it.value, Var) and it.value in used:

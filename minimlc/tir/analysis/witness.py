@@ -1,4 +1,4 @@
-"""Two iterations that meet: what an error about a dependence shows."""
+"""Two iterations that touch one element: the example in an error about a dependence."""
 
 from collections.abc import Iterable, Mapping
 from itertools import product
