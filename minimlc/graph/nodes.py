@@ -235,6 +235,12 @@ class Function(Node):
 JOINTS = ("call_tir", "call_dps_packed", "call")
 
 
+def callees(func: Function, *joints: str) -> list[str]:
+    """The functions that `func` calls by one of `joints`, in order."""
+    values = [binding.value for binding in func.bindings()]
+    return [value.callee for value in values if isinstance(value, Call) and value.op in joints]
+
+
 def constant(value: object, dtype: str | None = None) -> Constant:
     """A constant from anything numpy can make an array of (copied, made read-only).
 

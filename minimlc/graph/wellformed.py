@@ -16,6 +16,7 @@ from minimlc.graph.nodes import (
     TupleGetItem,
     TupleType,
     Var,
+    callees,
     tensor_types,
 )
 from minimlc.graph.ops import OPS, infer_call
@@ -69,7 +70,7 @@ class _Check:
     def ends(self) -> None:
         """No function reaches itself: there are no conditions, so it would never return."""
         reached: set[str] = set()
-        queue = called(self.func)
+        queue = callees(self.func, "call")
         while queue:
             name = queue.pop()
             if name == self.name:
@@ -77,7 +78,7 @@ class _Check:
             callee = self.functions.get(name)
             if name not in reached and isinstance(callee, Function):
                 reached.add(name)
-                queue += called(callee)
+                queue += callees(callee, "call")
 
     def define(self, var: Var) -> None:
         if var in self.defined:
@@ -212,9 +213,3 @@ def _shown(binding: Binding) -> str:
     if not isinstance(call, Call):
         return ""
     return f"{binding.var.name} = {call.op} {call.callee}".rstrip()
-
-
-def called(func: Function) -> list[str]:
-    """The graph functions that `func` calls."""
-    values = [binding.value for binding in func.bindings()]
-    return [value.callee for value in values if isinstance(value, Call) and value.op == "call"]

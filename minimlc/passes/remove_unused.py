@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from minimlc.errors import CompileError
 from minimlc.graph.mutator import is_primitive
-from minimlc.graph.nodes import JOINTS, Binding, BindingBlock, Call, Function, Var
+from minimlc.graph.nodes import Binding, BindingBlock, Function, Var, callees
 from minimlc.graph.scope import unchanged
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace
@@ -37,18 +37,13 @@ def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModu
     queue = list(reached)
     while queue:
         func = functions[queue.pop()]
-        for name in _called(func) if isinstance(func, Function) else ():
+        for name in callees(func, "call_tir", "call") if isinstance(func, Function) else ():
             if name in functions and name not in reached:
                 reached[name] = functions[name]
                 queue.append(name)
     if len(reached) == len(functions) and all(functions[n] is f for n, f in mod.entries):
         return mod
     return IRModule.of({name: func for name, func in functions.items() if name in reached})
-
-
-def _called(func: Function) -> list[str]:
-    calls = [b.value for b in func.bindings() if isinstance(b.value, Call)]
-    return [call.callee for call in calls if call.op in JOINTS and call.op != "call_dps_packed"]
 
 
 def _live(func: Function, effects: Effects) -> Function:

@@ -12,6 +12,7 @@ from minimlc.graph.nodes import TensorType, Var, constant, tensor_types
 from minimlc.graph.ops import OPS, call_op, evaluate
 from minimlc.graph.ops.elementwise import exp, log, tanh
 from minimlc.graph.ops.record import TABLE, composite
+from minimlc.graph.ops.values import Values
 from minimlc.run import interpret
 from minimlc.script import R
 from minimlc.verify import verify
@@ -81,6 +82,12 @@ def test_a_formula_of_16_bit_floats_is_rounded_once(mish):
     assert result.tobytes() == once.tobytes()
     assert evaluate(op.mish(constant(x)), [x]).tobytes() == once.tobytes()
     assert bb.get().script().count('"float16")') == 3  # two parameters, one rounding
+
+
+def test_values_compare_by_element_and_have_no_truth():
+    x = Values.of(X.type)
+    assert (x == x).dtype == (x != 1.0).dtype == "bool"
+    refuses("E112", lambda: 1.0 if x > 0.0 else x, "where(condition, x, y)")
 
 
 def test_every_operator_has_samples():

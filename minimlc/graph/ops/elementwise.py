@@ -74,7 +74,7 @@ def _leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
 
 def _clip(x: Any, *, min: float, max: float) -> Any:
     """min where x < min, max where x > max, else x; NaN stays NaN."""
-    dtype = (x.narrow or x).dtype if isinstance(x, Values) else x.dtype.name
+    dtype = x.native.dtype if isinstance(x, Values) else x.dtype.name
     for name, bound in (("min", min), ("max", max)):
         kinds = (int, float) if is_float(dtype) else (int,)
         if not isinstance(bound, kinds) or isinstance(bound, bool):

@@ -10,7 +10,7 @@ from minimlc.dtypes import is_float
 from minimlc.graph.ops.checks import NUMBERS, Axes, axes_of, axis_of, refuse
 from minimlc.graph.ops.elementwise import exp, log, sqrt
 from minimlc.graph.ops.record import Op, composite, primitive
-from minimlc.graph.ops.values import Values
+from minimlc.graph.ops.values import Values, named, spread
 from minimlc.tir import te
 from minimlc.tir.nodes import Binary, Expr, binary, index, intrin, select
 
@@ -49,7 +49,7 @@ def _reduction(
     name: str, doc: str, meaning: Callable[..., Any], combine: Callable[..., Any], rounds: bool
 ) -> Op:
     def formula(x: Values, *, axis: Axes = None, keepdims: bool = False) -> Values:
-        source = x if rounds else x.narrow or x  # an extreme is an element: it need not be wide
+        source = x if rounds else x.native  # an extreme is an element: it need not be wide
         total = _reduce(source, axes_of(axis, x.ndim), keepdims, combine, name)
         return total.astype(x.dtype)
 
@@ -94,21 +94,7 @@ argmax = _arg("argmax", "greatest", np.argmax, te.max)
 argmin = _arg("argmin", "least", np.argmin, te.min)
 
 
-# What follows is read over arrays, too: there nothing is stored, and names mean nothing.
-
-
-def named(x: Any, name: str) -> Any:
-    """`x`, which loops store as `name`."""
-    return x.named(name) if isinstance(x, Values) else x
-
-
-def spread(x: Any, axes: Sequence[int], ndim: int) -> Any:
-    """`x`, whose axes are `axes` of `ndim`, with the others, of size 1, between them."""
-    sizes = dict(zip(axes, x.shape, strict=True))
-    shape = [sizes.get(a, 1) for a in range(ndim)]
-    if not isinstance(x, Values):
-        return x.reshape(shape)
-    return Values(shape, x.dtype, lambda *i: x[tuple([i[a] for a in axes])])
+# What follows is read over arrays, too.
 
 
 def _kept(x: Any, axes: Sequence[int], ndim: int) -> Any:

@@ -37,9 +37,8 @@ def concat(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
     return Values(resized(first.shape, along, ends[-1]), first.dtype, element)
 
 
-def _slices(
-    shape: Sequence[int], begin: object, end: object, strides: object, axes: object
-) -> dict[int, slice]:
+def _slices(ndim: int, begin: Any, end: Any, strides: Any, axes: Any) -> tuple[slice, ...]:
+    """What to take of each axis."""
     starts, stops = sizes_of(begin, "begin"), sizes_of(end, "end")
     places = sizes_of(axes, "axes") if axes is not None else tuple(range(len(starts)))
     steps = sizes_of(strides, "strides") if strides is not None else (1,) * len(starts)
@@ -48,26 +47,22 @@ def _slices(
         refuse(f"begin, end, strides and axes have {lengths} entries", "E204")
     if 0 in steps:
         refuse("a stride of 0 goes nowhere", "E204")
-    normal = [axis_of(a, len(shape), "axes") for a in places]
+    normal = [axis_of(a, ndim, "axes") for a in places]
     if len(set(normal)) != len(normal):
         refuse(f"axes={axes} names an axis twice", "E204")
-    cuts = map(slice, starts, stops, steps)
-    return dict(zip(normal, cuts, strict=True))
+    cuts = dict(zip(normal, map(slice, starts, stops, steps), strict=True))
+    return tuple([cuts.get(a, slice(None)) for a in range(ndim)])
 
 
-def _ranges(shape: Sequence[int], slices: dict[int, slice]) -> list[range]:
-    return [range(*slices.get(a, slice(None)).indices(size)) for a, size in enumerate(shape)]
-
-
-def _slice(x: np.ndarray, begin: Any, end: Any, strides: Any, axes: Any) -> np.ndarray:
-    slices = _slices(x.shape, begin, end, strides, axes)
-    return x[tuple(slices.get(a, slice(None)) for a in range(x.ndim))]
+def _slice(x: np.ndarray, **attrs: Any) -> np.ndarray:
+    return x[_slices(x.ndim, **attrs)]
 
 
 @primitive("strided_slice", ALL, _slice)
 def strided_slice(x: Values, *, begin: Any, end: Any, strides: Any = None, axes: Any = None) -> Any:
     """x[begin:end:strides] along `axes` (the first ones when None), as Python slices."""
-    ranges = _ranges(x.shape, _slices(x.shape, begin, end, strides, axes))
+    cuts = _slices(x.ndim, begin, end, strides, axes)
+    ranges = [range(*cut.indices(size)) for cut, size in zip(cuts, x.shape, strict=True)]
 
     def place(i: Expr, span: range) -> Expr:
         scaled = i if span.step == 1 else i * span.step

@@ -47,6 +47,11 @@ class Values:
         return cls(x.shape, x.dtype, lambda *i: x[i])
 
     @property
+    def native(self) -> "Values":
+        """The same numbers in the dtype that they come in."""
+        return self if self.narrow is None else self.narrow
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
@@ -63,6 +68,9 @@ class Values:
 
     def __getitem__(self, indices: tuple[Any, ...]) -> Any:
         return self._tensor[indices] if self.name else self.element(*indices)
+
+    def __bool__(self) -> bool:
+        refuse("values have no truth while the loops are written", "E112", "where(condition, x, y)")
 
     def named(self, name: str) -> "Values":
         """The same, stored as `name`; what was widened is stored as narrow as it came."""
@@ -126,6 +134,23 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         )
 
 
+def named(x: Any, name: str) -> Any:
+    """`x`, which loops store as `name`; over arrays `x` itself."""
+    return x.named(name) if isinstance(x, Values) else x
+
+
+def spread(x: Any, axes: Sequence[int], ndim: int) -> Any:
+    """`x`, whose axes are `axes` of `ndim`, with the others, of size 1, between them.
+
+    Over arrays, too.
+    """
+    sizes = dict(zip(axes, x.shape, strict=True))
+    shape = [sizes.get(a, 1) for a in range(ndim)]
+    if not isinstance(x, Values):
+        return x.reshape(shape)
+    return Values(shape, x.dtype, lambda *i: x[tuple([i[a] for a in axes])])
+
+
 def choose(cases: Sequence[tuple[Expr, Expr]], otherwise: Expr) -> Expr:
     """The value of the first case whose condition holds."""
     for condition, value in reversed(cases):
@@ -146,5 +171,5 @@ setattr(Values, "__neg__", _method("neg"))  # noqa: B010  as the others
 for _name in ("add", "sub", "mul", "truediv"):
     setattr(Values, f"__{_name}__", _method(_name))
     setattr(Values, f"__r{_name}__", _method(_name, swapped=True))
-for _name in ("lt", "le", "gt", "ge"):
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Values, f"__{_name}__", _method(_name, gives="bool"))

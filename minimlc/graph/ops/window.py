@@ -57,7 +57,7 @@ def _around(x: Values, around: Pair, value: float, name: str) -> Values:
     if not p and not q:
         return x
     widths = ((0, 0), (0, 0), (p, p), (q, q))
-    return padded(x.narrow or x, widths, value).named(name).astype(x.dtype)
+    return padded(x.native, widths, value).named(name).astype(x.dtype)
 
 
 def _windows(x: np.ndarray, window: Window, fill: Any) -> np.ndarray:
