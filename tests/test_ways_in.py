@@ -1,9 +1,14 @@
-"""`docs/architecture.md` is true of the code: `python -m tests.ways_in` refreshes its figures."""
+"""`docs/architecture.md` is true of the code: `python -m tests.ways_in` refreshes its figures. And
+lists that a reader relies on are complete: the grammar, the primitives.
+"""
 
+import json
 import re
 
 import pytest
 
+from minimlc.schedule import PRIMITIVES
+from minimlc.tir import nodes
 from tests import ways_in
 from tests.ways_in import DAY, EXAMPLE, FILE, FIRST, PAGE, ROOT, SIZE, TERM, TOTAL, printed
 
@@ -55,3 +60,18 @@ def test_a_term_stands_in_its_file(term, file):
 def test_the_glossary_is_in_order():
     terms = [term for term, _ in TERM.findall(TEXT)]
     assert len(terms) >= 30 and terms == sorted(terms, key=str.lower)
+
+
+def test_the_grammar_names_every_node():
+    for kind in (nodes.Stmt, nodes.Expr):
+        for node in kind.__subclasses__():
+            assert re.search(rf"\b{node.__name__}\b", nodes.__doc__), node.__name__
+
+
+def test_the_appendix_shows_every_primitive():
+    """Its last cell asserts the same when it runs."""
+    text = (ROOT / "notebooks" / "90_primitives.ipynb").read_text("utf-8")
+    code = ["".join(cell["source"]) for cell in json.loads(text)["cells"]]
+    pages = [name for cell in code for name in re.findall(r'^page\(\s*"(\w+)"', cell, re.M)]
+    assert sorted(pages) == sorted(PRIMITIVES)
+    assert f"all {len(PRIMITIVES)}, each with a picture" in (ROOT / "README.md").read_text("utf-8")
