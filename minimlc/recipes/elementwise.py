@@ -125,8 +125,8 @@ def _in_chunks(sch: Schedule, name: str, loops: list[str], target: Target) -> Sc
     """One long row in pieces that threads take. What is left over has a loop of its own: a
     condition in the pieces would cost more than the work.
 
-    What no cache can hold until it is read again goes past them, where the old content would be
-    fetched only to be overwritten.
+    Results larger than the last cache bypass the caches: nothing is fetched only to be overwritten,
+    which is a quarter of the traffic of a function of two inputs.
     """
     first, *others = loops
     count = extent(sch, name, first)

@@ -59,8 +59,8 @@ def code_version() -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     root = Path(__file__).parent.parent
-    folders = (".", "codegen", "tir", "schedule", "runtime")
-    paths = [path for folder in folders for path in sorted((root / folder).glob("*.py"))]
+    patterns = ("*.py", *(f"{name}/**/*.py" for name in ("codegen", "tir", "schedule", "runtime")))
+    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     facts = [path.stat() for path in paths]
     alike = len({each.st_mtime_ns for each in facts}) <= 1
     for path, each in zip(paths, facts, strict=True):

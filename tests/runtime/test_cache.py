@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -233,6 +234,21 @@ posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users and modes a
 
 
 @posix
+@pytest.mark.parametrize(
+    "file", ["node.py", "codegen/lower.py", "codegen/llvm/stmt.py", "tir/math/functions.py"]
+)
+def test_a_changed_compiler_finds_no_old_code(tmp_path, monkeypatch, file):
+    """Whichever of its files changed, in a folder of a folder too."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    package = Path(cache.__file__).parents[1]
+    copy = shutil.copytree(package, tmp_path / "minimlc", ignore=ignored)
+    monkeypatch.setattr(cache, "__file__", str(copy / "runtime" / "cache.py"))
+    before = cache.code_version.__wrapped__()
+    with (copy / file).open("a") as text:
+        text.write("# changed\n")
+    assert cache.code_version.__wrapped__() != before
+
+
 def test_what_is_stored_is_for_its_user_alone(folder):
     before = os.umask(0)
     try:
