@@ -46,6 +46,9 @@ class Intervals:
                 return int(item.value), int(item.value)
             case Cast(_, a) if not is_float(a.dtype) and item.dtype != "bool":
                 return self.interval(a)
+            case Unary("~", a) if is_integer(a.dtype):
+                low, high = self.interval(a)
+                return ~high, ~low
             case Unary("-", a) if is_integer(a.dtype):
                 low, high = self.interval(a)
                 return -high, -low
@@ -70,6 +73,8 @@ def _binary_interval(op: str, a: Interval, b: Interval) -> Interval | None:
         return a[0] - b[1], a[1] - b[0]
     if op == "*":
         return _hull(*(x * y for x in a for y in b))
+    if op == "&" and b[0] == b[1] >= 0:
+        return 0, b[0]
     if op == "min":
         return min(a[0], b[0]), min(a[1], b[1])
     if op == "max":
