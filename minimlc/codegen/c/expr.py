@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minimlc.codegen.interval import Interval, Intervals
-from minimlc.dtypes import INDEX, integer_range, is_float, is_integer, to_numpy
+from minimlc.dtypes import INDEX, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import (
@@ -187,9 +187,7 @@ class Expressions(Intervals):
         """Back to a small integer type where C computed an `int` that may not fit."""
         if item.dtype in ("int64", "int32"):
             return made
-        exact = self.exact_interval(item)
-        low, high = integer_range(item.dtype)
-        if exact is not None and low <= exact[0] and exact[1] <= high:
+        if self.stays_in(item, item.dtype):
             return made
         return C(f"({VALUE[item.dtype]}){made.inside(UNARY)}", UNARY)
 

@@ -128,13 +128,16 @@ def _function(name: str, program: Program, library: str = "") -> str:
             steps.ranges[var] = steps.interval(value)
     if program.rare is not None:
         arguments = ", ".join(var.name for var in program.params)
-        lines += [
-            f"    if ({_text(steps, program.rare)}) {{",
-            f"        return {library}f({arguments});",
-            "    }",
-        ]
-    lines += [f"    return {_text(steps, program.result)};", "}"]
+        lines += _returned(_text(steps, program.rare), f"{library}f({arguments})")
+    cases, rest = program.cases()
+    for condition, value in cases:
+        lines += _returned(_text(steps, condition), _text(steps, value))
+    lines += [f"    return {_text(steps, rest)};", "}"]
     return "\n".join(part for line in lines for part in _wrapped(line))
+
+
+def _returned(condition: str, value: str) -> list[str]:
+    return [f"    if ({condition}) {{", f"        return {value};", "    }"]
 
 
 def _wrapped(line: str) -> list[str]:

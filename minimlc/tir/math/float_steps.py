@@ -6,7 +6,7 @@ The functions, and how their coefficients were found, are in `minimlc.tir.math.f
 import math
 from typing import NamedTuple
 
-from minimlc.tir.nodes import Expr, Intrin, Var, as_expr, binary, select
+from minimlc.tir.nodes import Expr, Intrin, Select, Var, as_expr, binary, select
 
 
 class Program(NamedTuple):
@@ -20,6 +20,15 @@ class Program(NamedTuple):
     result: Expr
     rare: Expr | None = None
     note: str = ""
+
+    def cases(self) -> tuple[list[tuple[Expr, Expr]], Expr]:
+        """The result by cases, where there are several: conditions, values, and the last value."""
+        cases: list[tuple[Expr, Expr]] = []
+        rest = self.result
+        while isinstance(rest, Select) and (cases or isinstance(rest.b, Select)):
+            cases.append((rest.condition, rest.a))
+            rest = rest.b
+        return cases, rest
 
 
 ROUND = 12582912.0

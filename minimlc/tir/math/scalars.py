@@ -38,12 +38,12 @@ Define = Callable[..., Expr]
 
 
 def _minimum(write: Writer, a: Expr, b: Expr) -> Expr:
-    """NaN where one of the two is NaN."""
+    """The lesser one; NaN where one is NaN."""
     return select((a <= b) | _is_nan(a), a, b)
 
 
 def _maximum(write: Writer, a: Expr, b: Expr) -> Expr:
-    """NaN where one of the two is NaN."""
+    """The greater one; NaN where one is NaN."""
     return select((a >= b) | _is_nan(a), a, b)
 
 
