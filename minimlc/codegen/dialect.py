@@ -8,15 +8,20 @@ once.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from minimlc.dtypes import DTYPES
 from minimlc.errors import BuildError
 from minimlc.node import Mutator
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.math.scalars import definition, operands, operation, rounded, written_out
-from minimlc.tir.nodes import Binary, Cast, Expr, Intrin, Unary
+from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Unary
 from minimlc.tir.values import HALF
 
 EXACT = ("<", "<=", ">", ">=", "==", "!=", "negate", "min", "max", "isnan")
 """Operations on 16-bit floats that give the same in float32, without rounding."""
+
+
+SHIFTS = {"<<": "shift_left", ">>": "shift_right"}
+"""The machine's own, for counts within the type's bits."""
 
 
 class Dialect(NamedTuple):
@@ -77,7 +82,13 @@ class Legalize(Mutator):
             return item
         if wide:
             return rounded(item, wide, self._computed)
+        if name in SHIFTS and _is_below(values[1], DTYPES[dtype].bits):
+            return Intrin(SHIFTS[name], values)
         program = definition(name, dtype, self.dialect.approximate)
         if program is None or program.rare is not None:
             raise BuildError(f"this target has no {name} of {dtype}")
         return self.visit(written_out(program, values))
+
+
+def _is_below(count: Expr, bits: int) -> bool:
+    return isinstance(count, Const) and 0 <= count.value < bits

@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minimlc.dtypes import DTYPES
+
 FLOAT = ("float",)
 WHOLE = ("int", "uint")
+INTEGERS = tuple(name for name, record in DTYPES.items() if record.kind in WHOLE)
 NUMBER = (*FLOAT, *WHOLE)
 
 
@@ -106,8 +109,11 @@ INTRINSICS = {record.name: record for record in _RECORDS}
 
 _PARTS = (
     Intrinsic("muladd", 3, FLOAT, lambda a, b, c: a * b + c),
-    Intrinsic("quotient", 2, WHOLE, lambda a, b: np.trunc(np.divide(a, b))),
+    Intrinsic("quotient", 2, WHOLE, lambda a, b: (a - np.fmod(a, b)) // b),
     Intrinsic("remainder", 2, WHOLE, np.fmod),
+    Intrinsic("shift_left", 2, WHOLE, np.left_shift),
+    Intrinsic("shift_right", 2, WHOLE, np.right_shift),
+    *(Intrinsic(f"truncate_{dtype}", 1, FLOAT, np.trunc, dtype) for dtype in INTEGERS),
     Intrinsic("fmod", 2, FLOAT, np.fmod),
     Intrinsic("copysign", 2, FLOAT, np.copysign),
     Intrinsic("erfc", 1, FLOAT, np.vectorize(math.erfc)),
@@ -115,5 +121,6 @@ _PARTS = (
     Intrinsic("number", 1, ("int",), lambda x: np.asarray(x, np.int32).view(np.float32), "float32"),
 )
 RECORDS = {**INTRINSICS, **{record.name: record for record in _PARTS}}
-"""Also what only the programs of `minimlc.tir.math` use, and no script can say: `quotient` and
-`remainder` are those of a division that drops the fraction, by neither 0 nor -1."""
+"""Also what only the programs of `minimlc.tir.math` use, and no script can say. `quotient` and
+`remainder` are those of a division that drops the fraction, by neither 0 nor -1; shifts have counts
+within the type's bits, and `truncate_int8` values within the type's range."""

@@ -23,11 +23,11 @@ from minimlc.codegen.c.expr import (
     call,
     function_name,
 )
-from minimlc.dtypes import DTYPES, INDEX, is_float, is_integer
+from minimlc.dtypes import DTYPES, INDEX, is_integer
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
-from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Var
+from minimlc.tir.nodes import Binary, Const, Expr, Intrin, Var
 from minimlc.tir.values import HALF
 
 WIDTH = 100
@@ -69,43 +69,47 @@ static inline {c} neg_{t}({c} a) {{
 """
 
 
+_MACHINE = {
+    "quotient": ("/", TIMES),
+    "remainder": ("%", TIMES),
+    "shift_left": ("<<", BITS),
+    "shift_right": (">>", BITS),
+}
+"""Operations that C has for the operands they are used on in definitions."""
+
+
 class _Steps(Expressions):
-    """The expressions of a definition, whose operators are the machine's own."""
+    """The expressions of a definition."""
 
     def _variable(self, item: Var) -> C:
         return C(self.names[item])
 
     def _binary(self, item: Binary) -> C:
-        by_constant = isinstance(item.b, Const)
-        if item.op == ">>":
-            a, b = self.expr(item.a).inside(UNARY), self.expr(item.b).inside(UNARY)
-            return C(f"{a} >> {b}", BITS)
-        if item.op in ("&", "|") and isinstance(item.b, Const) and item.b.value > 9:
+        if isinstance(item.b, Const) and item.op == ">>":
+            return self._machine("shift_right", item.a, item.b)
+        if isinstance(item.b, Const) and item.op in ("&", "|") and item.b.value > 9:
             return C(f"{self.expr(item.a).inside(UNARY)} {item.op} 0x{item.b.value:X}", BITS)
-        if item.op == "<<" and not by_constant:
-            bits = 64 if item.dtype == INDEX else 32
-            a, b = self.expr(item.a).inside(UNARY), self.expr(item.b).inside(PLUS)
-            return C(f"({VALUE[item.dtype]})((uint{bits}_t){a} << {b})", UNARY)
         return Expressions._binary(self, item)
 
-    def _cast(self, item: Cast) -> C:
-        if is_float(item.a.dtype) and is_integer(item.dtype):
-            return C(f"({VALUE[item.dtype]}){self.expr(item.a).inside(UNARY)}", UNARY)
-        return Expressions._cast(self, item)
+    def _machine(self, name: str, a: Expr, b: Expr) -> C:
+        sign, level = _MACHINE[name]
+        left, right = self.expr(a).inside(UNARY), self.expr(b).inside(UNARY)
+        if name == "shift_left":
+            unsigned = "uint64_t" if a.dtype == INDEX else "uint32_t"
+            return C(f"({VALUE[a.dtype]})(({unsigned}){left} << {right})", UNARY)
+        return C(f"{left} {sign} {right}", level)
 
     def _intrinsic(self, item: Intrin) -> C:
+        if item.name in _MACHINE:
+            return self._machine(item.name, *item.args)
         arguments = [self.expr(argument) for argument in item.args]
-        match item.name:
-            case "muladd":
-                return _muladd(*arguments)
-            case "quotient" | "remainder":
-                sign = "/" if item.name == "quotient" else "%"
-                a, b = (argument.inside(UNARY) for argument in arguments)
-                return C(f"{a} {sign} {b}", TIMES)
-            case "bits" | "number":
-                return call(f"{item.name}_f32", *arguments)
-            case _:
-                return Expressions._intrinsic(self, item)
+        if item.name == "muladd":
+            return _muladd(*arguments)
+        if item.name in ("bits", "number"):
+            return call(f"{item.name}_f32", *arguments)
+        if item.name.startswith("truncate_"):
+            return C(f"({VALUE[item.dtype]}){arguments[0].inside(UNARY)}", UNARY)
+        return Expressions._intrinsic(self, item)
 
 
 def _muladd(a: C, b: C, c: C) -> C:

@@ -322,7 +322,7 @@ class _Steps(Expressions):
     def variable(self, item: Var) -> Piece:
         return Piece(self.names[item])
 
-    def cast(self, item: Cast) -> Piece:
-        if is_float(item.a.dtype) and is_integer(item.dtype):
-            return self.make(item.dtype, self.expr(item.a).code)
-        return super().cast(item)
+    def intrin(self, item: Intrin) -> Piece:
+        if item.name.startswith("truncate_"):
+            return self.make(item.dtype, self.expr(item.args[0]).code)
+        return super().intrin(item)

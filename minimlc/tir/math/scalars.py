@@ -2,8 +2,7 @@
 
 Each definition is a straight-line program, as those of `minimlc.tir.math.functions` are. A target
 that lacks an operation writes its definition out (`minimlc.codegen.dialect`), or makes a function
-of it. In a definition operators are the machine's own: shifts have counts that fit, conversions to
-integers have values that fit, and integer arithmetic wraps.
+of it.
 """
 
 import inspect
@@ -104,13 +103,13 @@ def _float_floordiv(write: Writer, a: Expr, b: Expr) -> Expr:
 
 def _shift_left(write: Writer, a: Expr, b: Expr) -> Expr:
     """0 where the count is outside the type's bits."""
-    return select(_fits(b), binary("<<", a, b), 0)
+    return select(_fits(b), Intrin("shift_left", (a, b)), 0)
 
 
 def _shift_right(write: Writer, a: Expr, b: Expr) -> Expr:
     """What shifting one bit at a time would give where the count is outside the type's bits."""
     rest = select(a < 0, -1, const(0, a.dtype)) if a.dtype != "uint8" else 0
-    return select(_fits(b), binary(">>", a, b), rest)
+    return select(_fits(b), Intrin("shift_right", (a, b)), rest)
 
 
 def _fits(count: Expr) -> Expr:
@@ -122,7 +121,7 @@ def _saturating(dtype: str) -> Define:
 
     def saturate(write: Writer, x: Expr) -> Expr:
         """Drops the fraction; the nearest value where x is out of range, 0 for NaN."""
-        inside = select(x >= float(high.value), high, Cast(dtype, x))
+        inside = select(x >= float(high.value), high, Intrin(f"truncate_{dtype}", (x,)))
         return select(_is_nan(x), 0, select(x <= float(low.value), low, inside))
 
     return saturate
