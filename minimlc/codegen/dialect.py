@@ -11,7 +11,7 @@ from typing import NamedTuple
 from minimlc.dtypes import DTYPES
 from minimlc.errors import BuildError
 from minimlc.node import Mutator
-from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import definition, operands, operation, rounded, written_out
 from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Unary
 from minimlc.tir.values import HALF
@@ -40,7 +40,7 @@ class Dialect(NamedTuple):
 
 def formulas_written_out(name: str, dtype: str) -> str:
     """Where a target has every operation but those that were entered as formulas."""
-    return "" if name in INTRINSICS and INTRINSICS[name].formula else dtype
+    return "" if is_formula(name) else dtype
 
 
 def halves_in_float32(name: str, dtype: str) -> str:
@@ -82,7 +82,7 @@ class Legalize(Mutator):
             return item
         if wide:
             return rounded(item, wide, self._computed)
-        if name in SHIFTS and _is_below(values[1], DTYPES[dtype].bits):
+        if name in SHIFTS and is_count(values[1]):
             return Intrin(SHIFTS[name], values)
         program = definition(name, dtype, self.dialect.approximate)
         if program is None or program.rare is not None:
@@ -90,5 +90,6 @@ class Legalize(Mutator):
         return self.visit(written_out(program, values))
 
 
-def _is_below(count: Expr, bits: int) -> bool:
-    return isinstance(count, Const) and 0 <= count.value < bits
+def is_count(item: Expr) -> bool:
+    """Whether every machine can shift by that much."""
+    return isinstance(item, Const) and 0 <= item.value < DTYPES[item.dtype].bits

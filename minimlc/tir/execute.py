@@ -19,7 +19,7 @@ from minimlc.dtypes import integer_range, is_float, to_numpy
 from minimlc.errors import BoundsError, CompileError, Span
 from minimlc.node import span_of, walk
 from minimlc.tir.analysis.unwritten import Unwritten
-from minimlc.tir.intrinsics import RECORDS
+from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import expanded
 from minimlc.tir.nodes import (
     Alloc,
@@ -404,7 +404,7 @@ class Translate:
         return divide
 
     def intrin(self, item: Intrin) -> Eval:
-        if RECORDS[item.name].formula is not None:
+        if is_formula(item.name):
             return self.expr(expanded(item))
         args, apply = (
             [self.expr(arg) for arg in item.args],

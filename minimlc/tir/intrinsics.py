@@ -124,3 +124,8 @@ RECORDS = {**INTRINSICS, **{record.name: record for record in _PARTS}}
 """Also what only the programs of `minimlc.tir.math` use, and no script can say. `quotient` and
 `remainder` are those of a division that drops the fraction, by neither 0 nor -1; shifts have counts
 within the type's bits, and `truncate_int8` values within the type's range."""
+
+
+def is_formula(name: str) -> bool:
+    """Whether a function was entered as a formula over others."""
+    return name in INTRINSICS and INTRINSICS[name].formula is not None

@@ -7,13 +7,15 @@ import minimlc as mlc
 from minimlc import te
 from minimlc.codegen.lower import lower
 from minimlc.dtypes import to_numpy
+from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.tir.functions import FUNCTIONS, scalar_operator
 from minimlc.tir.intrinsics import INTRINSICS, RECORDS
-from minimlc.tir.nodes import select
+from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, binary, index, select, store
 from tests.helpers import refuses
 
 SIZE = 16
+TARGETS = ("llvm", "python", pytest.param("c", marks=pytest.mark.requires("cc")))
 SCRIPT = """
 @I.ir_module
 class Module:
@@ -36,6 +38,37 @@ def clamp():
     del FUNCTIONS["clamp"], INTRINSICS["clamp"], RECORDS["clamp"]
 
 
+@pytest.fixture(scope="module")
+def modulo(clamp):
+    """Named as functions of the targets are, with parameters that C and Python use themselves."""
+
+    def clamped(x, low, high):
+        return select(x < low, low, select(x > high, high, x))
+
+    def modulo(default, np):
+        return binary(">>", clamped(default * np, np, default), 40) + default % np
+
+    clamped, modulo = (scalar_operator(f, kinds=("int", "uint")) for f in (clamped, modulo))
+    yield modulo
+    for name in ("modulo", "clamped"):
+        del FUNCTIONS[name], INTRINSICS[name], RECORDS[name]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_formulas_of_formulas_on_integers(modulo, target, dtype):
+    i, a, b, out = Var("i"), *(Buffer(name, (8,), dtype) for name in ("a", "b", "modulo"))
+    body = For(i, index(8), "serial", store(out, (i,), modulo(a[i], b[i])))
+    mod = IRModule.of({"scalar_modulo": PrimFunc((a, b, out), (), body)})
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max, 7, 0, 1, 100, info.max - 1, 55], dtype)
+    y = np.array([3, 5, info.max, 9, info.min or 2, 17, 2, 11], dtype)
+    outputs = [np.zeros(8, dtype) for _ in range(2)]
+    interpret(mod, "scalar_modulo", x, y, outputs[0])
+    mlc.build(mod, target=target, cache=False)["scalar_modulo"](x, y, outputs[1])
+    np.testing.assert_array_equal(*outputs)
+
+
 def expected(a):
     low, twice = np.full_like(a, -1), a + a
     with np.errstate(invalid="ignore"):
@@ -44,9 +77,7 @@ def expected(a):
 
 @pytest.mark.parametrize("loop", ["T.serial", "T.vectorized"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
-@pytest.mark.parametrize(
-    "target", ["llvm", "python", pytest.param("c", marks=pytest.mark.requires("cc"))]
-)
+@pytest.mark.parametrize("target", TARGETS)
 def test_it_means_the_same_everywhere(clamp, target, dtype, loop):
     mod = mlc.parse(SCRIPT.format(dtype=dtype, loop=loop))
     assert "T.clamp(" in mod.script()

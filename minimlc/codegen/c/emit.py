@@ -8,10 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from minimlc.codegen.c.functions import FUNCTIONS, entered, function_texts
+from minimlc.codegen.c.functions import C_DIALECT, FUNCTIONS, entered, function_texts
 from minimlc.codegen.c.names import GLOBAL, unique_names
 from minimlc.codegen.c.stmt import Function
-from minimlc.codegen.dialect import Dialect, halves_in_float32
 from minimlc.codegen.lower import lower
 from minimlc.tir.nodes import PrimFunc
 
@@ -25,9 +24,6 @@ _HEADERS = {
     "string.h": re.compile(r"\bmemcpy\("),
 }
 """What in a text needs which header."""
-
-C_DIALECT = Dialect(halves_in_float32)
-"""What C has no operator for is a function of the text, so all is C's own but 16-bit floats."""
 
 
 class CFunction(NamedTuple):

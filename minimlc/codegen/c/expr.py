@@ -13,6 +13,7 @@ import numpy as np
 from minimlc.codegen.interval import Interval, Intervals
 from minimlc.dtypes import INDEX, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
+from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import (
     Binary,
@@ -28,39 +29,31 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.values import HALF
 
+SMALL = ("int16", "int8", "uint8")
+"""Integers that C computes as `int`."""
+
+INTEGERS = ("int64", "int32", *SMALL)
 SHORT = {
     "float64": "f64",
     "float32": "f32",
     "float16": "f16",
     "bfloat16": "bf16",
-    "int64": "i64",
-    "int32": "i32",
-    "int16": "i16",
-    "int8": "i8",
-    "uint8": "u8",
     "bool": "bool",
+    **{dtype: dtype.replace("int", "i") for dtype in INTEGERS},
+    "uint8": "u8",
 }
 """The dtypes' names in those of helpers."""
 
 VALUE = {
+    **dict.fromkeys(("float32", *HALF), "float"),
+    **{dtype: f"{dtype}_t" for dtype in INTEGERS},
     "float64": "double",
-    "float32": "float",
-    "float16": "float",
-    "bfloat16": "float",
-    "int64": "int64_t",
-    "int32": "int32_t",
-    "int16": "int16_t",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
     "bool": "bool",
 }
 """The C type that a dtype is computed in."""
 
 STORED = {**VALUE, "float16": "uint16_t", "bfloat16": "uint16_t", "bool": "uint8_t"}
 """The C type of a buffer's elements."""
-
-SMALL = ("int16", "int8", "uint8")
-"""Integers that C computes as `int`."""
 
 PRIMARY, UNARY, TIMES, PLUS, COMPARE, BITS, AND, OR, CHOICE = 9, 8, 7, 6, 5, 4, 3, 2, 1
 _LEVELS = {
@@ -218,12 +211,11 @@ class Expressions(Intervals):
 
 def function_name(operation: str, dtype: str) -> str:
     """What the function of an operation on operands of `dtype` is called."""
-    wide = dtype
-    if dtype in HALF:
-        wide = "float32"
-    elif operation in ("//", "%", "min", "max", "abs") and dtype in (*SMALL, "bool"):
+    wide = "float32" if dtype in HALF else dtype
+    if operation in ("//", "%", "min", "max", "abs") and dtype in (*SMALL, "bool"):
         wide = "int32"
-    return f"{_NAMED.get(operation, operation)}_{SHORT[wide]}"
+    name = f"scalar_{operation}" if is_formula(operation) else _NAMED.get(operation, operation)
+    return f"{name}_{SHORT[wide]}"
 
 
 def call(name: str, *arguments: C) -> C:

@@ -8,13 +8,13 @@ roundabout way are written here.
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import filterfalse, product
 
 from minimlc.codegen.c.expr import (
     BITS,
+    INTEGERS,
     PLUS,
     SHORT,
-    SMALL,
     TIMES,
     UNARY,
     VALUE,
@@ -23,29 +23,26 @@ from minimlc.codegen.c.expr import (
     call,
     function_name,
 )
+from minimlc.codegen.c.names import LOCAL, unique_names
+from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32, is_count
 from minimlc.dtypes import DTYPES, INDEX, is_integer
-from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import Binary, Const, Expr, Intrin, Var
 from minimlc.tir.values import HALF
 
+C_DIALECT = Dialect(halves_in_float32)
+"""What C has no operator for is a function of the text, so all is C's own but 16-bit floats."""
+
 WIDTH = 100
 
-_BITS = """
-static inline int32_t bits_f32(float x) {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-"""
-
-_NUMBER = """
-static inline float number_f32(int32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+_COPIED = """
+static inline {to} {name}_f32({of} {a}) {{
+    {to} {b};
+    memcpy(&{b}, &{a}, sizeof {b});
+    return {b};
+}}
 """
 
 _ROUND = """
@@ -85,7 +82,7 @@ class _Steps(Expressions):
         return C(self.names[item])
 
     def _binary(self, item: Binary) -> C:
-        if isinstance(item.b, Const) and item.op == ">>":
+        if item.op == ">>" and is_count(item.b):
             return self._machine("shift_right", item.a, item.b)
         if isinstance(item.b, Const) and item.op in ("&", "|") and item.b.value > 9:
             return C(f"{self.expr(item.a).inside(UNARY)} {item.op} 0x{item.b.value:X}", BITS)
@@ -121,18 +118,20 @@ def _muladd(a: C, b: C, c: C) -> C:
 
 def _function(name: str, program: Program, library: str = "") -> str:
     """A definition as a C function; where it is rare, `library`'s gives the result."""
-    steps = _Steps({var: var.name for var in program.params})
-    parameters = ", ".join(f"{VALUE[var.dtype]} {var.name}" for var in program.params)
+    scope = unique_names(LOCAL)
+    steps = _Steps({var: scope.take(var.name) for var in program.params})
+    arguments = [steps.names[var] for var in program.params]
+    parameters = ", ".join(f"{VALUE[var.dtype]} {steps.names[var]}" for var in program.params)
     lines = [f"// {program.note}"] if program.note else []
     lines += [f"static inline {VALUE[program.result.dtype]} {name}({parameters}) {{"]
     for var, value in program.steps:
-        lines.append(f"    const {VALUE[var.dtype]} {var.name} = {_text(steps, value)};")
-        steps.names[var] = var.name
+        text, step = _text(steps, value), scope.take(var.name)
+        lines.append(f"    const {VALUE[var.dtype]} {step} = {text};")
+        steps.names[var] = step
         if is_integer(var.dtype):
             steps.ranges[var] = steps.interval(value)
     if program.rare is not None:
-        arguments = ", ".join(var.name for var in program.params)
-        lines += _returned(_text(steps, program.rare), f"{library}f({arguments})")
+        lines += _returned(_text(steps, program.rare), f"{library}f({', '.join(arguments)})")
     cases, rest = program.cases()
     for condition, value in cases:
         lines += _returned(_text(steps, condition), _text(steps, value))
@@ -156,7 +155,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def _text(steps: _Steps, value: Expr) -> str:
-    return steps.expr(value).text
+    return steps.expr(Legalize(C_DIALECT).visit(value)).text
 
 
 def _named(operations: Mapping[str, tuple[str, str]]) -> dict[str, str]:
@@ -170,7 +169,9 @@ def _defined(operations: Iterable[str], dtypes: Iterable[str]) -> dict[str, str]
 
 
 def _machine() -> dict[str, str]:
-    texts = {"bits_f32": _BITS, "number_f32": _NUMBER}
+    bits = _COPIED.format(name="bits", to="int32_t", of="float", a="x", b="bits")
+    number = _COPIED.format(name="number", to="float", of="int32_t", a="bits", b="x")
+    texts = {"bits_f32": bits, "number_f32": number}
     for t in (SHORT[dtype] for dtype in HALF):
         texts[f"round_{t}"] = _ROUND.format(t=t)
     for t, c in (("i64", "int64_t"), ("i32", "int32_t")):
@@ -181,13 +182,12 @@ def _machine() -> dict[str, str]:
 
 
 _WIDE = ("float64", "float32", "int64", "int32")
-_INTEGERS = ("int64", "int32", *SMALL)
 
 FUNCTIONS = {
     **_machine(),
-    **_defined(("//", "%", "min", "max", *INTRINSICS), _WIDE),
-    **_defined(("<<", ">>"), _INTEGERS),
-    **_named({f"to_{SHORT[dtype]}": (f"to_{dtype}", "float64") for dtype in _INTEGERS}),
+    **_defined(("//", "%", "min", "max", *filterfalse(is_formula, INTRINSICS)), _WIDE),
+    **_defined(("<<", ">>"), INTEGERS),
+    **_named({f"to_{SHORT[dtype]}": (f"to_{dtype}", "float64") for dtype in INTEGERS}),
     **_named({f"{SHORT[dtype]}_to_f32": (f"load_{dtype}", "int32") for dtype in HALF}),
     **_named({f"f32_to_{SHORT[dtype]}": (f"store_{dtype}", "float32") for dtype in HALF}),
 }
@@ -196,8 +196,12 @@ FUNCTIONS = {
 
 def entered() -> dict[str, str]:
     """Those of the functions that were entered as formulas."""
-    names = [name for name, record in INTRINSICS.items() if record.formula is not None]
-    return _defined(names, (dtype for dtype in DTYPES if dtype not in HALF))
+    texts: dict[str, str] = {}
+    for name in filter(is_formula, INTRINSICS):
+        kinds = INTRINSICS[name].kinds
+        dtypes = [dtype for dtype in DTYPES if DTYPES[dtype].kind in kinds and dtype not in HALF]
+        texts |= _defined([name], dtypes)
+    return texts
 
 
 def function_texts(code: str, texts: Mapping[str, str]) -> list[str]:

@@ -25,7 +25,7 @@ from minimlc.module import IRModule
 from minimlc.names import UniqueNames
 from minimlc.node import Node
 from minimlc.run import check_arguments
-from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import Alloc, For, IfThenElse, PrimFunc, Seq, Stmt, Store
 
@@ -122,7 +122,9 @@ class _Emitter:
         self.names = UniqueNames()
         self.definitions: dict[str, str] = {}
         own = ("np", "op", "call_packed", "constants", "bool_", "math", *HELPERS, *NAMED.values())
-        defined = [n for n in INTRINSICS if definition(n, "float64", approximate=False)]
+        plain = itertools.filterfalse(is_formula, INTRINSICS)
+        defined = [name for name in plain if definition(name, "float64", approximate=False)]
+        defined += [f"scalar_{name}" for name in filter(is_formula, INTRINSICS)]
         typed = [f"{name}_{dtype}" for name in ("to", *defined) for dtype in DTYPES]
         for word in (*own, *DTYPES, *defined, *typed):
             if word != "bool":

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
-from minimlc.codegen.dialect import Dialect, halves_in_float32
+from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32
 from minimlc.codegen.interval import Interval, Intervals
-from minimlc.dtypes import INDEX, holds, integer_range, is_float, is_integer
+from minimlc.dtypes import DTYPES, INDEX, holds, integer_range, is_float, is_integer
 from minimlc.errors import CompileError
 from minimlc.literals import float_literal
+from minimlc.names import RESERVED, UniqueNames
 from minimlc.node import Node, span_of
+from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import (
     COMPARISONS,
@@ -242,7 +244,7 @@ class Expressions(Intervals):
 
     def defined(self, operation: str, dtype: str, codes: Iterable[str]) -> Piece:
         """The call of a function that is made of the operation's definition."""
-        name = NAMED.get(operation, operation)
+        name = f"scalar_{operation}" if is_formula(operation) else NAMED.get(operation, operation)
         text = self.function(name, operation, dtype)
         if self.definitions.get(name, text) != text:
             name = f"{name}_{dtype}"
@@ -255,18 +257,20 @@ class Expressions(Intervals):
         program = definition(operation, dtype, approximate=False)
         if program is None:
             raise CompileError(f"no Python for {operation} of {dtype}")
-        names: dict[Node, str] = {var: var.name for var in program.params}
+        scope = UniqueNames(reserved={*RESERVED, "np", "math", "type", "bool_", *DTYPES, *HELPERS})
+        names: dict[Node, str] = {var: scope.take(var.name) for var in program.params}
+        legal = Legalize(NUMPY_DIALECT).visit
         steps = _Steps(names, self.used, self.definitions)
         lines = [f"def {name}({', '.join(names.values())}):"]
         lines += [f'    """{program.note}"""'] if program.note else []
         for var, value in program.steps:
-            lines.append(f"    {var.name} = {steps.expr(value).code}")
-            names[var] = var.name
+            code, names[var] = steps.expr(legal(value)).code, scope.take(var.name)
+            lines.append(f"    {names[var]} = {code}")
         cases, rest = program.cases()
         for condition, value in cases:
-            lines.append(f"    if {steps.expr(condition).code}:")
-            lines.append(f"        return {steps.scalar(value).code}")
-        return "\n".join([*lines, f"    return {steps.scalar(rest).code}"])
+            lines.append(f"    if {steps.expr(legal(condition)).code}:")
+            lines.append(f"        return {steps.scalar(legal(value)).code}")
+        return "\n".join([*lines, f"    return {steps.scalar(legal(rest)).code}"])
 
     def select(self, item: Select) -> Piece:
         test, a, b = self.expr(item.condition), self.expr(item.a), self.expr(item.b)
