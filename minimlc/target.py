@@ -11,7 +11,7 @@ from pathlib import Path
 from minimlc.errors import BuildError, did_you_mean
 
 NATIVE = ("llvm",)
-TARGETS = ("llvm", "c", "python")
+TARGETS = ["llvm", "c", "python"]
 PLANNED = ("cuda", "gpusim")
 """Names that are kept for targets to come."""
 

@@ -29,7 +29,7 @@ from minimlc.runtime.native import (
 )
 from minimlc.runtime.parallel import openmp as openmp_runtime
 from minimlc.runtime.plan import Plan, Slot, plan
-from minimlc.target import Target
+from minimlc.target import PLANNED, TARGETS, Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.verify import verify
 
@@ -66,14 +66,33 @@ def build(
     return _builder(chosen.name)(module, chosen, bounds == "check", cache)
 
 
-def _builder(target: str) -> Callable[[IRModule, Target, bool, bool], Library]:
+Builder = Callable[[IRModule, Target, bool, bool], Library]
+"""What builds for a target: of a module, the target, and whether to check accesses and to cache."""
+
+_ENTERED: dict[str, Builder] = {}
+
+
+def register_target(name: str, builder: Builder) -> None:
+    """Enter a target of your own: `build(mod, target=name)` then calls `builder`.
+
+    `BuildError` for a name that is taken.
+    """
+    if name in TARGETS or name in PLANNED:
+        raise BuildError(f'there is a target "{name}" already', code="E501")
+    TARGETS.append(name)
+    _ENTERED[name] = builder
+
+
+def _builder(target: str) -> Builder:
     """What builds for a target: LLVM is the core's, the others have rooms of their own."""
     if target == "llvm":
         return _build_native
+    if target in _ENTERED:
+        return _ENTERED[target]
     part = room(f"codegen.{target}.build")
     if part is None:
         raise BuildError(f'target "{target}" is not installed', code="E502")
-    build: Callable[[IRModule, Target, bool, bool], Library] = part.build
+    build: Builder = part.build
     return build
 
 

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 from minimlc.dtypes import INDEX, is_integer
 from minimlc.errors import did_you_mean
 from minimlc.node import with_span
-from minimlc.script.constructs import Form
+from minimlc.script.constructs import Form, forms
 from minimlc.script.reader import Reader
 from minimlc.script.tir_forms import FORMS, VALUES
 from minimlc.tir.functions import FUNCTIONS
+from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import Buffer, Const, Expr, Unary, as_expr, binary, load, select, unary
 
 _PYTHON_TO_SCRIPT = {
@@ -83,11 +84,14 @@ class ExprReader(Reader):
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
-        if name not in FUNCTIONS:
+        function = FUNCTIONS.get(name.removeprefix("T."))
+        if function is None:
             raise self.error(node.func, f"{name} is no expression", "E124")
+        if name not in VALUES:  # entered since
+            VALUES.update(forms(INTRINSICS[name.removeprefix("T.")].usage))
         arguments = self.arguments(VALUES[name], node)
         values = [arguments[key] for key in VALUES[name].required]
-        result = self.source.guard(node, FUNCTIONS[name], *values)
+        result = self.source.guard(node, function, *values)
         is_argument = any(result is value for value in values)
         return result if is_argument else with_span(result, self.source.span(node))
 

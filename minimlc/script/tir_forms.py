@@ -17,7 +17,7 @@ VALUES = forms(
     "T.infinity(dtype)",
     "T.min_value(dtype)",
     "T.max_value(dtype)",
-    *(f"T.{name}({'x' if r.arity == 1 else 'a, b'})" for name, r in INTRINSICS.items()),
+    *(record.usage for record in INTRINSICS.values()),
     *(f"T.{name}(value)" for name in DTYPES),
 )
 LOOPS = forms(

@@ -20,6 +20,8 @@ from minimlc.errors import BoundsError, CompileError, Span
 from minimlc.node import span_of, walk
 from minimlc.tir.analysis.unwritten import Unwritten
 from minimlc.tir.elements import Eval, Frame, Marks, checked_place, marks_of, poison
+from minimlc.tir.intrinsics import is_formula
+from minimlc.tir.math.scalars import expanded
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -31,6 +33,7 @@ from minimlc.tir.nodes import (
     For,
     IfThenElse,
     Intrin,
+    Let,
     Load,
     PrimFunc,
     Select,
@@ -251,8 +254,20 @@ class Translate:
                 return self.intrin(item)
             case Load():
                 return self.load(item)
+            case Let():
+                return self.let(item)
             case _:
                 raise CompileError(f"no meaning for the expression {type(item).__name__}")
+
+    def let(self, item: Let) -> Eval:
+        value, slot = self.expr(item.value), self.slot(item.var)
+        body = self.expr(item.body)
+
+        def let(frame: Frame) -> Any:
+            frame[slot] = value(frame)
+            return body(frame)
+
+        return let
 
     def load(self, item: Load) -> Eval:
         slot, indices = self.place(item.buffer), self.indices(item.buffer, item.indices)
@@ -333,6 +348,8 @@ class Translate:
         return divide
 
     def intrin(self, item: Intrin) -> Eval:
+        if is_formula(item.name):
+            return self.expr(expanded(item))
         args, apply = (
             [self.expr(arg) for arg in item.args],
             intrin_value(item.name, item.args[0].dtype),

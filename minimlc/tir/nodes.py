@@ -5,7 +5,7 @@
             | Store(buffer, indices, value) | IfThenElse(condition, then_case, else_case)
             | Alloc(buffer, body)
     expr  ::= Var | Const | Unary(op, a) | Binary(op, a, b) | Select(condition, a, b)
-            | Cast(dtype, a) | Intrin(name, args) | Load(buffer, indices)
+            | Cast(dtype, a) | Intrin(name, args) | Load(buffer, indices) | Let(var, value, body)
 
 Loops start at 0. A block is one step of computation, run once per value of the loops around it;
 each of its iters takes the value of an expression over those loops. What a block reads and writes
@@ -25,6 +25,7 @@ from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported
     Expr,
     ExprLike,
     Intrin,
+    Let,
     Load,
     Select,
     Unary,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
-from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.intrinsics import RECORDS
 from minimlc.tir.nodes import Const
 from minimlc.tir.operators import COMPARISONS, OPERATORS, UNARY
 
@@ -108,8 +108,8 @@ def _shift(op: str, dtype: str) -> Callable[[int, int], int]:
 
 def intrin_value(name: str, dtype: str) -> Callable[..., Any]:
     """What a mathematical function does to values of `dtype`."""
-    record = INTRINSICS[name]
-    meaning, own = record.meaning, to_numpy(dtype).type
-    wide = np.float32 if dtype in HALF else own
-    result: Any = bool if record.predicate else own if is_float(dtype) else int
+    record = RECORDS[name]
+    meaning, gives = record.meaning, record.result(dtype)
+    wide = np.float32 if dtype in HALF else to_numpy(dtype).type
+    result: Any = to_numpy(gives).type if is_float(gives) else bool if gives == "bool" else int
     return lambda *args: result(meaning(*[wide(arg) for arg in args]))

@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from minimlc.codegen.c.functions import FUNCTIONS
-from minimlc.codegen.c.helpers import HELPERS, helper_texts
+from minimlc.codegen.c.functions import C_DIALECT, FUNCTIONS, entered, function_texts
 from minimlc.codegen.c.names import GLOBAL, unique_names
 from minimlc.codegen.c.stmt import Function
 from minimlc.codegen.lower import lower
@@ -25,8 +24,6 @@ _HEADERS = {
     "string.h": re.compile(r"\bmemcpy\("),
 }
 """What in a text needs which header."""
-
-_TEXTS = {**HELPERS, **FUNCTIONS}
 
 
 class CFunction(NamedTuple):
@@ -56,12 +53,15 @@ def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
 
     A function that needs memory returns 0, or 2 where it got none; the others return nothing.
     """
-    names = unique_names({*GLOBAL, *_TEXTS})
-    made = {n: Function(names.take(n), lower(func, named=True)) for n, func in functions.items()}
+    defined = {**FUNCTIONS, **entered()}
+    names = unique_names({*GLOBAL, *defined})
+    made = {
+        name: Function(names.take(name), lower(func, dialect=C_DIALECT, named=True), defined)
+        for name, func in functions.items()
+    }
     bodies = [item.text() for item in made.values()]
     code = re.sub("//.*", "", "\n".join(bodies))
-    used = (name for name in _TEXTS if re.search(rf"\b{name}\(", code))
-    helpers = helper_texts(used, _TEXTS)
+    helpers = function_texts(code, defined)
     includes = _includes([code, *helpers])
     parts = [*([includes] if includes else []), *helpers, *bodies]
     return Emitted(

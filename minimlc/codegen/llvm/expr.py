@@ -14,6 +14,7 @@ from minimlc.tir.nodes import (
     Const,
     Expr,
     Intrin,
+    Let,
     Load,
     Select,
     Unary,
@@ -49,6 +50,9 @@ class Expressions(Memory):
                 return self.intrinsic(item.name, [self.expr(a) for a in item.args])
             case Load():
                 return self.load(item)
+            case Let():
+                self.variables[item.var] = self.expr(item.value)
+                return self.expr(item.body)
             case _:
                 raise BuildError(f"LLVM code has no expression {type(item).__name__}")
 

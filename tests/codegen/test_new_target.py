@@ -1,0 +1,119 @@
+"""A target of one's own, in one file: pseudo-code to read."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc.codegen.lower import lower
+from minimlc.dtypes import DTYPES, is_float, to_numpy
+from minimlc.module import IRModule
+from minimlc.node import walk
+from minimlc.run import interpret
+from minimlc.runtime import build as runtime_build
+from minimlc.runtime.build import register_target
+from minimlc.script import I, T
+from minimlc.target import TARGETS
+from minimlc.tir.math.scalars import operands, operation
+from minimlc.tir.nodes import (
+    Binary,
+    Buffer,
+    Cast,
+    For,
+    Intrin,
+    PrimFunc,
+    Unary,
+    Var,
+    index,
+    intrin,
+    store,
+)
+from tests.code_lines import code_lines
+from tests.codegen import pseudo
+from tests.codegen.test_llvm_ops import LENGTH, hard_values
+from tests.codegen.test_python import operators, same_bits
+from tests.helpers import refuses
+
+
+@I.ir_module
+class Matmul:
+    @T.prim_func
+    def mm(
+        A: T.Buffer((64, 32), "float32"),
+        B: T.Buffer((32, 64), "float32"),
+        C: T.Buffer((64, 64), "float32"),
+    ):
+        for i, j, k in T.grid(64, 64, 32):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+SCHEDULED = """\
+procedure mm(float32 A[64, 32], float32 B[32, 64], float32 C[64, 64])
+  forall i below 64
+    for j_0 below 4
+      for j_1_init below 16
+        C[i, ((j_0 * 16) + j_1_init)] <- 0.0
+      for k below 32
+        for vectorized j_1 below 16
+          C[i, ((j_0 * 16) + j_1)] <- \
+(C[i, ((j_0 * 16) + j_1)] + (A[i, k] * B[k, ((j_0 * 16) + j_1)]))"""
+
+
+@pytest.fixture
+def pseudo_target():
+    register_target("pseudo", pseudo.build)
+    yield
+    TARGETS.remove("pseudo")
+    del runtime_build._ENTERED["pseudo"]
+
+
+def test_it_prints_a_scheduled_matmul(pseudo_target):
+    sch = mlc.Schedule(Matmul, func="mm").split("j", factors=[None, 16])
+    sch = sch.reorder("i", "j_0", "k", "j_1").decompose_reduction("C", at="k")
+    sch = sch.vectorize("j_1").parallel("i")
+    assert mlc.build(sch.mod, target="pseudo").source() == SCHEDULED
+
+
+def test_it_is_one_short_file():
+    assert code_lines(Path(pseudo.__file__)) <= 150
+
+
+def test_a_name_is_taken_once(pseudo_target):
+    refuses("E501", lambda: register_target("pseudo", pseudo.build))
+    refuses("E501", lambda: register_target("llvm", pseudo.build))
+
+
+def function(make, dtype):
+    i, a, b = Var("i"), *(Buffer(name, (LENGTH,), dtype) for name in "ab")
+    value = make(a[i], b[i])
+    out = Buffer("out", (LENGTH,), value.dtype)
+    return PrimFunc((a, b, out), (), For(i, index(LENGTH), "serial", store(out, (i,), value)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_definitions_written_out_mean_what_the_operators_do(dtype):
+    """The lowered code holds the machine's operations alone, and computes the same numbers."""
+    makers = {op: partial(Binary, op) for op in operators(dtype)}
+    makers |= {f"to_{to}": lambda a, b, to=to: Cast(to, a) for to in DTYPES}
+    if is_float(dtype):
+        makers["rsqrt"] = lambda a, b: intrin("rsqrt", a)
+    for op, make in makers.items():
+        func = function(make, dtype)
+        flat = lower(func, dialect=pseudo.PSEUDO)
+        for part in walk(flat.body):
+            if isinstance(part, Unary | Binary | Cast | Intrin):
+                computed = operands(part)[0].dtype
+                assert pseudo.computed_in(operation(part), computed) == computed
+        a, b = (hard_values(dtype, seed) for seed in (1, 2))
+        if op in ("//", "%") and dtype in pseudo.INTEGERS:
+            b[b == 0] = 3
+        outputs = [np.zeros(LENGTH, to_numpy(func.params[2].dtype)) for _ in range(2)]
+        for program, out in zip((func, flat), outputs, strict=True):
+            interpret(IRModule.of({"f": program}), "f", a, b, out)
+        assert same_bits(*outputs), (op, dtype)
