@@ -25,21 +25,21 @@ N = TypeVar("N", bound="Node")
 _NODE_NAMES: set[str] = set()
 
 MOST_PARTS = 2**20
-"""The most nodes in a tree."""
+"""The most nodes that a tree may have."""
 _REMEDY = "store what is in the middle in a buffer, or bind it to a variable, and read that"
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls: C) -> C:
     """Make a class of nodes: frozen, slotted, equal only to itself."""
-    result: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
-    result._fields = tuple(f.name for f in fields(result))
-    result._values = _getter(result._fields)
-    result._visitor = f"visit_{result.__name__}"
-    result.__setstate__ = _restore
-    _NODE_NAMES.add(result.__name__)
-    setattr(_Dispatch, f"visit_{result.__name__}", _visit_inside)
-    return result
+    kind: Any = dataclass(frozen=True, eq=False, slots=True, repr=False)(cls)
+    kind._fields = tuple(f.name for f in fields(kind))
+    kind._values = _getter(kind._fields)
+    kind._visitor = f"visit_{kind.__name__}"
+    kind.__setstate__ = _restore
+    _NODE_NAMES.add(kind.__name__)
+    setattr(_Dispatch, f"visit_{kind.__name__}", _visit_inside)
+    return kind
 
 
 def _restore(item: "Node", values: list[Any]) -> None:

@@ -59,8 +59,8 @@ def _function(printer: GraphPrinter, name: str, func: Node) -> None:
 
 def _own_name(attrs: tuple[tuple[str, object], ...]) -> str:
     """What a function outside a module calls itself."""
-    attributes: Mapping[str, object] = dict(attrs)
-    return str(attributes.get("global_symbol", "main"))
+    options: Mapping[str, object] = dict(attrs)
+    return str(options.get("global_symbol", "main"))
 
 
 install_printer(script)

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple, NoReturn
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of
-from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.access import (
+    accesses,
+    statements_in,
+)
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads
-from minimlc.tir.analysis.wellformed import iter_loop
+from minimlc.tir.analysis.wellformed import blocks_in, iter_loop, loops_in
 from minimlc.tir.nodes import (
     Alloc,
     Block,
@@ -26,7 +29,6 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.walks import blocks_in, buffers_in, inner_stmts, loops_in
 
 
 class Place(NamedTuple):
@@ -122,6 +124,20 @@ def find_buffer(func: PrimFunc, name: str) -> Buffer:
     return buffers[name]
 
 
+def inner_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside one."""
+    match stmt:
+        case Seq(stmts):
+            return stmts
+        case For() | Alloc():
+            return (stmt.body,)
+        case Block():
+            return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
+        case IfThenElse(_, then_case, else_case):
+            return (then_case,) if else_case is None else (then_case, else_case)
+    return ()
+
+
 class _Replace(Mutator):
     """Replaces statements by identity; None takes one out, with the loops left empty."""
 
@@ -214,6 +230,11 @@ def constant_extent(loop: Stmt, verb: str) -> int:
     return extent
 
 
+def local_buffers(stmt: Stmt) -> list[Buffer]:
+    """The buffers that a statement allocates."""
+    return [part.buffer for part in statements_in(stmt) if isinstance(part, Alloc)]
+
+
 class Names:
     """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
 
@@ -222,7 +243,7 @@ class Names:
         blocks = blocks_in(func.body)
         self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
         self.symbols.reserve(loop.var.name for loop in loops_in(func.body))
-        buffers = (*func.params, *func.allocs, *buffers_in(func.body))
+        buffers = (*func.params, *func.allocs, *local_buffers(func.body))
         self.symbols.reserve(buffer.name for buffer in buffers)
         self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
 
@@ -242,7 +263,7 @@ def copy_block(block: Block, names: Names, name: str) -> Block:
     iters = tuple(replace(it, var=fresh[it.var]) for it in block.iters)
     for loop in loops_in(block.body):
         fresh[loop.var] = names.var(loop.var.name)
-    for buffer in buffers_in(block.body):
+    for buffer in local_buffers(block.body):
         fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
     init = None if block.init is None else substitute(block.init, fresh)
     body = substitute(block.body, fresh)

@@ -13,6 +13,7 @@ from minimlc.schedule.tree import (
     constant_extent,
     find_loop,
     inner_stmts,
+    local_buffers,
     refuse,
     replaced,
     serial_loop,
@@ -21,6 +22,7 @@ from minimlc.tir.analysis.access import Access, accesses, loop_ranges
 from minimlc.tir.analysis.arith import Ranges, has_loads, linear
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
+from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import (
     Binary,
@@ -35,7 +37,6 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
-from minimlc.tir.walks import blocks_in, buffers_in, loops_in
 
 
 @primitive(keeps_order=True)
@@ -90,7 +91,7 @@ def _piece(loop: For, part: tuple[int, int], names: Names, ending: str) -> For:
         var = names.var(f"{var.name}_{ending}")
         for inner in loops_in(loop.body):
             fresh[inner.var] = names.var(f"{inner.var.name}_{ending}")
-        for buffer in buffers_in(loop.body):
+        for buffer in local_buffers(loop.body):
             fresh[buffer] = replace(buffer, name=names.buffer(buffer.name))
         for block in blocks_in(loop.body):
             blocks[block.name] = names.block(f"{block.name}_{ending}")
