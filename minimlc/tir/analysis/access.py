@@ -31,7 +31,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.operators import REDUCERS
-from minimlc.tir.walks import condition_of, inner_stmts, stored_in
+from minimlc.tir.walks import condition_of, inner_stmts, statements_in, stored_in  # noqa: F401
 
 
 class Access(NamedTuple):
