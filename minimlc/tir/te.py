@@ -346,10 +346,9 @@ def _uses(value: Expr | Reduction) -> _Uses:
 def _check_variables(
     value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
 ) -> None:
-    known = (*axes, *value.axes) if isinstance(value, Reduction) else axes
-    known_ids = set(map(id, known))  # while another compute is traced, `==` is an expression
+    known = {*map(id, axes), *(map(id, value.axes) if isinstance(value, Reduction) else ())}
     for item in _uses(value).variables:
-        if id(item) in known_ids:
+        if id(item) in known:  # while another compute is traced, `==` is an expression
             continue
         reduce = isinstance(item, ReduceAxis)
         raise CompileError(
