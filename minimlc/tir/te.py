@@ -213,10 +213,9 @@ def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -
 def _check_variables(
     value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
 ) -> None:
-    known = (*axes, *value.axes) if isinstance(value, Reduction) else axes
-    known_ids = set(map(id, known))  # while another compute is traced, `==` is an expression
+    known = {*map(id, axes), *(map(id, value.axes) if isinstance(value, Reduction) else ())}
     for item in uses_of(value).variables:
-        if id(item) in known_ids:
+        if id(item) in known:  # while another compute is traced, `==` is an expression
             continue
         hint = f"te.sum(..., axis={item.name})" if isinstance(item, ReduceAxis) else ""
         refuse(f'"{name}" uses {item.name}, which is none of its indices', hint, span)
