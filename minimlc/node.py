@@ -25,7 +25,7 @@ N = TypeVar("N", bound="Node")
 _NODE_NAMES: set[str] = set()
 
 MOST_PARTS = 2**20
-"""As many nodes may stand in a tree."""
+"""The most nodes that a tree may have."""
 _REMEDY = "store what is in the middle in a buffer, or bind it to a variable, and read that"
 
 
