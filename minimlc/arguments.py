@@ -232,7 +232,7 @@ class Arguments:
 
 
 def _plain_array(which: str, name: str, array: np.ndarray) -> np.ndarray:
-    """The memory of an array of any class: what a subclass adds is no part of a program.
+    """The memory of an array of any class: what a subclass adds is not part of a program.
 
     `CallError` where that would change what the elements are: masked ones.
     """

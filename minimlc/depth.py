@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 MOST_LEVELS = 1000
-"""As many nodes may stand inside one another; loops and blocks count four times."""
+"""How deeply nodes may nest; loops and blocks count four times."""
 _FRAMES = 12
 """No walk over a tree takes more of Python's frames for a level."""
 PLAIN_LEVELS = 40

@@ -106,7 +106,7 @@ def is_size(value: object) -> bool:
 
 
 MOST_BYTES = 2**47
-"""So many bytes a program can address at the most: x86-64 gives it 47 bits of addresses."""
+"""The most bytes that a program can address: x86-64 has 47 bits of addresses."""
 
 
 def excess(shape: tuple[int, ...], dtype: str) -> str:

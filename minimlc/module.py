@@ -103,7 +103,7 @@ Rest = ParamSpec("Rest")
 def module_pass(
     transform: Callable[Concatenate[IRModule, Rest], IRModule],
 ) -> Callable[Concatenate[IRModule, Rest], IRModule]:
-    """A pass that refuses what is no module."""
+    """A pass that refuses anything but a module."""
 
     @wraps(transform)
     def checked(mod: IRModule, *args: Rest.args, **options: Rest.kwargs) -> IRModule:
@@ -177,7 +177,7 @@ def _check_returned(value: object, transform: Pass) -> None:
 
 
 def _checked(mod: object, passes: Any) -> list[Pass]:
-    """The passes; refuses what is no module and no list of functions."""
+    """The passes; refuses anything but a module and a list of functions."""
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "run_passes", "a module")
     several = isinstance(passes, Iterable) and not callable(passes) and not isinstance(passes, str)

@@ -23,7 +23,7 @@ def spelled(text: str) -> str:
 
 
 LONGEST = 1000
-"""As many characters a name may have."""
+"""The most characters that a name may have."""
 
 
 def misnamed(kind: str, name: object) -> str:

@@ -33,7 +33,7 @@ SIZES = (32, 48, 128)
 """Rows, columns and sums of the product that is tried: several tiles, and several steps."""
 
 SECONDS = 60.0
-"""So long a trial may take."""
+"""The longest that a trial may take."""
 
 TRIED = dict(reversed(UNITS))
 """What is tried: the units of `recipes.lowprec` by their features."""

@@ -57,7 +57,7 @@ TILES_TO_SHARE = 4
 """Tiles for each thread at the least, side by side: it goes through all of A for them."""
 
 PART = 4
-"""Adding up a tile's part costs about as much as so many more products."""
+"""Adding up a tile's part costs about as much as this many more products."""
 
 WORTH_THREADS = 4_000_000
 """Multiplications from which on starting threads pays: about a fifth of a millisecond."""
@@ -349,7 +349,7 @@ def steps_written_out(tiles: Tiles) -> int:
 
 
 def written_out(sch: Schedule, block: str, loop: str, steps: int) -> Schedule:
-    """So many iterations of a loop as straight code."""
+    """`steps` iterations of a loop as straight code."""
     if steps == 1:
         return sch
     sch, (_, step) = cut(sch, block, loop, steps)

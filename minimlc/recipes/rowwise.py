@@ -142,7 +142,7 @@ def is_far(access: Load | Store, row: int, target: Target) -> bool:
 
 
 def rows_deep(sch: Schedule, name: str) -> int:
-    """How many loops there are over the rows that a block reduces, but for inner ones of one."""
+    """How many loops run over the rows that a block reduces, except inner ones of extent 1."""
     spatial = [extent(sch, name, loop) > 1 for loop in loops_of(sch, name, "S")]
     return max((at + 1 for at, long in enumerate(spatial) if long), default=0)
 
@@ -179,7 +179,7 @@ def is_short(sch: Schedule, name: str, sums: list[str]) -> bool:
 
 
 def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
-    """Partial sums in vectors: every lane takes each so-manieth element of the row.
+    """Partial sums in vectors: each of n lanes adds up every n-th element of the row.
 
     Then the vectors are added up, and of many lanes the quarters: one lane after the other, each
     would wait for the last.

@@ -22,7 +22,7 @@ WORTH_THREADS = 1 << 18
 
 
 def started(sch: Schedule, target: str | Target | None) -> Target:
-    """The machine that a recipe is to choose for; refuses what is no schedule to begin with."""
+    """The machine that a recipe is to choose for; refuses anything but a schedule."""
     if not isinstance(sch, Schedule):
         why = f"a recipe takes a Schedule, got {type(sch).__name__}"
         raise ScheduleError(why, code="E132", hint="mlc.Schedule(mod, check=False)")

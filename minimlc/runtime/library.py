@@ -38,7 +38,7 @@ class Library:
         return function
 
     def _check_name(self, name: object, what: str, call: str) -> None:
-        """Refuse what is no text; `call` is what to write instead, with room for a name."""
+        """Refuse a name that is not a string; `call` is what to write, with `{}` for a name."""
         if not isinstance(name, str):
             hint = call.format(f'"{next(iter(self._functions), "main")}"')
             raise CallError(f"{what}, got {type(name).__name__}", code="E616", hint=hint)

@@ -49,8 +49,8 @@ def emit_llvm(functions: Mapping[str, PrimFunc], machine: Any, **options: Any) -
 
 
 LIBRARIES = 32
-"""So many libraries are linked by one of LLVM's linkers, which keeps something of each, dropped or
-not. It lives as long as the last of them."""
+"""How many libraries share one of LLVM's linkers, which keeps part of each, dropped or not.
+A linker lives as long as the last of its libraries."""
 
 
 @functools.lru_cache(maxsize=1)

@@ -152,7 +152,7 @@ class GraphReader(ValueReader):
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """The names bound inside; those of a dataflow block end with it, but for its outputs."""
+        """The names bound inside; those of a dataflow block end with it, except its outputs."""
         self.in_block, self.outputs = name, None
         self.fresh = "lv" if name == "R.dataflow" else "gv"
         before = dict(self.scope.values)
