@@ -58,7 +58,9 @@ class Intervals:
                 return -high, -low
             case Select(_, a, b):
                 return _hull(*self.interval(a), *self.interval(b))
-            case Binary("|" | "^", a, _) if is_integer(a.dtype):
+            case Binary("&", a, b) if is_integer(a.dtype) and self.interval(b)[0] >= 0:
+                return 0, self.interval(b)[1]
+            case Binary("&" | "|" | "^", a, _) if is_integer(a.dtype):
                 return integer_range(a.dtype)
             case Binary(op, a, b) if is_integer(a.dtype):
                 return _binary_interval(op, self.interval(a), self.interval(b))
@@ -79,8 +81,6 @@ def _binary_interval(op: str, a: Interval, b: Interval) -> Interval | None:
         return a[0] - b[1], a[1] - b[0]
     if op == "*":
         return _hull(*(x * y for x in a for y in b))
-    if op == "&":
-        return (0, b[1]) if b[0] >= 0 else _hull(*a, *b, 0, -1)
     if op == "min":
         return min(a[0], b[0]), min(a[1], b[1])
     if op == "max":
