@@ -60,7 +60,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     def computed(load: Load) -> Expr:
         return substitute(value, dict(zip(axes, load.indices, strict=True)))
 
-    inlined = Redirect({subject.buffer: computed}).visit(replaced(func, {top: None}))
+    inlined = Redirect({subject.buffer: computed}, stores=False).visit(replaced(func, {top: None}))
     return finish(without_unused_allocs(inlined))
 
 

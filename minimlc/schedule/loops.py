@@ -11,8 +11,8 @@ from minimlc.schedule.redirect import with_storage
 from minimlc.schedule.tails import padded
 from minimlc.schedule.tree import (
     constant_extent,
-    find_block,
     find_loop,
+    find_stmt,
     guarded,
     nest,
     replaced,
@@ -23,7 +23,6 @@ from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.analysis.witness import direction_vectors, find_conflict
 from minimlc.tir.nodes import (
     Buffer,
@@ -302,8 +301,7 @@ def add_unit_loop(func: PrimFunc, target: str) -> PrimFunc:
 
     Legal always.
     """
-    names = [block.name for block in blocks_in(func.body)]
-    stmt = find_block(func, target).stmt if target in names else find_loop(func, target).stmt
+    stmt = find_stmt(func, target)
     unit = For(Names(func).var("unit"), index(1), "serial", stmt)
     return finish(replaced(func, {stmt: unit}))
 

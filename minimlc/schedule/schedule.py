@@ -27,7 +27,7 @@ from minimlc.schedule.trace import (
     run,
     split_arguments,
 )
-from minimlc.schedule.tree import NoSuchName, Place, find_block, find_loop, inner_stmts
+from minimlc.schedule.tree import NoSuchName, Place, find_block, find_stmt, inner_stmts
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.wellformed import blocks_in, check_prim_func
 from minimlc.tir.nodes import Block, PrimFunc
@@ -238,9 +238,8 @@ class Schedule:
 
     def child_blocks(self, name: str) -> list[str]:
         """The blocks directly inside a loop or a block: not those inside another block there."""
-        is_block = name in self.blocks()
-        stmt = find_block(self.func, name).stmt if is_block else find_loop(self.func, name).stmt
-        inside = [block for part in inner_stmts(stmt) for block in blocks_in(part)]
+        parts = inner_stmts(find_stmt(self.func, name))
+        inside = [block for part in parts for block in blocks_in(part)]
         deeper = {inner.name for block in inside for inner in blocks_in(block)[1:]}
         return [block.name for block in inside if block.name not in deeper]
 

@@ -121,6 +121,12 @@ def find_block(func: PrimFunc, name: str) -> Place[Block]:
     return blocks[name]
 
 
+def find_stmt(func: PrimFunc, name: str) -> For | Block:
+    """The block of that name, or else the loop."""
+    block = _places(func.body).block.get(name) if isinstance(name, str) else None
+    return find_loop(func, name).stmt if block is None else block.stmt
+
+
 def find_loop_around(func: PrimFunc, place: Place[Block], name: str, code: str) -> For:
     """The loop called `name`, which must be around a block; refused with `code` if it is not."""
     loop = find_loop(func, name).stmt
