@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from minimlc.codegen.dialect import PLAIN, Dialect, Legalize
 from minimlc.node import Mutator, Node, replace
 from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, reads
 from minimlc.tir.analysis.arith import Ranges, constant_value
@@ -34,7 +35,12 @@ TENSOR = "tensor_intrin"
 
 
 def lower(
-    func: PrimFunc, *, named: bool = False, tensors: bool = False, whole: bool = False
+    func: PrimFunc,
+    *,
+    dialect: Dialect = PLAIN,
+    named: bool = False,
+    tensors: bool = False,
+    whole: bool = False,
 ) -> PrimFunc:
     """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
 
@@ -42,11 +48,13 @@ def lower(
     element before it reads it), and is cut to the box of elements that one iteration touches.
     With `named`, a block without iters stays around what was a block, to say its name; with
     `tensors`, one stays around what was tensorized. With `whole`, no buffer is cut: an index is
-    outside of the buffer that was written, and says so.
+    outside of the buffer that was written, and says so. Expressions are of the `dialect`'s own
+    operations.
     """
     placed = _place_all(func, whole)
     body = _Flatten(named, tensors).visit(placed.body)
-    return replace(placed, body=_Simplify(Ranges()).visit(body))
+    body = _Simplify(Ranges()).visit(body)
+    return replace(placed, body=Legalize(dialect).visit(body))
 
 
 def _place_all(func: PrimFunc, whole: bool) -> PrimFunc:

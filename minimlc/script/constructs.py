@@ -91,7 +91,7 @@ class Namespace:
 
     def __init__(self, name: str, values: Mapping[str, Any]):
         self._name = name
-        self._values = dict(values)
+        self._values = values
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_values" not in self.__dict__:

@@ -5,6 +5,7 @@ The body of a script never runs: its syntax tree is read, with the constants aro
 
 import ast
 import sys
+from collections import ChainMap
 from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
@@ -216,11 +217,13 @@ _MARKERS = {
 
 T: Any = Namespace(
     "T",
-    {
-        **{name[2:]: Marker(name, annotates) for name, annotates in _MARKERS.items()},
-        **{name[2:]: function for name, function in FUNCTIONS.items()},
-        "axis": Namespace("T.axis", {n: Marker(f"T.axis.{n}", False) for n in sorted(_AXES)}),
-        "prim_func": prim_func,
-    },
+    ChainMap(
+        {
+            **{name[2:]: Marker(name, annotates) for name, annotates in _MARKERS.items()},
+            "axis": Namespace("T.axis", {n: Marker(f"T.axis.{n}", False) for n in sorted(_AXES)}),
+            "prim_func": prim_func,
+        },
+        FUNCTIONS,
+    ),
 )
 """The loop language. In plain Python, `T.exp`, `T.max`, `T.float32` ... build expressions."""

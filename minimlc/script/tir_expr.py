@@ -33,7 +33,7 @@ FORMS = forms(
     "T.infinity(dtype)",
     "T.min_value(dtype)",
     "T.max_value(dtype)",
-    *(f"T.{name}({'x' if r.arity == 1 else 'a, b'})" for name, r in INTRINSICS.items()),
+    *(record.usage for record in INTRINSICS.values()),
     *(f"T.{name}(value)" for name in DTYPES),
 )
 _PYTHON_TO_SCRIPT = {
@@ -105,12 +105,15 @@ class ExprReader(Reader):
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
-        if name not in FUNCTIONS:
+        function = FUNCTIONS.get(name.removeprefix("T."))
+        if function is None:
             raise self.error(node.func, f"{name} is no expression", "E124")
+        if name not in FORMS:
+            FORMS.update(forms(INTRINSICS[name.removeprefix("T.")].usage))
         form = FORMS[name]
         arguments = form.bind(self.source, node)
         values = [self.argument(name, key, arguments[key]) for key in form.required]
-        made = self.source.guard(node, FUNCTIONS[name], *values)
+        made = self.source.guard(node, function, *values)
         given = any(made is value for value in values)
         return made if given else with_span(made, self.source.span(node))
 

@@ -19,6 +19,8 @@ from minimlc.dtypes import integer_range, is_float, to_numpy
 from minimlc.errors import BoundsError, CompileError, Span
 from minimlc.node import span_of, walk
 from minimlc.tir.analysis.unwritten import Unwritten
+from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.math.scalars import expanded
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -30,6 +32,7 @@ from minimlc.tir.nodes import (
     For,
     IfThenElse,
     Intrin,
+    Let,
     Load,
     PrimFunc,
     Select,
@@ -312,8 +315,20 @@ class Translate:
                 return self.intrin(item)
             case Load():
                 return self.load(item)
+            case Let():
+                return self.let(item)
             case _:
                 raise CompileError(f"no meaning for the expression {type(item).__name__}")
+
+    def let(self, item: Let) -> Eval:
+        value, slot = self.expr(item.value), self.slot(item.var)
+        body = self.expr(item.body)
+
+        def let(frame: Frame) -> Any:
+            frame[slot] = value(frame)
+            return body(frame)
+
+        return let
 
     def load(self, item: Load) -> Eval:
         slot, indices = self.place(item.buffer), self.indices(item.buffer, item.indices)
@@ -389,6 +404,8 @@ class Translate:
         return divide
 
     def intrin(self, item: Intrin) -> Eval:
+        if INTRINSICS[item.name].formula is not None:
+            return self.expr(expanded(item))
         args, apply = (
             [self.expr(arg) for arg in item.args],
             intrin_value(item.name, item.args[0].dtype),

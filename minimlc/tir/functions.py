@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import ml_dtypes
@@ -10,8 +11,8 @@ import numpy as np
 from minimlc.dtypes import DTYPES, dtype_record, integer_range, is_float, is_integer
 from minimlc.errors import CompileError, shown
 from minimlc.literals import float_from_word
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import Cast, Expr, ExprLike, as_expr, binary, const, intrin, select
+from minimlc.tir.intrinsics import FLOAT, INTRINSICS, RECORDS, Intrinsic
+from minimlc.tir.nodes import Cast, Expr, ExprLike, Var, as_expr, binary, const, intrin, select
 
 
 def cast(value: ExprLike, dtype: str) -> Expr:
@@ -69,17 +70,42 @@ def greatest(dtype: str) -> Expr:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "T.max": partial(binary, "max"),
-    "T.min": partial(binary, "min"),
-    "T.floordiv": partial(binary, "//"),
-    "T.floormod": partial(binary, "%"),
-    "T.if_then_else": select,
-    "T.Select": select,
-    "T.cast": cast,
-    "T.infinity": partial(of_dtype, value="inf"),
-    "T.min_value": least,
-    "T.max_value": greatest,
-    **{f"T.{name}": partial(intrin, name) for name in INTRINSICS},
-    **{f"T.{name}": partial(of_dtype, name) for name in DTYPES},
+    "max": partial(binary, "max"),
+    "min": partial(binary, "min"),
+    "floordiv": partial(binary, "//"),
+    "floormod": partial(binary, "%"),
+    "if_then_else": select,
+    "Select": select,
+    "cast": cast,
+    "infinity": partial(of_dtype, value="inf"),
+    "min_value": least,
+    "max_value": greatest,
+    **{name: partial(intrin, name) for name in INTRINSICS},
+    **{name: partial(of_dtype, name) for name in DTYPES},
 }
 """What expressions can call, inside scripts and in plain Python."""
+
+
+def scalar_operator(
+    formula: Callable[..., Expr], *, kinds: tuple[str, ...] = FLOAT
+) -> Callable[..., Expr]:
+    """Enter a function of scalars, given as a formula over others, under the formula's name.
+
+    Scripts (`T.name`), `te`, the interpreter and every target then have it. `formula` takes
+    expressions of one dtype, of the `kinds` ("float", "int", "uint"), and gives one of it or of
+    bool; 16-bit floats are computed in float32 and rounded once. `CompileError` for a taken name.
+
+        @scalar_operator
+        def clamp(x, low, high):
+            return select(x < low, low, select(x > high, high, x))
+    """
+    name, arity = formula.__name__, len(signature(formula).parameters)
+    if name in FUNCTIONS or name in RECORDS:
+        raise CompileError(f"there is a function T.{name} already", code="E120")
+    result = formula(
+        *[Var(f"x{n}", "float32" if "float" in kinds else "int32") for n in range(arity)]
+    )
+    gives = "bool" if result.dtype == "bool" else ""
+    INTRINSICS[name] = RECORDS[name] = Intrinsic(name, arity, kinds, formula, gives, formula)
+    FUNCTIONS[name] = partial(intrin, name)
+    return FUNCTIONS[name]

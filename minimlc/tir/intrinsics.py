@@ -4,30 +4,41 @@ Functions of 16-bit floats are computed in float32 and rounded once.
 """
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from inspect import signature
+from typing import Any, NamedTuple
 
 import numpy as np
 
 FLOAT = ("float",)
-NUMBER = ("float", "int", "uint")
+WHOLE = ("int", "uint")
+NUMBER = (*FLOAT, *WHOLE)
 
 
 class Intrinsic(NamedTuple):
     """`meaning` is the numpy function that defines the values; `kinds` the dtype kinds taken.
 
-    `gives` is the dtype of the result where that is not the arguments'.
+    `gives` is the dtype of the result where that is not the arguments'. A function that is no
+    target's own has a `formula`, which makes an expression of the arguments' and is its meaning.
     """
 
     name: str
     arity: int
     kinds: tuple[str, ...]
-    meaning: Callable[..., np.ndarray]
+    meaning: Callable[..., Any]
     gives: str = ""
+    formula: Callable[..., Any] | None = None
 
     @property
     def predicate(self) -> bool:
         return self.gives == "bool"
+
+    @property
+    def usage(self) -> str:
+        """How a script calls it."""
+        names: Iterable[str] = ("x",) if self.arity == 1 else ("a", "b")
+        names = signature(self.formula).parameters if self.formula else names
+        return f"T.{self.name}({', '.join(names)})"
 
     def result(self, dtype: str) -> str:
         return self.gives or dtype
@@ -95,8 +106,14 @@ INTRINSICS = {record.name: record for record in _RECORDS}
 
 _PARTS = (
     Intrinsic("muladd", 3, FLOAT, lambda a, b, c: a * b + c),
+    Intrinsic("quotient", 2, WHOLE, lambda a, b: np.trunc(np.divide(a, b))),
+    Intrinsic("remainder", 2, WHOLE, np.fmod),
+    Intrinsic("fmod", 2, FLOAT, np.fmod),
+    Intrinsic("copysign", 2, FLOAT, np.copysign),
+    Intrinsic("erfc", 1, FLOAT, np.vectorize(math.erfc)),
     Intrinsic("bits", 1, FLOAT, lambda x: np.asarray(x, np.float32).view(np.int32), "int32"),
     Intrinsic("number", 1, ("int",), lambda x: np.asarray(x, np.int32).view(np.float32), "float32"),
 )
 RECORDS = {**INTRINSICS, **{record.name: record for record in _PARTS}}
-"""Also what only the programs of `minimlc.tir.math.functions` use, and no script can say."""
+"""Also what only the programs of `minimlc.tir.math` use, and no script can say: `quotient` and
+`remainder` are those of a division that drops the fraction, by neither 0 nor -1."""

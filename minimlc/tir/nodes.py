@@ -5,7 +5,7 @@
             | Store(buffer, indices, value) | IfThenElse(condition, then_case, else_case)
             | Alloc(buffer, body)
     expr  ::= Var | Const | Unary(op, a) | Binary(op, a, b) | Select(condition, a, b)
-            | Cast(dtype, a) | Intrin(name, args) | Load(buffer, indices)
+            | Cast(dtype, a) | Intrin(name, args) | Load(buffer, indices) | Let(var, value, body)
 
 Loops start at 0. A block is one step of computation, run once per value of the loops around it;
 each of its iters takes the value of an expression over those loops. What a block reads and writes
@@ -319,6 +319,20 @@ class Load(Expr):
     @property
     def dtype(self) -> str:  # type: ignore[override]
         return self.buffer.dtype
+
+
+@node
+class Let(Expr):
+    """`body`, in which `var` is `value`, evaluated once. Lowering makes it; no script says it."""
+
+    _binds: ClassVar[tuple[str, ...]] = ("var",)
+    var: Var
+    value: Expr
+    body: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.body.dtype
 
 
 class Stmt(Node):

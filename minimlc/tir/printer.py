@@ -24,6 +24,7 @@ from minimlc.tir.nodes import (
     For,
     IfThenElse,
     Intrin,
+    Let,
     Load,
     PrimFunc,
     Select,
@@ -263,8 +264,16 @@ class TirPrinter:
                 return f"T.{name}({', '.join(self.operand(a, 0) for a in args)})"
             case Load(buffer, indices):
                 return self.element(buffer, indices)
+            case Let(var, value, body):
+                return self.let(var, self.expr(value), body)
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
+
+    def let(self, var: Var, value: str, body: Expr) -> str:
+        name = self.names.declare(var)
+        text = f"T.Let({self.expr(body)}, where={{{name}: {value}}})"
+        self.names.forget(var)
+        return text
 
     def operand(self, item: Expr, level: int) -> str:
         """An operand with nothing beside it to tell a bare number's dtype, or to keep it whole."""

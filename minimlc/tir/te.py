@@ -267,7 +267,7 @@ def _trace(fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | Non
 def _same_call(text: str) -> str:
     """The first call of numpy or math in a line of source, as one of ours."""
     found = _FOREIGN.search(text)
-    if found is None or found[2] not in _ELEMENTWISE:
+    if found is None or found[2] not in _elementwise():
         return ""
     return f"te.{found[2]}({found[3]})  # in place of {found[1]}.{found[2]}"
 
@@ -507,28 +507,26 @@ PUBLIC = (
     *("Reduction", "ReduceAxis", "Tensor", "compute", "create_prim_func", "placeholder"),
     *("all", "any", "max", "min", "prod", "reduce_axis", "sum"),
 )
-_ELEMENTWISE = {
-    name: function
-    for name, function in (
-        *((called.removeprefix("T."), function) for called, function in FUNCTIONS.items()),
-        ("power", FUNCTIONS["T.pow"]),
-    )
-    if name not in PUBLIC
-}
-"""`T`'s functions, but for those that are reductions here."""
+
+
+def _elementwise() -> dict[str, Callable[..., Any]]:
+    """`T`'s functions, but for those that are reductions here."""
+    own = {**FUNCTIONS, "power": FUNCTIONS["pow"]}
+    return {name: function for name, function in own.items() if name not in PUBLIC}
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
     """Reached for what is not defined above: a function of elements, or no name of `te`."""
     # Looked up, not defined: as globals, `abs` and `bool` would hide Python's own in this file.
-    if name in _ELEMENTWISE:
-        return _ELEMENTWISE[name]
     if name.startswith("__"):
         raise AttributeError(name)
-    hint = did_you_mean(name, [*PUBLIC, *_ELEMENTWISE])
+    elementwise = _elementwise()
+    if name in elementwise:
+        return elementwise[name]
+    hint = did_you_mean(name, [*PUBLIC, *elementwise])
     raise AttributeError(f'te has no "{name}"; {hint}')
 
 
 def __dir__() -> list[str]:
     """What completion offers."""
-    return sorted({*PUBLIC, *_ELEMENTWISE})
+    return sorted({*PUBLIC, *_elementwise()})

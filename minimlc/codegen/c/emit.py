@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from minimlc.codegen.c.functions import FUNCTIONS
-from minimlc.codegen.c.helpers import HELPERS, helper_texts
+from minimlc.codegen.c.functions import FUNCTIONS, entered, function_texts
 from minimlc.codegen.c.names import GLOBAL, unique_names
 from minimlc.codegen.c.stmt import Function
+from minimlc.codegen.dialect import Dialect, halves_in_float32
 from minimlc.codegen.lower import lower
 from minimlc.tir.nodes import PrimFunc
 
@@ -26,7 +26,8 @@ _HEADERS = {
 }
 """What in a text needs which header."""
 
-_TEXTS = {**HELPERS, **FUNCTIONS}
+C_DIALECT = Dialect(halves_in_float32)
+"""What C has no operator for is a function of the text, so all is C's own but 16-bit floats."""
 
 
 class CFunction(NamedTuple):
@@ -56,12 +57,15 @@ def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
 
     A function that needs memory returns 0, or 2 where it got none; the others return nothing.
     """
-    names = unique_names({*GLOBAL, *_TEXTS})
-    made = {n: Function(names.take(n), lower(func, named=True)) for n, func in functions.items()}
+    defined = {**FUNCTIONS, **entered()}
+    names = unique_names({*GLOBAL, *defined})
+    made = {
+        name: Function(names.take(name), lower(func, dialect=C_DIALECT, named=True), defined)
+        for name, func in functions.items()
+    }
     bodies = [item.text() for item in made.values()]
     code = re.sub("//.*", "", "\n".join(bodies))
-    used = (name for name in _TEXTS if re.search(rf"\b{name}\(", code))
-    helpers = helper_texts(used, _TEXTS)
+    helpers = function_texts(code, defined)
     includes = _includes([code, *helpers])
     parts = [*([includes] if includes else []), *helpers, *bodies]
     return Emitted(

@@ -1,8 +1,8 @@
 """Expressions of the loop IR as C text, with no more parentheses than C needs.
 
-16-bit floats are computed with as `float` and rounded after each operation. Integer arithmetic is
-written with C's own operators where the values of the loops show that it cannot overflow (as in
-nearly every index), and with a small function that wraps where they do not.
+16-bit floats are held as `float`. Integer arithmetic is written with C's own operators where the
+values of the loops show that it cannot overflow (as in nearly every index), and with a small
+function that wraps where they do not.
 """
 
 from dataclasses import dataclass, field
@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.codegen.c.interval import Interval, Intervals
-from minimlc.dtypes import DTYPES, INDEX, integer_range, is_float, is_integer, to_numpy
+from minimlc.codegen.interval import Interval, Intervals
+from minimlc.dtypes import INDEX, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.math.functions import PROGRAMS
+from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import (
     Binary,
     Buffer,
@@ -27,6 +26,7 @@ from minimlc.tir.nodes import (
     Unary,
     Var,
 )
+from minimlc.tir.values import HALF
 
 SHORT = {
     "float64": "f64",
@@ -59,10 +59,12 @@ VALUE = {
 STORED = {**VALUE, "float16": "uint16_t", "bfloat16": "uint16_t", "bool": "uint8_t"}
 """The C type of a buffer's elements."""
 
-HALF = ("float16", "bfloat16")
+SMALL = ("int16", "int8", "uint8")
+"""Integers that C computes as `int`."""
+
 PRIMARY, UNARY, TIMES, PLUS, COMPARE, BITS, AND, OR, CHOICE = 9, 8, 7, 6, 5, 4, 3, 2, 1
 _LEVELS = {
-    **dict.fromkeys(("*", "/", "%"), TIMES),
+    **dict.fromkeys(("*", "/"), TIMES),
     **dict.fromkeys(("+", "-"), PLUS),
     **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE),
     **dict.fromkeys(("&", "|", "^"), BITS),
@@ -70,7 +72,7 @@ _LEVELS = {
     "||": OR,
 }
 _WRAPPING = {"+": "add", "-": "sub", "*": "mul"}
-_NAMED = {"//": "floordiv", "%": "floormod", "<<": "shl", ">>": "shr"}
+_NAMED = {**_WRAPPING, "//": "floordiv", "%": "floormod", "<<": "shl", ">>": "shr"}
 _LIBRARY = {"abs": "fabs", "round": "rint"}
 
 
@@ -122,12 +124,13 @@ class Expressions(Intervals):
         return self.names[buffer] + "".join(f"[{place}]" for place in places)
 
     def stored(self, value: Expr) -> str:
-        """A value as it is stored. What is rounded anyway need not be rounded before."""
+        """A value as it is stored; one that is rounded to 16 bits is not widened again."""
         if value.dtype not in HALF:
             return self.expr(value).text
         if isinstance(value, Load):
             return self.element(value.buffer, value.indices)
-        return call(f"f32_to_{SHORT[value.dtype]}", self._exact(value)).text
+        wide = value.a if isinstance(value, Cast) and value.a.dtype == "float32" else value
+        return call(f"f32_to_{SHORT[value.dtype]}", self.expr(wide)).text
 
     def _variable(self, item: Var) -> C:
         name = self.names[item]
@@ -141,7 +144,7 @@ class Expressions(Intervals):
 
     def _unary(self, item: Unary) -> C:
         a = self.expr(item.a)
-        small = item.dtype in ("int16", "int8", "uint8")
+        small = item.dtype in SMALL
         if item.op == "-" and is_integer(item.dtype) and not small and self.wraps(item):
             return call(f"neg_{SHORT[item.dtype]}", a)
         operand = a.inside(UNARY)
@@ -150,52 +153,28 @@ class Expressions(Intervals):
         return self._narrow(text, item) if small else text
 
     def _binary(self, item: Binary) -> C:
-        op, kind = item.op, DTYPES[item.a.dtype].kind
+        op, dtype = item.op, item.a.dtype
         if op in ("and", "or"):
             return self._infix("&&" if op == "and" else "||", item)
-        if op in _LEVELS and (op not in "+-*/%" or (kind == "float" and op != "%")):
-            rounds = item.dtype in HALF
-            made = self._infix(op, item)
-            return call(f"round_{SHORT[item.dtype]}", made) if rounds else made
-        if kind == "float":
-            return self._float_function(item)
-        if op in ("min", "max"):
-            wide = "i64" if item.dtype == INDEX else "i32"
-            return call(f"{op}_{wide}", self.expr(item.a), self.expr(item.b))
-        if op in ("<<", ">>"):
-            name = f"{_NAMED[op]}_{SHORT[item.dtype]}"
-            return call(name, self.expr(item.a), self.expr(item.b))
-        return self._integer(item)
+        if op in _LEVELS and (is_float(dtype) or op not in _WRAPPING):
+            return self._infix(op, item)
+        if op in _WRAPPING and (dtype in SMALL or not self.wraps(item)):
+            return self._narrow(self._plain(op, item), item)
+        if op in ("//", "%") and is_integer(dtype) and self._rounds_down(item):
+            return self._infix("/" if op == "//" else "%", item)
+        made = call(function_name(op, dtype), self.expr(item.a), self.expr(item.b))
+        return self._narrow(made, item) if op in ("//", "%") and dtype in SMALL else made
+
+    def _rounds_down(self, item: Binary) -> bool:
+        """Whether C's own division rounds as ours does."""
+        return self.interval(item.a)[0] >= 0 and self.interval(item.b)[0] > 0
 
     def _infix(self, op: str, item: Binary) -> C:
-        level = _LEVELS[op]
+        level = _LEVELS.get(op, TIMES)
         inner = {BITS: UNARY, COMPARE: PLUS, OR: COMPARE}.get(level, level)
         outer = inner if level == AND else max(inner, level + 1)
         left, right = self.expr(item.a).inside(inner), self.expr(item.b).inside(outer)
         return C(f"{left} {op} {right}", level)
-
-    def _float_function(self, item: Binary) -> C:
-        wide = "f64" if item.dtype == "float64" else "f32"
-        a, b = self.expr(item.a), self.expr(item.b)
-        made = call(f"{_NAMED.get(item.op, item.op)}_{wide}", a, b)
-        if item.dtype in HALF and item.op not in ("min", "max"):
-            return call(f"round_{SHORT[item.dtype]}", made)
-        return made
-
-    def _integer(self, item: Binary) -> C:
-        """`+ - * // %` on integers: C's operator where it means the same."""
-        small = item.dtype in ("int16", "int8", "uint8")
-        if item.op in _WRAPPING:
-            if small or not self.wraps(item):
-                return self._narrow(self._plain(item.op, item), item)
-            return call(
-                f"{_WRAPPING[item.op]}_{SHORT[item.dtype]}", self.expr(item.a), self.expr(item.b)
-            )
-        if self.interval(item.a)[0] >= 0 and self.interval(item.b)[0] > 0:
-            return self._infix("/" if item.op == "//" else "%", item)
-        wide = "i64" if item.dtype == INDEX else "i32"
-        made = call(f"{_NAMED[item.op]}_{wide}", self.expr(item.a), self.expr(item.b))
-        return self._narrow(made, item)
 
     def _plain(self, op: str, item: Binary) -> C:
         """C's operator; `a - 1` for `a + -1`."""
@@ -208,63 +187,43 @@ class Expressions(Intervals):
         """Back to a small integer type where C computed an `int` that may not fit."""
         if item.dtype in ("int64", "int32"):
             return made
-        exact = self.exact_interval(item)
-        low, high = integer_range(item.dtype)
-        if exact is not None and low <= exact[0] and exact[1] <= high:
+        if self.stays_in(item, item.dtype):
             return made
         return C(f"({VALUE[item.dtype]}){made.inside(UNARY)}", UNARY)
-
-    def _exact(self, item: Expr) -> C:
-        """A 16-bit float before its last rounding, where that is simply left out."""
-        made = self.expr(item)
-        start = f"round_{SHORT[item.dtype]}("
-        whole = isinstance(item, Binary | Intrin | Cast) and made.text.startswith(start)
-        return C(made.text[len(start) : -1], CHOICE) if whole else made
 
     def _cast(self, item: Cast) -> C:
         source, target = item.a.dtype, item.dtype
         a = self.expr(item.a)
-        if source == target:
+        if source == target or (source in HALF and target == "float32"):
             return a
         if target == "bool":
             return C(f"{a.inside(PLUS)} != 0", COMPARE)
         if target in HALF:
-            wide = a if source in ("float32", *HALF) else C(f"(float){a.inside(UNARY)}", UNARY)
-            return call(f"round_{SHORT[target]}", wide)
+            return call(f"round_{SHORT[target]}", a)
         if is_float(source) and is_integer(target):
             return call(f"to_{SHORT[target]}", a)
-        if source in HALF and target == "float32":
-            return a
         return C(f"({VALUE[target]}){a.inside(UNARY)}", UNARY)
 
     def _intrinsic(self, item: Intrin) -> C:
-        """A function of C's mathematical library, or one of ours in float32."""
-        dtype, arguments = item.args[0].dtype, [self.expr(a) for a in item.args]
-        if INTRINSICS[item.name].predicate:
+        """A function of C's mathematical library, or one that the text defines."""
+        name, dtype = item.name, item.args[0].dtype
+        arguments = [self.expr(a) for a in item.args]
+        if name == "isnan":
             return C(f"(bool){call('isnan', *arguments).text}", UNARY)
-        if item.name == "abs" and not is_float(dtype):
-            return self._integer_abs(item, arguments[0])
-        suffix = "" if dtype == "float64" else "f"
-        made = self._function(item.name, suffix, arguments)
-        if dtype not in HALF:
-            return made
-        return call(f"round_{SHORT[dtype]}", made)
+        if definition(name, dtype) is None:
+            return call(_LIBRARY.get(name, name) + ("" if dtype == "float64" else "f"), *arguments)
+        result = call(function_name(name, dtype), *arguments)
+        return self._narrow(result, item) if name == "abs" and dtype in SMALL else result
 
-    def _function(self, name: str, suffix: str, arguments: list[C]) -> C:
-        if name in PROGRAMS and suffix:
-            return call(f"{name}_f32", *arguments)
-        if name == "rsqrt":
-            return C(f"1.0{suffix} / {call(f'sqrt{suffix}', *arguments).text}", TIMES)
-        if name in ("sigmoid", "gelu"):
-            return call(f"{name}_f64", *arguments)
-        return call(_LIBRARY.get(name, name) + suffix, *arguments)
 
-    def _integer_abs(self, item: Intrin, a: C) -> C:
-        if item.dtype == "uint8":
-            return a
-        if item.dtype in ("int64", "int32"):
-            return call(f"abs_{SHORT[item.dtype]}", a)
-        return C(f"({VALUE[item.dtype]}){call('abs_i32', a).text}", UNARY)
+def function_name(operation: str, dtype: str) -> str:
+    """What the function of an operation on operands of `dtype` is called."""
+    wide = dtype
+    if dtype in HALF:
+        wide = "float32"
+    elif operation in ("//", "%", "min", "max", "abs") and dtype in (*SMALL, "bool"):
+        wide = "int32"
+    return f"{_NAMED.get(operation, operation)}_{SHORT[wide]}"
 
 
 def call(name: str, *arguments: C) -> C:

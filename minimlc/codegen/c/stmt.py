@@ -1,10 +1,10 @@
 """Statements and functions of the loop IR as C text: loops, indices, names as written by hand."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from math import prod
 
 from minimlc.codegen.c.expr import PLUS, STORED, Expressions
-from minimlc.codegen.c.helpers import HELPERS
 from minimlc.codegen.c.names import LOCAL, comment, unique_names
 from minimlc.dtypes import DTYPES, INDEX
 from minimlc.errors import BuildError
@@ -48,11 +48,11 @@ _INDENT = "    "
 class Function(Expressions):
     """Writes one C function. `text` first; what the others say is known after it."""
 
-    def __init__(self, symbol: str, program: PrimFunc):
+    def __init__(self, symbol: str, program: PrimFunc, defined: Iterable[str] = ()):
         super().__init__()
         self.symbol = symbol
         self.program = program
-        self.scope = unique_names({*LOCAL, *HELPERS, symbol})
+        self.scope = unique_names({*LOCAL, *defined, symbol})
         self.lines: list[str] = []
         self.depth = 1
         self.copies = 1

@@ -21,6 +21,7 @@ from minimlc.tir.nodes import (
     Const,
     Expr,
     Intrin,
+    Let,
     Load,
     Select,
     Store,
@@ -94,6 +95,9 @@ class Expressions:
                 return intrinsic(self.values, item.name, [self.expr(a) for a in item.args])
             case Load():
                 return self._load(item)
+            case Let():
+                self.variables[item.var] = self.expr(item.value)
+                return self.expr(item.body)
             case _:
                 raise BuildError(f"LLVM code has no expression {type(item).__name__}")
 

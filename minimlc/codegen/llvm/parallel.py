@@ -8,7 +8,7 @@ from minimlc.codegen.llvm.stmt import Statements
 from minimlc.codegen.llvm.value import REGISTER, Code, Value, facts
 from minimlc.dtypes import INDEX
 from minimlc.node import walk
-from minimlc.tir.nodes import Alloc, Buffer, For, Load, Store, Var
+from minimlc.tir.nodes import Alloc, Buffer, For, Let, Load, Store, Var
 
 OPENMP = """
 @minimlc_threads = external global i32
@@ -112,7 +112,7 @@ def parallel(outer: Statements, item: For, extent: Value) -> None:
 def _captured(item: For, writer: Expressions) -> tuple[list[Buffer], list[Var]]:
     """The buffers and run-time variables from outside that the loop uses, in order."""
     parts = list(walk(item.body))
-    own = {item.var} | {part.var for part in parts if isinstance(part, For)}
+    own = {item.var} | {part.var for part in parts if isinstance(part, For | Let)}
     local = {part.buffer for part in parts if isinstance(part, Alloc)}
     buffers = dict.fromkeys(part.buffer for part in parts if isinstance(part, Load | Store))
     variables = dict.fromkeys(part for part in parts if isinstance(part, Var))

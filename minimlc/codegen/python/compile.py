@@ -15,7 +15,7 @@ import numpy as np
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.lower import lower
-from minimlc.codegen.python.expr import HELPERS, INSIDE, Expressions
+from minimlc.codegen.python.expr import HELPERS, INSIDE, NAMED, NUMPY_DIALECT, Expressions
 from minimlc.dtypes import DTYPES, dtype_name
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph
@@ -25,6 +25,8 @@ from minimlc.module import IRModule
 from minimlc.names import UniqueNames
 from minimlc.node import Node
 from minimlc.run import check_arguments
+from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import Alloc, For, IfThenElse, PrimFunc, Seq, Stmt, Store
 
 LINE = 100
@@ -118,7 +120,11 @@ class _Emitter:
         self.constants = _Constants()
         self.used: set[str] = set()
         self.names = UniqueNames()
-        for word in ("np", "op", "call_packed", "constants", "bool_", *DTYPES, *HELPERS, "math"):
+        self.definitions: dict[str, str] = {}
+        own = ("np", "op", "call_packed", "constants", "bool_", "math", *HELPERS, *NAMED.values())
+        defined = [n for n in INTRINSICS if definition(n, "float64", approximate=False)]
+        typed = [f"{name}_{dtype}" for name in ("to", *defined) for dtype in DTYPES]
+        for word in (*own, *DTYPES, *defined, *typed):
             if word != "bool":
                 self.names.take(word)
         for word in ("inside", "outside", "sites") if check else ():
@@ -137,6 +143,7 @@ class _Emitter:
                 raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
             parts.append("\n".join(lines))
         helpers = [text for name, text in HELPERS.items() if name in self.used]
+        helpers += self.definitions.values()
         helpers += [INSIDE] if self.sites else []
         for text in helpers:
             self.used |= {"math"} if "math." in text else set()
@@ -171,7 +178,7 @@ class _Emitter:
     # Primitive functions
 
     def prim_func(self, name: str, func: PrimFunc) -> list[str]:
-        flat = lower(func, whole=self.sites is not None)
+        flat = lower(func, dialect=NUMPY_DIALECT, whole=self.sites is not None)
         scope = _Scope(self)
         params = [scope.declare(param) for param in flat.params]
         shapes = [
@@ -246,7 +253,7 @@ class _Scope(_Names):
 
     def __init__(self, emitter: _Emitter):
         super().__init__(emitter)
-        self.exprs = Expressions(self.known, emitter.used, emitter.sites)
+        self.exprs = Expressions(self.known, emitter.used, emitter.definitions, emitter.sites)
         self.depth = 0
 
     def stmt(self, item: Stmt) -> list[str]:
@@ -276,7 +283,7 @@ class _Scope(_Names):
     def loop(self, item: For) -> list[str]:
         extent = self.exprs.expr(item.extent)
         name = self.declare(item.var)
-        self.exprs.limit(item.var, extent)
+        self.exprs.ranges[item.var] = 0, max(0, self.exprs.interval(item.extent)[1] - 1)
         note = "" if item.kind == "serial" else f"  # {item.kind}"
         self.depth += 1
         apart = self.depth % MOST_LOOPS == 0

@@ -1,14 +1,16 @@
 """Expressions of the loop IR as Python expressions on numpy scalars."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
-from minimlc.dtypes import DTYPES, INDEX, integer_range, is_float, is_integer
+from minimlc.codegen.dialect import Dialect, halves_in_float32
+from minimlc.codegen.interval import Interval, Intervals
+from minimlc.dtypes import INDEX, holds, integer_range, is_float, is_integer
 from minimlc.errors import CompileError
 from minimlc.literals import float_literal
 from minimlc.node import Node, span_of
-from minimlc.tir.intrinsics import GELU_END, GELU_SCALE
+from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import (
     COMPARISONS,
     Binary,
@@ -22,17 +24,8 @@ from minimlc.tir.nodes import (
     Unary,
     Var,
 )
-from minimlc.tir.values import HALF
 
 HELPERS = {
-    "maximum": '''\
-def maximum(a, b):
-    """The greater one; NaN where one is NaN."""
-    return a if a >= b or a != a else b''',
-    "minimum": '''\
-def minimum(a, b):
-    """The lesser one; NaN where one is NaN."""
-    return a if a <= b or a != a else b''',
     "floordiv": '''\
 def floordiv(a, b):
     """Integer division, towards minus infinity."""
@@ -45,32 +38,18 @@ def modulo(a, b):
     if b == 0:
         raise ZeroDivisionError(f"integer division by zero: {a} % 0")
     return a % b''',
-    "saturate": '''\
-def saturate(x, dtype):
-    """A float as an integer: without its fraction, at most the type's range, NaN as 0."""
-    low, high, wide = np.iinfo(dtype).min, np.iinfo(dtype).max, float(x)
-    if wide != wide:
-        return dtype(0)
-    return dtype(low if wide <= low else high if wide >= high else int(wide))''',
-    "sigmoid": """\
-def sigmoid(x):
-    grown = np.exp(-abs(x))
-    return (grown if x < 0 else 1) / (1 + grown)""",
-    "rsqrt": """\
-def rsqrt(x):
-    return 1 / np.sqrt(x)""",
     "erf": """\
 def erf(x):
     return type(x)(math.erf(x))""",
-    "gelu": f"""\
-def gelu(x, end={GELU_END}, scale={GELU_SCALE}):
-    return type(x)(0.5 * max(float(x), end) * math.erfc(max(float(x), end) * scale))""",
+    "erfc": """\
+def erfc(x):
+    return type(x)(math.erfc(x))""",
     "pow": """\
 def pow(x, y):
     kind = np.result_type(x, y)
     return np.power(np.array([x], kind), np.array([y], kind))[0]""",
 }
-"""Functions that the source defines where it needs them."""
+"""Functions that the source defines where it needs them, beside those of definitions."""
 
 INSIDE = '''\
 def inside(number, *index):
@@ -80,6 +59,7 @@ def inside(number, *index):
     raise outside(sites[number], index)'''
 """What checks the accesses, each known by its number."""
 
+NAMED = {"min": "minimum", "max": "maximum"}
 NUMPY = {"abs": "abs", "round": "rint"}
 """numpy's names of intrinsics, where they differ."""
 
@@ -89,27 +69,28 @@ CHOICE, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MULTIPLY, N
 LEVELS = {"or": OR, "and": AND, "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND}
 LEVELS |= {"<<": SHIFT, ">>": SHIFT, "+": ADD, "-": ADD}
 LEVELS |= dict.fromkeys(("*", "/", "//", "%"), MULTIPLY)
-LOW, HIGH = integer_range(INDEX)
+
+
+def _computed_in(name: str, dtype: str) -> str:
+    """numpy has the operators of 16-bit floats, and Python the erfc of gelu in float64."""
+    if name in ("+", "-", "*", "/"):
+        return dtype
+    return "float64" if name == "gelu" and dtype == "float32" else halves_in_float32(name, dtype)
+
+
+NUMPY_DIALECT = Dialect(_computed_in, approximate=False)
 
 
 class Piece(NamedTuple):
     """A Python expression, how tightly it binds, and what Python has when it is evaluated.
 
     "scalar": a numpy scalar of its dtype, or a truth value. "weak": a number literal, which takes
-    the dtype of the scalar it is combined with. "int": a Python int for an index, within
-    low ... high.
+    the dtype of the scalar it is combined with. "int": a Python int for an index.
     """
 
     code: str
     level: int = ATOM
     kind: str = "scalar"
-    low: int = LOW
-    high: int = HIGH
-
-
-def _integer(code: str, level: int, low: int, high: int) -> Piece | None:
-    """A Python int, unless it may leave the range in which it needs no wrapping."""
-    return Piece(code, level, "int", low, high) if low >= LOW and high <= HIGH else None
 
 
 def _at(piece: Piece, level: int) -> str:
@@ -117,21 +98,25 @@ def _at(piece: Piece, level: int) -> str:
     return piece.code if piece.level >= level else f"({piece.code})"
 
 
-class Expressions:
-    """Emits the expressions of one function; notes the words (dtypes, helpers) they use.
+class Expressions(Intervals):
+    """Emits the expressions of one function; notes the words (dtypes, helpers) they use, and the
+    `definitions` of the operations that numpy lacks.
 
     With `sites`, each access is checked, and noted there.
     """
 
-    def __init__(self, names: Mapping[Node, str], used: set[str], sites: list[Site] | None = None):
+    def __init__(
+        self,
+        names: Mapping[Node, str],
+        used: set[str],
+        definitions: dict[str, str],
+        sites: list[Site] | None = None,
+    ):
         self.names = names
         self.used = used
+        self.definitions = definitions
         self.sites = sites
-        self.limits: dict[Var, int] = {}
-
-    def limit(self, var: Var, extent: Piece) -> None:
-        """A loop variable takes 0 ... extent-1."""
-        self.limits[var] = max(extent.high - 1, 0)
+        self.ranges: dict[Var, Interval] = {}
 
     def word(self, dtype: str) -> str:
         """A dtype's name in the source."""
@@ -189,7 +174,7 @@ class Expressions:
         name = self.names[item]
         if item.dtype != INDEX:
             return self.make(item.dtype, name)
-        return Piece(name, ATOM, "int", 0, self.limits[item])
+        return Piece(name, ATOM, "int")
 
     def const(self, item: Const) -> Piece:
         value = item.value
@@ -200,7 +185,7 @@ class Expressions:
             return Piece(code, NEGATE if code[0] == "-" else ATOM, "weak")
         level = NEGATE if value < 0 else ATOM
         if item.dtype == INDEX:
-            return Piece(repr(value), level, "int", int(value), int(value))
+            return Piece(repr(value), level, "int")
         return Piece(repr(value), level, "weak")
 
     def unary(self, item: Unary) -> Piece:
@@ -208,11 +193,8 @@ class Expressions:
         if item.op == "not":
             return Piece(f"not {_at(a, NOT)}", NOT)
         code = item.op + _at(a, NEGATE)
-        if a.kind == "int":
-            bounds = (-a.high, -a.low) if item.op == "-" else (~a.high, ~a.low)
-            whole = _integer(code, NEGATE, *bounds)
-            if whole is not None:
-                return whole
+        if a.kind == "int" and self.stays_in(item, INDEX):
+            return Piece(code, NEGATE, "int")
         return Piece(item.op + _at(self.scalar(item.a, a), NEGATE), NEGATE)
 
     def binary(self, item: Binary) -> Piece:
@@ -221,23 +203,18 @@ class Expressions:
         if op in ("and", "or"):
             level = LEVELS[op]
             return Piece(f"{_at(a, level)} {op} {_at(b, level + 1)}", level)
-        if a.kind == b.kind == "int":
-            whole = self.whole(op, a, b)
-            if whole is not None:
-                return whole
+        whole = a.kind == b.kind == "int" and self.is_whole(item)
         if op in ("min", "max"):
-            return self.extreme(item, a, b)
-        if op in ("//", "%") and dtype in HALF:
-            name = "floor_divide" if op == "//" else "remainder"
-            wide = [self.widened(x, p) for x, p in ((item.a, a), (item.b, b))]
-            return self.make(dtype, f"np.{name}({', '.join(wide)})")
-        a, b = self.operands(item, a, b)
+            return self.extreme(item, a, b, whole)
+        if not whole:
+            a, b = self.operands(item, a, b)
         if op in COMPARISONS:
             return Piece(f"{_at(a, BIT_OR)} {op} {_at(b, BIT_OR)}", COMPARE)
-        if op in ("//", "%") and not is_float(dtype) and _may_be_zero(item.b):
+        if not whole and op in ("//", "%") and not is_float(dtype) and _may_be_zero(item.b):
             return self.helper("floordiv" if op == "//" else "modulo", a.code, b.code)
         level = LEVELS[op]
-        return Piece(f"{_at(a, level)} {op} {_at(b, level + 1)}", level)
+        code = f"{_at(a, level)} {op} {_at(b, level + 1)}"
+        return Piece(code, level, "int" if whole else "scalar")
 
     def operands(self, item: Binary, a: Piece, b: Piece) -> tuple[Piece, Piece]:
         """Both sides, of which at least one is a numpy scalar: it gives the result its dtype."""
@@ -247,48 +224,64 @@ class Expressions:
             return self.scalar(item.a, a), b
         return a, b
 
-    def whole(self, op: str, a: Piece, b: Piece) -> Piece | None:
-        """An operation on Python ints that gives a Python int, or a truth value."""
-        if op in COMPARISONS:
-            return Piece(f"{_at(a, BIT_OR)} {op} {_at(b, BIT_OR)}", COMPARE)
-        if op in ("min", "max"):
-            pick = min if op == "min" else max
-            code = f"{op}({a.code}, {b.code})"
-            return _integer(code, ATOM, pick(a.low, b.low), pick(a.high, b.high))
-        if op in ("//", "%") and b.low <= 0:
-            return None
-        if op in ("<<", ">>"):
-            return None
-        low, high = _bounds(op, a, b)
-        level = LEVELS[op]
-        return _integer(f"{_at(a, level)} {op} {_at(b, level + 1)}", level, low, high)
+    def is_whole(self, item: Binary) -> bool:
+        """Whether an operation on Python ints gives what it gives on indices, which wrap."""
+        if item.op in COMPARISONS:
+            return True
+        if item.op in ("//", "%") and self.interval(item.b)[0] <= 0:
+            return False
+        return item.op not in ("<<", ">>") and self.stays_in(item, INDEX)
 
-    def extreme(self, item: Binary, a: Piece, b: Piece) -> Piece:
+    def extreme(self, item: Binary, a: Piece, b: Piece, whole: bool) -> Piece:
+        if whole:
+            return Piece(f"{item.op}({a.code}, {b.code})", ATOM, "int")
         codes = self.scalar(item.a, a).code, self.scalar(item.b, b).code
         if is_float(item.a.dtype):
-            return self.helper("minimum" if item.op == "min" else "maximum", *codes)
+            return self.defined(item.op, item.a.dtype, codes)
         return Piece(f"{item.op}({', '.join(codes)})")
+
+    def defined(self, operation: str, dtype: str, codes: Iterable[str]) -> Piece:
+        """The call of a function that is made of the operation's definition."""
+        name = NAMED.get(operation, operation)
+        text = self.function(name, operation, dtype)
+        if self.definitions.get(name, text) != text:
+            name = f"{name}_{dtype}"
+            text = self.function(name, operation, dtype)
+        self.definitions[name] = text
+        return Piece(f"{name}({', '.join(codes)})")
+
+    def function(self, name: str, operation: str, dtype: str) -> str:
+        """An operation's definition as a Python function."""
+        program = definition(operation, dtype, approximate=False)
+        if program is None:
+            raise CompileError(f"no Python for {operation} of {dtype}")
+        names: dict[Node, str] = {var: var.name for var in program.params}
+        steps = _Steps(names, self.used, self.definitions)
+        lines = [f"def {name}({', '.join(names.values())}):"]
+        lines += [f'    """{program.note}"""'] if program.note else []
+        for var, value in program.steps:
+            lines.append(f"    {var.name} = {steps.expr(value).code}")
+            names[var] = var.name
+        cases, rest = program.cases()
+        for condition, value in cases:
+            lines.append(f"    if {steps.expr(condition).code}:")
+            lines.append(f"        return {steps.scalar(value).code}")
+        return "\n".join([*lines, f"    return {steps.scalar(rest).code}"])
 
     def select(self, item: Select) -> Piece:
         test, a, b = self.expr(item.condition), self.expr(item.a), self.expr(item.b)
         if not a.kind == b.kind == "int":
             a, b = self.scalar(item.a, a), self.scalar(item.b, b)
-        code = f"{_at(a, OR)} if {_at(test, OR)} else {_at(b, CHOICE)}"
-        return Piece(code, CHOICE, a.kind, min(a.low, b.low), max(a.high, b.high))
-
-    def widened(self, item: Expr, piece: Piece | None = None) -> str:
-        """A 16-bit float as a float32."""
-        return self.make("float32", self.scalar(item, piece).code).code
+        return Piece(f"{_at(a, OR)} if {_at(test, OR)} else {_at(b, CHOICE)}", CHOICE, a.kind)
 
     def intrin(self, item: Intrin) -> Piece:
         dtype, name = item.args[0].dtype, item.name
-        half = dtype in HALF
-        codes = [self.widened(x) if half else self.scalar(x).code for x in item.args]
+        codes = [self.scalar(x).code for x in item.args]
+        if name != "abs" and definition(name, dtype, approximate=False) is not None:
+            return self.defined(name, dtype, codes)
         if name in HELPERS:
-            made = self.helper(name, *codes)
-        else:
-            made = Piece(f"np.{NUMPY.get(name, name)}({', '.join(codes)})")
-        return self.make(dtype, made.code) if half and item.dtype == dtype else made
+            return self.helper(name, *codes)
+        return Piece(f"np.{NUMPY.get(name, name)}({', '.join(codes)})")
 
     def cast(self, item: Cast) -> Piece:
         source, target, a = item.a.dtype, item.dtype, self.expr(item.a)
@@ -296,19 +289,25 @@ class Expressions:
             return a
         if target == "bool":
             return Piece(f"{_at(self.scalar(item.a, a), BIT_OR)} != 0", COMPARE)
-        if a.kind == "int" and _fits(a, target):
+        if a.kind == "int" and self.fits(item):
             return self.make(target, a.code)
         a = self.scalar(item.a, a)
         if is_integer(target):
             return self.to_integer(source, target, a)
-        if target == "bfloat16" or (target == "float16" and not _is_exact(source)):
-            return self.make(target, self.make("float32", a.code).code)
         return self.make(target, a.code)
+
+    def fits(self, item: Cast) -> bool:
+        """Whether the dtype's own conversion of a Python int is right for every value it takes."""
+        low, high = self.interval(item.a)
+        limit = {"float64": 2**63, "float32": 2**53, "float16": 2**24}.get(item.dtype, 0)
+        least, most = integer_range(item.dtype) if is_integer(item.dtype) else (-limit, limit)
+        return least <= low and high <= most
 
     def to_integer(self, source: str, target: str, a: Piece) -> Piece:
         if is_float(source):
-            return self.helper("saturate", a.code, self.word(target))
-        if source == "bool" or _contains(target, source):
+            wide = a if source == "float64" else self.make("float64", a.code)
+            return self.defined(f"to_{target}", "float64", [wide.code])
+        if source == "bool" or holds(target, source):
             return self.make(target, a.code)
         return Piece(f"{_at(a, ATOM)}.astype({self.word(target)})")
 
@@ -317,38 +316,13 @@ def _may_be_zero(divisor: Expr) -> bool:
     return not (isinstance(divisor, Const) and divisor.value != 0)
 
 
-def _bounds(op: str, a: Piece, b: Piece) -> tuple[int, int]:
-    """The least and the greatest result; the divisor is positive."""
-    if op == "+":
-        return a.low + b.low, a.high + b.high
-    if op == "-":
-        return a.low - b.high, a.high - b.low
-    if op in ("*", "//"):
-        ends = [_apply(op, x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-        return min(ends), max(ends)
-    if op == "%":
-        return 0, b.high - 1
-    return LOW, HIGH
+class _Steps(Expressions):
+    """The expressions of a definition."""
 
+    def variable(self, item: Var) -> Piece:
+        return Piece(self.names[item])
 
-def _apply(op: str, x: int, y: int) -> int:
-    return x * y if op == "*" else x // y
-
-
-def _fits(piece: Piece, target: str) -> bool:
-    """Whether `target(i)` is right for every value of a Python int."""
-    if is_integer(target):
-        low, high = integer_range(target)
-        return low <= piece.low and piece.high <= high
-    limit = {"float64": 2**63, "float32": 2**53, "float16": 2**24}.get(target, 0)
-    return -limit <= piece.low and piece.high <= limit
-
-
-def _contains(target: str, source: str) -> bool:
-    (low, high), (least, most) = integer_range(target), integer_range(source)
-    return low <= least and most <= high
-
-
-def _is_exact(source: str) -> bool:
-    """Whether float32 holds every value of a dtype."""
-    return source == "bool" or DTYPES[source].bits <= (32 if is_float(source) else 16)
+    def cast(self, item: Cast) -> Piece:
+        if is_float(item.a.dtype) and is_integer(item.dtype):
+            return self.make(item.dtype, self.expr(item.a).code)
+        return super().cast(item)

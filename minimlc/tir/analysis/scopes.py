@@ -18,6 +18,7 @@ from minimlc.tir.nodes import (
     Expr,
     For,
     IfThenElse,
+    Let,
     Load,
     PrimFunc,
     Seq,
@@ -137,6 +138,9 @@ class Scopes:
                 return
             case Const(value, dtype) if not _has(dtype, value):
                 self.fail(f"{shown(value)} is no {dtype}", expr, "E108")
+            case Let():
+                self.fail("Let stands in lowered code only", expr)
+                return
             case Binary(_, a, b) if a.dtype != b.dtype:
                 self.fail(f'"{expr.op}" got {a.dtype} and {b.dtype}', expr, "E108")
         for part in children(expr):

@@ -6,19 +6,29 @@ The functions, and how their coefficients were found, are in `minimlc.tir.math.f
 import math
 from typing import NamedTuple
 
-from minimlc.tir.nodes import Expr, Intrin, Var, as_expr, binary, select
+from minimlc.tir.nodes import Expr, Intrin, Select, Var, as_expr, binary, select
 
 
 class Program(NamedTuple):
     """`steps` name values in order, for use in later ones and in the `result`.
 
-    Where `rare` holds, the C library's function is the answer instead.
+    Where `rare` holds, the C library's function is the answer instead. `note` is for readers.
     """
 
     params: tuple[Var, ...]
     steps: tuple[tuple[Var, Expr], ...]
     result: Expr
     rare: Expr | None = None
+    note: str = ""
+
+    def cases(self) -> tuple[list[tuple[Expr, Expr]], Expr]:
+        """The result by cases, where there are several: conditions, values, and the last value."""
+        cases: list[tuple[Expr, Expr]] = []
+        rest = self.result
+        while isinstance(rest, Select) and (cases or isinstance(rest.b, Select)):
+            cases.append((rest.condition, rest.a))
+            rest = rest.b
+        return cases, rest
 
 
 ROUND = 12582912.0
@@ -36,8 +46,8 @@ EXP = (0.49999994, 0.166665211, 0.0416682586, 0.00836866628, 0.0013821196)
 class Writer:
     """A program while it is being written."""
 
-    def __init__(self, *params: str):
-        self.params = tuple(Var(name, "float32") for name in params)
+    def __init__(self, *params: str, dtype: str = "float32"):
+        self.params = tuple(Var(name, dtype) for name in params)
         self.steps: list[tuple[Var, Expr]] = []
 
     def let(self, name: str, value: Expr) -> Var:

@@ -13,9 +13,13 @@ class Intervals:
 
     def wraps(self, item: Expr) -> bool:
         """Whether C's operator on 32 or 64 bits might overflow."""
+        return not self.stays_in(item, item.dtype if self._is_wide(item) else "int32")
+
+    def stays_in(self, item: Expr, dtype: str) -> bool:
+        """Whether the value before it wraps is surely one of an integer dtype."""
         exact = self.exact_interval(item)
-        least, most = integer_range(item.dtype if self._is_wide(item) else "int32")
-        return exact is None or exact[0] < least or exact[1] > most
+        least, most = integer_range(dtype)
+        return exact is not None and least <= exact[0] and exact[1] <= most
 
     def _is_wide(self, item: Expr) -> bool:
         """Whether the C text of an int64 certainly has 64 bits: small numbers are of type int."""
@@ -46,11 +50,16 @@ class Intervals:
                 return int(item.value), int(item.value)
             case Cast(_, a) if not is_float(a.dtype) and item.dtype != "bool":
                 return self.interval(a)
+            case Unary("~", a) if is_integer(a.dtype):
+                low, high = self.interval(a)
+                return ~high, ~low
             case Unary("-", a) if is_integer(a.dtype):
                 low, high = self.interval(a)
                 return -high, -low
             case Select(_, a, b):
                 return _hull(*self.interval(a), *self.interval(b))
+            case Binary("|" | "^", a, _) if is_integer(a.dtype):
+                return integer_range(a.dtype)
             case Binary(op, a, b) if is_integer(a.dtype):
                 return _binary_interval(op, self.interval(a), self.interval(b))
             case Load() if item.dtype != "bool":
@@ -70,6 +79,8 @@ def _binary_interval(op: str, a: Interval, b: Interval) -> Interval | None:
         return a[0] - b[1], a[1] - b[0]
     if op == "*":
         return _hull(*(x * y for x in a for y in b))
+    if op == "&":
+        return (0, b[1]) if b[0] >= 0 else _hull(*a, *b, 0, -1)
     if op == "min":
         return min(a[0], b[0]), min(a[1], b[1])
     if op == "max":

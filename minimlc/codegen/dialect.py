@@ -1,0 +1,83 @@
+"""What a target computes by itself, and the rest written out in that.
+
+A back-end spells about 25 machine operations. What the loop IR's operators mean beyond those (which
+way `//` rounds, NaN in `max`, shifts that go too far, 16-bit floats, exp) is in `tir.math.scalars`,
+once.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from minimlc.errors import BuildError
+from minimlc.node import Mutator
+from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.math.scalars import definition, operands, operation, rounded, written_out
+from minimlc.tir.nodes import Binary, Cast, Expr, Intrin, Unary
+from minimlc.tir.values import HALF
+
+EXACT = ("<", "<=", ">", ">=", "==", "!=", "negate", "min", "max", "isnan")
+"""Operations on 16-bit floats that give the same in float32, without rounding."""
+
+
+class Dialect(NamedTuple):
+    """How a target computes: a record for `minimlc.codegen.lower.lower`.
+
+    `computed_in(operation, dtype)` is the dtype in which it computes an operation on operands of a
+    dtype: this one where it has the operation (as an instruction, an operator or a function); a
+    wider one, whose result is rounded; or "" where the definition is to be written out, with a
+    `Let` for each value that it names. Operations are called as `tir.math.scalars.operation` says.
+    With `approximate`, functions in float32 are our own polynomials, not a library's.
+    """
+
+    computed_in: Callable[[str, str], str]
+    approximate: bool = True
+
+
+def formulas_written_out(name: str, dtype: str) -> str:
+    """Where a target has every operation but those that were entered as formulas."""
+    return "" if name in INTRINSICS and INTRINSICS[name].formula else dtype
+
+
+def halves_in_float32(name: str, dtype: str) -> str:
+    """Where a target has every operation on dtypes of 32 bits and more."""
+    exact = name in EXACT or name.startswith("to_")
+    return "float32" if dtype in HALF and not exact else dtype
+
+
+PLAIN = Dialect(formulas_written_out)
+"""Of a target that gives every operator its meaning itself."""
+
+
+class Legalize(Mutator):
+    """Rewrites expressions into the operations of a dialect."""
+
+    def __init__(self, dialect: Dialect):
+        self.dialect = dialect
+
+    def visit_Unary(self, item: Unary) -> Expr:
+        return self._computed(self.visit_children(item))
+
+    def visit_Binary(self, item: Binary) -> Expr:
+        return self._computed(self.visit_children(item))
+
+    def visit_Intrin(self, item: Intrin) -> Expr:
+        return self._computed(self.visit_children(item))
+
+    def visit_Cast(self, item: Cast) -> Expr:
+        item = self.visit_children(item)
+        if item.dtype in HALF and item.a.dtype not in ("float32", item.dtype):
+            return Cast(item.dtype, self._computed(Cast("float32", item.a)))
+        return self._computed(item)
+
+    def _computed(self, item: Expr) -> Expr:
+        name, values = operation(item), operands(item)
+        dtype = values[0].dtype
+        wide = self.dialect.computed_in(name, dtype) or ("float32" if dtype in HALF else "")
+        if wide == dtype:
+            return item
+        if wide:
+            return rounded(item, wide, self._computed)
+        program = definition(name, dtype, self.dialect.approximate)
+        if program is None or program.rare is not None:
+            raise BuildError(f"this target has no {name} of {dtype}")
+        return self.visit(written_out(program, values))

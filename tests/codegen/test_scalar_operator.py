@@ -1,0 +1,82 @@
+"""A scalar operator given as a formula: scripts, `te`, the interpreter and all targets have it."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc import te
+from minimlc.codegen.lower import lower
+from minimlc.dtypes import to_numpy
+from minimlc.run import interpret
+from minimlc.tir.functions import FUNCTIONS, scalar_operator
+from minimlc.tir.intrinsics import INTRINSICS, RECORDS
+from minimlc.tir.nodes import select
+from tests.helpers import refuses
+
+SIZE = 16
+SCRIPT = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((16,), "{dtype}"), B: T.Buffer((16,), "{dtype}")):
+        for i in {loop}(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = T.clamp(A[vi] + A[vi], T.{dtype}(-1), A[15 - vi])
+"""
+
+
+@pytest.fixture(scope="module")
+def clamp():
+    @scalar_operator
+    def clamp(x, low, high):
+        return select(x < low, low, select(x > high, high, x))
+
+    yield clamp
+    del FUNCTIONS["clamp"], INTRINSICS["clamp"], RECORDS["clamp"]
+
+
+def expected(a):
+    low, twice = np.full_like(a, -1), a + a
+    with np.errstate(invalid="ignore"):
+        return np.where(twice < low, low, np.where(twice > a[::-1], a[::-1], twice))
+
+
+@pytest.mark.parametrize("loop", ["T.serial", "T.vectorized", "T.parallel"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "target", ["llvm", "python", pytest.param("c", marks=pytest.mark.requires("cc"))]
+)
+def test_it_means_the_same_everywhere(clamp, target, dtype, loop):
+    mod = mlc.parse(SCRIPT.format(dtype=dtype, loop=loop))
+    assert "T.clamp(" in mod.script()
+    assert mlc.structural_equal(mlc.parse(mod.script()), mod)
+    a = np.linspace(-3, 3, SIZE).astype(to_numpy(dtype))
+    a[3] = np.nan
+    outputs = [np.zeros_like(a) for _ in range(2)]
+    interpret(mod, "main", a, outputs[0])
+    mlc.build(mod, target=target, cache=False)["main"](a, outputs[1])
+    for output in outputs:
+        np.testing.assert_array_equal(*(x.astype(np.float64) for x in (output, expected(a))))
+
+
+def test_it_is_a_function_of_te(clamp):
+    a = te.placeholder((SIZE,), "float32", name="A")
+    b = te.compute((SIZE,), lambda i: te.clamp(a[i], 0.0, 1.0), name="B")
+    func = te.create_prim_func([a, b])
+    values, out = np.linspace(-2, 2, SIZE, dtype=np.float32), np.zeros(SIZE, np.float32)
+    mlc.build(func, target="python")["main"](values, out)
+    np.testing.assert_array_equal(out, np.clip(values, 0, 1))
+
+
+def test_arguments_are_evaluated_once_in_lowered_code(clamp):
+    text = repr(lower(mlc.parse(SCRIPT.format(dtype="float32", loop="range"))["main"]))
+    assert text.count("A[i] + A[i]") == 1
+    assert "T.Let(" in text
+
+
+def test_a_name_is_taken_once(clamp):
+    def exp(x):
+        return x
+
+    refuses("E120", lambda: scalar_operator(exp), "T.exp")
