@@ -75,7 +75,7 @@ def expected(a):
         return np.where(twice < low, low, np.where(twice > a[::-1], a[::-1], twice))
 
 
-@pytest.mark.parametrize("loop", ["T.serial", "T.vectorized"])
+@pytest.mark.parametrize("loop", ["T.serial", "T.vectorized", "T.parallel"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_means_the_same_everywhere(clamp, target, dtype, loop):

@@ -1,59 +1,51 @@
 """Conversions between dtypes."""
 
-from minimlc.codegen.llvm.ops import Arithmetic
-from minimlc.codegen.llvm.value import REGISTER, Value, constant, register_type, vector_type
-from minimlc.dtypes import DTYPES, integer_range
+from minimlc.codegen.llvm.float16 import rounded
+from minimlc.codegen.llvm.ops import Ops
+from minimlc.codegen.llvm.value import REGISTER, Value, constant, suffix, vector_type
+from minimlc.dtypes import DTYPES
+from minimlc.tir.values import converter
 
 
-class Conversions(Arithmetic):
-    """`Cast` on values."""
+def cast(ops: Ops, value: Value, dtype: str) -> Value:
+    """`value` converted as numpy's `astype` does; float to integer saturates, NaN gives 0."""
+    if value.dtype == dtype:
+        return value
+    source, target = DTYPES[value.dtype].kind, DTYPES[dtype].kind
+    if target == "bool":
+        return ops.apply("fcmp une" if source == "float" else "icmp ne", value, 0)
+    if source == "float":
+        convert = _float_to_float if target == "float" else _float_to_integer
+        return convert(ops, value, dtype)
+    if target == "float":
+        operation = "sitofp" if source == "int" else "uitofp"
+        return rounded(ops, ops.convert(operation, value, dtype))
+    return _integer_to_integer(ops, value, dtype)
 
-    def cast(self, value: Value, dtype: str) -> Value:
-        """`value` converted as numpy's `astype` does; float to integer saturates, NaN gives 0."""
-        if value.dtype == dtype:
-            return value
-        source, target = DTYPES[value.dtype].kind, DTYPES[dtype].kind
-        if target == "bool":
-            test = "fcmp une" if source == "float" else "icmp ne"
-            return self.apply(test, "bool", value, constant(0, value.dtype))
-        if source == "float" and target == "float":
-            return self._float_to_float(value, dtype)
-        if target == "float":
-            return self._integer_to_float(value, dtype)
-        if source == "float":
-            return self._float_to_integer(value, dtype)
-        return self._integer_to_integer(value, dtype)
 
-    def _integer_to_integer(self, value: Value, dtype: str) -> Value:
-        if value.const is not None and not value.stride:
-            low, high = integer_range(dtype)
-            return constant((int(value.const) - low) % (high - low + 1) + low, dtype)
-        before, after = DTYPES[value.dtype], DTYPES[dtype]
-        if value.dtype != "bool" and before.bits == after.bits:
-            value = self.spread(value, value.lanes)
-            return Value(value.text, dtype, value.lanes)
-        signed = before.kind == "int"
-        shrinks = value.dtype != "bool" and after.bits < before.bits
-        operation = "trunc" if shrinks else ("sext" if signed else "zext")
-        return self.convert(operation, value, REGISTER[dtype], dtype)
+def _integer_to_integer(ops: Ops, value: Value, dtype: str) -> Value:
+    if value.known:
+        return constant(converter(value.dtype, dtype)(value.const), dtype)
+    before, after = DTYPES[value.dtype], DTYPES[dtype]
+    if value.dtype != "bool" and before.bits == after.bits:
+        value = ops.spread(value, value.lanes)
+        return Value(value.text, dtype, value.lanes)
+    if value.dtype != "bool" and after.bits < before.bits:
+        return ops.convert("trunc", value, dtype)
+    return ops.convert("sext" if before.kind == "int" else "zext", value, dtype)
 
-    def _integer_to_float(self, value: Value, dtype: str) -> Value:
-        operation = "sitofp" if DTYPES[value.dtype].kind == "int" else "uitofp"
-        return self.rounded(self.convert(operation, value, REGISTER[dtype], dtype))
 
-    def _float_to_integer(self, value: Value, dtype: str) -> Value:
-        operation = "llvm.fptosi.sat" if DTYPES[dtype].kind == "int" else "llvm.fptoui.sat"
-        result, source = vector_type(REGISTER[dtype], value.lanes), register_type(value)
-        prefix = f"v{value.lanes}" if value.lanes else ""
-        wide = "f64" if REGISTER[value.dtype] == "double" else "f32"
-        name = f"{operation}.{prefix}{REGISTER[dtype]}.{prefix}{wide}"
-        target = self.code.module.declare(name, result, source)
-        text = self.code.value(f"call {result} {target}({source} {value.text})")
-        return Value(text, dtype, value.lanes)
+def _float_to_integer(ops: Ops, value: Value, dtype: str) -> Value:
+    operation = "llvm.fptosi.sat" if DTYPES[dtype].kind == "int" else "llvm.fptoui.sat"
+    result, source = REGISTER[dtype], REGISTER[value.dtype]
+    name = f"{operation}.{suffix(result, value.lanes)}.{suffix(source, value.lanes)}"
+    text = ops.code.call(vector_type(result, value.lanes), name, value.typed)
+    return Value(text, dtype, value.lanes)
 
-    def _float_to_float(self, value: Value, dtype: str) -> Value:
-        if dtype == "float64":
-            return self.convert("fpext", value, "double", dtype)
-        if value.dtype != "float64":
-            return self.rounded(Value(value.text, dtype, value.lanes))
-        return self.rounded(self.convert("fptrunc", value, "float", dtype))
+
+def _float_to_float(ops: Ops, value: Value, dtype: str) -> Value:
+    if dtype == "float64":
+        return ops.convert("fpext", value, dtype)
+    if value.dtype != "float64":
+        return rounded(ops, Value(value.text, dtype, value.lanes))
+    return rounded(ops, ops.convert("fptrunc", value, dtype))

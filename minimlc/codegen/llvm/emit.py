@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm.entry import symbol
-from minimlc.codegen.llvm.lines import LinedCode, LinedKernel, line_records
+from minimlc.codegen.llvm.lines import line_records
 from minimlc.codegen.llvm.machine import Machine
-from minimlc.codegen.llvm.parallel import OPENMP, POOL, Kernel
+from minimlc.codegen.llvm.parallel import OPENMP, POOL, parallel
+from minimlc.codegen.llvm.stmt import Job, Statements
 from minimlc.codegen.llvm.value import Code, Module, facts
 from minimlc.codegen.lower import lower
 from minimlc.node import walk
@@ -44,14 +45,13 @@ def emit_llvm(
     is text to append: entry points that call the functions. With `lines`, instructions note which
     line of the script they are for (`lines`).
     """
-    module = Module()
+    module = Module(lined=lines)
     sites: list[Site] = []
+    features = frozenset(machine.features.split(","))
     for name, func in functions.items():
-        module.definitions.append(
-            _function(
-                name, lower(func, tensors=True, whole=check), machine, module, sites, check, lines
-            )
-        )
+        lowered = lower(func, tensors=True, whole=check)
+        job = Job(lowered, symbol(name), features, machine.vector_bits)
+        module.definitions.append(_function(job, module, sites if check else None))
     runtime = (OPENMP if openmp else POOL) if module.tasks else ""
     attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{machine.vector_bits}"'
     if machine.vector_bits >= 512:
@@ -68,33 +68,17 @@ def emit_llvm(
     return Emitted("\n\n".join(part for part in parts if part) + "\n", tuple(sites))
 
 
-def _function(
-    name: str,
-    func: PrimFunc,
-    machine: Machine,
-    module: Module,
-    sites: list[Site],
-    check: bool,
-    lines: bool,
-) -> str:
-    features = frozenset(machine.features.split(","))
-    kernel = (LinedKernel if lines else Kernel)(
-        LinedCode(module) if lines else Code(module),
-        half_conversions="+f16c" in features,
-        sites=sites if check else None,
-        vector_bits=machine.vector_bits,
-        program=func,
-        symbol=symbol(name),
-        features=features,
-    )
-    stored = written(func)
+def _function(job: Job, module: Module, sites: list[Site] | None) -> str:
+    code = Code(module)
+    kernel = Statements(code, job, parallel, sites)
+    stored = written(job.program)
     parameters = []
-    for number, buffer in enumerate(func.params):
-        kernel.pointers[buffer] = f"%p{number}"
+    for number, buffer in enumerate(job.program.params):
+        kernel.memory.pointers[buffer] = f"%p{number}"
         readonly = "" if buffer in stored else " readonly"
         parameters.append(f"ptr {facts(buffer)}{readonly} %p{number}")
-    if check:
+    if sites is not None:
         parameters.append("ptr %error")
-    kernel.stmt(func.body)
+    kernel.stmt(job.program.body)
     kernel.finish()
-    return kernel.code.function(f"define i32 @{symbol(name)}({', '.join(parameters)}) #0")
+    return code.function(f"define i32 @{job.symbol}({', '.join(parameters)}) #0")

@@ -1,15 +1,22 @@
 """Expressions of the loop IR as LLVM instructions, for one instance or for several lanes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
+from minimlc.codegen.bounds import Site
+from minimlc.codegen.llvm.cast import cast
+from minimlc.codegen.llvm.math import intrinsic
 from minimlc.codegen.llvm.memory import Memory
-from minimlc.codegen.llvm.value import Value, constant, register_type
+from minimlc.codegen.llvm.operators import Values
+from minimlc.codegen.llvm.value import Code, Module, Value, constant, having
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
-from minimlc.node import walk
+from minimlc.node import Node, span_of, walk
+from minimlc.tir.analysis.arith import linear, recombined
 from minimlc.tir.nodes import (
     Binary,
+    Buffer,
     Cast,
     Const,
     Expr,
@@ -17,19 +24,57 @@ from minimlc.tir.nodes import (
     Let,
     Load,
     Select,
+    Store,
     Unary,
     Var,
+    index,
 )
 
+T = TypeVar("T")
 MOST_ASKED = 8
 """So many choices in each other ask whether all lanes agree."""
 
 
-@dataclass
-class Expressions(Memory):
-    """Writes expressions into `code`; `asked` is how many choices around have asked their lanes."""
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The vectorized loop being written: its variable, the first lane's iteration, and which
+    lanes are meant: a ramp over all of them, or the number of one.
+    """
 
+    var: Var
+    first: Value
+    number: Value
+
+
+@dataclass
+class Expressions:
+    """Writes expressions, and stores of them. `variables` says what names stand for.
+
+    In a vectorized loop, `lanes` is set and its variable stands for a ramp; `private` buffers
+    have so many copies there, one per lane. With `sites`, each access is checked, and what fails
+    jumps to "fail". `asked` is how many choices around have asked their lanes.
+    """
+
+    memory: Memory
+    sites: list[Site] | None = None
+    variables: dict[Var, Value] = field(default_factory=dict)
+    private: dict[Buffer, int] = field(default_factory=dict)
+    lanes: Lanes | None = None
     asked: int = 0
+
+    @property
+    def values(self) -> Values:
+        return self.memory.values
+
+    @property
+    def width(self) -> int:
+        """The number of lanes being written; 0 outside of vectorized loops."""
+        return self.lanes.number.lanes if self.lanes else 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether code for one instance is written, without checks."""
+        return self.lanes is None and self.sites is None
 
     def expr(self, item: Expr) -> Value:
         """The value of an expression."""
@@ -45,11 +90,11 @@ class Expressions(Memory):
             case Select():
                 return self._select(item)
             case Cast():
-                return self.cast(self.expr(item.a), item.dtype)
+                return cast(self.values, self.expr(item.a), item.dtype)
             case Intrin():
-                return self.intrinsic(item.name, [self.expr(a) for a in item.args])
+                return intrinsic(self.values, item.name, [self.expr(a) for a in item.args])
             case Load():
-                return self.load(item)
+                return self._load(item)
             case Let():
                 self.variables[item.var] = self.expr(item.value)
                 return self.expr(item.body)
@@ -60,7 +105,7 @@ class Expressions(Memory):
         value = self.expr(item.a)
         if item.op == "not" and value.const is not None:
             return constant(not value.const, "bool")
-        return self.unary(item.op, value)
+        return self.values.unary(item.op, value)
 
     def _binary(self, item: Binary) -> Value:
         a = self.expr(item.a)
@@ -73,14 +118,14 @@ class Expressions(Memory):
                 taken, skipped = (lambda: self.expr(item.b)), (lambda: other)
                 sides = (skipped, taken) if decided else (taken, skipped)
                 return self._choose(item, a, *sides)
-        return self.binary(item.op, a, self.expr(item.b))
+        return self.values.binary(item.op, a, self.expr(item.b))
 
     def _select(self, item: Select) -> Value:
         condition = self.expr(item.condition)
         if condition.const is not None:
             return self.expr(item.a if condition.const else item.b)
         if not (_reads_memory(item.a) or _reads_memory(item.b)):
-            return self.select(condition, self.expr(item.a), self.expr(item.b))
+            return self.values.select(condition, self.expr(item.a), self.expr(item.b))
         return self._choose(item, condition, lambda: self.expr(item.a), lambda: self.expr(item.b))
 
     def _choose(
@@ -90,49 +135,139 @@ class Expressions(Memory):
         they read are neighbours, else one after the other.
         """
         if not condition.lanes:
-            return self._phi(condition.text, a, b)
+            return self._either(condition.text, a, b)
 
         def masked() -> Value:
-            rest = self.unary("not", condition)
-            return self.select(condition, self.under(condition, a), self.under(rest, b))
+            rest = self.values.unary("not", condition)
+            sides = self.under(condition, a), self.under(rest, b)
+            return self.values.select(condition, *sides)
 
         def mixed() -> Value:
             if self.maskable(item):
                 return masked()
             numbers = [constant(n, INDEX) for n in range(condition.lanes)]
-            return self.gather([self.in_lane(n, lambda: self.expr(item)) for n in numbers])
+            lanes = [self.in_lane(n, lambda: self.expr(item)) for n in numbers]
+            return self.values.gather(lanes)
 
         # Each choice that asks whether the lanes agree writes what is inside of it once more.
-        if self.mask is not None:
+        if self.memory.mask is not None:
             return masked()
         if self.asked == MOST_ASKED:
             return mixed()
-        self.asked += 1
-        every, some = self.reduce("and", condition), self.reduce("or", condition)
-        made = self._phi(every, a, lambda: self._phi(some, mixed, b))
-        self.asked -= 1
-        return made
+        reduce = self.values.reduce
+        with having(self, asked=self.asked + 1):
+            every, some = reduce("and", condition), reduce("or", condition)
+            return self._either(every, a, lambda: self._either(some, mixed, b))
 
-    def _phi(self, condition: str, a: Callable[[], Value], b: Callable[[], Value]) -> Value:
+    def _either(self, condition: str, a: Callable[[], Value], b: Callable[[], Value]) -> Value:
         """The value of one of two pieces of code, as many lanes wide as are being written."""
-        code = self.code
-        then, other, join = code.name("then"), code.name("else"), code.name("join")
+        code = self.values.code
+        then, other, join = code.names("then", "else", "join")
         code.branch(condition, then, other)
         arrivals = []
         for label, side in ((then, a), (other, b)):
-            code.block(label)
-            value = self.spread(side(), self.width)
-            arrivals.append(f"[{value.text}, %{code.label}]")
-            code.jump(join)
+            with code.part(label, join):
+                value = self.values.spread(side(), self.width)
+                arrivals.append((value.text, code.label))
         code.block(join)
-        text = code.value(f"phi {register_type(value)} {', '.join(arrivals)}")
-        return Value(text, value.dtype, value.lanes)
+        return Value(code.phi(value.type, *arrivals), value.dtype, value.lanes)
 
-    def reduce(self, op: str, mask: Value) -> str:
-        """Whether the condition holds in all lanes ("and"), or in any ("or")."""
-        kind = register_type(mask)
-        target = self.code.module.declare(f"llvm.vector.reduce.{op}.v{mask.lanes}i1", "i1", kind)
-        return self.code.value(f"call i1 {target}({kind} {mask.text})")
+    def in_lane(self, number: Value, work: Callable[[], T]) -> T:
+        """What `work` writes for one lane only."""
+        outer = self.lanes
+        assert outer is not None
+        ramp = self.variables[outer.var]
+        position = self.values.binary("+", outer.first, number)
+        self.variables[outer.var] = cast(self.values, position, outer.var.dtype)
+        with having(self, lanes=Lanes(outer.var, outer.first, number)):
+            result = work()
+        self.variables[outer.var] = ramp
+        return result
+
+    def under(self, mask: Value, work: Callable[[], T]) -> T:
+        """What `work` writes for the lanes that a mask holds (and the one around it)."""
+        outer = self.memory.mask
+        both = mask if outer is None else self.values.binary("and", outer, mask)
+        with having(self.memory, mask=both):
+            return work()
+
+    def maskable(self, *items: Node) -> bool:
+        """Whether all accesses in it are vectors of neighbours, which a mask can take part of.
+
+        All variables of the items must have values: no loop is among them. The indices' code, by
+        which this is decided, is thrown away.
+        """
+        parts = [p for item in items for p in walk(item) if isinstance(p, Load | Store)]
+        if any(_reads_memory(position) for part in parts for position in part.indices):
+            return False
+        values = replace(self.values, code=Code(Module()))
+        trial = replace(self, memory=replace(self.memory, values=values))
+        return all(trial._flat(part).stride == 1 for part in parts)
+
+    def _load(self, item: Load) -> Value:
+        """The value of `buffer[indices]`."""
+        flat = self._flat(item)
+        if not flat.lanes or flat.stride == 1:
+            return self.memory.load(item.buffer, flat.base, flat.lanes)
+        places = [self.values.lane(flat, number) for number in range(flat.lanes)]
+        return self.values.gather([self.memory.load(item.buffer, place, 0) for place in places])
+
+    def store(self, item: Store) -> None:
+        """Write the value of a store; of several lanes that hit one element, the last stays."""
+        buffer, values, store = item.buffer, self.values, self.memory.store
+        value = self.memory.in_memory(self.expr(item.value))
+        flat = self._flat(item)
+        if not flat.lanes:
+            store(buffer, flat.base, values.lane(value, value.lanes - 1))
+        elif flat.stride == 1:
+            store(buffer, flat.base, values.spread(value, flat.lanes))
+        else:
+            for number in range(flat.lanes):
+                store(buffer, values.lane(flat, number), values.lane(value, number))
+
+    def _flat(self, item: Load | Store) -> Value:
+        """The number in memory of the element that is accessed."""
+        values, buffer = [self.expr(i) for i in item.indices], item.buffer
+        if self.sites is not None:
+            self._check(values, item, self.sites)
+        parts = (part for i in item.indices for part in walk(i))
+        if any(isinstance(part, Binary) and part.op == "//" for part in parts):
+            flat = self.expr(_flat_expr(item))
+        else:
+            flat = self.memory.flat(buffer, values)
+        copies = self.private.get(buffer)
+        if not copies or self.lanes is None:
+            return flat
+        scaled = self.values.binary("*", flat, copies)
+        return self.values.binary("+", scaled, self.lanes.number)
+
+    def _check(self, values: list[Value], item: Load | Store, sites: list[Site]) -> None:
+        """Leave through "fail" when an index is outside, noting the place and the index."""
+        buffer, code = item.buffer, self.values.code
+        inside: Value = constant(True, "bool")
+        for value, size in zip(values, buffer.shape, strict=True):
+            fits = self.values.apply("icmp ult", value, size)
+            inside = self.values.binary("and", inside, fits)
+        action = "load" if isinstance(item, Load) else "store"
+        sites.append(Site(buffer.name, buffer.shape, action, span_of(item)))
+        if inside.const is True:
+            return
+        bad, good = code.names("outside", "inside")
+        code.branch(inside.text, good, bad)
+        code.block(bad)
+        for slot, value in enumerate([constant(len(sites) - 1, INDEX), *values]):
+            place = code.place("i64", "%error", slot)
+            code.do(f"store i64 {value.text}, ptr {place}, align 8")
+        code.fail(1)
+        code.block(good)
+
+
+def _flat_expr(item: Load | Store) -> Expr:
+    """The number of an element as one sum, in which a quotient and its remainder may meet."""
+    flat: Expr = index(0)
+    for position, size in zip(item.indices, item.buffer.shape, strict=True):
+        flat = flat * size + position
+    return recombined(linear(flat)).to_expr()
 
 
 def _reads_memory(item: Expr) -> bool:

@@ -3,13 +3,12 @@
 Each thread takes one run of neighbouring iterations, so results do not depend on timing.
 """
 
-from dataclasses import dataclass
-
+from minimlc.codegen.llvm.expr import Expressions
 from minimlc.codegen.llvm.stmt import Statements
-from minimlc.codegen.llvm.value import REGISTER, Value, facts
+from minimlc.codegen.llvm.value import REGISTER, Code, Value, facts
 from minimlc.dtypes import INDEX
 from minimlc.node import walk
-from minimlc.tir.nodes import Alloc, Buffer, For, Load, Store, Var
+from minimlc.tir.nodes import Alloc, Buffer, For, Let, Load, Store, Var
 
 OPENMP = """
 @minimlc_threads = external global i32
@@ -88,78 +87,60 @@ define internal i32 @minimlc.parallel(ptr %task, ptr %context, i64 %count) noinl
 """
 
 
-@dataclass
-class Kernel(Statements):
-    """Writes one function, with its parallel loops as functions beside it."""
+def parallel(outer: Statements, item: For, extent: Value) -> None:
+    """Write a parallel loop: its body apart, in the outer function a call that shares it out."""
+    writer, code, job = outer.writer, outer.code, outer.job
+    pointers = outer.memory.pointers
+    buffers, variables = _captured(item, writer)
+    code.module.tasks += 1
+    symbol = f"{job.symbol}.parallel{code.module.tasks}"
+    kinds = ["ptr"] * len(buffers) + [REGISTER[v.dtype] for v in variables]
+    code.module.definitions += [
+        _body(outer, item, symbol, buffers, variables),
+        _task(symbol, kinds),
+    ]
+    texts = [pointers[b] for b in buffers] + [writer.variables[v].text for v in variables]
+    context = code.on_stack("i64", len(texts))
+    for number, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
+        place = code.place("i64", context, number)
+        code.do(f"store {kind} {text}, ptr {place}, align 8")
+    operands = f"ptr @{symbol}.task, ptr {context}, i64 {extent.text}"
+    result = code.value(f"call i32 @minimlc.parallel({operands})")
+    code.fail_where(f"icmp ne i32 {result}, 0", result, "failed", "done")
 
-    symbol: str = ""
 
-    def parallel(self, item: For, extent: Value) -> None:
-        """Write a parallel loop: its body apart, here a call that shares it out."""
-        buffers, variables = self._captured(item)
-        module = self.code.module
-        module.tasks += 1
-        symbol = f"{self.symbol}.parallel{module.tasks}"
-        kinds = ["ptr"] * len(buffers) + [REGISTER[v.dtype] for v in variables]
-        self._body(item, symbol, buffers, variables)
-        module.definitions.append(_task(symbol, kinds))
-        values = [self.pointers[b] for b in buffers] + [self.variables[v].text for v in variables]
-        self._share(symbol, list(zip(kinds, values, strict=True)), extent)
+def _captured(item: For, writer: Expressions) -> tuple[list[Buffer], list[Var]]:
+    """The buffers and run-time variables from outside that the loop uses, in order."""
+    parts = list(walk(item.body))
+    own = {item.var} | {part.var for part in parts if isinstance(part, For | Let)}
+    local = {part.buffer for part in parts if isinstance(part, Alloc)}
+    buffers = dict.fromkeys(part.buffer for part in parts if isinstance(part, Load | Store))
+    variables = dict.fromkeys(part for part in parts if isinstance(part, Var))
+    at_run_time = [v for v in variables if v not in own and writer.variables[v].const is None]
+    return [b for b in buffers if b not in local], at_run_time
 
-    def _captured(self, item: For) -> tuple[list[Buffer], list[Var]]:
-        """The buffers and run-time variables from outside that the loop uses, in order."""
-        parts = list(walk(item.body))
-        own = {item.var}
-        own |= {part.var for part in parts if isinstance(part, For)}
-        local = {part.buffer for part in parts if isinstance(part, Alloc)}
-        buffers = dict.fromkeys(part.buffer for part in parts if isinstance(part, Load | Store))
-        variables = dict.fromkeys(part for part in parts if isinstance(part, Var))
-        at_run_time = [v for v in variables if v not in own and self.variables[v].const is None]
-        return [b for b in buffers if b not in local], at_run_time
 
-    def _body(self, item: For, symbol: str, buffers: list[Buffer], outer: list[Var]) -> None:
-        """The function that runs iterations begin ... end-1."""
-        inner = type(self)(
-            self.code.fresh(),
-            self.half_conversions,
-            vector_bits=self.vector_bits,
-            program=self.program,
-            symbol=self.symbol,
-            features=self.features,
-        )
-        inner.variables = dict(self.variables)
-        parameters = []
-        for number, buffer in enumerate(buffers):
-            inner.pointers[buffer] = f"%b{number}"
-            known = facts(buffer, own=buffer not in self.program.params)
-            parameters.append(f"ptr {known} %b{number}")
-        for number, var in enumerate(outer):
-            inner.variables[var] = Value(f"%s{number}", var.dtype)
-            parameters.append(f"{REGISTER[var.dtype]} %s{number}")
-        begin = Value("%begin", INDEX)
-        count = inner.binary("-", Value("%end", INDEX), begin)
-        inner.loop(count, lambda n: inner.iteration(item, inner.binary("+", begin, n)))
-        inner.finish()
-        listed = ", ".join([*parameters, "i64 %begin", "i64 %end"])
-        header = f"define internal i32 @{symbol}({listed}) noinline #0"
-        self.code.module.definitions.append(inner.code.function(header))
-
-    def _share(self, symbol: str, captured: list[tuple[str, str]], extent: Value) -> None:
-        code = self.code
-        context = code.on_stack("i64", len(captured))
-        for number, (kind, text) in enumerate(captured):
-            place = code.value(f"getelementptr inbounds i64, ptr {context}, i64 {number}")
-            code.do(f"store {kind} {text}, ptr {place}, align 8")
-        result = code.value(
-            f"call i32 @minimlc.parallel(ptr @{symbol}.task, ptr {context}, i64 {extent.text})"
-        )
-        self.can_fail = True
-        failed, done = code.name("failed"), code.name("done")
-        code.branch(code.value(f"icmp ne i32 {result}, 0"), failed, done)
-        code.block(failed)
-        code.do(f"store i32 {result}, ptr %status, align 4")
-        code.jump("fail")
-        code.block(done)
+def _body(
+    outer: Statements, item: For, symbol: str, buffers: list[Buffer], variables: list[Var]
+) -> str:
+    """The function that runs iterations begin ... end-1."""
+    code = Code(outer.code.module, outer.code.line)
+    inner = Statements(code, outer.job, parallel)
+    inner.writer.variables.update(outer.writer.variables)
+    parameters = []
+    for number, buffer in enumerate(buffers):
+        inner.memory.pointers[buffer] = f"%b{number}"
+        known = facts(buffer, own=buffer not in outer.job.program.params)
+        parameters.append(f"ptr {known} %b{number}")
+    for number, var in enumerate(variables):
+        inner.writer.variables[var] = Value(f"%s{number}", var.dtype)
+        parameters.append(f"{REGISTER[var.dtype]} %s{number}")
+    begin, binary = Value("%begin", INDEX), inner.values.binary
+    count = binary("-", Value("%end", INDEX), begin)
+    inner.loop(count, lambda n: inner.iteration(item, binary("+", begin, n)))
+    inner.finish()
+    listed = ", ".join([*parameters, "i64 %begin", "i64 %end"])
+    return code.function(f"define internal i32 @{symbol}({listed}) noinline #0")
 
 
 def _task(symbol: str, kinds: list[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import prod
 
-from minimlc.codegen.llvm.prefetch import Prefetches
+from minimlc.codegen.llvm.expr import Expressions
 from minimlc.codegen.llvm.units import (
     INSTRUCTIONS,
     TILE_BYTES,
@@ -21,9 +21,8 @@ from minimlc.codegen.llvm.units import (
     configure,
     release,
 )
-from minimlc.codegen.llvm.value import MEMORY, SIZE, constant
+from minimlc.codegen.llvm.value import element_size
 from minimlc.codegen.lower import TENSOR, lower
-from minimlc.dtypes import INDEX
 from minimlc.errors import ScheduleError
 from minimlc.node import walk
 from minimlc.rooms import room
@@ -55,48 +54,45 @@ Use = tuple[Instruction, list[Operand]]
 
 
 @dataclass
-class Tensors(Prefetches):
-    """Writes tensorized blocks into `code`."""
+class Tensors:
+    """Writes tensorized blocks of a program for a machine with some features."""
 
-    features: frozenset[str] = frozenset()
+    writer: Expressions
+    program: PrimFunc
+    features: frozenset[str]
     configured: bool = False
-
-    def stmt(self, item: Stmt) -> None:
-        raise NotImplementedError
 
     @property
     def tiles(self) -> dict[Buffer, int]:
         """The first tile register of each buffer that lives in those."""
-        plain = self.sites is None
-        return tile_numbers(self.program, self.features) if plain else {}
+        checked = self.writer.sites is not None
+        return {} if checked else tile_numbers(self.program, self.features)
 
-    def tensor(self, block: Block) -> None:
-        """Write a block that was tensorized: an instruction, or the implementation."""
-        plain = self.lanes is None and self.sites is None
-        use = found_use(block, self.features, frozenset(self.tiles)) if plain else None
+    def write(self, block: Block) -> bool:
+        """Write a block that was tensorized as an instruction; False where there is none."""
+        use = None
+        if self.writer.plain:
+            use = found_use(block, self.features, frozenset(self.tiles))
         if use is None:
-            self.stmt(block.body)
-            return
+            return False
         instruction, operands = use
         if instruction.tiles and not self.configured:
-            configure(self.code)
+            configure(self.writer.values.code)
             self.configured = True
-        instruction.emit(self.code, [self._part(operand) for operand in operands])
+        instruction.emit(self.writer.values, [self._part(operand) for operand in operands])
+        return True
 
     def leave(self) -> None:
         """Write what comes before each of the function's returns."""
         if self.configured:
-            release(self.code)
+            release(self.writer.values.code)
 
     def _part(self, operand: Operand) -> Part:
-        buffer, strides = operand.buffer, strides_of(operand)
-        flat = constant(0, INDEX)
-        for index, size in zip(operand.base, buffer.shape, strict=True):
-            flat = self.binary("*", flat, constant(size, INDEX))
-            flat = self.binary("+", flat, self.expr(index))
+        buffer, strides, memory = operand.buffer, strides_of(operand), self.writer.memory
+        flat = memory.flat(buffer, map(self.writer.expr, operand.base))
         if buffer not in self.tiles:
-            return Part(self._address(buffer, flat), strides, buffer)
-        number = int(flat.const or 0) * SIZE[MEMORY[buffer.dtype]] // TILE_BYTES
+            return Part(memory.address(buffer, flat), strides, buffer)
+        number = int(flat.const or 0) * element_size(buffer) // TILE_BYTES
         return Part("", strides, buffer, self.tiles[buffer] + number)
 
 
@@ -175,7 +171,7 @@ def tile_numbers(func: PrimFunc, features: frozenset[str]) -> dict[Buffer, int]:
     numbers, count = {}, 0
     for buffer in wanted:
         numbers[buffer] = count
-        count += prod(buffer.shape) * SIZE[MEMORY[buffer.dtype]] // TILE_BYTES
+        count += prod(buffer.shape) * element_size(buffer) // TILE_BYTES
     return numbers if count <= TILES else {}
 
 
@@ -229,7 +225,7 @@ class _Check:
                 continue
             start = len(operand.buffer.shape) - len(operand.dims)
             last = tuple(range(start, len(operand.buffer.shape)))
-            size = prod(operand.buffer.shape[start:]) * SIZE[MEMORY[operand.buffer.dtype]]
+            size = prod(operand.buffer.shape[start:]) * element_size(operand.buffer)
             inner = [constant_value(part) for part in operand.base[start:]]
             outer = {var for part in operand.base[:start] for var in variables(part)}
             if operand.dims != last or size != TILE_BYTES or any(inner) or outer - known:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from minimlc.codegen.llvm.value import MEMORY, SIZE, Code
+from minimlc.codegen.llvm.ops import Ops
+from minimlc.codegen.llvm.value import MEMORY, Code, Typed, Value, element_size
 from minimlc.tir.nodes import Buffer
 
 
@@ -27,10 +28,10 @@ class Part(NamedTuple):
     @property
     def size(self) -> int:
         """The bytes of an element."""
-        return SIZE[MEMORY[self.buffer.dtype]]
+        return element_size(self.buffer)
 
 
-Emitter = Callable[[Code, list[Part]], None]
+Emitter = Callable[[Ops, list[Part]], None]
 Strides = tuple[int | None, ...]
 
 
@@ -55,11 +56,14 @@ def _dot(name: str, lanes: int, operand: str, adds: bool = True, turned: bool = 
     is followed by an addition; one that is `turned` takes `b` first.
     """
 
-    def emit(code: Code, parts: list[Part]) -> None:
-        a, b, c = parts
+    def emit(ops: Ops, parts: list[Part]) -> None:
+        (a, b, c), code = parts, ops.code
         result = f"<{lanes} x {MEMORY[c.buffer.dtype]}>"
-        left = _everywhere(code, a, lanes)
-        left = left if operand == f"<{lanes} x i32>" else _cast(code, left, lanes, operand)
+        one = code.value(f"load i32, ptr {a.pointer}, align {a.size}")
+        wide = ops.spread(Value(one, "int32"), lanes)
+        left = wide.text
+        if operand != wide.type:
+            left = code.value(f"bitcast {wide.type} {left} to {operand}")
         for first in range(0, 16, lanes):
             at, place = (_moved(code, part.pointer, 4 * first) for part in (b, c))
             right = code.value(f"load {operand}, ptr {at}, align {b.size}")
@@ -68,46 +72,18 @@ def _dot(name: str, lanes: int, operand: str, adds: bool = True, turned: bool = 
             if turned:
                 factors.reverse()
             if adds:
-                total = _call(code, result, name, (result, sums), *factors)
+                total = code.call(result, name, (result, sums), *factors)
             else:
-                product = _call(code, result, name, *factors)
+                product = code.call(result, name, *factors)
                 total = code.value(f"add {result} {sums}, {product}")
             code.do(f"store {result} {total}, ptr {place}, align 4")
 
     return emit
 
 
-def _everywhere(code: Code, part: Part, lanes: int) -> str:
-    """The 32 bits that start at a part, in all lanes."""
-    one = code.value(f"load i32, ptr {part.pointer}, align {part.size}")
-    wide = f"<{lanes} x i32>"
-    first = code.value(f"insertelement {wide} poison, i32 {one}, i64 0")
-    return code.value(f"shufflevector {wide} {first}, {wide} poison, {wide} zeroinitializer")
-
-
-def _cast(code: Code, value: str, lanes: int, kind: str) -> str:
-    return code.value(f"bitcast <{lanes} x i32> {value} to {kind}")
-
-
 def _moved(code: Code, pointer: str, count: int) -> str:
     """A pointer that many bytes further on."""
-    if count == 0:
-        return pointer
-    return code.value(f"getelementptr inbounds i8, ptr {pointer}, i64 {count}")
-
-
-def _call(code: Code, result: str, name: str, *operands: tuple[str, str]) -> str:
-    """The result of an LLVM function of these operands, each a type and a value."""
-    target = code.module.declare(name, result, ", ".join(kind for kind, _ in operands))
-    listed = ", ".join(f"{kind} {text}" for kind, text in operands)
-    return code.value(f"call {result} {target}({listed})")
-
-
-def _act(code: Code, name: str, *operands: tuple[str, str]) -> None:
-    """Call an LLVM function that acts on the machine's state."""
-    target = code.module.declare(f"llvm.x86.{name}", "void", ", ".join(k for k, _ in operands))
-    listed = ", ".join(f"{kind} {text}" for kind, text in operands)
-    code.do(f"call void {target}({listed})")
+    return code.place("i8", pointer, count) if count else pointer
 
 
 TILES = 8
@@ -134,39 +110,32 @@ def configure(code: Code) -> None:
 
 def release(code: Code) -> None:
     """At a function's end: the tile registers are nobody's, so that threads switch fast again."""
-    _act(code, "tilerelease")
+    code.call("void", "llvm.x86.tilerelease")
 
 
-def _zero(code: Code, parts: list[Part]) -> None:
-    _act(code, "tilezero", ("i8", str(parts[0].tile)))
+def _on_tiles(name: str, order: tuple[int, ...]) -> Emitter:
+    """An instruction on tiles, whose operands are the intrinsic's parameters in this order. One
+    in memory is a pointer and how many bytes on the next row is.
+    """
 
+    def operands(part: Part) -> list[Typed]:
+        if part.tile >= 0:
+            return [("i8", str(part.tile))]
+        return [("ptr", part.pointer), ("i64", str(part.strides[0] * part.size))]
 
-def _load(code: Code, parts: list[Part]) -> None:
-    memory, tile = parts
-    row = str(memory.strides[0] * memory.size)
-    _act(code, "tileloadd64", ("i8", str(tile.tile)), ("ptr", memory.pointer), ("i64", row))
-
-
-def _store(code: Code, parts: list[Part]) -> None:
-    tile, memory = parts
-    row = str(memory.strides[0] * memory.size)
-    _act(code, "tilestored64", ("i8", str(tile.tile)), ("ptr", memory.pointer), ("i64", row))
-
-
-def _multiply(name: str) -> Emitter:
-    def emit(code: Code, parts: list[Part]) -> None:
-        a, b, c = (("i8", str(part.tile)) for part in parts)
-        _act(code, name, c, a, b)
+    def emit(ops: Ops, parts: list[Part]) -> None:
+        listed = [operand for number in order for operand in operands(parts[number])]
+        ops.code.call("void", f"llvm.x86.{name}", *listed)
 
     return emit
 
 
-def _interleave(code: Code, parts: list[Part], shifted: bool = False) -> None:
+def _interleave(ops: Ops, parts: list[Part], shifted: bool = False) -> None:
     """A few rows of 16 elements become 16 groups, one of each row: shuffles, on any machine.
 
     Bytes that are `shifted` become those of the other sign, 128 away: their first bit turns over.
     """
-    rows, groups = parts
+    (rows, groups), code = parts, ops.code
     depth = groups.strides[0]
     kind, wide = MEMORY[rows.buffer.dtype], MEMORY[groups.buffer.dtype]
     values = []
@@ -183,11 +152,11 @@ def _interleave(code: Code, parts: list[Part], shifted: bool = False) -> None:
         pairs = zip(values[::2], values[1::2], strict=True)
         values = [_shuffle(code, f"<{lanes} x {wide}>", a, b, order) for a, b in pairs]
         lanes *= 2
-    made = values[0]
+    together = values[0]
     if shifted:
         bits = ", ".join([f"{wide} -128"] * lanes)
-        made = code.value(f"xor <{lanes} x {wide}> {made}, <{bits}>")
-    code.do(f"store <{lanes} x {wide}> {made}, ptr {groups.pointer}, align {groups.size}")
+        together = code.value(f"xor <{lanes} x {wide}> {together}, <{bits}>")
+    code.do(f"store <{lanes} x {wide}> {together}, ptr {groups.pointer}, align {groups.size}")
 
 
 def _groups(depth: int) -> list[int]:
@@ -213,15 +182,25 @@ def _sums(products: int, features: str, emit: Emitter) -> Instruction:
 AMX = "+amx-tile"
 
 
-def _on_tiles(
-    features: str, strides: tuple[Strides, ...], emit: Emitter, *tiles: int
-) -> tuple[Instruction, ...]:
-    return (Instruction(frozenset(features.split()), strides, emit, tiles),)
+def _tiles(strides: tuple[Strides, ...], emit: Emitter, *tiles: int) -> tuple[Instruction, ...]:
+    return (Instruction(frozenset({AMX}), strides, emit, tiles),)
 
 
-def _product(depth: int, features: str, name: str) -> tuple[Instruction, ...]:
+def _product(depth: int, feature: str, name: str) -> tuple[Instruction, ...]:
+    """A product of tiles, which are the parameters a, b, c; the instruction takes c first."""
     factor = (16 * depth, depth, 1)
-    return _on_tiles(features, (factor, factor, (16, 1)), _multiply(name), 0, 1, 2)
+    strides = (factor, factor, (16, 1))
+    emit = _on_tiles(name, (2, 0, 1))
+    return (Instruction(frozenset({AMX, feature}), strides, emit, (0, 1, 2)),)
+
+
+_ZERO = _tiles(((16, 1),), _on_tiles("tilezero", (0,)), 0)
+_STORE = _tiles(((16, 1), (None, 1)), _on_tiles("tilestored64", (0, 1)), 0)
+
+
+def _load(group: int) -> tuple[Instruction, ...]:
+    strides = ((None, group, 1), (16 * group, group, 1))
+    return _tiles(strides, _on_tiles("tileloadd64", (1, 0)), 1)
 
 
 INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
@@ -253,17 +232,17 @@ INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {
     "interleave_u8": _side_by_side(4),
     "interleave_i8u8": _side_by_side(4, shifted=True),
     "interleave_u8i8": _side_by_side(4, shifted=True),
-    "amx_zero_f32": _on_tiles(AMX, ((16, 1),), _zero, 0),
-    "amx_zero_i32": _on_tiles(AMX, ((16, 1),), _zero, 0),
-    "amx_load_bf16": _on_tiles(AMX, ((None, 2, 1), (32, 2, 1)), _load, 1),
-    "amx_load_i8": _on_tiles(AMX, ((None, 4, 1), (64, 4, 1)), _load, 1),
-    "amx_load_u8": _on_tiles(AMX, ((None, 4, 1), (64, 4, 1)), _load, 1),
-    "amx_dot_bf16": _product(2, f"{AMX} +amx-bf16", "tdpbf16ps"),
-    "amx_dot_i8i8": _product(4, f"{AMX} +amx-int8", "tdpbssd"),
-    "amx_dot_i8u8": _product(4, f"{AMX} +amx-int8", "tdpbsud"),
-    "amx_dot_u8i8": _product(4, f"{AMX} +amx-int8", "tdpbusd"),
-    "amx_dot_u8u8": _product(4, f"{AMX} +amx-int8", "tdpbuud"),
-    "amx_store_f32": _on_tiles(AMX, ((16, 1), (None, 1)), _store, 0),
-    "amx_store_i32": _on_tiles(AMX, ((16, 1), (None, 1)), _store, 0),
+    "amx_zero_f32": _ZERO,
+    "amx_zero_i32": _ZERO,
+    "amx_load_bf16": _load(2),
+    "amx_load_i8": _load(4),
+    "amx_load_u8": _load(4),
+    "amx_dot_bf16": _product(2, "+amx-bf16", "tdpbf16ps"),
+    "amx_dot_i8i8": _product(4, "+amx-int8", "tdpbssd"),
+    "amx_dot_i8u8": _product(4, "+amx-int8", "tdpbsud"),
+    "amx_dot_u8i8": _product(4, "+amx-int8", "tdpbusd"),
+    "amx_dot_u8u8": _product(4, "+amx-int8", "tdpbuud"),
+    "amx_store_f32": _STORE,
+    "amx_store_i32": _STORE,
 }
 """The instructions for each intrinsic, the best first; sums have 16 lanes."""

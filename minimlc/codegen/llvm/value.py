@@ -6,11 +6,15 @@ by one element per lane becomes one vector load.
 """
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 
+from minimlc.codegen.llvm.lines import FIRST
 from minimlc.dtypes import to_numpy
 from minimlc.tir.nodes import Buffer
 
@@ -25,14 +29,34 @@ REGISTER = {
     "int8": "i8",
     "uint8": "i8",
     "bool": "i1",
+    "half": "half",
 }
-"""How a dtype is held in a register: 16-bit floats as the float32 of the same value."""
+"""How a dtype is held in a register: 16-bit floats as the float32 of the same value. "half" is
+the CPU's own float16, which values pass through on their way from and to memory."""
 
 MEMORY = {**REGISTER, "float16": "i16", "bfloat16": "i16", "bool": "i8"}
 """How a dtype is stored."""
 
 SIZE = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1}
 Number = int | float | bool
+Typed = tuple[str, str]
+"""An operand of a call: its LLVM type and its text."""
+
+
+def element_size(buffer: Buffer) -> int:
+    """The bytes of one element in memory."""
+    return SIZE[MEMORY[buffer.dtype]]
+
+
+def vector_type(element: str, lanes: int) -> str:
+    """The LLVM type of `lanes` elements; of a scalar for 0."""
+    return f"<{lanes} x {element}>" if lanes else element
+
+
+def suffix(element: str, lanes: int) -> str:
+    """A type as it is spelled in the names of LLVM's intrinsics."""
+    name = {"float": "f32", "double": "f64"}.get(element, element)
+    return f"v{lanes}{name}" if lanes else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +72,24 @@ class Value:
     const: Number | None = None
     stride: int = 0
 
+    @property
+    def type(self) -> str:
+        """The LLVM type."""
+        return vector_type(REGISTER[self.dtype], self.lanes)
 
-def vector_type(element: str, lanes: int) -> str:
-    """The LLVM type of `lanes` elements; of a scalar for 0."""
-    return f"<{lanes} x {element}>" if lanes else element
+    @property
+    def typed(self) -> Typed:
+        return self.type, self.text
 
+    @property
+    def base(self) -> "Value":
+        """Of a ramp: its first lane. Of a uniform value: itself."""
+        return Value(self.text, self.dtype, const=self.const)
 
-def register_type(value: Value) -> str:
-    return vector_type(REGISTER[value.dtype], value.lanes)
+    @property
+    def known(self) -> bool:
+        """Whether it is uniform and known at compile time."""
+        return self.const is not None and not self.stride
 
 
 def number_text(value: Number, dtype: str) -> str:
@@ -78,54 +112,80 @@ def constant(value: Number, dtype: str) -> Value:
     return Value(number_text(value, dtype), dtype, const=value)
 
 
-def splat_text(text: str, element: str) -> str:
-    """A vector constant whose lanes are all the same."""
-    return f"splat ({element} {text})"
-
-
 @dataclass
 class Module:
-    """What all functions of an LLVM module share: declarations and finished definitions."""
+    """What all functions of an LLVM module share: declarations and finished definitions.
 
+    Where it is `lined`, each instruction notes its line of the script; `scopes` counts the
+    functions, of which each has a record for that.
+    """
+
+    lined: bool = False
     declarations: dict[str, str] = field(default_factory=dict)
     definitions: list[str] = field(default_factory=list)
     tasks: int = 0
     scopes: int = 0
 
-    def declare(self, name: str, result: str, parameters: str, attributes: str = "") -> str:
-        """Make the function `name` known; returns its name as an operand."""
+    def declare(self, name: str, result: str, parameters: str, attributes: str = "") -> None:
+        """Make the function `name` known."""
         text = f"declare {result} @{name}({parameters}) {attributes}".rstrip()
         self.declarations[name] = text
-        return f"@{name}"
 
 
 @dataclass
 class Code:
-    """The text of one LLVM function under construction."""
+    """The text of one LLVM function under construction.
+
+    `line` is the line of the script that the next instructions are for; 0 where none is noted.
+    """
 
     module: Module
+    line: int = 0
     lines: list[str] = field(default_factory=list)
     entry: list[str] = field(default_factory=list)
     count: int = 0
     label: str = "start"
+    scope: int = 0
 
-    def fresh(self) -> "Code":
-        """The beginning of another function of the module."""
-        return Code(self.module)
+    def __post_init__(self) -> None:
+        if self.module.lined:
+            self.scope = FIRST + self.module.scopes
+            self.module.scopes += 1
 
     def name(self, stem: str = "v") -> str:
         self.count += 1
         return f"{stem}{self.count}"
 
+    def names(self, *stems: str) -> list[str]:
+        return [self.name(stem) for stem in stems]
+
     def do(self, instruction: str) -> None:
         """Append an instruction without a result."""
+        if self.line:
+            instruction += f", !dbg !DILocation(line: {self.line}, scope: !{self.scope})"
         self.lines.append(f"  {instruction}")
 
     def value(self, instruction: str) -> str:
         """Append an instruction; returns its result as an operand."""
         name = f"%{self.name()}"
-        self.lines.append(f"  {name} = {instruction}")
+        self.do(f"{name} = {instruction}")
         return name
+
+    def call(self, result: str, name: str, *operands: Typed, attributes: str = "") -> str:
+        """Call a function from outside of the module, which is declared here; returns its result
+        as an operand, "" for "void".
+        """
+        self.module.declare(name, result, ", ".join(kind for kind, _ in operands), attributes)
+        listed = ", ".join(f"{kind} {text}" for kind, text in operands)
+        instruction = f"call {result} @{name}({listed})"
+        if result != "void":
+            return self.value(instruction)
+        self.do(instruction)
+        return ""
+
+    def place(self, element: str, pointer: str, offset: str | int) -> str:
+        """A pointer `offset` elements further on, inside of the same storage."""
+        return self.value(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}")
 
     def block(self, label: str) -> None:
         """Start a basic block; the one before must have ended in a branch."""
@@ -138,6 +198,31 @@ class Code:
     def branch(self, condition: str, then: str, other: str) -> None:
         self.do(f"br i1 {condition}, label %{then}, label %{other}")
 
+    @contextmanager
+    def part(self, label: str, after: str) -> Iterator[None]:
+        """Write a basic block that goes on in the block `after`."""
+        self.block(label)
+        yield
+        self.jump(after)
+
+    def phi(self, kind: str, *arrivals: tuple[str, str]) -> str:
+        """The operand that belongs to the block control comes from: (operand, label) each."""
+        listed = ", ".join(f"[{text}, %{label}]" for text, label in arrivals)
+        return self.value(f"phi {kind} {listed}")
+
+    def fail(self, status: str | int) -> None:
+        """Leave the function with a status, by the block "fail"."""
+        self.do(f"store i32 {status}, ptr %status, align 4")
+        self.jump("fail")
+
+    def fail_where(self, test: str, status: str | int, *stems: str) -> None:
+        """Fail where an instruction says so, else go on; `stems` name the blocks for both."""
+        failed, passed = self.names(*stems)
+        self.branch(self.value(test), failed, passed)
+        self.block(failed)
+        self.fail(status)
+        self.block(passed)
+
     def on_stack(self, element: str, count: int) -> str:
         """Storage in the function's frame; LLVM turns small ones into registers."""
         name = f"%{self.name('stack')}"
@@ -146,15 +231,27 @@ class Code:
 
     def function(self, header: str) -> str:
         """The finished definition."""
+        record = f" !dbg !{self.scope}" if self.module.lined else ""
         body = "\n".join(["entry:", *self.entry, "  br label %start", "start:", *self.lines])
-        return f"{header} {{\n{body}\n}}"
+        return f"{header}{record} {{\n{body}\n}}"
 
 
 def facts(buffer: Buffer, *, own: bool = False) -> str:
     """What LLVM may rely on about a pointer to a buffer: nothing else reaches its bytes, all of
     them are there, and how it is aligned: to an element, storage of our own to a cache line.
     """
-    size = SIZE[MEMORY[buffer.dtype]]
+    size = element_size(buffer)
     bytes_there = prod(buffer.shape) * size
     known = f"noalias align {64 if own else size}"
     return f"{known} dereferenceable({bytes_there})" if bytes_there else known
+
+
+@contextmanager
+def having(state: Any, **fields: Any) -> Iterator[None]:
+    """Set fields of an object until the end of the `with` statement."""
+    saved = {name: getattr(state, name) for name in fields}
+    for name, value in fields.items():
+        setattr(state, name, value)
+    yield
+    for name, value in saved.items():
+        setattr(state, name, value)

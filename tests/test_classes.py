@@ -1,0 +1,82 @@
+"""No class is a tower: at most two levels, and at most 30 methods, those of its base included."""
+
+import inspect
+from importlib import import_module
+from types import FunctionType
+
+from tests.test_packaging import modules
+
+LEVELS = 2
+METHODS = 30
+CONTRACTS = {
+    "minimlc.node.Node",
+    "minimlc.node.Mutator",
+    "minimlc.node.Visitor",
+    "minimlc.node._Dispatch",
+    "minimlc.errors.CompileError",
+}
+"""What every node, rewrite and error derives from: no level of its own."""
+
+TALLER = {
+    "minimlc.codegen.c.functions._Steps",
+    "minimlc.codegen.c.stmt.Function",
+    "minimlc.codegen.python.expr._Steps",
+    "minimlc.machine.record._Recorder",
+    "minimlc.script.graph_body.GraphReader",
+    "minimlc.script.graph_value.ValueReader",
+    "minimlc.script.reader.Reader",
+    "minimlc.script.tir.FunctionReader",
+    "minimlc.script.tir_block.BlockReader",
+    "minimlc.script.tir_expr.ExprReader",
+    "minimlc.script.tir_stmt.StmtReader",
+    "minimlc.tir.te.ReduceAxis",
+}
+"""Classes that still break the rule: each leaves the list when it has become parts."""
+
+
+def full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def size(cls: type) -> tuple[int, int]:
+    """How many levels of the package a class has, and how many methods its file gives it
+    there. Special methods, which spell operators, are not counted; nor are primitives, which
+    enter themselves in `Schedule`.
+    """
+    own = [
+        level
+        for level in cls.__mro__
+        if level.__module__.split(".")[0] == "minimlc" and full_name(level) not in CONTRACTS
+    ]
+    written = {
+        name
+        for level in own
+        for name, member in vars(level).items()
+        if not name.startswith("__")
+        if isinstance(member, FunctionType | property | classmethod | staticmethod)
+        if getattr(member, "__module__", level.__module__) == level.__module__
+    }
+    return len(own), len(written)
+
+
+def classes() -> dict[str, type]:
+    names = {
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for file, _, _ in modules()
+        if not file.endswith("__main__.py")
+    }
+    return {
+        full_name(cls): cls
+        for name in sorted(names)
+        for cls in vars(import_module(name)).values()
+        if inspect.isclass(cls) and cls.__module__ == name
+    }
+
+
+def test_classes_are_parts_and_not_towers():
+    sizes = {name: size(cls) for name, cls in classes().items()}
+    assert len(sizes) > 200
+    taller = {
+        name for name, (levels, methods) in sizes.items() if levels > LEVELS or methods > METHODS
+    }
+    assert taller == TALLER, "none joins the list"
