@@ -14,33 +14,6 @@ ROOT = Path(__file__).resolve().parents[1]
 BASES = {"Node", "Expr", "Stmt", "Binding"}
 REMARK = "# other nodes:"
 
-OPEN: dict[str, int] = {
-    "minimlc/codegen/c/interval.py": 2,
-    "minimlc/codegen/c/stmt.py": 2,
-    "minimlc/codegen/llvm/tensor.py": 1,
-    "minimlc/codegen/lower.py": 1,
-    "minimlc/graph/mutator.py": 1,
-    "minimlc/graph/scope.py": 3,
-    "minimlc/graph/wellformed.py": 2,
-    "minimlc/homework/nest.py": 1,
-    "minimlc/machine/record.py": 1,
-    "minimlc/passes/effects.py": 1,
-    "minimlc/passes/fuse_tir.py": 1,
-    "minimlc/passes/pack_constants.py": 2,
-    "minimlc/passes/pattern.py": 1,
-    "minimlc/schedule/more/decompose_padding.py": 2,
-    "minimlc/schedule/more/decompose_sum.py": 1,
-    "minimlc/schedule/more/fuse_reduction_epilogue.py": 1,
-    "minimlc/schedule/more/loop_partition.py": 1,
-    "minimlc/schedule/more/pad_einsum.py": 2,
-    "minimlc/schedule/more/rfactor.py": 1,
-    "minimlc/schedule/more/sums.py": 1,
-    "minimlc/schedule/shape.py": 1,
-    "minimlc/schedule/tails.py": 2,
-    "minimlc/schedule/tree.py": 3,
-}
-"""Files with matches that do neither, and how many at most: mend them, and take them out."""
-
 
 def of_nodes(match: ast.Match) -> bool:
     """Whether a match tells classes of nodes apart."""

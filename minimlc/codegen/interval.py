@@ -30,7 +30,7 @@ class Intervals:
                 return self._is_wide(item.a)
             case Binary() | Select():
                 return self._is_wide(item.a) or self._is_wide(item.b)
-            case _:
+            case _:  # other nodes: of their dtype's C type
                 return item.dtype == INDEX
 
     def interval(self, item: Expr) -> Interval:
@@ -66,7 +66,7 @@ class Intervals:
                 return _binary_interval(op, self.interval(a), self.interval(b))
             case Load() if item.dtype != "bool":
                 return integer_range(item.dtype)
-            case _:
+            case _:  # other nodes: nothing is known
                 return None
 
 

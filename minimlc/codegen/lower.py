@@ -73,7 +73,7 @@ def _place(
     whole: bool,
 ) -> Stmt:
     """`stmt` with an `Alloc` of `buffer` as far inside as is right."""
-    match stmt:
+    match stmt:  # other nodes: no further inside
         case Seq(stmts):
             users = [part for part in stmts if _uses(part, buffer)]
             if len(users) == 1 and not isinstance(users[0], Store):

@@ -128,7 +128,7 @@ class Scope:
                 return replace(value, args=self._atoms(value.args, done))
             case TupleGetItem():
                 return replace(value, tuple=self._atom(value.tuple, done))
-            case _:
+            case _:  # other nodes: atoms
                 return self._atom(value, done)
 
     def _atoms(self, values: tuple[Expr, ...], done: dict[Expr, Var]) -> tuple[Expr, ...]:

@@ -101,7 +101,7 @@ class _Check:
                 count = len(value.tuple.type.fields)
                 if not 0 <= value.index < count:
                     self.refuse(f"field {value.index} of a tuple of {count}", "E222")
-            case _:
+            case _:  # other nodes: atoms, or refused as such
                 self.atom(value, "the value")
 
     def atom(self, value: Expr, what: str) -> None:
@@ -121,7 +121,7 @@ class _Check:
             case Tuple():
                 for field in value.fields:
                     self.atom(field, what)
-            case _:
+            case _:  # other nodes: refused
                 self.refuse(
                     f"{what} is a nested {type(value).__name__}; only variables, constants and "
                     "tuples of them may stand there",

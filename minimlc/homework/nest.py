@@ -281,7 +281,7 @@ def _copied(value: Expr) -> Load | None:
             return load
         case Select(_, Load() as load, Const()) | Select(_, Const(), Load() as load):
             return load
-        case _:  # a computation
+        case _:  # other nodes: computations
             return None
 
 

@@ -112,7 +112,7 @@ def _deciding(item: Node) -> tuple[Expr, ...]:
             return item.indices
         case Select() | Binary(op="and" | "or"):
             return (item,)
-        case _:
+        case _:  # other nodes: they decide nothing
             return ()
 
 

@@ -115,7 +115,8 @@ def _is_copy(value: Value, param: Buffer) -> bool:
             return not has_loads(condition) and _is_copy(a, param) and _is_copy(b, param)
         case Cast(dtype, a):
             return (a.dtype, dtype) in EXACT and _is_copy(a, param)
-    return isinstance(value, Const)
+        case _:  # other nodes: numbers, or computations
+            return isinstance(value, Const)
 
 
 def contents(copy: Block, data: np.ndarray) -> np.ndarray:
@@ -146,8 +147,10 @@ def _elements(value: Value, values: Mapping[Var, Any], data: np.ndarray) -> Any:
             return np.where(evaluate(condition, values), *sides)
         case Cast(dtype, a):
             return np.asarray(_elements(a, values, data)).astype(to_numpy(dtype))
-    assert isinstance(value, Const)
-    return to_numpy(value.dtype).type(value.value)
+        case Const():
+            return to_numpy(value.dtype).type(value.value)
+        case _:
+            raise TypeError(f"a copy stores no {type(value).__name__}")
 
 
 def without_copy(func: PrimFunc, place: int, copy: Block) -> PrimFunc:

@@ -53,7 +53,7 @@ def _blocks(stmt: Stmt) -> list[Block]:
         case Seq(stmts):
             inner = [_blocks(part) for part in stmts]
             return [block for part in inner for block in part] if all(inner) else []
-        case _:
+        case _:  # other nodes: not such a nest
             return []
 
 

@@ -134,7 +134,7 @@ def _depends_on_data(store: Stmt) -> bool:
     """Whether a loaded value decides where something is, which side is taken, or a division."""
     assert isinstance(store, Store)
     for part in walk(store):
-        match part:
+        match part:  # other nodes: the loop goes on
             case Load(_, indices) | Store(_, indices, _) if any(map(has_loads, indices)):
                 return True
             case Select(condition, _, _) if has_loads(condition):
@@ -150,7 +150,7 @@ def _depends_on_place(store: Stmt, place: Var) -> bool:
     Beyond its old end a divisor may be 0, and a side may be taken that never was.
     """
     for part in walk(store):
-        match part:
+        match part:  # other nodes: the loop goes on
             case Select(condition, _, _) if place in variables(condition):
                 return True
             case Binary("//" | "%", _, b) if place in variables(b):

@@ -93,6 +93,8 @@ def _places(body: Stmt) -> Places:
                 places.loop.setdefault(stmt.var.name, Place(stmt, around))
             case Block():
                 places.block.setdefault(stmt.name, Place(stmt, around))
+            case _:  # other nodes: no name refers to them
+                pass
         stack += [(part, (*around, stmt)) for part in reversed(inner_stmts(stmt))]
     return places
 
@@ -258,4 +260,5 @@ def guarded(stmt: Stmt, condition: Expr, free: Container[object] = ()) -> Stmt:
         case Block() if not any(has_loads(it.value) for it in stmt.iters):
             held = conjunction((condition, *conjuncts(stmt.predicate)))
             return replace(stmt, predicate=held)
-    return IfThenElse(condition, stmt)
+        case _:  # other nodes: what is guarded runs as a whole or not at all
+            return IfThenElse(condition, stmt)

@@ -248,7 +248,8 @@ def _falls(part: Node) -> bool:
             return not isinstance(b, Const)
         case Binary("*", a, b):
             return any(isinstance(side, Const) and side.value < 0 for side in (a, b))
-    return isinstance(part, Unary)
+        case _:  # other nodes: they rise with their parts, or have none
+            return isinstance(part, Unary)
 
 
 def _guards(item: Node) -> bool:
@@ -257,7 +258,7 @@ def _guards(item: Node) -> bool:
             return has_loads(a) or has_loads(b)
         case Binary(_, _, b) if item.op in ("and", "or"):
             return has_loads(b)
-        case _:
+        case _:  # other nodes: all their parts are evaluated
             return isinstance(item, IfThenElse)
 
 

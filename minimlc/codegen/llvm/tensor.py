@@ -195,7 +195,7 @@ class _Check:
 
     def fits(self, stmt: Stmt, known: frozenset[Var] = frozenset(), copies: int = 1) -> bool:
         """Whether only instructions use the buffers; `known` are variables of unrolled loops."""
-        match stmt:
+        match stmt:  # other nodes: they fit if they use no such buffer
             case Seq(parts):
                 return all(self.fits(part, known, copies) for part in parts)
             case Alloc():

@@ -86,7 +86,7 @@ def _padded_copy(block: Block, place: Place[Block]) -> Padded:
             pass
         case Select(outside, Const() as constant, value):
             inside = _negation(outside)
-        case _:
+        case _:  # other nodes: refused
             _no_padding(block, "does not store a value or a constant, as a condition says")
     if reads(store, store.buffer):
         _no_padding(block, f"reads {store.buffer.name}, which it writes")
@@ -113,7 +113,8 @@ def _negation(condition: Expr) -> Expr:
             return Binary("or", _negation(a), _negation(b))
         case Binary(op, a, b) if op in opposite and a.dtype == INDEX:
             return Binary(opposite[op], a, b)
-    return Unary("not", condition)
+        case _:  # other nodes: no simpler form
+            return Unary("not", condition)
 
 
 def _check_path(block: Block, path: Iterable[Stmt]) -> None:

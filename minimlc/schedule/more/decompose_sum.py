@@ -125,7 +125,7 @@ def _terms(value: Expr, block: Block) -> list[Term]:
         case Binary("*", a, b):
             others = _terms(b, block)
             terms = [_product(one, other) for one in _terms(a, block) for other in others]
-        case _:
+        case _:  # other nodes: a term by itself
             terms = [Term(1, (value,))]
     if len(terms) > MOST_TERMS:
         no_einsum(block, f"adds up more than {MOST_TERMS} terms: {value.script()}")

@@ -116,7 +116,8 @@ def _started(value: Expr, source: Producer, op: str, start: Expr) -> Expr | None
             inner = _started(a, source, op, start)
             rest = b if way == op else None
             return _combined(value, rest, inner, replace(value, a=inner))
-    return None
+        case _:  # other nodes: no way to start there
+            return None
 
 
 def _combined(value: Binary, rest: Expr | None, inner: Expr | None, both: Expr) -> Expr | None:

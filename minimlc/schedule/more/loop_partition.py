@@ -145,7 +145,7 @@ def _holds_within(condition: Expr, var: Var, others: Ranges) -> tuple[float, flo
             value = a - b
         case Binary(">" | ">=", a, b):
             value = b - a
-        case _:
+        case _:  # other nodes: not known
             return -inf, inf
     return _at_most(value, 0 if condition.op in ("<=", ">=") else -1, var, others)
 

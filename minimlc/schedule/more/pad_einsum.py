@@ -131,7 +131,8 @@ def _is_zero(value: Expr, beyond: Var) -> bool:
             if is_float(value.dtype):
                 return (one and _is_finite(b, beyond)) or (other and _is_finite(a, beyond))
             return one or other
-    return False
+        case _:  # other nodes: not known to be 0
+            return False
 
 
 def _number(value: Const) -> float:
@@ -146,7 +147,8 @@ def _is_finite(value: Expr, beyond: Var) -> bool:
             return isfinite(_number(value))
         case Cast("float32" | "float64" | "bfloat16", a) if is_integer(a.dtype):
             return True
-    return _is_zero(value, beyond)
+        case _:  # other nodes: not known to be finite, unless 0
+            return _is_zero(value, beyond)
 
 
 Limit = tuple[int, int] | None

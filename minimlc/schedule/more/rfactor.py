@@ -151,7 +151,8 @@ def _starts(block: Block, how: Reducer) -> Sequence[Const]:
     match block.init, how.start:
         case Store(_, _, Const() as own), (Const() as start,) if own.value == start.value:
             return (own,)
-    return how.start
+        case _:  # other nodes: not a plain start
+            return how.start
 
 
 def _final(cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr]) -> Stmt:

@@ -88,5 +88,5 @@ def _check_products(block: Block, value: Expr) -> None:
         case Binary("+" | "-" | "*", a, b):
             _check_products(block, a)
             _check_products(block, b)
-        case _:
+        case _:  # other nodes: refused
             no_einsum(block, f"adds up {value.script()}, which is no sum of products")
