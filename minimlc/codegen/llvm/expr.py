@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from minimlc.codegen.bounds import Site
-from minimlc.codegen.llvm.cast import cast
-from minimlc.codegen.llvm.math import intrinsic
 from minimlc.codegen.llvm.memory import Memory
 from minimlc.codegen.llvm.operators import Values
 from minimlc.codegen.llvm.value import Code, Module, Value, constant, having
@@ -90,9 +88,9 @@ class Expressions:
             case Select():
                 return self._select(item)
             case Cast():
-                return cast(self.values, self.expr(item.a), item.dtype)
+                return self.values.cast(self.expr(item.a), item.dtype)
             case Intrin():
-                return intrinsic(self.values, item.name, [self.expr(a) for a in item.args])
+                return self.values.operation(item.name, *map(self.expr, item.args))
             case Load():
                 return self._load(item)
             case Let():
@@ -178,7 +176,7 @@ class Expressions:
         assert outer is not None
         ramp = self.variables[outer.var]
         position = self.values.binary("+", outer.first, number)
-        self.variables[outer.var] = cast(self.values, position, outer.var.dtype)
+        self.variables[outer.var] = self.values.cast(position, outer.var.dtype)
         with having(self, lanes=Lanes(outer.var, outer.first, number)):
             result = work()
         self.variables[outer.var] = ramp

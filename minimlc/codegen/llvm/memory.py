@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from minimlc.codegen.llvm.cast import cast
-from minimlc.codegen.llvm.float16 import from_bits, to_bits
 from minimlc.codegen.llvm.operators import Values
 from minimlc.codegen.llvm.value import MEMORY, Value, constant, element_size, suffix, vector_type
 from minimlc.dtypes import INDEX
@@ -53,7 +51,7 @@ class Memory:
         else:
             text = self.values.code.value(f"load {kind}, ptr {pointer}, align {size}")
         if buffer.dtype in ("float16", "bfloat16"):
-            return from_bits(self.values, Value(text, "int16", lanes), buffer.dtype)
+            return self.values.from_bits(Value(text, "int16", lanes), buffer.dtype)
         if buffer.dtype == "bool":
             return self.values.apply("icmp ne", Value(text, "uint8", lanes), 0)
         return Value(text, buffer.dtype, lanes)
@@ -61,8 +59,8 @@ class Memory:
     def in_memory(self, value: Value) -> Value:
         """A value in the form in which it is stored."""
         if value.dtype in ("float16", "bfloat16"):
-            return to_bits(self.values, value)
-        return cast(self.values, value, "uint8") if value.dtype == "bool" else value
+            return self.values.to_bits(value)
+        return self.values.cast(value, "uint8") if value.dtype == "bool" else value
 
     def store(self, buffer: Buffer, base: Value, value: Value) -> None:
         """Store a value, which is `in_memory`, from `base` on."""

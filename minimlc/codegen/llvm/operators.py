@@ -1,17 +1,58 @@
-"""The operators of the loop IR on values: constants fold, ramps stay ramps."""
+"""Scalar operations on values: constants fold, ramps stay ramps.
+
+What an operation means is LLVM's instruction for it, or else its definition in
+`minimlc.tir.math.scalars`, written out. A definition's arithmetic carries no flag that lets LLVM
+contract it as the surrounding code may let it: scalar and vector code give the same bits.
+"""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
-from minimlc.codegen.llvm.float16 import rounded
 from minimlc.codegen.llvm.ops import Item, Ops, resolved
-from minimlc.codegen.llvm.value import Value, constant
+from minimlc.codegen.llvm.value import REGISTER, Value, constant
 from minimlc.dtypes import DTYPES, INDEX
-from minimlc.tir.nodes import BITWISE, COMPARISONS
-from minimlc.tir.values import binary_value
+from minimlc.errors import BuildError
+from minimlc.node import children
+from minimlc.tir.math.float_steps import Program
+from minimlc.tir.math.scalars import definition
+from minimlc.tir.nodes import (
+    BITWISE,
+    COMPARISONS,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Intrin,
+    Select,
+    Unary,
+    Var,
+)
+from minimlc.tir.values import HALF, binary_value, converter
 
 _INTEGER = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
-_FLOAT = {"+": "fadd contract", "-": "fsub contract", "*": "fmul contract", "/": "fdiv"}
+_FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+_CONTRACTED = {"+": "fadd contract", "-": "fsub contract", "*": "fmul contract", "/": "fdiv"}
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_BITCAST = {"bits": "int32", "number": "float32"}
+_EXACT = {
+    "abs": "llvm.fabs",
+    "sqrt": "llvm.sqrt",
+    "floor": "llvm.floor",
+    "ceil": "llvm.ceil",
+    "round": "llvm.rint",
+    "trunc": "llvm.trunc",
+    "muladd": "llvm.fmuladd",
+    "copysign": "llvm.copysign",
+}
+"""Functions of floats that are an LLVM intrinsic, of any number of lanes."""
+
+_INSTRUCTIONS = {
+    "float": {"fmod": "frem"},
+    "int": {"quotient": "sdiv", "remainder": "srem"},
+    "uint": {"quotient": "udiv", "remainder": "urem"},
+}
+"""Functions that are an instruction, by the kind of their dtype."""
 
 
 class Values(Ops):
@@ -42,11 +83,152 @@ class Values(Ops):
             return self.apply(_INTEGER[op], a, b)
         if op in ("min", "max"):
             return self.select(self._compare("<=" if op == "min" else ">=", a, b), a, b)
-        if op in ("<<", ">>"):
-            return self._shift(op, a, b, kind)
-        if b.known and b.const is not None and b.const > 0:
-            return self._divide_by_constant(op, a, int(b.const), kind)
-        return self._divide(op, a, b) if kind == "int" else self._divide_unsigned(op, a, b)
+        divisor = int(b.const) if b.known and b.const is not None else 0
+        if op in ("//", "%") and divisor > 0:
+            return self._divide_by_constant(op, a, divisor, kind)
+        return self.operation(op, a, b)
+
+    def operation(self, name: str, *items: Item) -> Value:
+        """An operation that is no plain instruction for operators: LLVM's own, or by its
+        definition, or the C library's. 16-bit floats are computed in float32 and rounded once.
+        """
+        values = self.alike(*items)
+        dtype = values[0].dtype
+        kind = DTYPES[dtype].kind
+        if name == "isnan":
+            return self.apply("fcmp uno", values[0], values[0])
+        if dtype in HALF:
+            wide = self.operation(name, *(replace(value, dtype="float32") for value in values))
+            return self.rounded(replace(wide, dtype=dtype))
+        if name in _EXACT and kind == "float":
+            return self.lanewise(_EXACT[name], *values)
+        if name in _INSTRUCTIONS[kind]:
+            return self.apply(_INSTRUCTIONS[kind][name], *values)
+        program = definition(name, dtype)
+        if program is None:
+            return self._library(name, values)
+        result, rare = self._run(program, values)
+        return result if rare is None else self._unless_rare(name, values, rare, result)
+
+    def _run(self, program: Program, arguments: Sequence[Value]) -> tuple[Value, Value | None]:
+        """A program's result, and where it is rare."""
+        known = dict(zip(program.params, arguments, strict=True))
+        for var, step in program.steps:
+            known[var] = self._step(step, known)
+        result = self._step(program.result, known)
+        return result, None if program.rare is None else self._step(program.rare, known)
+
+    def _step(self, item: Expr, known: dict[Var, Value]) -> Value:
+        """An expression of a program, whose variables have values."""
+        if isinstance(item, Var):
+            return known[item]
+        parts = [self._step(part, known) for part in children(item) if isinstance(part, Expr)]
+        match item:
+            case Const():
+                return constant(item.value, item.dtype)
+            case Unary():
+                return self.unary(item.op, *parts)
+            case Binary(op) if op in _FLOAT and DTYPES[item.a.dtype].kind == "float":
+                return self.apply(_FLOAT[op], *parts)
+            case Binary("<<"):  # counts fit
+                return self.apply("shl", *parts)
+            case Binary(">>"):
+                return self.apply("ashr" if DTYPES[item.dtype].kind == "int" else "lshr", *parts)
+            case Binary(op):
+                return self.binary(op, *parts)
+            case Select():
+                return self.select(*parts)
+            case Cast():
+                return self.cast(parts[0], item.dtype)
+            case Intrin(name) if name in _BITCAST:
+                return self.convert("bitcast", parts[0], _BITCAST[name])
+            case Intrin(name):
+                return self.operation(name, *parts)
+            case _:
+                raise BuildError(f"a definition has no {type(item).__name__}")
+
+    def _unless_rare(self, name: str, values: list[Value], rare: Value, usual: Value) -> Value:
+        """Where a program's answer is rare, the C library's in all lanes."""
+        code = self.code
+        library, join = code.names("library", "join")
+        before = code.label
+        code.branch(self.reduce("or", rare), library, join)
+        with code.part(library, join):
+            other = self.select(rare, self._library(name, values), usual)
+        code.block(join)
+        text = code.phi(usual.type, (usual.text, before), (other.text, library))
+        return Value(text, usual.dtype, usual.lanes)
+
+    def _library(self, name: str, values: list[Value]) -> Value:
+        """A function of the C mathematical library, called once per lane."""
+        first = values[0]
+        kind = REGISTER[first.dtype]
+        symbol, pure = name if kind == "double" else f"{name}f", "nounwind willreturn memory(none)"
+        results = []
+        for number in range(max(first.lanes, 1)):
+            operands = [self.lane(value, number).typed for value in values]
+            text = self.code.call(kind, symbol, *operands, attributes=pure)
+            results.append(Value(text, first.dtype))
+        return self.gather(results) if first.lanes else results[0]
+
+    def rounded(self, value: Value) -> Value:
+        """A float32 result rounded to the 16-bit dtype it is tagged with; others as they are."""
+        if value.dtype == "float16":
+            return self.from_bits(self.to_bits(value), "float16")
+        if value.dtype != "bfloat16":
+            return value
+        bits = self.operation("store_bfloat16", replace(value, dtype="float32"))
+        return replace(self.operation("load_bfloat16", bits), dtype="bfloat16")
+
+    def to_bits(self, value: Value) -> Value:
+        """A 16-bit float as it is stored; float16 is rounded here, bfloat16 is already."""
+        if value.dtype == "bfloat16":
+            bits = self.apply("lshr", self.convert("bitcast", value, "int32"), 16)
+        elif self.half_conversions:
+            return self.convert("bitcast", self.convert("fptrunc", value, "half"), "int16")
+        else:
+            bits = self.operation("store_float16", replace(value, dtype="float32"))
+        return self.convert("trunc", bits, "int16")
+
+    def from_bits(self, bits: Value, dtype: str) -> Value:
+        """The value of a stored 16-bit float."""
+        if dtype == "float16" and self.half_conversions:
+            return self.convert("fpext", self.convert("bitcast", bits, "half"), dtype)
+        wide = self.convert("zext", bits, "int32")
+        return replace(self.operation(f"load_{dtype}", wide), dtype=dtype)
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """`value` converted as numpy's `astype` does; float to integer saturates, NaN gives 0."""
+        if value.dtype == dtype:
+            return value
+        source, target = DTYPES[value.dtype].kind, DTYPES[dtype].kind
+        if target == "bool":
+            return self.apply("fcmp une" if source == "float" else "icmp ne", value, 0)
+        if source == "float":
+            convert = self._float_to_float if target == "float" else self.to_integer
+            return convert(value, dtype)
+        if target == "float":
+            operation = "sitofp" if source == "int" else "uitofp"
+            return self.rounded(self.convert(operation, value, dtype))
+        return self._integer_to_integer(value, dtype)
+
+    def _integer_to_integer(self, value: Value, dtype: str) -> Value:
+        if value.known:
+            return constant(converter(value.dtype, dtype)(value.const), dtype)
+        before, after = DTYPES[value.dtype], DTYPES[dtype]
+        if value.dtype != "bool" and before.bits == after.bits:
+            value = self.spread(value, value.lanes)
+            return Value(value.text, dtype, value.lanes)
+        if value.dtype != "bool" and after.bits < before.bits:
+            return self.convert("trunc", value, dtype)
+        return self.convert("sext" if before.kind == "int" else "zext", value, dtype)
+
+    def _float_to_float(self, value: Value, dtype: str) -> Value:
+        if dtype == "float64":
+            return self.convert("fpext", value, dtype)
+        if value.dtype != "float64":
+            return self.rounded(Value(value.text, dtype, value.lanes))
+        return self.rounded(self.convert("fptrunc", value, dtype))
 
     def lane(self, value: Value, number: int | Value) -> Value:
         """One lane of a value, as a uniform value."""
@@ -101,10 +283,10 @@ class Values(Ops):
 
     def _float(self, op: str, a: Value, b: Value) -> Value:
         if op in _FLOAT:
-            return rounded(self, self.apply(_FLOAT[op], a, b))
+            return self.rounded(self.apply(_CONTRACTED[op], a, b))
         if op in ("min", "max"):
             return self._float_extreme(op, a, b)
-        return rounded(self, self._float_divide(op, a, b))
+        return self.operation(op, a, b)
 
     def _float_extreme(self, op: str, a: Value, b: Value) -> Value:
         """numpy's minimum and maximum: a where a <= b (>= b) or a is NaN, else b."""
@@ -115,55 +297,6 @@ class Values(Ops):
         if a.const is None or math.isnan(a.const):
             keep = self.apply("or", keep, self.apply("fcmp uno", a, a))
         return self.select(keep, a, b)
-
-    def _float_divide(self, op: str, a: Value, b: Value) -> Value:
-        """numpy's floor_divide and remainder for floats, step by step."""
-        apply, select = self.apply, self.select
-        rest = apply("frem", a, b)
-        nonzero = apply("fcmp une", rest, 0.0)
-        opposite = apply("xor", apply("fcmp olt", rest, 0.0), apply("fcmp olt", b, 0.0))
-        shifted = select(opposite, apply("fadd", rest, b), rest)
-        if op == "%":
-            return select(nonzero, shifted, self.lanewise("llvm.copysign", 0.0, b))
-        shift = apply("and", nonzero, opposite)
-        exact = apply("fdiv", apply("fsub", a, rest), b)
-        exact = select(shift, apply("fsub", exact, 1.0), exact)
-        floor = self.lanewise("llvm.floor", exact)
-        up = apply("fcmp ogt", apply("fsub", exact, floor), 0.5)
-        floor = select(up, apply("fadd", floor, 1.0), floor)
-        ratio = apply("fdiv", a, b)
-        empty = apply("fcmp oeq", exact, 0.0)
-        floor = select(empty, self.lanewise("llvm.copysign", 0.0, ratio), floor)
-        return select(apply("fcmp oeq", b, 0.0), ratio, floor)
-
-    def _shift(self, op: str, a: Value, b: Value, kind: str) -> Value:
-        """Shifting by the width or more gives what shifting one bit at a time would."""
-        last = DTYPES[a.dtype].bits - 1
-        fits = self.apply("icmp ule", b, last)
-        safe = self.select(fits, b, last)
-        if op == ">>" and kind == "int":
-            return self.apply("ashr", a, safe)
-        return self.select(fits, self.apply("shl" if op == "<<" else "lshr", a, safe), 0)
-
-    def _divide(self, op: str, a: Value, b: Value) -> Value:
-        """Rounding towards minus infinity; by zero gives 0, as numpy does; nothing traps."""
-        apply, select = self.apply, self.select
-        by_zero, negates = apply("icmp eq", b, 0), apply("icmp eq", b, -1)
-        safe = select(apply("or", by_zero, negates), 1, b)
-        quotient, rest = apply("sdiv", a, safe), apply("srem", a, safe)
-        below = apply("icmp slt", apply("xor", rest, safe), 0)
-        below = apply("and", below, apply("icmp ne", rest, 0))
-        if op == "%":
-            rest = select(below, apply("add", rest, safe), rest)
-            return select(apply("or", by_zero, negates), 0, rest)
-        quotient = select(below, apply("sub", quotient, 1), quotient)
-        quotient = select(negates, apply("sub", 0, a), quotient)
-        return select(by_zero, 0, quotient)
-
-    def _divide_unsigned(self, op: str, a: Value, b: Value) -> Value:
-        by_zero = self.apply("icmp eq", b, 0)
-        safe = self.select(by_zero, 1, b)
-        return self.select(by_zero, 0, self.apply("udiv" if op == "//" else "urem", a, safe))
 
     def _divide_by_constant(self, op: str, a: Value, divisor: int, kind: str) -> Value:
         power, signed = divisor & (divisor - 1) == 0, kind == "int"

@@ -11,7 +11,7 @@ from minimlc.codegen.llvm.value import (
     suffix,
     vector_type,
 )
-from minimlc.dtypes import INDEX
+from minimlc.dtypes import DTYPES, INDEX
 
 Item = Value | Number
 """An operand; a number stands for the constant of the other operands' dtype."""
@@ -78,6 +78,14 @@ class Ops:
         value = self.spread(value, value.lanes)
         target = vector_type(REGISTER[dtype], value.lanes)
         text = self.code.value(f"{operation} {value.type} {value.text} to {target}")
+        return Value(text, dtype, value.lanes)
+
+    def to_integer(self, value: Value, dtype: str) -> Value:
+        """A float as an integer: its fraction dropped, out of range the nearest, NaN 0."""
+        name = "llvm.fptosi.sat" if DTYPES[dtype].kind == "int" else "llvm.fptoui.sat"
+        types = [REGISTER[dtype], REGISTER[value.dtype]]
+        name = ".".join([name, *(suffix(kind, value.lanes) for kind in types)])
+        text = self.code.call(vector_type(types[0], value.lanes), name, value.typed)
         return Value(text, dtype, value.lanes)
 
     def select(self, condition: Value, a: Item, b: Item) -> Value:

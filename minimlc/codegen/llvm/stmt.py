@@ -5,7 +5,6 @@ from math import prod
 from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
-from minimlc.codegen.llvm.cast import cast
 from minimlc.codegen.llvm.expr import Expressions, Lanes
 from minimlc.codegen.llvm.memory import Memory
 from minimlc.codegen.llvm.operators import Values
@@ -114,7 +113,7 @@ class Statements:
 
     def iteration(self, item: For, number: Value) -> None:
         """Write the loop's body for one value of its variable."""
-        self.writer.variables[item.var] = cast(self.values, number, item.var.dtype)
+        self.writer.variables[item.var] = self.values.cast(number, item.var.dtype)
         prefetch(self.writer, self.job.program, item)
         self.stmt(item.body)
 
