@@ -134,7 +134,7 @@ def install_printer(printer: Callable[[Node, bool], str]) -> None:
 
 
 def mimebundle(value: Any) -> dict[str, Any]:
-    """`value` for a notebook: its widget where one can be kind, and always its text."""
+    """`value` for a notebook: its widget where one can be made, and always its text."""
     try:
         from minimlc_widgets import mimebundle as widget_bundle
     except ImportError:

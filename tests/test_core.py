@@ -15,32 +15,32 @@ from tests.test_packaging import imported, modules
 ROOT = Path(__file__).resolve().parents[1]
 
 ROOMS = {
-    "schedule/more": 1555,
-    "schedule/tensor": 778,
-    "schedule/net": 395,
-    "codegen/c": 1189,
-    "codegen/python": 591,
-    "machine": 493,
-    "recipes": 1499,
+    "schedule/more": 1297,
+    "schedule/tensor": 643,
+    "schedule/net": 378,
+    "codegen/c": 924,
+    "codegen/python": 578,
+    "machine": 487,
+    "recipes": 1476,
     "frontends": 0,
-    "homework": 2351,
-    "datasets.py": 172,
+    "homework": 2281,
+    "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 1606,
-    "tir/analysis": 3494,
-    "tir/math": 266,
-    "graph": 1162,
-    "graph/ops": 1472,
-    "script": 2131,
-    "schedule": 2659,
-    "passes": 882,
-    "codegen": 156,
-    "codegen/llvm": 2021,
-    "runtime": 1371,
-    "": 1431,
+    "tir": 1730,
+    "tir/analysis": 3317,
+    "tir/math": 491,
+    "graph": 1053,
+    "graph/ops": 1058,
+    "script": 2013,
+    "schedule": 2432,
+    "passes": 817,
+    "codegen": 284,
+    "codegen/llvm": 1805,
+    "runtime": 1119,
+    "": 1531,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 
@@ -48,15 +48,6 @@ A number goes down with the code. Where it is to go up, `docs/decisions.md` says
 """
 
 LONGEST_FILE = 400
-LONGER = {
-    "homework/serve.py": 415,
-    "recipes/matmul.py": 407,
-    "tir/execute.py": 416,
-    "tir/nodes.py": 646,
-    "tir/te.py": 534,
-    "tir/analysis/arith.py": 412,
-}
-"""Files that still have more lines: each is to be split by concept."""
 
 
 def place(file: Path) -> str:
@@ -85,7 +76,7 @@ def test_no_other_file_is_long():
         for file in here
         if (count := len(file.read_text("utf-8").splitlines())) > LONGEST_FILE
     }
-    assert long == LONGER
+    assert long == {}
 
 
 def test_the_core_imports_no_room():

@@ -250,20 +250,6 @@ class Load(Expr):
         return self.buffer.dtype
 
 
-@node
-class Let(Expr):
-    """`body`, in which `var` is `value`, evaluated once. Lowering makes it; no script says it."""
-
-    _binds: ClassVar[tuple[str, ...]] = ("var",)
-    var: Var
-    value: Expr
-    body: Expr
-
-    @property
-    def dtype(self) -> str:  # type: ignore[override]
-        return self.body.dtype
-
-
 def const(value: int | float | bool, dtype: str) -> Const:
     """A constant of `dtype`; integers wrap into range, floats are kept as Python floats."""
     kind = dtype_record(dtype).kind

@@ -25,7 +25,6 @@ from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported
     Expr,
     ExprLike,
     Intrin,
-    Let,
     Load,
     Select,
     Unary,
@@ -70,6 +69,20 @@ ITER_KINDS: dict[IterKind, str] = {
 }
 """Spatial: every value writes its own elements. Reduce: values combine into one element.
 Opaque: the values must be taken in order."""
+
+
+@node
+class Let(Expr):
+    """`body`, in which `var` is `value`, evaluated once. Lowering makes it; no script says it."""
+
+    _binds: ClassVar[tuple[str, ...]] = ("var",)
+    var: Var
+    value: Expr
+    body: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.body.dtype
 
 
 class Stmt(Node):
