@@ -20,7 +20,7 @@ ROOMS = {
     "schedule/net": 395,
     "codegen/c": 1189,
     "codegen/python": 591,
-    "machine": 493,
+    "machine": 487,
     "recipes": 1499,
     "frontends": 0,
     "homework": 2351,
@@ -39,7 +39,7 @@ CORE = {
     "passes": 882,
     "codegen": 156,
     "codegen/llvm": 2021,
-    "runtime": 1371,
+    "runtime": 1372,
     "": 1431,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
