@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -77,6 +78,27 @@ def test_no_other_file_is_long():
         if (count := len(file.read_text("utf-8").splitlines())) > LONGEST_FILE
     }
     assert long == {}
+
+
+def lines_of(function: ast.AST) -> int:
+    """From its `def` to its last line, without the docstring."""
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    first = function.body[0]
+    has_doc = ast.get_docstring(function, clean=False) is not None
+    doc = (first.end_lineno or 0) - first.lineno + 1 if has_doc else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - doc
+
+
+def test_functions_are_short():
+    """Half of them have at most seven lines."""
+    functions = [
+        lines_of(node)
+        for here in files().values()
+        for file in here
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert median(functions) <= 7
 
 
 def test_the_core_imports_no_room():
