@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from minimlc.codegen.dialect import SHIFTS, is_count
 from minimlc.codegen.llvm.ops import Item, Ops, resolved
 from minimlc.codegen.llvm.value import REGISTER, Value, constant
 from minimlc.dtypes import DTYPES, INDEX
@@ -49,8 +50,8 @@ _EXACT = {
 
 _INSTRUCTIONS = {
     "float": {"fmod": "frem"},
-    "int": {"quotient": "sdiv", "remainder": "srem"},
-    "uint": {"quotient": "udiv", "remainder": "urem"},
+    "int": {"quotient": "sdiv", "remainder": "srem", "shift_left": "shl", "shift_right": "ashr"},
+    "uint": {"quotient": "udiv", "remainder": "urem", "shift_left": "shl", "shift_right": "lshr"},
 }
 """Functions that are an instruction, by the kind of their dtype."""
 
@@ -130,10 +131,8 @@ class Values(Ops):
                 return self.unary(item.op, *parts)
             case Binary(op) if op in _FLOAT and DTYPES[item.a.dtype].kind == "float":
                 return self.apply(_FLOAT[op], *parts)
-            case Binary("<<"):  # counts fit
-                return self.apply("shl", *parts)
-            case Binary(">>"):
-                return self.apply("ashr" if DTYPES[item.dtype].kind == "int" else "lshr", *parts)
+            case Binary(op, _, count) if op in SHIFTS and is_count(count):
+                return self.operation(SHIFTS[op], *parts)
             case Binary(op):
                 return self.binary(op, *parts)
             case Select():
