@@ -24,23 +24,23 @@ ROOMS = {
     "machine": 487,
     "recipes": 1476,
     "frontends": 0,
-    "homework": 2281,
+    "homework": 2287,
     "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 1730,
-    "tir/analysis": 3317,
-    "tir/math": 491,
+    "tir": 1743,
+    "tir/analysis": 3319,
+    "tir/math": 494,
     "graph": 1053,
     "graph/ops": 1058,
     "script": 2013,
-    "schedule": 2432,
+    "schedule": 2425,
     "passes": 817,
     "codegen": 284,
-    "codegen/llvm": 1805,
-    "runtime": 1119,
+    "codegen/llvm": 1806,
+    "runtime": 1123,
     "": 1531,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

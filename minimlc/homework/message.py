@@ -24,6 +24,9 @@ LARGEST_ARRAYS = 64 * 1024 * 1024
 """Bytes that the arrays of a message may have together, unpacked."""
 
 MOST_ARRAYS = 1000
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What unpacks bit by bit: zipfile unpacks all of the others at once, however large."""
+
 _JSON, _ARRAYS = "submission.json", "arrays.npz"
 _SIZE = struct.Struct("<Q")
 NUMBERS = "biuf"
@@ -85,14 +88,22 @@ def _unzipped(data: bytes, largest: int, most: int) -> dict[str, bytes]:
             entries = packed.infolist()
             if len(entries) > most:
                 raise Malformed(f"the archive holds {len(entries)} files; {most} are allowed")
+            if any(entry.compress_type not in _METHODS for entry in entries):
+                raise Malformed("the archive is packed in a way that is not allowed")
             total = sum(entry.file_size for entry in entries)
             if total > largest:
                 raise Malformed(f"unpacked it has {total:,} bytes; {largest:,} are allowed")
-            return {entry.filename: packed.read(entry) for entry in entries}
+            return {entry.filename: _read(packed, entry) for entry in entries}
     except Malformed:
         raise
     except Exception as error:  # zipfile raises many kinds on hostile data
         raise Malformed(f"not a readable archive ({type(error).__name__}: {error})") from None
+
+
+def _read(packed: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """A file of an archive; no more is unpacked than it says it has."""
+    with packed.open(entry) as part:
+        return part.read(entry.file_size)
 
 
 def _array(data: bytes) -> np.ndarray:

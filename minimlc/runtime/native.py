@@ -12,13 +12,15 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
+from minimlc.codegen.dialect import PLAIN, Legalize
 from minimlc.errors import BuildError
 from minimlc.node import structural_hash, walk
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
-from minimlc.tir.nodes import For, PrimFunc
+from minimlc.tir.intrinsics import is_formula
+from minimlc.tir.nodes import For, Intrin, PrimFunc
 
 
 class NativeCode(NamedTuple):
@@ -114,8 +116,13 @@ def _key(
     parts = [version, triple, target.cpu, target.features, str(target.vector_bits), extra]
     parts += [str(check), str(use_openmp)]
     for name, func in functions.items():
-        parts += [name, structural_hash(func)]
+        parts += [name, structural_hash(func if _is_closed(func) else Legalize(PLAIN).visit(func))]
     return cache_key(parts)
+
+
+def _is_closed(func: PrimFunc) -> bool:
+    """Whether a function says all that it does: a formula of the user's is only a name in it."""
+    return not any(isinstance(part, Intrin) and is_formula(part.name) for part in walk(func))
 
 
 def link(

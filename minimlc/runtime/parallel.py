@@ -1,4 +1,4 @@
-"""Threads for parallel loops: an OpenMP runtime where one can be addresses, else a Python pool.
+"""Threads for parallel loops: an OpenMP runtime where there is one, else a Python pool.
 
 Compiled code reads the number of threads from memory at each loop, so `set_num_threads` takes
 effect at once. After a fork the child runs its loops on one thread until it sets a number itself:

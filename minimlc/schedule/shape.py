@@ -8,10 +8,9 @@ from minimlc.schedule.primitive import refuse
 from minimlc.schedule.tree import Place, find_block, runs
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.affine import Digit, Digits, contiguous
-from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, variables
-from minimlc.tir.analysis.regions import is_private
+from minimlc.tir.analysis.arith import Ranges, conjuncts, variables
+from minimlc.tir.analysis.regions import clips_only, is_private
 from minimlc.tir.nodes import (
-    Binary,
     Block,
     BlockIter,
     Buffer,
@@ -214,15 +213,9 @@ def check_clipping_only(block: Block, around: Sequence[For]) -> None:
 
 def is_clip(block: Block, part: Expr, around: Sequence[For]) -> bool:
     """Whether a condition only excludes values beyond some iter's extent (or always holds)."""
-    if Ranges(loop_extents(tuple(around))).prove(part):
-        return True
-    bound = constant_value(part.b) if isinstance(part, Binary) else None
-    if not isinstance(part, Binary) or part.op not in ("<", ">=") or bound is None:
-        return False
-    ahead = [(it, constant_value(Binary("-", it.value, part.a))) for it in block.iters]
-    if part.op == "<":
-        return any(by is not None and bound + by >= it.extent for it, by in ahead)
-    return any(by is not None and bound + by <= 0 for _, by in ahead)
+    ranges = Ranges(loop_extents(tuple(around)))
+    sides = ((it.value, it.extent) for it in block.iters)
+    return ranges.prove(part) or clips_only(part, sides, ranges)
 
 
 def loops_feeding(iters: Iterable[BlockIter], loops: Sequence[For]) -> list[For]:

@@ -12,7 +12,18 @@ from minimlc.dtypes import DTYPES, dtype_record, integer_range, is_float, is_int
 from minimlc.errors import CompileError, shown
 from minimlc.literals import float_from_word
 from minimlc.tir.intrinsics import FLOAT, INTRINSICS, RECORDS, Intrinsic
-from minimlc.tir.nodes import Cast, Expr, ExprLike, Var, as_expr, binary, const, intrin, select
+from minimlc.tir.nodes import (
+    Cast,
+    Expr,
+    ExprLike,
+    Var,
+    as_expr,
+    binary,
+    const,
+    intrin,
+    select,
+    tracing,
+)
 
 
 def cast(value: ExprLike, dtype: str) -> Expr:
@@ -102,9 +113,9 @@ def scalar_operator(
     name, arity = formula.__name__, len(signature(formula).parameters)
     if name in FUNCTIONS or name in RECORDS:
         raise CompileError(f"there is a function T.{name} already", code="E120")
-    result = formula(
-        *[Var(f"x{n}", "float32" if "float" in kinds else "int32") for n in range(arity)]
-    )
+    dtype = "float32" if "float" in kinds else "int32"
+    with tracing():
+        result = formula(*[Var(f"x{n}", dtype) for n in range(arity)])
     gives = "bool" if result.dtype == "bool" else ""
     INTRINSICS[name] = RECORDS[name] = Intrinsic(name, arity, kinds, formula, gives, formula)
     FUNCTIONS[name] = partial(intrin, name)

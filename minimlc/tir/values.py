@@ -5,6 +5,7 @@ type, computed with numpy's warnings off.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ def unary_value(op: str, dtype: str) -> Callable[[Any], Any]:
     return lambda a: wrap(apply(a))
 
 
+@cache
 def binary_value(op: str, dtype: str) -> Callable[[Any, Any], Any]:
     """What a binary operator does to two values of `dtype`.
 

@@ -35,7 +35,7 @@ def clamp():
         return select(x < low, low, select(x > high, high, x))
 
     yield clamp
-    del FUNCTIONS["clamp"], INTRINSICS["clamp"], RECORDS["clamp"]
+    forget("clamp")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,37 @@ def modulo(clamp):
     clamped, modulo = (scalar_operator(f, kinds=("int", "uint")) for f in (clamped, modulo))
     yield modulo
     for name in ("modulo", "clamped"):
-        del FUNCTIONS[name], INTRINSICS[name], RECORDS[name]
+        forget(name)
+
+
+def forget(name):
+    for table in (FUNCTIONS, INTRINSICS, RECORDS):
+        table.pop(name, None)
+
+
+@pytest.fixture
+def entered():
+    """Enters a formula for one test; gives a function of a target and of the values to take."""
+    names = []
+
+    def enter(formula):
+        names.append(formula.__name__)
+        forget(formula.__name__)
+        operator = scalar_operator(formula)
+
+        def call(target, values):
+            x = te.placeholder((len(values),), "float32", name="x")
+            y = te.compute(x.shape, lambda i: operator(x[i]), name="y")
+            result = np.zeros(len(values), np.float32)
+            library = mlc.build(te.create_prim_func([x, y]), target=target)
+            library["main"](np.array(values, np.float32), result)
+            return result
+
+        return call
+
+    yield enter
+    for name in names:
+        forget(name)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
@@ -111,3 +141,24 @@ def test_a_name_is_taken_once(clamp):
         return x
 
     refuses("E120", lambda: scalar_operator(exp), "T.exp")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_formula_compares_values(target, entered):
+    def reciprocal(x):
+        return select(x == 0.0, 0.0, 1.0 / x)
+
+    one = entered(reciprocal)
+    np.testing.assert_array_equal(one(target, [0.0, 4.0]), [0.0, 0.25])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_another_formula_of_the_name_is_other_code(target, entered, monkeypatch, tmp_path):
+    """A cached program says only the name."""
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
+    for number in (1.0, 2.0):
+
+        def shifted(x):
+            return x + number  # noqa: B023 (used in this round only)
+
+        np.testing.assert_array_equal(entered(shifted)(target, [0.0, 4.0]), [number, 4.0 + number])

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tracemalloc
 import zipfile
 from dataclasses import replace
 
@@ -399,9 +400,9 @@ def test_a_trace_that_is_not_the_shown_program_costs_purity(handed_in):
     assert report.points == 2 and "replays to another program" in report.results[1].why
 
 
-def zipped(**files: bytes) -> bytes:
+def zipped(method: int = zipfile.ZIP_DEFLATED, **files: bytes) -> bytes:
     data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as packed:
+    with zipfile.ZipFile(data, "w", method) as packed:
         for name, content in files.items():
             packed.writestr(name.replace("_", "."), content)
     return data.getvalue()
@@ -413,6 +414,10 @@ FILES = {
     "no archive": (b"passed", "not a readable archive"),
     "other files": (zipped(submission_py=b""), "it holds"),
     "a bomb": (zipped(submission_json=b" " * 10**8, arrays_npz=b""), "unpacked it has"),
+    "another packing": (
+        zipped(zipfile.ZIP_BZIP2, submission_json=b"{}", arrays_npz=b""),
+        "packed in a way that is not allowed",
+    ),
     "no json": (zipped(submission_json=b"{", arrays_npz=to_npz({})), "not JSON"),
     "deep json": (zipped(submission_json=b"[" * 10**6, arrays_npz=to_npz({})), "not JSON"),
     "another format": (zipped(submission_json=b"{}", arrays_npz=to_npz({})), "not of format"),
@@ -429,6 +434,19 @@ def test_hostile_files_are_failed_checks(tmp_path, kind):
         path.write_bytes(data)
     report = homework.grade(path, "triple")
     assert report.points == 0 and words in report.results[0].why
+
+
+def test_no_more_is_unpacked_than_an_archive_says_it_has():
+    data = bytearray(zipped(a_npy=b" " * 10**8))
+    size = data.index(b"PK\x01\x02") + 24
+    data[size : size + 4] = (10).to_bytes(4, "little")
+    tracemalloc.start()
+    try:
+        with pytest.raises(Malformed):
+            from_npz(bytes(data))
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+    finally:
+        tracemalloc.stop()
 
 
 def test_arrays_are_read_without_pickle_and_without_trust():

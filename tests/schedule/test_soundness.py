@@ -418,3 +418,54 @@ def test_an_init_that_a_loop_without_iterations_leaves_out_starts_nothing(extent
 def test_an_init_whose_loop_has_the_most_iterations_at_first_comes_first():
     mod = mlc.parse(LATE_INIT.format(extent="5 - i"))
     assert_compiles_to_the_same(mod, mlc.Schedule(mod).parallel("t").mod)
+
+
+CLIPPED = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    B = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        for j in range(8):
+            if i == 0:
+                B[j] = A[i, j] + T.float32(5)
+        for j in range(8):
+            if {guard}:
+                B[j] = A[i, j]
+        for j in range(8):
+            C[i, j] = B[j]
+"""
+NEVER_CLIPS = [
+    "T.float32(0.3) >= T.float32(0.5)",
+    "T.int8(100) + T.int8(100) >= T.int8(0)",
+    "j + 9223372036854775807 >= 9223372036854775807",
+    "j - 9223372036854775807 - 3 < -9223372036854775800",
+    "A[i, j] < T.float32('inf')",
+    "A[i, j] < T.float32('nan')",
+]
+"""What exact arithmetic of whole numbers would take for a test of the buffer's ends."""
+
+
+@pytest.mark.parametrize("guard", NEVER_CLIPS)
+def test_a_guard_whose_arithmetic_wraps_or_rounds_clips_nothing(guard):
+    mod = mlc.parse(CLIPPED.format(guard=guard))
+    refuses("E104", lambda: mlc.Schedule(mod).parallel("i"))
+
+
+def test_a_guard_of_the_ends_clips_only():
+    mlc.Schedule(mlc.parse(CLIPPED.format(guard="j < 8"))).parallel("i")
+
+
+@pytest.mark.parametrize("guard", NEVER_CLIPS)
+def test_a_blocks_guard_that_wraps_or_rounds_stays(guard):
+    mod = mlc.parse(
+        '@T.prim_func\ndef main(A: T.Buffer((1, 8), "float32"), D: T.Buffer((8,), "float32")):\n'
+        '    for i, j in T.grid(1, 8):\n        with T.block("D"):\n'
+        '            vi, vj = T.axis.remap("SS", [i, j])\n'
+        f"            T.where({guard})\n            D[vj] = A[vi, vj]\n"
+    )
+    sch = mlc.Schedule(mod, check=False)
+    try:
+        after = sch.transform_block_layout("D", lambda i, j: (i, j // 2, j % 2)).mod
+    except mlc.ScheduleError:
+        return
+    assert_same(mod, after)

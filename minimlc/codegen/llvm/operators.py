@@ -161,6 +161,8 @@ class Values(Ops):
     def _library(self, name: str, values: list[Value]) -> Value:
         """A function of the C mathematical library, called once per lane."""
         first = values[0]
+        if DTYPES[first.dtype].kind != "float":
+            raise BuildError(f"LLVM code has no {name} of {first.dtype}")
         kind = REGISTER[first.dtype]
         symbol, pure = name if kind == "double" else f"{name}f", "nounwind willreturn memory(none)"
         results = []

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from minimlc.dtypes import INDEX, integer_range
+from minimlc.dtypes import INDEX, integer_range, is_float
 from minimlc.tir.nodes import Binary, Const, Expr, Load, Unary, Var, index
 
 Interval = tuple[int, int]
@@ -67,7 +67,7 @@ class Linear(NamedTuple):
 
 
 def linear(expr: Expr) -> Linear:
-    """`expr` (an index) as a linear form; what is not linear becomes an atom."""
+    """`expr` as a linear form; what is not linear, or no index, becomes an atom."""
     terms: dict[Any, tuple[int, Expr]] = {}
     constant = _collect(expr, 1, terms)
     return Linear({k: term for k, term in terms.items() if term[0] != 0}, constant)
@@ -110,8 +110,10 @@ def _collect(expr: Expr, scale: int, terms: dict[Any, tuple[int, Expr]]) -> int:
     """Add `scale * expr` to `terms`; return its constant part."""
     match expr:
         # other nodes: atoms of the sum
-        case Const(value):
+        case Const(value, dtype) if not is_float(dtype):
             return scale * int(value)
+        case Const() | Binary() | Unary() if expr.dtype != INDEX:  # it is rounded, or wraps
+            pass
         case Binary("+", a, b):
             return _collect(a, scale, terms) + _collect(b, scale, terms)
         case Binary("-", a, b):

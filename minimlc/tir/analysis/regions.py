@@ -126,9 +126,9 @@ def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bo
     """
     if variables(guard) <= fixed and any(key(guard) == key(g) for g in read.guards):
         return True
-    if Ranges(loop_extents(write.loops)).prove(guard):
-        return True
-    return clips_only(guard, zip(write.indices, write.buffer.shape, strict=True))
+    ranges = Ranges(loop_extents(write.loops))
+    sides = zip(write.indices, write.buffer.shape, strict=True)
+    return ranges.prove(guard) or clips_only(guard, sides, ranges)
 
 
 def _limit(guard: Expr) -> tuple[str, Expr, int] | None:
@@ -140,15 +140,18 @@ def _limit(guard: Expr) -> tuple[str, Expr, int] | None:
     return None
 
 
-def clips_only(guard: Expr, sides: Iterable[tuple[Expr, int]]) -> bool:
-    """Whether a guard leaves out nothing but values of one of `sides` beyond 0 ... size-1."""
+def clips_only(guard: Expr, sides: Iterable[tuple[Expr, int]], ranges: Ranges) -> bool:
+    """Whether a guard leaves out nothing but values of one of `sides` beyond 0 ... size-1.
+
+    Nothing is concluded where arithmetic wraps: `i + big < big` may hold for one `i` only.
+    """
     limit = _limit(guard)
-    if limit is None:
+    if limit is None or not ranges.is_exact(limit[1]):
         return False
     op, value, bound = limit
     for part, size in sides:
         distance = constant_value(Binary("-", part, value))
-        if distance is not None:
+        if distance is not None and ranges.is_exact(part):
             end = bound + distance
             if end >= size if op == "<" else end <= 0:
                 return True

@@ -30,6 +30,7 @@ from minimlc.tir.nodes import (
     intrin,
     select,
     substitute,
+    tracing,
 )
 from minimlc.tir.values import HALF
 
@@ -275,7 +276,9 @@ def definition(name: str, dtype: str, approximate: bool = True) -> Program | Non
     record = INTRINSICS.get(name)
     if record is not None and record.formula is not None:
         write = Writer(*inspect.signature(record.formula).parameters, dtype=dtype)
-        return write.program(record.formula(*write.params))
+        with tracing():
+            result = record.formula(*write.params)
+        return write.program(result)
     return _definition(name, dtype)
 
 
