@@ -24,7 +24,17 @@ from minimlc.tir.analysis.access import Access, reads, update_of
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.analysis.regions import covers
-from minimlc.tir.nodes import Buffer, Expr, For, IfThenElse, Load, PrimFunc, Store, substitute
+from minimlc.tir.nodes import (
+    Alloc,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Store,
+    substitute,
+)
 
 
 @primitive(keeps_order=True)
@@ -51,6 +61,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     if min(item.order for item in readers) < max(item.order for item in subject.own()):
         refuse("E115", f"{subject.buffer.name} is read before it is written")
     _check_made(subject, readers)
+    _check_scopes(subject, readers)
     alone = [s for s in subject.place.around if len(inside(readers, s)) < len(readers)]
     check_runs(s for s in alone if isinstance(s, For))
     check_plain_path(s for s in alone if isinstance(s, IfThenElse))
@@ -62,6 +73,16 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
     inlined = Redirect({subject.buffer: computed}, stores=False).visit(replaced(func, {top: None}))
     return finish(without_unused_allocs(inlined))
+
+
+def _check_scopes(subject: Producer, others: Sequence[Access]) -> None:
+    """The buffers that the block uses exist where the others are, too."""
+    used = {part.buffer for part in walk(subject.block) if isinstance(part, Load | Store)}
+    scopes = [part for part in subject.place.around if isinstance(part, Alloc)]
+    for scope in scopes:
+        if scope.buffer in used and len(inside(others, scope)) < len(others):
+            why = f'"{subject.block.name}" uses {scope.buffer.name}, which exists around it only'
+            refuse("E115", why, at=subject.block)
 
 
 def _check_made(subject: Producer, readers: Sequence[Access]) -> None:
@@ -114,6 +135,7 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     check_both_run(subject, source)
     check_runs(apart(subject.place, source.place))
     check_between(subject, source)
+    _check_scopes(subject, source.own())
     indices = tuple(substitute(i, same) for i in store.indices)
     value = Redirect({source.buffer: lambda _: feed.value}).visit(substitute(store.value, same))
     new = replace(source.block, name=subject.block.name, body=Store(store.buffer, indices, value))

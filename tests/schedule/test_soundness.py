@@ -469,3 +469,46 @@ def test_a_blocks_guard_that_wraps_or_rounds_stays(guard):
     except mlc.ScheduleError:
         return
     assert_same(mod, after)
+
+
+def test_an_inlined_value_reads_what_exists_where_it_goes():
+    mod = mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), C: T.Buffer((4, 4), "float32")):
+    X = T.alloc_buffer((4, 4), "float32")
+    for i in range(4):
+        with T.block("outer"):
+            vi = T.axis.spatial(4, i)
+            L = T.alloc_buffer((4,), "float32")
+            for j in range(4):
+                with T.block("L"):
+                    vj = T.axis.spatial(4, j)
+                    L[vj] = A[vj] + A[vi]
+            for j in range(4):
+                with T.block("X"):
+                    v = T.axis.spatial(4, vi)
+                    vj = T.axis.spatial(4, j)
+                    X[v, vj] = L[vj]
+    for i, j in T.grid(4, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = X[vi, vj]
+""")
+    sch = mlc.Schedule(mod, check=False)
+    refuses("E115", lambda: sch.merge("i", "i1").compute_inline("X"))
+
+
+def test_a_reindexed_copy_finds_its_index():
+    mod = mlc.parse("""
+@T.prim_func
+def main(N: T.Buffer((4,), "int64"), A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+    M = T.alloc_buffer((4,), "int64")
+    for i in range(4):
+        with T.block("M"):
+            vi = T.axis.spatial(4, i)
+            M[vi] = N[vi]
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = A[M[vi] % 4]
+""")
+    refuses("E117", lambda: mlc.Schedule(mod, check=False).reindex("C", "A"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NoReturn
 
-from minimlc.node import Node
+from minimlc.node import Node, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, Space
 from minimlc.schedule.memory import (
@@ -22,6 +22,7 @@ from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.inside import escapes
 from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import BlockIter, Buffer, Expr, Load, PrimFunc, Store, substitute
+from minimlc.tir.walks import stored_in
 
 
 @primitive(keeps_order=True)
@@ -50,10 +51,12 @@ def reindex(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     new = Redirect({use.buffer: to(cache, fixed([it.var for it in used]))}).visit(use.block)
     if not any(item.is_write for item in use.mine):
         anchor = reading_anchor(use)
+        _check_index(use, indices, anchor)
         copy = copy_nest(outside, own, Space(shape), names, cache.name)
         return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
     anchor = anchors(use.place)[0]
     _check_written(use, used, anchor)
+    _check_index(use, indices, anchor)
     copy = copy_nest(own, outside, Space(shape), names, cache.name)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
     if not is_written(result, cache, anchor):
@@ -92,6 +95,14 @@ def _only_index(use: Use) -> tuple[Expr, ...]:
 def _unclear(use: Use, why: str) -> NoReturn:
     name = use.buffer.name
     refuse("E117", f'in block "{use.block.name}", {name} {why}', at=use.block)
+
+
+def _check_index(use: Use, indices: Sequence[Expr], anchor: Anchor) -> None:
+    """What the index itself loads is the same where the copy is made, beside the anchor."""
+    loads = {part.buffer for i in indices for part in walk(i) if isinstance(part, Load)}
+    own = [buffer.name for buffer in stored_in(anchor.stmt) & loads]
+    if own:
+        _unclear(use, f"has an index that reads {min(own)}, which the same loops write")
 
 
 def _check_bounds(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]) -> None:
