@@ -3,14 +3,20 @@
 from importlib import import_module
 from types import ModuleType
 
+ROOMS = (
+    *("schedule.more", "schedule.tensor", "schedule.net", "codegen.c", "codegen.python"),
+    *("machine", "recipes", "frontends", "homework", "datasets"),
+)
+"""What can be removed: these packages, and a module."""
+
 
 def room(name: str) -> ModuleType | None:
-    """A package or module outside the core, such as "recipes"; None where it, or a room that it
-    needs, was removed.
+    """A room, or a module in one, such as "recipes"; None where that room, or another one that it
+    needs, was removed. Any other failure to import it is an error.
     """
     try:
         return import_module(f"minimlc.{name}")
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("minimlc."):
+        if error.name in [f"minimlc.{removed}" for removed in ROOMS]:
             return None
         raise

@@ -11,6 +11,7 @@ import numpy as np
 from minimlc.dtypes import DTYPES, dtype_record, integer_range, is_float, is_integer
 from minimlc.errors import CompileError, shown
 from minimlc.literals import float_from_word
+from minimlc.node import structural_equal
 from minimlc.tir.intrinsics import FLOAT, INTRINSICS, RECORDS, Intrinsic
 from minimlc.tir.nodes import (
     Cast,
@@ -104,19 +105,43 @@ def scalar_operator(
 
     Scripts (`T.name`), `te`, the interpreter and every target then have it. `formula` takes
     expressions of one dtype, of the `kinds` ("float", "int", "uint"), and gives one of it or of
-    bool; 16-bit floats are computed in float32 and rounded once. `CompileError` for a taken name.
+    bool; 16-bit floats are computed in float32 and rounded once. `CompileError` for a taken name,
+    unless the same definition ran again, as when a notebook cell is repeated.
 
         @scalar_operator
         def clamp(x, low, high):
             return select(x < low, low, select(x > high, high, x))
     """
     name, arity = formula.__name__, len(signature(formula).parameters)
-    if name in FUNCTIONS or name in RECORDS:
-        raise CompileError(f"there is a function T.{name} already", code="E120")
     dtype = "float32" if "float" in kinds else "int32"
     with tracing():
         result = formula(*[Var(f"x{n}", dtype) for n in range(arity)])
     gives = "bool" if result.dtype == "bool" else ""
-    INTRINSICS[name] = RECORDS[name] = Intrinsic(name, arity, kinds, formula, gives, formula)
-    FUNCTIONS[name] = partial(intrin, name)
+    record = Intrinsic(name, arity, kinds, formula, gives, formula)
+    if name not in FUNCTIONS and name not in RECORDS:
+        INTRINSICS[name] = RECORDS[name] = record
+        FUNCTIONS[name] = partial(intrin, name)
+    elif not _same_definition(RECORDS.get(name), record):
+        raise CompileError(f"there is a function T.{name} already", code="E120")
     return FUNCTIONS[name]
+
+
+def _same_definition(old: Intrinsic | None, new: Intrinsic) -> bool:
+    """Whether two records have formulas that give the same expressions in every dtype."""
+    if old is None or old.formula is None or (old.arity, old.kinds) != (new.arity, new.kinds):
+        return False
+    dtypes = [record.name for record in DTYPES.values() if record.kind in new.kinds]
+    inputs = [[Var(f"x{n}", dtype) for n in range(new.arity)] for dtype in dtypes]
+    first, second = (
+        tuple(_traced(record.formula, each) for each in inputs) for record in (old, new)
+    )
+    return structural_equal(first, second)
+
+
+def _traced(formula: Any, inputs: list[Var]) -> Expr | None:
+    """The expression that a formula gives; None where it does not take such a dtype."""
+    try:
+        with tracing():
+            return formula(*inputs)
+    except CompileError:
+        return None

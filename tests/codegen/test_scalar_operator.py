@@ -10,7 +10,7 @@ from minimlc.dtypes import to_numpy
 from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.tir.functions import FUNCTIONS, scalar_operator
-from minimlc.tir.intrinsics import INTRINSICS, RECORDS
+from minimlc.tir.intrinsics import INTRINSICS, NUMBER, RECORDS
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, binary, index, select, store
 from tests.helpers import refuses
 
@@ -141,6 +141,45 @@ def test_a_name_is_taken_once(clamp):
         return x
 
     refuses("E120", lambda: scalar_operator(exp), "T.exp")
+
+
+def test_the_same_definition_may_run_again():
+    """As a notebook cell does that is run twice; any other definition is refused."""
+
+    def define(low, kinds=("float",)):
+        def floored(x):
+            return select(x < low, low, x)
+
+        return scalar_operator(floored, kinds=kinds)
+
+    try:
+        first, record = define(0.0), RECORDS["floored"]
+        assert define(0.0) is first
+        assert RECORDS["floored"] is INTRINSICS["floored"] is record
+        for changed in (lambda: define(1.0), lambda: define(-0.0), lambda: define(0, NUMBER)):
+            refuses("E120", changed, "T.floored")
+
+        def floored(x, low):
+            return select(x < low, low, x)
+
+        refuses("E120", lambda: scalar_operator(floored), "T.floored")
+        assert RECORDS["floored"] is record
+    finally:
+        forget("floored")
+
+
+def test_a_definition_that_differs_in_one_dtype_is_another():
+    def define(number):
+        def scaled(x):
+            return x * number if x.dtype == "float64" else x
+
+        return scalar_operator(scaled)
+
+    try:
+        assert define(2.0) is define(2.0)
+        refuses("E120", lambda: define(3.0), "T.scaled")
+    finally:
+        forget("scaled")
 
 
 @pytest.mark.parametrize("target", TARGETS)
