@@ -1,6 +1,7 @@
 """The reference interpreter: what a program means. Every backend is compared with it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -10,9 +11,9 @@ from minimlc.arguments import Arguments, parameters_of
 from minimlc.dtypes import dtype_name
 from minimlc.errors import CallError, CompileError, Span, source_line
 from minimlc.graph import nodes as graph
+from minimlc.graph.execute import execute as execute_graph
 from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule, not_a_module
-from minimlc.node import Node
 from minimlc.registry import get_function
 from minimlc.tir.execute import execute, poison
 from minimlc.tir.nodes import Buffer, PrimFunc
@@ -37,7 +38,8 @@ def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
         execute(func, check_arguments(func, name, args))
         return None
     if isinstance(func, graph.Function):
-        return _run_graph(mod, func, check_arguments(func, name, args))
+        arrays = check_arguments(func, name, args)
+        return execute_graph(func, arrays, lambda item: item.data, partial(_graph_call, mod))
     raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
 
 
@@ -66,31 +68,6 @@ def _leaves(function: str, label: str, kind: Buffer | graph.Type, arg: Any) -> l
         raise CallError(why, code="E602")
     fields = enumerate(zip(kind.fields, arg, strict=True))
     return [leaf for at, pair in fields for leaf in _leaves(function, f"{label}[{at}]", *pair)]
-
-
-def _run_graph(mod: IRModule, func: graph.Function, args: Sequence[Any]) -> Any:
-    values: dict[Node, Any] = dict(zip(func.params, args, strict=True))
-    for binding in func.bindings():
-        values[binding.var] = _value(mod, binding.value, values)
-    return _value(mod, func.result, values)
-
-
-def _value(mod: IRModule, item: graph.Expr, values: dict[Node, Any]) -> Any:
-    match item:
-        case graph.Var():
-            if item not in values:
-                raise CompileError(f'"{item.name}" is not defined here')
-            return values[item]
-        case graph.Constant():
-            return item.data
-        case graph.Tuple():
-            return tuple(_value(mod, field, values) for field in item.fields)
-        case graph.TupleGetItem():
-            return _value(mod, item.tuple, values)[item.index]
-        case graph.Call():
-            return _graph_call(mod, item, [_value(mod, arg, values) for arg in item.args])
-        case _:
-            raise CompileError(f"no meaning for {type(item).__name__} in a graph function")
 
 
 def _graph_call(mod: IRModule, call: graph.Call, args: list[Any]) -> Any:

@@ -3,22 +3,13 @@
 from math import prod
 
 from minimlc.errors import CompileError, ScheduleError
+from minimlc.graph.execute import execute
 from minimlc.graph.mutator import Mutator, is_primitive
-from minimlc.graph.nodes import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call_tir,
-)
+from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Var, call_tir
 from minimlc.module import IRModule, module_pass
 from minimlc.node import Node, walk
 from minimlc.passes.merge import Merger, copy_of
-from minimlc.run import nest
+from minimlc.run import flatten, nest
 from minimlc.schedule.inline import compute_inline
 from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store
@@ -72,54 +63,36 @@ class _Fused:
         self.mod = mod
         self.name = name
         self.merger = Merger()
-        self.values: dict[Expr, Value] = {}
         self.constants: dict[Constant, Buffer] = {}
         params = [self._parameter(param) for param in func.params]
-        for binding in func.bindings():
-            self.values[binding.var] = self._value(binding.value)
-        outputs = self._outputs(func.result)
+        outputs = self._outputs(execute(func, params, self._constant, self._call))
         params += [*self.constants.values(), *outputs]
         self.prim_func = inline_elements(self.merger.function(params))
 
     def _parameter(self, param: Var) -> Buffer:
         if not isinstance(param.type, TensorType):
             raise self._refusal(f"its parameter {param.name} is a tuple")
-        buffer = self.values[param] = self.merger.buffer(param.name, param.type)
-        return buffer
+        return self.merger.buffer(param.name, param.type)
 
-    def _value(self, value: Expr) -> Value:
-        match value:
-            case Var():
-                return self.values[value]
-            case Constant():
-                if value not in self.constants:
-                    self.constants[value] = self.merger.buffer("const", value)
-                return self.constants[value]
-            case Tuple(fields):
-                return tuple(self._value(field) for field in fields)
-            case TupleGetItem():
-                parts = self._value(value.tuple)
-                assert isinstance(parts, tuple)
-                return parts[value.index]
-            case Call(op="call_tir"):
-                return self._call(value)
-            case Call():
-                raise self._refusal(f"it has the call {value.op} {value.callee}".rstrip())
-            case _:
-                raise TypeError(f"no value for a {type(value).__name__}")
+    def _constant(self, item: Constant) -> Buffer:
+        if item not in self.constants:
+            self.constants[item] = self.merger.buffer("const", item)
+        return self.constants[item]
 
-    def _call(self, call: Call) -> Value:
+    def _call(self, call: Call, args: list[Value]) -> Value:
+        if call.op != "call_tir":
+            raise self._refusal(f"it has the call {call.op} {call.callee}".rstrip())
         callee = self.mod[call.callee]
         assert isinstance(callee, PrimFunc)
-        inputs = [b for arg in call.args for b in _flat(self._value(arg))]
+        inputs = flatten(args)
         outputs = [self.merger.alloc(param.name, param) for param in callee.params[len(inputs) :]]
         self.merger.append(callee, [*inputs, *outputs])
         return nest(call.type, iter(outputs))
 
-    def _outputs(self, result: Expr) -> list[Buffer]:
+    def _outputs(self, result: Value) -> list[Buffer]:
         """Distinct allocations for the result, which become parameters."""
         outputs: list[Buffer] = []
-        for buffer in _flat(self._value(result)):
+        for buffer in flatten([result]):
             if buffer not in self.merger.allocs or buffer in outputs:
                 buffer = self._copy(buffer)
             outputs.append(buffer)
@@ -135,12 +108,6 @@ class _Fused:
         why = f'fuse_tir: the group "{self.name}" cannot become one primitive function: {why}'
         hint = "run mlc.passes.legalize first, and keep calls of graph and registered functions "
         return CompileError(why, code="E232", hint=f"{hint}out of groups")
-
-
-def _flat(value: Value) -> list[Buffer]:
-    if isinstance(value, Buffer):
-        return [value]
-    return [buffer for part in value for buffer in _flat(part)]
 
 
 def inline_elements(func: PrimFunc) -> PrimFunc:

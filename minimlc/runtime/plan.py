@@ -13,19 +13,8 @@ import numpy as np
 
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
-from minimlc.graph.nodes import (
-    JOINTS,
-    Binding,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    Var,
-    tensor_types,
-)
+from minimlc.graph.execute import execute
+from minimlc.graph.nodes import JOINTS, Call, Constant, Function, TensorType, tensor_types
 from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.run import flatten, nest
@@ -109,26 +98,9 @@ class _Planner:
         if name in self.open:
             raise BuildError(f'graph function "{name}" calls itself', code="E227")
         self.open.append(name)
-        places: dict[Var, Place] = dict(zip(func.params, arguments, strict=True))
-        for binding in func.bindings():
-            places[binding.var] = self.binding(binding, places)
+        place: Place = execute(func, arguments, self.constant, self.call)
         self.open.pop()
-        return self.atom(func.result, places)
-
-    def atom(self, item: Expr, places: dict[Var, Place]) -> Place:
-        match item:
-            case Var():
-                return places[item]
-            case Constant():
-                return self.constant(item)
-            case Tuple():
-                return tuple(self.atom(part, places) for part in item.fields)
-            case TupleGetItem():
-                whole = self.atom(item.tuple, places)
-                assert isinstance(whole, tuple)
-                return whole[item.index]
-            case _:
-                raise BuildError(f"a result cannot be a {type(item).__name__}; bind it first")
+        return place
 
     def constant(self, item: Constant) -> Slot:
         key = id(item.data)
@@ -137,22 +109,18 @@ class _Planner:
             self.plan.constants.append(item.data)
         return self.constants[key]
 
-    def binding(self, binding: Binding, places: dict[Var, Place]) -> Place:
-        value = binding.value
-        if not isinstance(value, Call):
-            return self.atom(value, places)
-        arguments = [self.atom(a, places) for a in value.args]
-        if value.op == "call":
-            callee = self.mod[value.callee]
+    def call(self, call: Call, arguments: list[Place]) -> Place:
+        if call.op == "call":
+            callee = self.mod[call.callee]
             assert isinstance(callee, Function)
-            return self.function(value.callee, callee, arguments)
-        if value.op not in JOINTS:
-            why = f'operator "{value.op}" has not been lowered to loops'
+            return self.function(call.callee, callee, arguments)
+        if call.op not in JOINTS:
+            why = f'operator "{call.op}" has not been lowered to loops'
             hint = "put mlc.passes.legalize into the pipeline"
-            raise BuildError(why, code="E503", span=span_of(value), hint=hint)
-        outputs = tuple(Slot(t, "arena") for t in tensor_types(value.type))
-        self.plan.steps.append(Step(value.op, value.callee, tuple(flatten(arguments)), outputs))
-        place: Place = nest(value.type, iter(outputs))
+            raise BuildError(why, code="E503", span=span_of(call), hint=hint)
+        outputs = tuple(Slot(t, "arena") for t in tensor_types(call.type))
+        self.plan.steps.append(Step(call.op, call.callee, tuple(flatten(arguments)), outputs))
+        place: Place = nest(call.type, iter(outputs))
         return place
 
 
