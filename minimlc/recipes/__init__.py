@@ -5,6 +5,7 @@ caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.graph.nodes import Function
@@ -17,6 +18,7 @@ from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.rowwise import rowwise
 from minimlc.recipes.transpose import transpose
+from minimlc.recipes.views import Draft
 from minimlc.recipes.windows import windows
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -88,7 +90,7 @@ def __getattr__(name: str) -> Recipe:
 
 def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     # In a module of its own: each step of a schedule makes a new module.
-    sch = Schedule.trusting(IRModule.of({name: func}), name)
+    sch = Draft.trusting(IRModule.of({name: func}), name)
     start = sch
     sch = _first((attention,), sch, None, target)
     for block in sch.blocks() if sch is start else ():
@@ -101,7 +103,7 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     return replace(func, attrs=(*func.attrs, (SCHEDULED, True)))
 
 
-def _first(recipes: Sequence[Recipe], sch: Schedule, block: str | None, target: Target) -> Schedule:
+def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Target) -> Any:
     """What the first recipe makes of a block that is for it; unchanged if none is."""
     for recipe in recipes:
         try:

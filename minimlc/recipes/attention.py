@@ -3,20 +3,17 @@
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.product import find_product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
-from minimlc.recipes.views import refusal, started
-from minimlc.schedule import Schedule
+from minimlc.recipes.views import Draft, recipe, refusal
 from minimlc.target import Target
 
 
-def attention(
-    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
-) -> Schedule:
+@recipe
+def attention(sch: Draft, block: str | None, target: Target) -> Draft:
     """A fast softmax(Q Kᵀ) V, or any two products with reductions along rows between them.
 
     Takes the whole function: a product first, a product last. `block` names one of the products.
     Raises `ScheduleError` where there are none, or nothing between them.
     """
-    target = started(sch, target)
     first, *between = sch.blocks()
     last = between.pop() if between else first
     kinds = [name for name in between if is_along_rows(sch, name)]

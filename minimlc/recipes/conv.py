@@ -13,24 +13,16 @@ from minimlc.recipes.lowprec import are_multiplied
 from minimlc.recipes.matmul import WORTH_THREADS
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import (
-    added,
-    buffer_of,
+    Draft,
     bytes_of,
-    cut,
     divisor,
-    extent,
     first,
-    in_registers,
     lanes_of,
-    loops_below,
-    loops_of,
-    making,
+    recipe,
     refusal,
-    started,
-    unrolled,
+    through_registers,
     vector_registers,
 )
-from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store, Var
 
@@ -70,9 +62,8 @@ class Tiles(NamedTuple):
     written_out: int
 
 
-def conv2d(
-    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
-) -> Schedule:
+@recipe
+def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     """A fast out[n, o, i, j] += image[n, c, i*s + p, j*t + q] * w[o, c, p, q].
 
     All three are float32 or float64; 16-bit floats may be multiplied and are added up in float32.
@@ -80,7 +71,6 @@ def conv2d(
     vectors. `block` names the convolution, by default the first there is. Raises `ScheduleError`
     where there is none.
     """
-    target = started(sch, target)
     name, conv = find_convolution(sch, block)
     size = conv.sizes
     tiles = tiles_for(name, conv, target)
@@ -90,8 +80,8 @@ def conv2d(
     sch, weights = channels_last(sch, name, conv, tiles.channels)
     for copy in conversions:
         sch = sch.compute_inline(copy)
-    sums = buffer_of(sch, name)
-    sch, (o, _) = cut(sch, result, sch.loops(result)[0], tiles.channels)
+    sums = sch.buffer(name)
+    sch, (o, _) = sch.cut(result, sch.loops(result)[0], tiles.channels)
     sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
     sch = in_squares(sch, result, o, sums, size["j"])
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
@@ -125,53 +115,51 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     return Tiles(pixels, lanes * vectors, block, steps, written_out)
 
 
-def widened(sch: Schedule, name: str, conv: Convolution) -> tuple[Schedule, list[str]]:
+def widened(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, list[str]]:
     """Image and weights in the dtype of the sums; what pads the image writes it so at once.
 
     Gives the block that converts the weights, which is to be part of the one that packs them.
     """
     image, weights, sums = conv.dtypes
     if image != sums:
-        sch, (copy,) = making(sch, "cache_read", name, conv.image, dtype=sums)
+        sch, (copy,) = sch.making("cache_read", name, conv.image, dtype=sums)
         for pads in sch.producers(copy):
             if sch.consumers(pads) == [copy]:
                 sch = attempt(sch, "compute_inline", pads)
     if weights == sums:
         return sch, []
-    return making(sch, "cache_read", name, conv.weights, dtype=sums)
+    return sch.making("cache_read", name, conv.weights, dtype=sums)
 
 
-def sum_in_tiles(sch: Schedule, name: str, outer: str, tiles: Tiles) -> Schedule:
+def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> Draft:
     """Tile after tile in registers; the last one, if it is not whole, has code of its own."""
-    f, o, c, p, q = loops_below(sch, name, outer)
-    rest = extent(sch, name, f) % tiles.pixels
-    whole = extent(sch, name, c) == tiles.block
-    sch, (part, c) = cut(sch, name, c, tiles.block)
-    sch, (c, step) = cut(sch, name, c, tiles.steps)
-    sch, (tile, pixel) = cut(sch, name, f, tiles.pixels)
+    f, o, c, p, q = sch.loops_below(name, outer)
+    rest = sch.extent(name, f) % tiles.pixels
+    whole = sch.extent(name, c) == tiles.block
+    sch, (part, c) = sch.cut(name, c, tiles.block)
+    sch, (c, step) = sch.cut(name, c, tiles.steps)
+    sch, (tile, pixel) = sch.cut(name, f, tiles.pixels)
     before = sch.reorder(part, tile, c, step, p, q, pixel, o)
     sch = before.decompose_reduction(name, at=c if whole else part)
     sch = sch.loop_partition(tile) if rest else sch
-    for block in added(before, sch):
-        sch = in_registers(sch, sch.loops(block)[-2:])
-        sch = unrolled(sch, loops_of(sch, block, "R")[::-1][: tiles.written_out])
+    for block in sch.added(before):
+        sch = sch.in_registers(sch.loops(block)[-2:])
+        sch = sch.unrolled(sch.loops_of(block, "R")[::-1][: tiles.written_out])
     return sch
 
 
-def in_squares(sch: Schedule, result: str, outer: str, sums: str, row: int) -> Schedule:
+def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draft:
     """Copy the sums to the output, where pixels lie side by side, by way of registers."""
-    channel, f = loops_below(sch, result, outer)
+    channel, f = sch.loops_below(result, outer)
     side = next((side for side in SQUARES if row % side == 0), None)
     if side is None:
         return sch.vectorize(f)
-    sch, (square, pixel) = cut(sch, result, f, side)
+    sch, (square, pixel) = sch.cut(result, f, side)
     sch = sch.reorder(square, channel, pixel)
-    sch, (copy,) = making(sch, "cache_read", result, sums)
-    sch = in_registers(sch.compute_at(copy, square), [channel, pixel])
-    return in_registers(sch, loops_below(sch, copy, square))
+    return through_registers(sch, result, sums, square, [channel, pixel])
 
 
-def one_row_of_pixels(sch: Schedule, name: str, conv: Convolution) -> tuple[Schedule, str]:
+def one_row_of_pixels(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, str]:
     """Number the pixels of all images through; sums get a buffer of their own, pixels by channels.
 
     Gives the name of the block that copies them to the output.
@@ -179,31 +167,26 @@ def one_row_of_pixels(sch: Schedule, name: str, conv: Convolution) -> tuple[Sche
     size = conv.sizes
     pixel = f"(n * {size['i']} + i) * {size['j']} + j"
     sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixel}, c, p, q")
-    sch, (copy,) = making(sch, "reindex", name, conv.output)
-    return sch.transform_layout(name, buffer_of(sch, name), "o, f -> f, o"), copy
+    sch, (copy,) = sch.making("reindex", name, conv.output)
+    return sch.transform_layout(name, sch.buffer(name), "o, f -> f, o"), copy
 
 
-def channels_last(
-    sch: Schedule, name: str, conv: Convolution, channels: int
-) -> tuple[Schedule, str]:
+def channels_last(sch: Draft, name: str, conv: Convolution, channels: int) -> tuple[Draft, str]:
     """Copy the weights so that the channels of a tile lie side by side."""
-    sch, (copy,) = making(sch, "cache_read", name, conv.weights)
+    sch, (copy,) = sch.making("cache_read", name, conv.weights)
     layout = f"o, c, p, q -> o // {channels}, c, p, q, o % {channels}"
-    sch = sch.transform_layout(copy, buffer_of(sch, copy), layout)
+    sch = sch.transform_layout(copy, sch.buffer(copy), layout)
     o, *rest = sch.loops(copy)
     sch = sch.split(o, [None, channels])
     outer, lane = sch.loops(copy)[:2]
     return sch.reorder(outer, *rest, lane).vectorize(lane), copy
 
 
-def find_convolution(sch: Schedule, block: str | None) -> tuple[str, Convolution]:
+def find_convolution(sch: Draft, block: str | None) -> tuple[str, Convolution]:
     """The convolution that a block computes: the named one, or the first that is one."""
-    convolution = first(sch, block, _convolution)
-    if convolution is not None:
-        return convolution
-    what = f'block "{block}" is not' if block is not None else "no block is"
     kind = "out[n, o, i, j] += image[...] * w[o, c, p, q] of floats"
-    raise refusal(f"conv2d: {what} {kind}, added up in float32 or float64")
+    why = f"conv2d: {{}} {kind}, added up in float32 or float64"
+    return first(sch, block, _convolution, why, ("is not", "is"))
 
 
 def _convolution(block: Block) -> Convolution | None:

@@ -12,21 +12,13 @@ from minimlc.node import structural_equal
 from minimlc.recipes.general import attempt, collects_narrow
 from minimlc.recipes.views import (
     WORTH_THREADS,
-    block_of,
-    buffer_of,
+    Draft,
     bytes_of,
-    cut,
-    extent,
-    iterations,
     lanes_of,
     loads_in,
-    loops_of,
-    making,
+    recipe,
     refusal,
-    started,
-    store_of,
 )
-from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
@@ -40,15 +32,13 @@ SHARES = 64
 """Iterations that threads can share out evenly enough."""
 
 
-def elementwise(
-    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
-) -> Schedule:
+@recipe
+def elementwise(sch: Draft, block: str | None, target: Target) -> Draft:
     """A fast chain of blocks that each compute an element from elements: no sums, in any order.
 
     Takes the whole function. `block` names one block that must be in it. Raises `ScheduleError`
     where a block is not of this kind.
     """
-    target = started(sch, target)
     others = [name for name in sch.blocks() if not is_elementwise(sch, name)]
     if others or block not in (None, *sch.blocks()):
         what = f'block "{others[0] if others else block}" is not an element-wise one'
@@ -61,7 +51,7 @@ def elementwise(
     return sch
 
 
-def left_over(sch: Schedule, names: list[str], target: Target) -> Schedule:
+def left_over(sch: Draft, names: list[str], target: Target) -> Draft:
     """Those of the blocks that are element-wise and have no schedule yet, each in one loop."""
     for name in names:
         if name in sch.blocks() and is_elementwise(sch, name) and is_untouched(sch, name):
@@ -69,43 +59,43 @@ def left_over(sch: Schedule, names: list[str], target: Target) -> Schedule:
     return sch
 
 
-def is_untouched(sch: Schedule, name: str) -> bool:
+def is_untouched(sch: Draft, name: str) -> bool:
     """Whether a block stands alone in loops that all run in order."""
     loops = find_block(sch.func, name).loops
     alone = bool(loops) and len(blocks_in(loops[0])) == 1
     return alone and all(loop.kind == "serial" for loop in loops)
 
 
-def is_elementwise(sch: Schedule, name: str) -> bool:
+def is_elementwise(sch: Draft, name: str) -> bool:
     """Whether a block writes one element, for each of its iterations another."""
-    item = block_of(sch, name)
+    item = sch.block(name)
     if not item.iters or any(it.kind != "S" for it in item.iters):
         return False
     return isinstance(item.body, Store) and len(sch.loops(name)) == len(item.iters)
 
 
-def used_once(sch: Schedule, name: str) -> bool:
+def used_once(sch: Draft, name: str) -> bool:
     """Whether each element that a block computes is used for one element of one other block."""
     consumers = sch.consumers(name)
     if len(consumers) != 1:
         return False
-    buffer = buffer_of(sch, name)
-    loads = loads_in(block_of(sch, consumers[0]).body)
+    buffer = sch.buffer(name)
+    loads = loads_in(sch.block(consumers[0]).body)
     first, *more = [load for load in loads if load.buffer.name == buffer]
     alike = all(
         structural_equal(i, j)
         for load in more
         for i, j in zip(first.indices, load.indices, strict=True)
     )
-    return alike and iterations(sch, name) >= iterations(sch, consumers[0])
+    return alike and sch.iterations(name) >= sch.iterations(consumers[0])
 
 
-def one_loop(sch: Schedule, name: str, target: Target) -> Schedule:
+def one_loop(sch: Draft, name: str, target: Target) -> Draft:
     """Rows in lanes, and shared out over threads; rows too short for that become one long one."""
-    loops = loops_of(sch, name, "S")
-    enough = iterations(sch, name) >= WORTH_THREADS
-    lanes = lanes_of(target, store_of(sch, name).buffer.dtype)
-    short = extent(sch, name, loops[-1]) < 4 * lanes
+    loops = sch.loops_of(name, "S")
+    enough = sch.iterations(name) >= WORTH_THREADS
+    lanes = lanes_of(target, sch.store(name).buffer.dtype)
+    short = sch.extent(name, loops[-1]) < 4 * lanes
     together = straight_loops(sch, name) if short else []
     together = together if len(together) > 1 else loops[-1:]
     if enough and together == loops:
@@ -114,14 +104,14 @@ def one_loop(sch: Schedule, name: str, target: Target) -> Schedule:
     outer = [loop for loop in loops if loop not in together]
     if not outer or not enough:
         return sch
-    counts = accumulate((extent(sch, name, loop) for loop in outer), mul)
+    counts = accumulate((sch.extent(name, loop) for loop in outer), mul)
     needed = 1 + sum(count < SHARES for count in counts)
     if len(outer) > 1 < needed:
         sch = sch.fuse(*outer[:needed])
     return sch.parallel(sch.loops(name)[0])
 
 
-def _in_chunks(sch: Schedule, name: str, loops: list[str], target: Target) -> Schedule:
+def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft:
     """One long row in pieces that threads take. What is left over has a loop of its own: a
     condition in the pieces would cost more than the work.
 
@@ -129,34 +119,34 @@ def _in_chunks(sch: Schedule, name: str, loops: list[str], target: Target) -> Sc
     which is a quarter of the traffic of a function of two inputs.
     """
     first, *others = loops
-    count = extent(sch, name, first)
-    step = max(1, CHUNK * count // iterations(sch, name))
+    count = sch.extent(name, first)
+    step = max(1, CHUNK * count // sch.iterations(name))
     if count % step:
-        sch, (rest,) = making(sch, "loop_partition", first, [count // step * step])
+        sch, (rest,) = sch.making("loop_partition", first, [count // step * step])
         sch = _as_lanes(sch, rest, sch.loops(rest))
-    sch, (chunk, within) = cut(sch, name, first, step)
+    sch, (chunk, within) = sch.cut(name, first, step)
     sch = _as_lanes(sch, name, [within, *others]).parallel(chunk)
-    written = store_of(sch, name).buffer
-    if iterations(sch, name) * bytes_of(written.dtype) <= target.l3:
+    written = sch.store(name).buffer
+    if sch.iterations(name) * bytes_of(written.dtype) <= target.l3:
         return sch
     return sch.annotate(sch.loops(name)[-1], "nontemporal", written.name)
 
 
-def _as_lanes(sch: Schedule, name: str, loops: list[str]) -> Schedule:
+def _as_lanes(sch: Draft, name: str, loops: list[str]) -> Draft:
     """The innermost loops around a block as one, in vectors where that is of use."""
     sch = sch.fuse(*loops) if len(loops) > 1 else sch
-    return sch if collects_narrow(block_of(sch, name)) else sch.vectorize(sch.loops(name)[-1])
+    return sch if collects_narrow(sch.block(name)) else sch.vectorize(sch.loops(name)[-1])
 
 
-def straight_loops(sch: Schedule, name: str) -> list[str]:
+def straight_loops(sch: Draft, name: str) -> list[str]:
     """The inner loops around a block that are one row of memory for all that it reads and writes,
     or which that does not depend on.
     """
-    item = block_of(sch, name)
+    item = sch.block(name)
     order = [it.value.name for it in item.iters if isinstance(it.value, Var)]
     if order != sch.loops(name):
         return []
-    uses: list[Store | Load] = [store_of(sch, name), *loads_in(item.body)]
+    uses: list[Store | Load] = [sch.store(name), *loads_in(item.body)]
     starts = range(len(item.iters))
     straight = (at for at in starts if all(_goes_straight(use, item.iters[at:]) for use in uses))
     return order[next(straight, len(order)) :]

@@ -4,8 +4,7 @@ from typing import Any
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
-from minimlc.recipes.views import started
-from minimlc.schedule import Schedule
+from minimlc.recipes.views import S, check_schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.analysis.arith import variables
@@ -16,20 +15,19 @@ NO_SUCH_NAME = "E105"
 """The code of errors about loops, blocks, buffers and primitives that do not exist."""
 
 
-def rows(sch: Schedule) -> Schedule:
+def rows(sch: S) -> S:
     """Work along rows: in each block the loop over the output's last axis goes inside and becomes
     vector lanes; a reduction keeps a whole row of sums and adds to it.
     """
-    started(sch, None)
+    check_schedule(sch)
     for name in sch.blocks():
         sch = row_wise(sch, name)
     return sch
 
 
-def row_wise(sch: Schedule, name: str) -> Schedule:
+def row_wise(sch: S, name: str) -> S:
     """One block with the loop over its output's last axis inside, as vector lanes."""
     block = find_block(sch.func, name)
-    assert isinstance(block.stmt, Block)
     lane = _last_axis(block.stmt, block.loops)
     if lane is None or any(loop.kind != "serial" for loop in block.loops):
         return sch
@@ -75,12 +73,12 @@ def collects_narrow(block: Block) -> bool:
     return moving and DTYPES[read.buffer.dtype].bits < 32
 
 
-def attempt(sch: Schedule, primitive: str, *args: Any, **options: Any) -> Schedule:
+def attempt(sch: S, primitive: str, *args: Any, **options: Any) -> S:
     """Apply a primitive where it is legal; where it refuses, leave the schedule as it is.
 
     A name that does not exist is an error as anywhere.
     """
-    started(sch, None)
+    check_schedule(sch)
     try:
         return sch.apply(primitive, *args, **options)
     except ScheduleError as error:

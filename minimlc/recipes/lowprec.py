@@ -14,8 +14,7 @@ from minimlc.node import walk
 from minimlc.recipes.general import attempt, row_wise
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
-from minimlc.recipes.views import block_of, cut, loads_in, making
-from minimlc.schedule import Schedule
+from minimlc.recipes.views import Draft, loads_in
 from minimlc.schedule.tensor.intrinsics import INTERLEAVED, SHIFTED
 from minimlc.target import Target
 from minimlc.tir.nodes import Load, Store
@@ -124,8 +123,8 @@ def unit_for(product: Product, target: Target) -> Unit:
 
 
 def converted(
-    sch: Schedule, product: Product, unit: Unit, target: Target
-) -> tuple[Schedule, str, list[str]]:
+    sch: Draft, product: Product, unit: Unit, target: Target
+) -> tuple[Draft, str, list[str]]:
     """Factors as copies of the dtypes that the unit takes.
 
     Where those have an offset, what it adds to the sums is summed up by a block of its own. Gives
@@ -140,28 +139,26 @@ def converted(
         new = dtype or product.dtypes[2]
         if new != old:
             offset = OFFSETS.get((old, new), 0)
-            sch, copy = making(
-                sch, "cache_read", product.block, side.buffer, dtype=new, offset=offset
+            sch, copy = sch.making(
+                "cache_read", product.block, side.buffer, dtype=new, offset=offset
             )
             copies, shifted = copies + copy, shifted or offset != 0
     if not shifted:
         return sch, product.block, copies
-    sch, (*others, block) = making(sch, "decompose_sum", product.block)
+    sch, (*others, block) = sch.making("decompose_sum", product.block)
     for name in others:
         sch = summed_up(sch, name, target)
     return sch, block, copies
 
 
-def summed_up(sch: Schedule, name: str, target: Target) -> Schedule:
+def summed_up(sch: Draft, name: str, target: Target) -> Draft:
     """A sum over one factor alone: along its rows, or of all of them at a time."""
     if is_along_rows(sch, name):
         return row_by_row(sch, [name], target)
     return row_wise(sch, name)
 
 
-def grouped(
-    sch: Schedule, copy: str, loops: tuple[str, str, str], role: str, unit: Unit
-) -> Schedule:
+def grouped(sch: Draft, copy: str, loops: tuple[str, str, str], role: str, unit: Unit) -> Draft:
     """Fill a panel whose elements lie in groups: loops over panels, along k, and across a panel.
 
     `copy` is the block that fills it. What lies side by side along k is copied so; rows of B are
@@ -171,14 +168,14 @@ def grouped(
     order = sch.loops(copy)
     in_order = order.index(panel) < order.index(along)
     depth = unit.step if in_order and role == "m" else unit.depth
-    sch, (outer, inner) = cut(sch, copy, along, depth)
+    sch, (outer, inner) = sch.cut(copy, along, depth)
     if in_order:
         return sch.reorder(panel, lane, outer, inner).vectorize(inner)
     if role == "m":
         return sch.vectorize(lane)
-    sch, (lanes, lane) = cut(sch, copy, lane, unit.lanes)
+    sch, (lanes, lane) = sch.cut(copy, lane, unit.lanes)
     sch = sch.reorder(outer, panel, lanes, inner, lane)
-    block = block_of(sch, copy)
+    block = sch.block(copy)
     kinds = [part.buffer.dtype for part in walk(block.body) if isinstance(part, Load | Store)]
     intrin = INTERLEAVES.get((kinds[-1], kinds[0], unit.depth))
     done = attempt(sch, "tensorize", inner, intrin) if intrin else sch

@@ -15,24 +15,14 @@ from minimlc.recipes.product import Operand, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, most_summed, summed_apart
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
-    added,
-    block_of,
-    buffer_of,
+    Draft,
     bytes_of,
-    cut,
     divisor,
-    extent,
-    in_registers,
     lanes_of,
-    loops_below,
-    loops_of,
-    making,
+    recipe,
     refusal,
-    started,
-    unrolled,
     vector_registers,
 )
-from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Expr, Store
 
@@ -131,16 +121,14 @@ def even(size: int, most: int, multiple: int = 1, cost: int = 0) -> int:
     return min(blocks, key=lambda block: ceil(size / block) * (block + cost))
 
 
-def matmul(
-    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
-) -> Schedule:
+@recipe
+def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     """A fast C[..., i, j] += A[..., i, k] * B[..., k, j] of floats, or of bytes into int32.
 
     16-bit floats are added up in float32. A and B may be stored transposed, in batches, and in any
     sizes. `block` names the product, by default the first there is. Raises `ScheduleError` where
     there is none.
     """
-    target = started(sch, target)
     product = find_product(sch, block)
     lanes = lanes_of(target, product.dtypes[2])
     in_order = product.right.axes.endswith("n")
@@ -159,14 +147,14 @@ def matmul(
     return packed(sch, product, target)
 
 
-def check_kind(sch: Schedule, product: Product, columns: int) -> None:
+def check_kind(sch: Draft, product: Product, columns: int) -> None:
     """Refuse what these plans are not for: fewer columns than that, for one."""
     name, (left, right, result) = product.block, product.dtypes
     if not are_multiplied(product.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
     elif product.columns < columns or product.sums < 2:
         why = f"is {product.rows}x{product.columns}x{product.sums}, too small for vectors"
-    elif block_of(sch, name).init is None:
+    elif sch.block(name).init is None:
         why = f"adds to what is in {product.output} before; it would have to begin with T.init()"
     elif product.rows == 1 and product.right.axes.endswith("k"):
         why = "takes products of one vector with rows, which is a reduction along each row"
@@ -175,7 +163,7 @@ def check_kind(sch: Schedule, product: Product, columns: int) -> None:
     raise refusal(f'matmul: block "{name}" {why}')
 
 
-def packed(sch: Schedule, product: Product, target: Target) -> Schedule:
+def packed(sch: Draft, product: Product, target: Target) -> Draft:
     """Blocks for the caches, copied as panels, and a tile of C in registers."""
     unit = unit_for(product, target)
     source = product.left.buffer
@@ -193,7 +181,7 @@ def packed(sch: Schedule, product: Product, target: Target) -> Schedule:
     for copy in conversions:
         sch = sch.compute_inline(copy)
     sch, left_at, right_at, row_tile = tile(sch, sums, result, tiles)
-    sch = finished(sch, result, loops_below(sch, result, row_tile)[0])
+    sch = finished(sch, result, sch.loops_below(result, row_tile)[0])
     shared = [right_at if tiles.by_columns else row_tile]
     if left:
         sch, row_panel = in_panels(sch, left, left_at, product.left, "m", tiles)
@@ -205,8 +193,8 @@ def packed(sch: Schedule, product: Product, target: Target) -> Schedule:
         sch = on_unit(sch, f"{sums}_update", tiles)
     if prod(product.batches) * product.rows * product.columns * product.sums < WORTH_THREADS:
         return sch
-    for loop in loops_of(sch, result, "S")[: len(product.batches)]:
-        if extent(sch, result, loop) >= target.cores:
+    for loop in sch.loops_of(result, "S")[: len(product.batches)]:
+        if sch.extent(result, loop) >= target.cores:
             return sch.parallel(loop)
     for loop in shared:
         sch = sch.parallel(loop)
@@ -231,7 +219,7 @@ def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:
     return next((rows for rows in sizes if product.rows % rows == 0), 0)
 
 
-def few_columns(sch: Schedule, product: Product, lanes: int) -> Schedule:
+def few_columns(sch: Draft, product: Product, lanes: int) -> Draft:
     """Few columns of C: each element of A is read once, so nothing is copied."""
     rows = divisor(product.rows, 12 if product.columns <= lanes else 6)
     part = summed_apart(product)
@@ -241,7 +229,7 @@ def few_columns(sch: Schedule, product: Product, lanes: int) -> Schedule:
     return sch
 
 
-def divide(sch: Schedule, product: Product, tiles: Tiles) -> tuple[Schedule, str, str]:
+def divide(sch: Draft, product: Product, tiles: Tiles) -> tuple[Draft, str, str]:
     """Round the sizes up to whole blocks, and sum up apart what one block of k holds.
 
     Gives the names of the block that sums up tiles of its own, and of the one that puts what
@@ -251,25 +239,25 @@ def divide(sch: Schedule, product: Product, tiles: Tiles) -> tuple[Schedule, str
     roles = {"m": tiles.row_block, "n": tiles.column_block, "k": tiles.unit.step}
     if product.sums <= tiles.sums:
         padded = pad(sch, name, roles)
-        ends = [block for block in added(sch, padded) if product.output == buffer_of(padded, block)]
+        ends = [block for block in padded.added(sch) if product.output == padded.buffer(block)]
         if not ends:
-            padded, ends = making(padded, "cache_write", name, product.output)
+            padded, ends = padded.making("cache_write", name, product.output)
         padded, end = with_epilogue(padded, ends[0])
         return padded, name, end
     rounded = pad(sch, name, {"k": tiles.sum_block})
-    (sums_loop,) = loops_of(rounded, name, "R")
+    (sums_loop,) = rounded.loops_of(name, "R")
     divided = rounded.split(sums_loop, [None, tiles.sums])
-    (outer, _) = loops_of(divided, name, "R")
-    parts, (sums, *_) = making(divided, "rfactor", outer)
+    (outer, _) = divided.loops_of(name, "R")
+    parts, (sums, *_) = divided.making("rfactor", outer)
     padded = pad(parts, sums, roles)
     kept = factors_of(padded, sums)
-    for copy in [*added(sch, rounded), *added(parts, padded)]:
-        if buffer_of(padded, copy) not in kept:
+    for copy in [*rounded.added(sch), *padded.added(parts)]:
+        if padded.buffer(copy) not in kept:
             padded = padded.compute_inline(copy)
     return padded, sums, name
 
 
-def with_epilogue(sch: Schedule, result: str) -> tuple[Schedule, str]:
+def with_epilogue(sch: Draft, result: str) -> tuple[Draft, str]:
     """What is computed from C element by element, done when a tile of C is written.
 
     Gives the name of the block that then writes.
@@ -281,19 +269,19 @@ def with_epilogue(sch: Schedule, result: str) -> tuple[Schedule, str]:
     return sch, result
 
 
-def finished(sch: Schedule, result: str, loop: str) -> Schedule:
+def finished(sch: Draft, result: str, loop: str) -> Draft:
     """What is computed from C element by element, done in `loop` when a tile of C is complete."""
     for consumer in sch.consumers(result):
         merged, name = with_epilogue(sch, consumer)
         done = attempt(merged, "reverse_compute_at", name, loop)
         if done is not merged:
-            sch = finished(in_registers(done, loops_below(done, name, loop)), name, loop)
+            sch = finished(done.in_registers(done.loops_below(name, loop)), name, loop)
     return sch
 
 
-def pad(sch: Schedule, block: str, multiples: dict[str, int]) -> Schedule:
+def pad(sch: Draft, block: str, multiples: dict[str, int]) -> Draft:
     """Copies of A and B that end in zeros, so that sizes are multiples of the given ones."""
-    item = block_of(sch, block)
+    item = sch.block(block)
     assert isinstance(item.body, Store)
     rows, columns = item.body.indices[-2:]
     roles: dict[Expr, str] = {it.var: "k" for it in item.iters if it.kind == "R"}
@@ -301,45 +289,45 @@ def pad(sch: Schedule, block: str, multiples: dict[str, int]) -> Schedule:
     return sch.pad_einsum(block, [multiples.get(roles.get(it.var, "b"), 1) for it in item.iters])
 
 
-def copied(sch: Schedule, sums: str, side: Operand) -> tuple[Schedule, str]:
+def copied(sch: Draft, sums: str, side: Operand) -> tuple[Draft, str]:
     """The block that copies a factor: the one that pads it, else a new one."""
     buffer = factors_of(sch, sums)[side.place]
     if buffer != side.buffer:
-        return sch, next(name for name in sch.producers(sums) if buffer_of(sch, name) == buffer)
-    sch, (copy,) = making(sch, "cache_read", sums, buffer)
+        return sch, next(name for name in sch.producers(sums) if sch.buffer(name) == buffer)
+    sch, (copy,) = sch.making("cache_read", sums, buffer)
     return sch, copy
 
 
-def tile(sch: Schedule, sums: str, result: str, tiles: Tiles) -> tuple[Schedule, str, str, str]:
+def tile(sch: Draft, sums: str, result: str, tiles: Tiles) -> tuple[Draft, str, str, str]:
     """Loops over blocks, over tiles in them, and over k with one tile in registers.
 
     Gives the names of the loops that a block of A, and of B, is for, and of that over rows of
     tiles.
     """
-    *_, i, j = loops_of(sch, result, "S")
-    for loop in loops_of(sch, result, "R"):
+    *_, i, j = sch.loops_of(result, "S")
+    for loop in sch.loops_of(result, "R"):
         sch = sch.split(loop, [None, tiles.sum_block // tiles.sums])
-    sum_loops = loops_of(sch, result, "R")
+    sum_loops = sch.loops_of(result, "R")
     sch = sch.split(i, [None, tiles.row_block // tiles.rows, tiles.rows])
-    *_, row_block, row_tile, row, _ = loops_of(sch, result, "S")
+    *_, row_block, row_tile, row, _ = sch.loops_of(result, "S")
     sch = sch.split(j, [None, tiles.column_block // tiles.columns, tiles.columns])
-    *_, column_block, column_tile, column = loops_of(sch, result, "S")
+    *_, column_block, column_tile, column = sch.loops_of(result, "S")
     blocks, parts = [row_block, *sum_loops[:1]], [column_tile, *sum_loops[1:]]
     sch = sch.reorder(*blocks, column_block, row_tile, *parts, row, column)
     sch = sch.compute_at(sums, parts[-1])
-    inside = loops_below(sch, sums, parts[-1])
-    (summed,) = [loop for loop in inside if loop in loops_of(sch, sums, "R")]
+    inside = sch.loops_below(sums, parts[-1])
+    (summed,) = [loop for loop in inside if loop in sch.loops_of(sums, "R")]
     rest = [loop for loop in inside if loop != summed]
     sch = sch.reorder(summed, *rest)
     if tiles.unit.loads:
         sch = sum_in_tiles(sch, sums)
-    sch = in_registers(sch.decompose_reduction(sums, at=summed), [row, column])
+    sch = sch.decompose_reduction(sums, at=summed).in_registers([row, column])
     if not tiles.unit.loads:
-        sch = in_registers(sch, loops_below(sch, f"{sums}_init", parts[-1]))
+        sch = sch.in_registers(sch.loops_below(f"{sums}_init", parts[-1]))
     if not tiles.unit.intrin:
-        sch = in_registers(sch, rest)
+        sch = sch.in_registers(rest)
         sch = written_out(sch, f"{sums}_update", summed, steps_written_out(tiles))
-    sch = sch.annotate(column_tile, "prefetch", buffer_of(sch, result))
+    sch = sch.annotate(column_tile, "prefetch", sch.buffer(result))
     return sch, blocks[-1], column_block, row_tile
 
 
@@ -348,29 +336,29 @@ def steps_written_out(tiles: Tiles) -> int:
     return divisor(tiles.sums // tiles.unit.depth, UNROLLED)
 
 
-def written_out(sch: Schedule, block: str, loop: str, steps: int) -> Schedule:
+def written_out(sch: Draft, block: str, loop: str, steps: int) -> Draft:
     """`steps` iterations of a loop as straight code."""
     if steps == 1:
         return sch
-    sch, (_, step) = cut(sch, block, loop, steps)
+    sch, (_, step) = sch.cut(block, loop, steps)
     return sch.unroll(step)
 
 
-def on_unit(sch: Schedule, block: str, tiles: Tiles) -> Schedule:
+def on_unit(sch: Draft, block: str, tiles: Tiles) -> Draft:
     """The tile's rows are written out, each as products that a tensor intrinsic adds up."""
     unit = tiles.unit
-    summed = loops_of(sch, block, "R")[-1]
-    *rows, column = loops_below(sch, block, summed)
-    sch, (outer, deep) = cut(sch, block, summed, unit.depth)
-    sch, (columns, lane) = cut(sch, block, column, unit.lanes)
+    summed = sch.loops_of(block, "R")[-1]
+    *rows, column = sch.loops_below(block, summed)
+    sch, (outer, deep) = sch.cut(block, summed, unit.depth)
+    sch, (columns, lane) = sch.cut(block, column, unit.lanes)
     sch = sch.reorder(outer, *rows, columns, deep, lane).tensorize(deep, unit.intrin)
-    sch = unrolled(sch, (*rows, columns))
+    sch = sch.unrolled((*rows, columns))
     return written_out(sch, f"{block}_o", outer, steps_written_out(tiles))
 
 
 def in_panels(
-    sch: Schedule, copy: str, loop: str, side: Operand, role: str, tiles: Tiles
-) -> tuple[Schedule, str]:
+    sch: Draft, copy: str, loop: str, side: Operand, role: str, tiles: Tiles
+) -> tuple[Draft, str]:
     """Copy a block of a factor inside `loop`, as panels that are read in order.
 
     Rows of A that lie along k are copied in short runs, not element by element: a tile reads them
@@ -385,14 +373,14 @@ def in_panels(
         unit = Unit(depth=unit.depth * steps_written_out(tiles))
     width, inner_axes = unit.panel(role, tiles.rows if role == "m" else tiles.columns)
     layout = [*batch, *(each.format(wide=wide, deep=deep) for each in inner_axes)]
-    buffer = buffer_of(sch, copy)
+    buffer = sch.buffer(copy)
     sch = sch.compute_at(copy, loop)
     sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {', '.join(layout)}")
-    inner = loops_below(sch, copy, loop)
+    inner = sch.loops_below(copy, loop)
     across = inner[-2:][side.axes[-2:].index(role)]
     along = inner[-2:][side.axes[-2:].index("k")]
     sch = sch.split(across, [None, width])
-    panel, lane = [name for name in loops_below(sch, copy, loop) if name not in inner]
+    panel, lane = [name for name in sch.loops_below(copy, loop) if name not in inner]
     if side.axes[-1] != role:
         sch = sch.reorder(panel, along, lane)
     if unit.depth > 1:

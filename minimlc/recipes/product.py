@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from minimlc.recipes.views import HINT, block_of, first, refusal
+from minimlc.recipes.views import HINT, Draft, first
 from minimlc.schedule import Schedule
 from minimlc.tir.analysis.access import reduction_parts
 from minimlc.tir.nodes import Binary, Block, Cast, Expr, Load, Store, Var
@@ -36,12 +36,9 @@ class Product(NamedTuple):
 
 def find_product(sch: Schedule, block: str | None = None) -> Product:
     """The product that a block computes: the named one, or the first that is one."""
-    product = first(sch, block, _product)
-    if product is not None:
-        return product[1]
-    what = f'block "{block}" is no' if block is not None else "no block is a"
-    why = f"{what} matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]"
-    raise refusal(why, f"{HINT}; of (A - a) * (B - b), sch.decompose_sum(block) makes one")
+    why = "{} matrix product: C[..., i, j] += A[..., i, k] * B[..., k, j]"
+    hint = f"{HINT}; of (A - a) * (B - b), sch.decompose_sum(block) makes one"
+    return first(sch, block, _product, why, ("is no", "is a"), hint)[1]
 
 
 def _product(block: Block) -> Product | None:
@@ -73,9 +70,9 @@ def _product(block: Block) -> Product | None:
     )
 
 
-def factors_of(sch: Schedule, block: str) -> list[str]:
+def factors_of(sch: Draft, block: str) -> list[str]:
     """The buffers that the two factors of a block's sum are read from, in order."""
-    loads = loads_of(block_of(sch, block))
+    loads = loads_of(sch.block(block))
     assert loads is not None, "a product stays one"
     return [load.buffer.name for load in loads]
 
@@ -88,8 +85,7 @@ def loads_of(block: Block) -> tuple[Load, Load] | None:
 
 def _factors(value: Expr) -> tuple[Load, Load] | None:
     """The two elements that a value is the product of, whatever they are converted to."""
-    while isinstance(value, Cast):
-        value = value.a
+    value = _uncast(value)
     if not isinstance(value, Binary) or value.op != "*":
         return None
     a, b = (_uncast(side) for side in (value.a, value.b))

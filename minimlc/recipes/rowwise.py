@@ -9,24 +9,15 @@ from math import prod
 from minimlc.node import walk
 from minimlc.recipes.views import (
     WORTH_THREADS,
-    added,
-    block_of,
+    Draft,
     bytes_of,
-    cut,
     divisor,
-    extent,
-    iterations,
     lanes_of,
     loads_in,
-    loops_below,
-    loops_of,
-    making,
+    none_is,
+    recipe,
     refusal,
-    started,
-    store_of,
-    unrolled,
 )
-from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import IfThenElse, Load, Store
@@ -47,44 +38,42 @@ MOST_WRITTEN_OUT, MOST_STRAIGHT = 8, 2048
 """Steps of a sum that become straight code, and bytes that they may go through together."""
 
 
-def rowwise(
-    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
-) -> Schedule:
+@recipe
+def rowwise(sch: Draft, block: str | None, target: Target) -> Draft:
     """Fast reductions along the last axis, with the element-wise work before and after them.
 
     Takes the whole function: its last block is what all others are computed for, row by row.
     `block` names a reduction that must be among them. Raises `ScheduleError` where there is none.
     """
-    target = started(sch, target)
     names = sch.blocks()
     reductions = [name for name in names if is_along_rows(sch, name)]
-    if not reductions or (block is not None and block not in reductions):
-        what = f'block "{block}" is' if block is not None else "no block is"
+    if not reductions or block not in (None, *reductions):
+        what = none_is(block, "is not", "is")
         raise refusal(f"rowwise: {what} a reduction along the last axis")
     return row_by_row(sch, names, target)
 
 
-def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
+def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
     """Blocks in a row, each row or few of the last one finished before the next begin."""
     last = names[-1]
     reductions = [name for name in names if is_along_rows(sch, name)]
     others = [name for name in sch.blocks() if name not in names]
-    elements = iterations(sch, last)
+    elements = sch.iterations(last)
     partial: list[str] = []
     depth = max(rows_deep(sch, name) for name in reductions)
     for name in reductions:
         before, sch = sch, in_lanes(sch, name, target)
-        partial += added(before, sch)
+        partial += sch.added(before)
     names = [name for name in sch.blocks() if name not in others]
-    loops = loops_of(sch, last, "S")
+    loops = sch.loops_of(last, "S")
     rows = loops if last in reductions else loops[: min(depth, len(loops) - 1)]
     together = rows_together(sch, last, rows) if len(rows) == len(loops) - 1 else 1
     if together > 1:
-        sch, (outer, _) = cut(sch, last, rows[-1], together)
+        sch, (outer, _) = sch.cut(last, rows[-1], together)
         rows = [*rows[:-1], outer]
         for name in partial:
             sch = lanes_last(sch, name)
-    long = [loop for loop in rows if extent(sch, last, loop) > 1]
+    long = [loop for loop in rows if sch.extent(last, loop) > 1]
     shared = long[:1] if elements >= WORTH_THREADS else []
     if rows:
         for name in reversed([name for name in names if name != last]):
@@ -99,34 +88,34 @@ def row_by_row(sch: Schedule, names: list[str], target: Target) -> Schedule:
 
 
 def next_row_asked_for(
-    sch: Schedule, last: str, partial: list[str], row: str, target: Target
-) -> Schedule:
+    sch: Draft, last: str, partial: list[str], row: str, target: Target
+) -> Draft:
     """While a row is taken, ask memory for the next: by itself it foresees nothing beyond a page.
 
     The last sum over a row asks for its input, whose row at hand is still on its way before; what
     writes whole vectors, for its output.
     """
     for name in reversed(partial):
-        loads = loads_in(block_of(sch, name).body)
+        loads = loads_in(sch.block(name).body)
         inputs = [load for load in loads if load.buffer in sch.func.params]
         far = [load for load in inputs if is_far(load, row_bytes(sch, name, load, row), target)]
         if far:
-            loop = loops_of(sch, name, "R")[0]
+            loop = sch.loops_of(name, "R")[0]
             sch = sch.annotate(loop, "prefetch", (far[0].buffer.name, row))
             break
-    store, inner = store_of(sch, last), sch.loops(last)[-1]
+    store, inner = sch.store(last), sch.loops(last)[-1]
     size, lanes = row_bytes(sch, last, store, row), lanes_of(target, store.buffer.dtype)
-    count = extent(sch, last, inner)
-    whole = block_of(sch, last).init is None and count % lanes == 0
+    count = sch.extent(last, inner)
+    whole = sch.block(last).init is None and count % lanes == 0
     if whole and size >= HALF_A_PAGE and is_far(store, size, target):
-        sch, (loop, _) = cut(sch, last, inner, lanes * divisor(count // lanes, VECTORS))
+        sch, (loop, _) = sch.cut(last, inner, lanes * divisor(count // lanes, VECTORS))
         sch = sch.annotate(loop, "prefetch", (store.buffer.name, row))
     return sch
 
 
-def row_bytes(sch: Schedule, name: str, access: Load | Store, row: str) -> int:
+def row_bytes(sch: Draft, name: str, access: Load | Store, row: str) -> int:
     """How much of a buffer one iteration of `row` goes through; 0 if all do through the same."""
-    iters = block_of(sch, name).iters
+    iters = sch.block(name).iters
     own = {it.var for it in iters if row in {var.name for var in variables(it.value)}}
     places = [at for at, index in enumerate(access.indices) if own & variables(index)]
     inner = access.buffer.shape[places[-1] + 1 :] if places else (0,)
@@ -141,29 +130,29 @@ def is_far(access: Load | Store, row: int, target: Target) -> bool:
     return size > target.l2 and SHORT_ROW < row <= target.l1 // 4
 
 
-def rows_deep(sch: Schedule, name: str) -> int:
+def rows_deep(sch: Draft, name: str) -> int:
     """How many loops run over the rows that a block reduces, except inner ones of extent 1."""
-    spatial = [extent(sch, name, loop) > 1 for loop in loops_of(sch, name, "S")]
+    spatial = [sch.extent(name, loop) > 1 for loop in sch.loops_of(name, "S")]
     return max((at + 1 for at, long in enumerate(spatial) if long), default=0)
 
 
-def rows_together(sch: Schedule, last: str, rows: list[str]) -> int:
+def rows_together(sch: Draft, last: str, rows: list[str]) -> int:
     """Rows that take each step together: while one waits for its last few sums, others go on.
 
     Long rows wait for memory instead.
     """
     if not rows:
         return 1
-    element = bytes_of(store_of(sch, last).buffer.dtype)
-    size = extent(sch, last, sch.loops(last)[-1]) * element
-    count = extent(sch, last, rows[-1])
+    element = bytes_of(sch.store(last).buffer.dtype)
+    size = sch.extent(last, sch.loops(last)[-1]) * element
+    count = sch.extent(last, rows[-1])
     return divisor(count, min(MOST_ROWS, max(count // 2, 1))) if size <= SHORT_ROW else 1
 
 
-def is_along_rows(sch: Schedule, name: str) -> bool:
+def is_along_rows(sch: Draft, name: str) -> bool:
     """Whether a block reduces by its innermost loops alone, and the last walks along its inputs."""
-    item = block_of(sch, name)
-    sums = loops_of(sch, name, "R")
+    item = sch.block(name)
+    sums = sch.loops_of(name, "R")
     if not isinstance(item.init, Store) or {it.kind for it in item.iters} - {"S", "R"}:
         return False
     if not sums or sch.loops(name)[-len(sums) :] != sums or is_short(sch, name, sums):
@@ -173,22 +162,22 @@ def is_along_rows(sch: Schedule, name: str) -> bool:
     return not any(last in walk(index) for index in outer)
 
 
-def is_short(sch: Schedule, name: str, sums: list[str]) -> bool:
+def is_short(sch: Draft, name: str, sums: list[str]) -> bool:
     """Whether a sum over several axes goes along rows of few elements: a window's, perhaps."""
-    return len(sums) > 1 and extent(sch, name, sums[-1]) < LONG_ROW
+    return len(sums) > 1 and sch.extent(name, sums[-1]) < LONG_ROW
 
 
-def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
+def in_lanes(sch: Draft, name: str, target: Target) -> Draft:
     """Partial sums in vectors: each of n lanes adds up every n-th element of the row.
 
     Then the vectors are added up, and of many lanes the quarters: one lane after the other, each
     would wait for the last.
     """
-    k = loops_of(sch, name, "R")[-1]
-    item = block_of(sch, name)
+    k = sch.loops_of(name, "R")[-1]
+    item = sch.block(name)
     assert isinstance(item.init, Store)
     lanes = lanes_of(target, item.init.buffer.dtype)
-    size = extent(sch, name, k)
+    size = sch.extent(name, k)
     if size < 2 * lanes:
         return sch
     fits = [n * lanes for n in range(VECTORS, 0, -1) if size >= 2 * n * lanes]
@@ -197,61 +186,59 @@ def in_lanes(sch: Schedule, name: str, target: Target) -> Schedule:
     while widths[-1] > MOST_WRITTEN_OUT:
         widths.append(widths[-1] // 4)
     for width in widths:
-        sch = sch.split(loops_of(sch, name, "R")[-1], [None, width])
-        sch = sch.rfactor(loops_of(sch, name, "R")[-1])
+        sch = sch.split(sch.loops_of(name, "R")[-1], [None, width])
+        sch = sch.rfactor(sch.loops_of(name, "R")[-1])
     return sch
 
 
-def lanes_last(sch: Schedule, name: str) -> Schedule:
+def lanes_last(sch: Draft, name: str) -> Draft:
     """Store partial sums with the lanes of a row side by side."""
-    item = block_of(sch, name)
+    item = sch.block(name)
     assert isinstance(item.init, Store)
     axes = [f"a{axis}" for axis in range(len(item.init.indices))]
     layout = f"{', '.join(axes)} -> {', '.join([*axes[1:], axes[0]])}"
     return sch.transform_layout(name, item.init.buffer.name, layout)
 
 
-def in_vectors(
-    sch: Schedule, name: str, rows: list[str], is_partial: bool, together: bool
-) -> Schedule:
+def in_vectors(sch: Draft, name: str, rows: list[str], is_partial: bool, together: bool) -> Draft:
     """The innermost loop in lanes; what adds the last lanes up is written out, as are `rows`
     that are done together.
     """
-    inner = loops_below(sch, name, rows[-1]) if rows else sch.loops(name)
-    sums = loops_of(sch, name, "R")
+    inner = sch.loops_below(name, rows[-1]) if rows else sch.loops(name)
+    sums = sch.loops_of(name, "R")
     if not inner:
         return sch
     near = beside(sch, name, rows[-1]) if together else []
     lanes = [loop for loop in inner if loop not in (*near, *sums)]
     if not sums:
-        return unrolled(sch.vectorize(lanes[-1]) if lanes else sch, near)
+        return (sch.vectorize(lanes[-1]) if lanes else sch).unrolled(near)
     order = [*near, *sums, *lanes]
     sch = sch.reorder(*order) if len(order) > 1 else sch
-    sch, (init, update) = making(sch, "decompose_reduction", name, at=sums[0])
+    sch, (init, update) = sch.making("decompose_reduction", name, at=sums[0])
     if is_partial:
         sch = sch.vectorize(sch.loops(init)[-1]).vectorize(sch.loops(update)[-1])
-    sch = unrolled(sch, near)
-    if isinstance(block_of(sch, update).body, IfThenElse):
+    sch = sch.unrolled(near)
+    if isinstance(sch.block(update).body, IfThenElse):
         sch = sch.loop_partition(sums[0])
     return sch.unroll(sums[0]) if is_soon_done(sch, init, update) else sch
 
 
-def is_soon_done(sch: Schedule, init: str, update: str) -> bool:
+def is_soon_done(sch: Draft, init: str, update: str) -> bool:
     """Whether the steps of a sum are worth straight code: few, and through little data.
 
     A loop of more is faster than the same as straight code, which is fetched anew for every row.
     """
-    loops, steps = sch.loops(update), loops_of(sch, update, "R")
+    loops, steps = sch.loops(update), sch.loops_of(update, "R")
     if not steps:
         return False
-    elements = iterations(sch, update, loops[loops.index(steps[0]) :])
-    straight = elements * bytes_of(store_of(sch, init).buffer.dtype) <= MOST_STRAIGHT
-    return straight and extent(sch, update, steps[0]) <= MOST_WRITTEN_OUT
+    elements = sch.iterations(update, loops[loops.index(steps[0]) :])
+    straight = elements * bytes_of(sch.store(init).buffer.dtype) <= MOST_STRAIGHT
+    return straight and sch.extent(update, steps[0]) <= MOST_WRITTEN_OUT
 
 
-def beside(sch: Schedule, name: str, loop: str) -> list[str]:
+def beside(sch: Draft, name: str, loop: str) -> list[str]:
     """The loops around a block that feed the same iter as `loop`, from inside of it."""
-    fed = [variables(it.value) for it in block_of(sch, name).iters]
+    fed = [variables(it.value) for it in sch.block(name).iters]
     names = [{var.name for var in variables_of} for variables_of in fed]
     same = [group for group in names if loop in group]
-    return [other for other in loops_below(sch, name, loop) if any(other in part for part in same)]
+    return [other for other in sch.loops_below(name, loop) if any(other in part for part in same)]

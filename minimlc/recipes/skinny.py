@@ -3,8 +3,7 @@
 from math import ceil, prod
 
 from minimlc.recipes.product import Product
-from minimlc.recipes.views import divisor, loops_feeding_axis, loops_of, making, refusal, unrolled
-from minimlc.schedule import Schedule
+from minimlc.recipes.views import Draft, divisor, refusal
 
 FEW_ROWS = 12
 """Rows of C up to which B is read in the order in which it lies."""
@@ -27,7 +26,7 @@ DEPTH = 8
 """Rows of B that are added to C at a time."""
 
 
-def few_rows(sch: Schedule, product: Product) -> Schedule:
+def few_rows(sch: Draft, product: Product) -> Draft:
     """Few rows of C: go down B once, adding some of its rows to all of C at a time.
 
     C stays in the first-level cache, and a piece of four rows of it in registers meanwhile. What
@@ -37,8 +36,8 @@ def few_rows(sch: Schedule, product: Product) -> Schedule:
     block = summed_apart(product)
     if block < product.sums:
         sch, name = sums_apart(sch, name, block)
-    rows, columns = (loops_feeding_axis(sch, name, axis) for axis in (-2, -1))
-    summed = loops_of(sch, name, "R")
+    rows, columns = (sch.loops_along(name, axis) for axis in (-2, -1))
+    summed = sch.loops_of(name, "R")
     if (
         not summed
         or not columns
@@ -49,15 +48,15 @@ def few_rows(sch: Schedule, product: Product) -> Schedule:
         raise refusal(why)
     k = summed[-1]
     sch = sch.split(k, [None, divisor(block, DEPTH)])
-    *_, down, deep = loops_of(sch, name, "R")
+    *_, down, deep = sch.loops_of(name, "R")
     group: list[str] = []
     if product.rows > 1:
         sch = sch.split(rows[-1], [None, divisor(product.rows, 4)])
-        group = loops_feeding_axis(sch, name, -2)[-2:]
+        group = sch.loops_along(name, -2)[-2:]
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
     sch = sch.decompose_reduction(name, at=down)
-    sch = sch.vectorize(columns[-1]).vectorize(loops_feeding_axis(sch, f"{name}_init", -1)[-1])
-    return unrolled(sch, (deep, *group[1:]))
+    sch = sch.vectorize(columns[-1]).vectorize(sch.loops_along(f"{name}_init", -1)[-1])
+    return sch.unrolled((deep, *group[1:]))
 
 
 def summed_apart(product: Product) -> int:
@@ -76,13 +75,13 @@ def most_summed(product: Product) -> int:
     return min(MOST_SUMMED, sums if sums <= alone else ceil(sums / 2))
 
 
-def sums_apart(sch: Schedule, name: str, block: int) -> tuple[Schedule, str]:
+def sums_apart(sch: Draft, name: str, block: int) -> tuple[Draft, str]:
     """Partial sums of `block` products each, made where they are added to C."""
-    (k,) = loops_of(sch, name, "R")
+    (k,) = sch.loops_of(name, "R")
     sch = sch.split(k, [None, block])
-    parts, (sums,) = making(sch, "rfactor", loops_of(sch, name, "R")[0])
-    (outer,) = loops_of(parts, name, "R")
-    spatial = loops_of(parts, name, "S")
+    parts, (sums,) = sch.making("rfactor", sch.loops_of(name, "R")[0])
+    (outer,) = parts.loops_of(name, "R")
+    spatial = parts.loops_of(name, "S")
     batches = [loop for loop in spatial if loop not in spatial[-2:]]
     parts = parts.reorder(*batches, outer, *[loop for loop in spatial if loop not in batches])
     return parts.compute_at(sums, outer).vectorize(spatial[-1]), sums

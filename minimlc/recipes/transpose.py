@@ -4,22 +4,15 @@ from math import gcd, prod
 
 from minimlc.recipes.views import (
     WORTH_THREADS,
+    Draft,
     bytes_of,
-    cut,
     divisor,
-    extent,
     first,
-    in_registers,
-    iterations,
     loads_in,
-    loops_below,
-    loops_feeding_axis,
-    making,
+    recipe,
     refusal,
-    started,
-    store_of,
+    through_registers,
 )
-from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store
 
@@ -47,21 +40,16 @@ MANY = 16
 """Iterations that threads can share out evenly enough."""
 
 
-def transpose(
-    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
-) -> Schedule:
+@recipe
+def transpose(sch: Draft, block: str | None, target: Target) -> Draft:
     """A fast block that reads a buffer across the rows which it writes: B[j, i] = f(A[i, j]).
 
     It takes a few elements of a few rows at a time, which turn in registers; what is left over at
     the edges has loops of its own. `block` names the transpose, by default the first there is.
     Raises `ScheduleError` where there is none, or where plain loops are as fast.
     """
-    target = started(sch, target)
-    turned = first(sch, block, _read_across)
-    if turned is None:
-        what = f'block "{block}" reads' if block is not None else "no block reads"
-        raise refusal(f"transpose: {what} across the rows it writes")
-    name, across = turned
+    why = "transpose: {} across the rows it writes"
+    name, across = first(sch, block, _read_across, why, ("does not read", "reads"))
     _refuse_what_is_fast(sch, name, *across, target)
     return in_rectangles(sch, name, *across, target)
 
@@ -85,36 +73,36 @@ def _read_across(block: Block) -> tuple[Load, int] | None:
     return across[0] if len(across) == 1 else None
 
 
-def _refuse_what_is_fast(sch: Schedule, name: str, load: Load, axis: int, target: Target) -> None:
+def _refuse_what_is_fast(sch: Draft, name: str, load: Load, axis: int, target: Target) -> None:
     """Refuse where there is nothing to turn; or rows stay in the cache, and elements are narrow or
     wide: reading them one by one takes no longer than to turn narrow ones, or a few wide ones.
     """
-    ends = [loops_feeding_axis(sch, name, place) for place in (axis, -1)]
+    ends = [sch.loops_along(name, place) for place in (axis, -1)]
     if [len(loops) for loops in ends] != [1, 1]:
         raise refusal(f'transpose: block "{name}" is not in loops of its own', "")
-    if min(extent(sch, name, loop) for (loop,) in ends) < 2:
+    if min(sch.extent(name, loop) for (loop,) in ends) < 2:
         raise refusal(f'transpose: block "{name}" has nothing to turn', "")
-    lines = iterations(sch, name, loops_below(sch, name, *ends[0]))
+    lines = sch.iterations(name, sch.loops_below(name, *ends[0]))
     if bytes_of(load.buffer.dtype) != 4 and _stays(sch, name, load, lines, target):
         why = "all lines that a row is read from stay in the first cache"
         raise refusal(f'transpose: block "{name}": {why}', "")
 
 
-def _stays(sch: Schedule, name: str, load: Load, lines: int, target: Target) -> bool:
+def _stays(sch: Draft, name: str, load: Load, lines: int, target: Target) -> bool:
     """Whether the first cache holds all lines that a row of the output is read from, so that the
     next row finds the elements beside; or a row uses them up by itself.
     """
-    place = load.indices.index(store_of(sch, name).indices[-1])
+    place = load.indices.index(sch.store(name).indices[-1])
     apart = prod(load.buffer.shape[place + 1 :]) * bytes_of(load.buffer.dtype)
     return apart < LINE or lines <= target.l1 // max(LINE, gcd(apart, PAGE))
 
 
-def in_rectangles(sch: Schedule, name: str, load: Load, axis: int, target: Target) -> Schedule:
+def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) -> Draft:
     """Cut both axes, the outer one first; then go through A by way of a rectangle of its own."""
-    (row,) = loops_feeding_axis(sch, name, axis)
-    (column,) = loops_feeding_axis(sch, name, -1)
+    (row,) = sch.loops_along(name, axis)
+    (column,) = sch.loops_along(name, -1)
     others = [loop for loop in sch.loops(name) if loop not in (row, column)]
-    sizes = {loop: extent(sch, name, loop) for loop in sch.loops(name)}
+    sizes = {loop: sch.extent(name, loop) for loop in sch.loops(name)}
     enough = prod(sizes.values()) >= WORTH_THREADS
     size = bytes_of(load.buffer.dtype)
     lanes = min(MOST, WRITE // size)
@@ -130,32 +118,23 @@ def in_rectangles(sch: Schedule, name: str, load: Load, axis: int, target: Targe
     sch, (within, lane) = _cut_evenly(sch, name, second, steps[second])
     along, lane = (inner, lane) if first == row else (lane, inner)
     sch = sch.reorder(within, along, lane) if first == row else sch
-    sch = _through_registers(sch, name, load.buffer.name, within, along, lane)
-    run = divisor(extent(sch, name, within), RUN // lanes)
+    sch = through_registers(sch, name, load.buffer.name, within, [along, lane])
+    run = divisor(sch.extent(name, within), RUN // lanes)
     alone = first == row and sizes[column] % lanes == 0
     if alone and not again and 2 * run * lanes >= RUN:
-        sch, (runs, _) = cut(sch, name, within, run)
+        sch, (runs, _) = sch.cut(name, within, run)
         sch = sch.reorder(runs, outer)
         others = [*others, runs]
     if not enough:
         return sch
-    counts = {loop: extent(sch, name, loop) for loop in (*others, outer)}
+    counts = {loop: sch.extent(name, loop) for loop in (*others, outer)}
     longest = max([outer, *others], key=lambda loop: counts[loop])
     return sch.parallel(next((loop for loop in others if counts[loop] >= MANY), longest))
 
 
-def _cut_evenly(sch: Schedule, name: str, loop: str, size: int) -> tuple[Schedule, list[str]]:
+def _cut_evenly(sch: Draft, name: str, loop: str, size: int) -> tuple[Draft, list[str]]:
     """A loop in runs of `size`; a rest has a loop of its own, so that no run asks where it ends."""
-    whole = extent(sch, name, loop) // size * size
-    if whole < extent(sch, name, loop):
+    whole = sch.extent(name, loop) // size * size
+    if whole < sch.extent(name, loop):
         sch = sch.loop_partition(loop, [whole])
-    return cut(sch, name, loop, size)
-
-
-def _through_registers(
-    sch: Schedule, name: str, buffer: str, around: str, along: str, lane: str
-) -> Schedule:
-    """Read a rectangle by rows and write it by columns."""
-    sch, (copy,) = making(sch, "cache_read", name, buffer)
-    sch = in_registers(sch.compute_at(copy, around), [along, lane])
-    return in_registers(sch, loops_below(sch, copy, around))
+    return sch.cut(name, loop, size)

@@ -1,6 +1,8 @@
 """What recipes share: questions about a schedule, and steps that several of them take."""
 
 from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import signature
 from math import prod
 from typing import Any, TypeVar
 
@@ -8,25 +10,131 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.node import Node, walk
 from minimlc.schedule import Schedule
+from minimlc.schedule.schedule import FIELDS
 from minimlc.schedule.shape import loops_feeding
-from minimlc.schedule.tree import find_block
+from minimlc.schedule.tree import Place, find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import Block, For, Load, Store
+from minimlc.tir.nodes import Block, BlockIter, Load, Store
 
 V = TypeVar("V")
+S = TypeVar("S", bound=Schedule)
 HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
 
 WORTH_THREADS = 1 << 18
 """Elements from which on starting threads pays."""
 
 
-def started(sch: Schedule, target: str | Target | None) -> Target:
-    """The machine that a recipe is to choose for; refuses anything but a schedule."""
+class Draft(Schedule):
+    """A schedule with the questions that recipes ask of it, and the steps that several take."""
+
+    __slots__ = ()
+
+    def block(self, name: str) -> Block:
+        """The block of that name."""
+        return find_block(self.func, name).stmt
+
+    def added(self, before: Schedule) -> list[str]:
+        """The blocks that `before` does not have, in program order."""
+        old = set(before.blocks())
+        return [name for name in self.blocks() if name not in old]
+
+    def store(self, block: str) -> Store:
+        """What a block writes (the first element, if several)."""
+        return next(part for part in walk(self.block(block).body) if isinstance(part, Store))
+
+    def buffer(self, block: str) -> str:
+        """The buffer that a block writes (the first, if several)."""
+        return self.store(block).buffer.name
+
+    def loops_of(self, block: str, kind: str) -> list[str]:
+        """The loops around a block that feed its iters of a kind ("S" or "R"), outer to inner."""
+        return _feeding(find_block(self.func, block), lambda it: it.kind == kind)
+
+    def loops_along(self, block: str, axis: int) -> list[str]:
+        """The loops that feed the iter by which a block indexes an axis of what it writes."""
+        index = self.store(block).indices[axis]
+        return _feeding(find_block(self.func, block), lambda it: it.var is index)
+
+    def loops_below(self, block: str, loop: str) -> list[str]:
+        """The loops around a block that are inside of `loop`, outer to inner."""
+        loops = self.loops(block)
+        return loops[loops.index(loop) + 1 :]
+
+    def extent(self, block: str, loop: str) -> int:
+        """How often a loop around a block runs."""
+        (item,) = [lp for lp in find_block(self.func, block).loops if lp.var.name == loop]
+        return constant_value(item.extent) or 0
+
+    def iterations(self, block: str, loops: Iterable[str] | None = None) -> int:
+        """How often loops around a block, by default all of them, run together."""
+        return prod(
+            self.extent(block, lp) for lp in (self.loops(block) if loops is None else loops)
+        )
+
+    def making(self, primitive: str, *args: Any, **options: Any) -> tuple["Draft", list[str]]:
+        """A primitive applied, and the blocks that it makes."""
+        after = self.apply(primitive, *args, **options)
+        return after, after.added(self)
+
+    def cut(self, block: str, loop: str, size: int) -> tuple["Draft", list[str]]:
+        """A loop around a block split into runs of `size`; both loops' names, too."""
+        after = self.split(loop, [None, size])
+        old = self.loops(block)
+        return after, [name for name in after.loops(block) if name not in old]
+
+    def unrolled(self, loops: Iterable[str]) -> "Draft":
+        """Loops as straight code."""
+        sch = self
+        for loop in loops:
+            sch = sch.unroll(loop)
+        return sch
+
+    def in_registers(self, loops: list[str]) -> "Draft":
+        """The innermost loop becomes vector lanes, the others are written out."""
+        return self.vectorize(loops[-1]).unrolled(loops[:-1])
+
+
+def _feeding(place: Place[Block], chosen: Callable[[BlockIter], bool]) -> list[str]:
+    """The loops around a block that feed the chosen ones of its iters."""
+    iters = [it for it in place.stmt.iters if chosen(it)]
+    return [loop.var.name for loop in loops_feeding(iters, place.loops)]
+
+
+def through_registers(sch: Draft, block: str, buffer: str, around: str, loops: list[str]) -> Draft:
+    """What `loops` of a block read of a buffer is copied into registers, in `around`."""
+    sch, (copy,) = sch.making("cache_read", block, buffer)
+    sch = sch.compute_at(copy, around).in_registers(loops)
+    return sch.in_registers(sch.loops_below(copy, around))
+
+
+def recipe(plan: Callable[[Draft, str | None, Target], Draft]) -> Callable[..., Any]:
+    """A recipe as users call it: of a schedule, maybe with a block's name and a target."""
+
+    def apply(
+        sch: Schedule, block: str | None = None, *, target: str | Target | None = None
+    ) -> Schedule:
+        check_schedule(sch)
+        draft = _as_kind(Draft, sch)
+        result = plan(draft, block, Target.of(target))
+        return sch if result is draft else _as_kind(type(sch), result)
+
+    apply.__signature__ = signature(apply)  # type: ignore[attr-defined]
+    return wraps(plan)(apply)
+
+
+def _as_kind(kind: type[S], sch: Schedule) -> S:
+    """The same schedule as one of that class."""
+    if type(sch) is kind:
+        return sch
+    return object.__new__(kind)._fill(*[getattr(sch, name) for name in FIELDS])
+
+
+def check_schedule(sch: Schedule) -> None:
+    """Refuse anything but a schedule."""
     if not isinstance(sch, Schedule):
         why = f"a recipe takes a Schedule, got {type(sch).__name__}"
         raise ScheduleError(why, code="E132", hint="mlc.Schedule(mod, check=False)")
-    return Target.of(target)
 
 
 def refusal(why: str, hint: str = HINT) -> ScheduleError:
@@ -34,79 +142,33 @@ def refusal(why: str, hint: str = HINT) -> ScheduleError:
     return ScheduleError(why, code="E170", hint=hint)
 
 
+def none_is(block: str | None, no: str, yes: str) -> str:
+    """That the block named is not of a kind, or that none is: "is not", "is"."""
+    return f"no block {yes}" if block is None else f'block "{block}" {no}'
+
+
 def first(
-    sch: Schedule, block: str | None, question: Callable[[Block], V | None]
-) -> tuple[str, V] | None:
-    """The block named, or the first one, for which `question` has an answer, and that answer."""
+    sch: Schedule,
+    block: str | None,
+    question: Callable[[Block], V | None],
+    why: str,
+    verbs: tuple[str, str],
+    hint: str = HINT,
+) -> tuple[str, V]:
+    """The block named, or the first one, for which `question` has an answer, and that answer.
+
+    Refuses where there is none: `why` has `{}` for which one is not, by `none_is`.
+    """
     for name in [block] if block is not None else sch.blocks():
-        answer = question(block_of(sch, name))
+        answer = question(find_block(sch.func, name).stmt)
         if answer is not None:
             return name, answer
-    return None
-
-
-# Questions
-
-
-def block_of(sch: Schedule, name: str) -> Block:
-    """The block of that name."""
-    block = find_block(sch.func, name).stmt
-    assert isinstance(block, Block)
-    return block
-
-
-def added(before: Schedule, after: Schedule) -> list[str]:
-    """The blocks that are new, in program order."""
-    old = set(before.blocks())
-    return [name for name in after.blocks() if name not in old]
-
-
-def store_of(sch: Schedule, block: str) -> Store:
-    """What a block writes (the first element, if several)."""
-    body = walk(block_of(sch, block).body)
-    return next(part for part in body if isinstance(part, Store))
-
-
-def buffer_of(sch: Schedule, block: str) -> str:
-    """The buffer that a block writes (the first, if several)."""
-    return store_of(sch, block).buffer.name
+    raise refusal(why.format(none_is(block, *verbs)), hint)
 
 
 def loads_in(item: Node) -> list[Load]:
     """What is read, in the order in which it is written down."""
     return [part for part in walk(item) if isinstance(part, Load)]
-
-
-def loops_of(sch: Schedule, block: str, kind: str) -> list[str]:
-    """The loops around a block that feed its iters of a kind ("S" or "R"), outer to inner."""
-    place = find_block(sch.func, block)
-    iters = [it for it in block_of(sch, block).iters if it.kind == kind]
-    return [loop.var.name for loop in loops_feeding(iters, place.loops)]
-
-
-def loops_feeding_axis(sch: Schedule, block: str, axis: int) -> list[str]:
-    """The loops that feed the iter by which a block indexes an axis of what it writes."""
-    index = store_of(sch, block).indices[axis]
-    iters = [it for it in block_of(sch, block).iters if it.var is index]
-    return [loop.var.name for loop in loops_feeding(iters, find_block(sch.func, block).loops)]
-
-
-def loops_below(sch: Schedule, block: str, loop: str) -> list[str]:
-    """The loops around a block that are inside of `loop`, outer to inner."""
-    loops = sch.loops(block)
-    return loops[loops.index(loop) + 1 :]
-
-
-def extent(sch: Schedule, block: str, loop: str) -> int:
-    """How often a loop around a block runs."""
-    (item,) = [lp for lp in find_block(sch.func, block).loops if lp.var.name == loop]
-    assert isinstance(item, For)
-    return constant_value(item.extent) or 0
-
-
-def iterations(sch: Schedule, block: str, loops: Iterable[str] | None = None) -> int:
-    """How often loops around a block, by default all of them, run together."""
-    return prod(extent(sch, block, loop) for loop in (sch.loops(block) if loops is None else loops))
 
 
 def bytes_of(dtype: str) -> int:
@@ -128,31 +190,3 @@ def vector_registers(target: Target) -> int:
 def divisor(size: int, most: int) -> int:
     """The largest divisor of `size` that is at most `most`; 1 of nothing."""
     return max((d for d in range(1, min(size, most) + 1) if size % d == 0), default=1)
-
-
-# Steps
-
-
-def making(sch: Schedule, primitive: str, *args: Any, **options: Any) -> tuple[Schedule, list[str]]:
-    """A primitive applied, and the blocks that it makes."""
-    after = sch.apply(primitive, *args, **options)
-    return after, added(sch, after)
-
-
-def cut(sch: Schedule, block: str, loop: str, size: int) -> tuple[Schedule, list[str]]:
-    """A loop around a block split into runs of `size`; both loops' names, too."""
-    after = sch.split(loop, [None, size])
-    old = sch.loops(block)
-    return after, [name for name in after.loops(block) if name not in old]
-
-
-def unrolled(sch: Schedule, loops: Iterable[str]) -> Schedule:
-    """Loops as straight code."""
-    for loop in loops:
-        sch = sch.unroll(loop)
-    return sch
-
-
-def in_registers(sch: Schedule, loops: list[str]) -> Schedule:
-    """The innermost loop becomes vector lanes, the others are written out."""
-    return unrolled(sch.vectorize(loops[-1]), loops[:-1])

@@ -2,24 +2,9 @@
 
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
-from minimlc.recipes.views import (
-    WORTH_THREADS,
-    block_of,
-    divisor,
-    extent,
-    iterations,
-    lanes_of,
-    loops_feeding_axis,
-    loops_of,
-    making,
-    refusal,
-    started,
-    store_of,
-    unrolled,
-)
-from minimlc.schedule import Schedule
+from minimlc.recipes.views import WORTH_THREADS, Draft, divisor, first, lanes_of, recipe
 from minimlc.target import Target
-from minimlc.tir.nodes import Store
+from minimlc.tir.nodes import Block, Store
 
 MOST_IN_A_WINDOW = 64
 """Elements of a window that become straight code."""
@@ -28,53 +13,53 @@ VECTORS = 8
 """Vectors of results that are kept in registers at a time."""
 
 
-def windows(
-    sch: Schedule, block: str | None = None, *, target: str | Target | None = None
-) -> Schedule:
+@recipe
+def windows(sch: Draft, block: str | None, target: Target) -> Draft:
     """A fast out[n, c, i, j] += f(image[n, c, i*s + p, j*t + q]), with max, sums, or weights.
 
     A piece of a row of results stays in registers until its windows are read. `block` names the
     reduction, by default the first there is. Raises `ScheduleError` where there is none.
     """
-    target = started(sch, target)
-    for name in [block] if block is not None else sch.blocks():
-        if is_by_windows(sch, name):
-            return in_pieces(sch, name, target)
-    what = f'block "{block}" does not reduce' if block is not None else "no block reduces"
-    raise refusal(f"windows: {what} small windows along its rows")
+
+    def question(item: Block) -> bool | None:
+        return is_by_windows(sch, item.name) or None
+
+    why = "windows: {} small windows along its rows"
+    name, _ = first(sch, block, question, why, ("does not reduce", "reduces"))
+    return in_pieces(sch, name, target)
 
 
-def is_by_windows(sch: Schedule, name: str) -> bool:
+def is_by_windows(sch: Draft, name: str) -> bool:
     """Whether a block takes few elements for each result, by loops of its own inside of a row's."""
-    item = block_of(sch, name)
-    spatial, sums = (loops_of(sch, name, kind) for kind in "SR")
+    item = sch.block(name)
+    spatial, sums = (sch.loops_of(name, kind) for kind in "SR")
     own = isinstance(item.body, Store) and isinstance(item.init, Store) and len(sums) > 1
     if not own or not spatial or sch.loops(name) != [*spatial, *sums]:
         return False
-    if len(loops_feeding_axis(sch, name, -1)) != 1:
+    if len(sch.loops_along(name, -1)) != 1:
         return False
-    return iterations(sch, name, sums) <= MOST_IN_A_WINDOW
+    return sch.iterations(name, sums) <= MOST_IN_A_WINDOW
 
 
-def in_pieces(sch: Schedule, name: str, target: Target) -> Schedule:
+def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
     """Pieces of a row in vectors; the windows written out."""
-    sums = loops_of(sch, name, "R")
-    (along,) = loops_feeding_axis(sch, name, -1)
-    elements = iterations(sch, name)
-    lanes = lanes_of(target, store_of(sch, name).buffer.dtype)
-    piece = divisor(extent(sch, name, along), VECTORS * lanes)
+    sums = sch.loops_of(name, "R")
+    (along,) = sch.loops_along(name, -1)
+    elements = sch.iterations(name)
+    lanes = lanes_of(target, sch.store(name).buffer.dtype)
+    piece = divisor(sch.extent(name, along), VECTORS * lanes)
     if piece >= lanes:
         sch = sch.split(along, [None, piece])
-        along = loops_feeding_axis(sch, name, -1)[-1]
+        along = sch.loops_along(name, -1)[-1]
     sch = sch.reorder(*sums, along)
-    sch, (init, update) = making(sch, "decompose_reduction", name, at=sums[0])
-    sch = unrolled(sch.vectorize(along).vectorize(sch.loops(init)[-1]), sums)
+    sch, (init, update) = sch.making("decompose_reduction", name, at=sums[0])
+    sch = sch.vectorize(along).vectorize(sch.loops(init)[-1]).unrolled(sums)
     sch = with_neighbours(sch, update, sch.loops(init)[:-1])
-    long = [loop for loop in sch.loops(init)[:-1] if extent(sch, init, loop) > 1]
+    long = [loop for loop in sch.loops(init)[:-1] if sch.extent(init, loop) > 1]
     return sch.parallel(long[0]) if long and elements >= WORTH_THREADS else sch
 
 
-def with_neighbours(sch: Schedule, name: str, outer: list[str]) -> Schedule:
+def with_neighbours(sch: Draft, name: str, outer: list[str]) -> Draft:
     """Borders are added to one channel at a time, and what follows is done piece by piece."""
     for border in [each for each in sch.producers(name) if is_elementwise(sch, each)]:
         near = attempt(sch, "compute_at", border, outer[1]) if len(outer) > 2 else sch

@@ -4,7 +4,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from minimlc.errors import (
     CompileError,
@@ -127,7 +127,7 @@ class Schedule:
         self._fill(whole, name, check, Trace(), steps, verdict, net or self.usual_net)
         check_prim_func(name, self.func)
 
-    def _fill(self, *values: Any) -> "Schedule":
+    def _fill(self, *values: Any) -> Self:
         for name, value in zip(FIELDS, values, strict=True):
             object.__setattr__(self, name, value)
         return self
@@ -140,7 +140,7 @@ class Schedule:
         )
 
     @classmethod
-    def trusting(cls, mod: IRModule, func: str) -> "Schedule":
+    def trusting(cls, mod: IRModule, func: str) -> Self:
         """An unchecked schedule of a function that passes made, and that is verified after them."""
         start = (Step("start", mod, 0.0),)
         return object.__new__(cls)._fill(mod, func, False, Trace(), start, UNCHECKED, cls.usual_net)
@@ -171,7 +171,7 @@ class Schedule:
         why, hint = _near(f'a schedule has no "{name}"', name, known)
         raise NoSuchPrimitive(why, code="E105", hint=hint)
 
-    def apply(self, name: str, /, *args: Any, **options: Any) -> "Schedule":
+    def apply(self, name: str, /, *args: Any, **options: Any) -> Self:
         """Apply the primitive called `name`."""
         if name not in PRIMITIVES:
             why, hint = _near(f'no primitive "{name}"', str(name), PRIMITIVES)
@@ -205,7 +205,7 @@ class Schedule:
             first = self._steps[0].mod
             verdict = self._net.check(first, after, self.func_name, label, trace, verdict)
         values = (mod, self.func_name, self.check, trace, steps, verdict, self._net)
-        return object.__new__(Schedule)._fill(*values)
+        return object.__new__(type(self))._fill(*values)
 
     def blocks(self) -> list[str]:
         """The names of the blocks, outer before inner, in program order."""
