@@ -14,7 +14,7 @@ import numpy as np
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CallError, fitting_array
 from minimlc.graph.nodes import Function, TupleType
-from minimlc.node import walk
+from minimlc.node import nodes_of
 from minimlc.tir.nodes import Buffer, PrimFunc, Store
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
@@ -35,7 +35,7 @@ class Parameter(NamedTuple):
 
 def written(func: PrimFunc) -> tuple[Buffer, ...]:
     """The parameters that `func` stores to."""
-    stored = {item.buffer for item in walk(func.body) if isinstance(item, Store)}
+    stored = {store.buffer for store in nodes_of(func.body, Store)}
     return tuple(param for param in func.params if param in stored)
 
 

@@ -72,6 +72,12 @@ class IRModule(Node):
             return self
         return IRModule(tuple((k, func if k == name else f) for k, f in self.entries))
 
+    def with_functions(self, functions: Mapping[str, Node]) -> "IRModule":
+        """A module of other functions; this one if they are the very same, in the same order."""
+        same = [*functions] == [*self.functions]
+        same = same and all(functions[name] is func for name, func in self.entries)
+        return self if same else IRModule(functions)
+
     def without(self, name: str) -> "IRModule":
         """This module less the function `name`."""
         self[name]

@@ -10,7 +10,7 @@ ends soon. A node that occurs several times counts each time.
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, dataclass_transform
@@ -22,6 +22,7 @@ from minimlc.errors import Span, TooLarge, did_you_mean
 
 C = TypeVar("C", bound=type)
 N = TypeVar("N", bound="Node")
+T = TypeVar("T")
 _NODE_NAMES: set[str] = set()
 
 MOST_PARTS = 2**20
@@ -169,10 +170,16 @@ def with_span(item: N, span: Span | None) -> N:
 
 
 def replace(item: N, **changes: Any) -> N:
-    """A copy with some fields changed; `item` itself when none differs."""
-    if all(getattr(item, name) is value for name, value in changes.items()):
-        return item
+    """A copy with some fields changed; `item` itself when none differs.
+
+    A list stands for a tuple; one of the very same items as before is no change.
+    """
     values = {name: getattr(item, name) for name in item._fields}
+    for name, new in changes.items():
+        if isinstance(new, tuple | list):
+            changes[name] = unchanged(values[name], new)
+    if all(values[name] is new for name, new in changes.items()):
+        return item
     return with_span(type(item)(**{**values, **changes}), span_of(item))
 
 
@@ -200,6 +207,16 @@ def walk(item: Node) -> Iterator[Node]:
         inside = _nodes_in(type(current)._values(current))
         inside.reverse()
         stack += inside
+
+
+def nodes_of(item: Node, kind: type[N]) -> list[N]:
+    """The nodes of a class in `item`, itself included, in the order of `walk`."""
+    return [part for part in walk(item) if isinstance(part, kind)]
+
+
+def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
+    """`old` itself if `new` holds the very same items, else those of `new`."""
+    return old if len(old) == len(new) and all(map(is_, old, new)) else tuple(new)
 
 
 class _Dispatch:
@@ -238,8 +255,7 @@ class Mutator(_Dispatch):
     """
 
     def map_tuple(self, value: tuple) -> tuple:
-        new = tuple([self.visit(part) for part in value])
-        return value if all(map(is_, value, new)) else new
+        return unchanged(value, [self.visit(part) for part in value])
 
     def visit_children(self, item: Any) -> Any:
         if item._symbol:
@@ -260,8 +276,8 @@ class Visitor(_Dispatch):
             self.visit(part)
 
     def visit_children(self, item: Any) -> None:
-        for name in item._fields:
-            self.visit(getattr(item, name))
+        for value in type(item)._values(item):
+            self.visit(value)
 
 
 def structural_equal(a: Any, b: Any) -> bool:

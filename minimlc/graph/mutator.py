@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from minimlc import node
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import Binding, BindingBlock, Constant, Expr, Function, Var
-from minimlc.graph.scope import Scope, unchanged
+from minimlc.graph.scope import Scope
 from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.tir.nodes import PrimFunc
@@ -43,16 +43,14 @@ class Mutator(node.Mutator):
     def rewrite(self, mod: IRModule) -> IRModule:
         """`mod` with every function rewritten, and the functions added on the way."""
         self._builder = BlockBuilder(mod)
-        changed = False
         for name, func in mod.entries:
             self._function_name = name
             new = self.visit(func)
             if new is not func:
-                changed = True
                 self.builder.update_func(name, new)
-        result = self.builder.get()
+        result = mod.with_functions(self.builder.get().functions)
         self._builder = None
-        return result if changed or len(result.entries) != len(mod.entries) else mod
+        return result
 
     def lookup_binding(self, var: Expr) -> Expr | None:
         """The rewritten value bound to `var`; None for a parameter or a constant."""
@@ -74,7 +72,7 @@ class Mutator(node.Mutator):
                 self._rewrite_block(block, scope, renamed)
             result = scope.atom(self.visit(substitute(func.result, renamed)))
         scope.end_block()
-        return replace(func, blocks=unchanged(func.blocks, scope.blocks), result=result)
+        return replace(func, blocks=scope.blocks, result=result)
 
     def _rewrite_block(self, block: BindingBlock, scope: Scope, renamed: dict[Var, Expr]) -> None:
         scope.start_block(block.dataflow)

@@ -14,7 +14,7 @@ calls the graph function `callee`. Calls are in normal form: their arguments are
 constants or tuples of those.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
@@ -239,6 +239,19 @@ def callees(func: Function, *joints: str) -> list[str]:
     """The functions that `func` calls by one of `joints`, in order."""
     values = [binding.value for binding in func.bindings()]
     return [value.callee for value in values if isinstance(value, Call) and value.op in joints]
+
+
+def reached(functions: Mapping[str, Node], names: Iterable[str], *joints: str) -> set[str]:
+    """The functions that calls by one of `joints` lead to from those in `names`, these included."""
+    known: set[str] = set()
+    queue = list(names)
+    while queue:
+        name = queue.pop()
+        func = functions.get(name)
+        if func is not None and name not in known:
+            known.add(name)
+            queue += callees(func, *joints) if isinstance(func, Function) else ()
+    return known
 
 
 def constant(value: object, dtype: str | None = None) -> Constant:

@@ -3,7 +3,6 @@
 Each is made from its record in `minimlc.graph.ops`, signature and documentation included.
 """
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
@@ -11,7 +10,7 @@ from minimlc.errors import did_you_mean
 from minimlc.graph.nodes import Call
 from minimlc.graph.ops import ALIASES, OPS
 from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS
-from minimlc.graph.ops.record import REQUIRED, Op
+from minimlc.graph.ops.record import Op
 
 _DTYPE_SETS = {
     ALL: "all",
@@ -29,19 +28,9 @@ def _function(record: Op) -> Callable[..., Call]:
 
     apply.__name__ = apply.__qualname__ = record.name
     apply.__doc__ = _documentation(record)
-    apply.__signature__ = _signature(record)  # type: ignore[attr-defined]
+    signature = record.signature.replace(return_annotation=Call)
+    apply.__signature__ = signature  # type: ignore[attr-defined]
     return apply
-
-
-def _signature(record: Op) -> inspect.Signature:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    params = [inspect.Parameter(name, kind) for name in record.params]
-    for name, default in record.attrs:
-        shown = inspect.Parameter.empty if default is REQUIRED else default
-        params.append(inspect.Parameter(name, kind, default=shown))
-    required = [p for p in params if p.default is inspect.Parameter.empty]
-    optional = [p for p in params if p.default is not inspect.Parameter.empty]
-    return inspect.Signature(required + optional, return_annotation=Call)
 
 
 def _documentation(record: Op) -> str:

@@ -1,8 +1,7 @@
 """A graph function in the making: what is bound, in normal form, under fresh names."""
 
-from collections.abc import Iterable, Sequence
-from operator import is_
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
@@ -19,8 +18,6 @@ from minimlc.graph.nodes import (
 )
 from minimlc.names import UniqueNames
 from minimlc.node import children, replace
-
-T = TypeVar("T")
 
 
 class Scope:
@@ -131,8 +128,8 @@ class Scope:
             case _:  # other nodes: atoms
                 return self._atom(value, done)
 
-    def _atoms(self, values: tuple[Expr, ...], done: dict[Expr, Var]) -> tuple[Expr, ...]:
-        return unchanged(values, [self._atom(value, done) for value in values])
+    def _atoms(self, values: tuple[Expr, ...], done: dict[Expr, Var]) -> list[Expr]:
+        return [self._atom(value, done) for value in values]
 
     def _atom(self, value: Expr, done: dict[Expr, Var]) -> Expr:
         match value:
@@ -184,8 +181,8 @@ class Scope:
         `old` is taken in its place if it has the very same bindings.
         """
         block = BindingBlock(tuple(self._open), self.dataflow)
-        if old is not None and unchanged(old.bindings, self._open) is old.bindings:
-            block = old
+        if old is not None:
+            block = replace(old, bindings=self._open)
         if self._open or block is old:
             self.blocks.append(block)
         self._hidden |= self._local
@@ -200,11 +197,6 @@ class Scope:
 
 def refuse(why: str, code: str, hint: str = "") -> NoReturn:
     raise CompileError(why, code=code, hint=hint)
-
-
-def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
-    """`old` itself if `new` holds the very same items, else those of `new`."""
-    return old if len(old) == len(new) and all(map(is_, old, new)) else tuple(new)
 
 
 def _calls_in(value: Any) -> list[Expr]:

@@ -17,12 +17,13 @@ from minimlc.graph.nodes import (
     TupleType,
     Var,
     callees,
+    reached,
     tensor_types,
 )
 from minimlc.graph.ops import OPS, infer_call
 from minimlc.module import IRModule
 from minimlc.names import misnamed
-from minimlc.node import span_of, walk
+from minimlc.node import nodes_of, span_of
 from minimlc.tir.nodes import Buffer, PrimFunc, Store
 
 F = TypeVar("F", Function, PrimFunc)
@@ -65,20 +66,9 @@ class _Check:
             self.define(var)
         self.where = func
         self.atom(func.result, "the result")
-        self.ends()
-
-    def ends(self) -> None:
-        """No function reaches itself: there are no conditions, so it would never return."""
-        reached: set[str] = set()
-        queue = callees(self.func, "call")
-        while queue:
-            name = queue.pop()
-            if name == self.name:
-                self.refuse("it calls itself, and would never end", "E227")
-            callee = self.functions.get(name)
-            if name not in reached and isinstance(callee, Function):
-                reached.add(name)
-                queue += callees(callee, "call")
+        # There are no conditions, so a function that reaches itself would never return.
+        if self.name in reached(self.functions, callees(func, "call"), "call"):
+            self.refuse("it calls itself, and would never end", "E227")
 
     def define(self, var: Var) -> None:
         if var in self.defined:
@@ -184,7 +174,7 @@ class _Check:
     def stored(self, name: str, func: PrimFunc) -> set[Buffer]:
         """The buffers that a primitive function writes."""
         if name not in self._stored:
-            self._stored[name] = {n.buffer for n in walk(func.body) if isinstance(n, Store)}
+            self._stored[name] = {store.buffer for store in nodes_of(func.body, Store)}
         return self._stored[name]
 
     def call_function(self, call: Call) -> None:

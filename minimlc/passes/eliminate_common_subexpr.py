@@ -36,22 +36,14 @@ class _Eliminate(Mutator):
         if isinstance(value, Var | Constant):
             renamed[binding.var] = value
             return
-        if isinstance(value, Call) and self._may_differ(value):
-            super().rebind(binding, value, scope, renamed)
-            return
-        key = _key(value)
+        key = None if self.effects.reaches_packed(value) else _key(value)
         if key in self.known:
             renamed[binding.var] = self.known[key]
             return
         super().rebind(binding, value, scope, renamed)
         bound = renamed.get(binding.var, binding.var)
-        if isinstance(bound, Var):
+        if key is not None and isinstance(bound, Var):
             self.known[key] = bound
-
-    def _may_differ(self, call: Call) -> bool:
-        if call.op == "call":
-            return self.effects.calls_packed(call.callee)
-        return call.op == "call_dps_packed"
 
 
 def _key(value: Expr) -> Any:

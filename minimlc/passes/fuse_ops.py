@@ -13,11 +13,10 @@ from minimlc.graph.nodes import (
     Var,
     call_function,
 )
-from minimlc.graph.scope import Scope, unchanged
+from minimlc.graph.scope import Scope
 from minimlc.module import IRModule, module_pass
 from minimlc.names import UniqueNames
-from minimlc.node import replace
-from minimlc.passes.effects import operands, used_variables
+from minimlc.node import nodes_of, replace, walk
 from minimlc.passes.pattern import Kind, kind_of
 from minimlc.tir.nodes import PrimFunc
 
@@ -88,11 +87,11 @@ class _Fuse(Mutator):
     def rewrite_function(self, func: Function) -> Function:
         users: dict[Var, set[Binding]] = {}
         for binding in func.bindings():
-            for var in used_variables(binding.value):
+            for var in nodes_of(binding.value, Var):
                 users.setdefault(var, set()).add(binding)
-        outside = set(used_variables(func.result))
+        outside = set(nodes_of(func.result, Var))
         blocks = [self.block(block, users, outside) for block in func.blocks]
-        return replace(func, blocks=unchanged(func.blocks, blocks))
+        return replace(func, blocks=blocks)
 
     def block(
         self, block: BindingBlock, users: dict[Var, set[Binding]], outside: set[Var]
@@ -105,7 +104,7 @@ class _Fuse(Mutator):
                 bindings.append(binding)
             elif binding is group.members[0]:
                 bindings.append(replace(binding, value=_call_group(group, self.builder)))
-        return replace(block, bindings=unchanged(block.bindings, bindings))
+        return replace(block, bindings=bindings)
 
     def groups(
         self, block: BindingBlock, users: dict[Var, set[Binding]], outside: set[Var]
@@ -144,7 +143,10 @@ def _call_group(group: _Group, builder: BlockBuilder) -> Call:
     members = group.members[::-1]
     inside = {binding.var for binding in members}
     args = dict.fromkeys(
-        item for binding in members for item in operands(binding.value) if item not in inside
+        item
+        for binding in members
+        for item in walk(binding.value)
+        if isinstance(item, Var | Constant) and item not in inside
     )
     names = UniqueNames()
     params: dict[Expr, Var] = {}

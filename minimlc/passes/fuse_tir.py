@@ -7,7 +7,7 @@ from minimlc.graph.execute import execute
 from minimlc.graph.mutator import Mutator, is_primitive
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Var, call_tir
 from minimlc.module import IRModule, module_pass
-from minimlc.node import Node, walk
+from minimlc.node import nodes_of, walk
 from minimlc.passes.merge import Merger, copy_of
 from minimlc.run import flatten, nest
 from minimlc.schedule.inline import compute_inline
@@ -129,14 +129,10 @@ def _is_worth_inlining(func: PrimFunc, block: Block) -> bool:
         return False
     if any(it.kind != "S" for it in block.iters):
         return False
-    readers = [b for b in blocks for n in walk(b) if _loads_from(n, store.buffer)]
+    loads = [(block, load) for block in blocks for load in nodes_of(block, Load)]
+    readers = [block for block, load in loads if load.buffer is store.buffer]
     repeats = [b for b in readers if prod(it.extent for it in b.iters) > prod(store.buffer.shape)]
     if any(it.kind == "R" for b in repeats for it in b.iters):
         return False
-    parts = list(walk(store.value))
-    cheap = len(parts) <= CHEAP and not any(isinstance(n, Intrin) for n in parts)
+    cheap = len(list(walk(store.value))) <= CHEAP and not nodes_of(store.value, Intrin)
     return cheap or (len(readers) == 1 and not repeats)
-
-
-def _loads_from(item: Node, buffer: Buffer) -> bool:
-    return isinstance(item, Load) and item.buffer is buffer

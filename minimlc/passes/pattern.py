@@ -5,11 +5,11 @@ The kinds follow Chen et al., "TVM: An Automated End-to-End Optimizing Compiler 
 """
 
 from enum import IntEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from minimlc.node import walk
+from minimlc.node import nodes_of
 from minimlc.tir.analysis.access import reduction_parts
-from minimlc.tir.nodes import Block, Const, Expr, For, Load, PrimFunc, Seq, Stmt, Store, Var
+from minimlc.tir.nodes import Block, Const, For, Load, PrimFunc, Seq, Stmt, Store, Var
 
 
 class Kind(IntEnum):
@@ -35,7 +35,7 @@ def kind_of(func: PrimFunc) -> Kind:
     if not blocks:
         return Kind.OPAQUE
     kinds = [_block_kind(block) for block in blocks]
-    written = {n.buffer for n in walk(func.body) if isinstance(n, Store)}
+    written = {store.buffer for store in nodes_of(func.body, Store)}
     if Kind.OPAQUE in kinds or written != {func.params[-1], *func.allocs}:
         return Kind.OPAQUE
     if len(kinds) > 1 and max(kinds) >= Kind.REDUCTION:
@@ -52,7 +52,7 @@ def _blocks(stmt: Stmt) -> list[Block]:
             return _blocks(stmt.body)
         case Seq(stmts):
             inner = [_blocks(part) for part in stmts]
-            return [block for part in inner for block in part] if all(inner) else []
+            return list(chain(*inner)) if all(inner) else []
         case _:  # other nodes: not such a nest
             return []
 
@@ -66,23 +66,16 @@ def _block_kind(block: Block) -> Kind:
     if len(spatial) + len(reduce) != len(block.iters) or list(store.indices) != spatial:
         return Kind.OPAQUE
     if not reduce:
-        if block.init is not None or _reads(store.value, store):
+        loads = nodes_of(store.value, Load)
+        if block.init is not None or any(load.buffer is store.buffer for load in loads):
             return Kind.OPAQUE
-        return max((_load_kind(n, spatial) for n in _loads(store.value)), default=Kind.BROADCAST)
-    parts = reduction_parts(block)
-    if parts is None or not isinstance(block.init, Store):
+        return max((_load_kind(load, spatial) for load in loads), default=Kind.BROADCAST)
+    reduction = reduction_parts(block)
+    if reduction is None or not isinstance(block.init, Store):
         return Kind.OPAQUE
     every = {*spatial, *reduce}
-    once = all(every == set(load.indices) for load in _loads(parts[2]))
+    once = all(every == set(load.indices) for load in nodes_of(reduction[2], Load))
     return Kind.REDUCTION if once else Kind.ANCHOR
-
-
-def _loads(value: Expr) -> list[Load]:
-    return [n for n in walk(value) if isinstance(n, Load)]
-
-
-def _reads(value: Expr, store: Store) -> bool:
-    return any(load.buffer is store.buffer for load in _loads(value))
 
 
 def _load_kind(load: Load, spatial: list[Var]) -> Kind:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from minimlc.errors import CompileError
 from minimlc.graph.mutator import is_primitive
-from minimlc.graph.nodes import Binding, BindingBlock, Function, Var, callees
-from minimlc.graph.scope import unchanged
+from minimlc.graph.nodes import Binding, BindingBlock, Function, Var, reached
 from minimlc.module import IRModule, module_pass
-from minimlc.node import replace
-from minimlc.passes.effects import Effects, used_variables
+from minimlc.node import nodes_of, replace
+from minimlc.passes.effects import Effects
 
 
 @module_pass
@@ -33,28 +32,19 @@ def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModu
     if entries is None:
         entries = [n for n, f in mod.entries if isinstance(f, Function) and not is_primitive(f)]
         entries = entries or list(functions)
-    reached = {name: mod[name] for name in entries}
-    queue = list(reached)
-    while queue:
-        func = functions[queue.pop()]
-        for name in callees(func, "call_tir", "call") if isinstance(func, Function) else ():
-            if name in functions and name not in reached:
-                reached[name] = functions[name]
-                queue.append(name)
-    if len(reached) == len(functions) and all(functions[n] is f for n, f in mod.entries):
-        return mod
-    return IRModule.of({name: func for name, func in functions.items() if name in reached})
+    used = reached(functions, [name for name in entries if mod[name]], "call_tir", "call")
+    return mod.with_functions({name: f for name, f in functions.items() if name in used})
 
 
 def _live(func: Function, effects: Effects) -> Function:
-    used: set[Var] = set(used_variables(func.result))
+    used: set[Var] = set(nodes_of(func.result, Var))
     blocks: list[BindingBlock] = []
     for block in reversed(func.blocks):
         kept: list[Binding] = []
         for binding in reversed(block.bindings):
             if binding.var in used or effects.of_binding(binding.value, block.dataflow):
-                used.update(used_variables(binding.value))
+                used.update(nodes_of(binding.value, Var))
                 kept.append(binding)
         if kept or not block.bindings:
-            blocks.append(replace(block, bindings=unchanged(block.bindings, kept[::-1])))
-    return replace(func, blocks=unchanged(func.blocks, blocks[::-1]))
+            blocks.append(replace(block, bindings=kept[::-1]))
+    return replace(func, blocks=blocks[::-1])

@@ -78,8 +78,7 @@ def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = Non
         else func
         for name, func in mod.entries
     }
-    unchanged = all(functions[name] is func for name, func in mod.entries)
-    return mod if unchanged else IRModule.of(functions)
+    return mod.with_functions(functions)
 
 
 def __getattr__(name: str) -> Recipe:

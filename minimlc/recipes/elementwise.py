@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 
-from minimlc.node import structural_equal
+from minimlc.node import nodes_of, structural_equal
 from minimlc.recipes.general import attempt, collects_narrow
 from minimlc.recipes.views import (
     WORTH_THREADS,
     Draft,
     bytes_of,
     lanes_of,
-    loads_in,
     recipe,
     refusal,
 )
@@ -80,7 +79,7 @@ def used_once(sch: Draft, name: str) -> bool:
     if len(consumers) != 1:
         return False
     buffer = sch.buffer(name)
-    loads = loads_in(sch.block(consumers[0]).body)
+    loads = nodes_of(sch.block(consumers[0]).body, Load)
     first, *more = [load for load in loads if load.buffer.name == buffer]
     alike = all(
         structural_equal(i, j)
@@ -146,7 +145,7 @@ def straight_loops(sch: Draft, name: str) -> list[str]:
     order = [it.value.name for it in item.iters if isinstance(it.value, Var)]
     if order != sch.loops(name):
         return []
-    uses: list[Store | Load] = [sch.store(name), *loads_in(item.body)]
+    uses: list[Store | Load] = [sch.store(name), *nodes_of(item.body, Load)]
     starts = range(len(item.iters))
     straight = (at for at in starts if all(_goes_straight(use, item.iters[at:]) for use in uses))
     return order[next(straight, len(order)) :]

@@ -10,11 +10,11 @@ at the end: 128 times each element of a row of A.
 
 from typing import NamedTuple
 
-from minimlc.node import walk
+from minimlc.node import nodes_of, walk
 from minimlc.recipes.general import attempt, row_wise
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
-from minimlc.recipes.views import Draft, loads_in
+from minimlc.recipes.views import Draft
 from minimlc.schedule.tensor.intrinsics import INTERLEAVED, SHIFTED
 from minimlc.target import Target
 from minimlc.tir.nodes import Load, Store
@@ -181,4 +181,4 @@ def grouped(sch: Draft, copy: str, loops: tuple[str, str, str], role: str, unit:
     done = attempt(sch, "tensorize", inner, intrin) if intrin else sch
     if done is sch:
         return sch.vectorize(lane)
-    return done.annotate(panel, "prefetch", (loads_in(block.body)[0].buffer.name, outer))
+    return done.annotate(panel, "prefetch", (nodes_of(block.body, Load)[0].buffer.name, outer))

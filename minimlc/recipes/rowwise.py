@@ -6,14 +6,13 @@ cache. Each sum is kept in several vectors of partial sums, which do not wait fo
 
 from math import prod
 
-from minimlc.node import walk
+from minimlc.node import nodes_of, walk
 from minimlc.recipes.views import (
     WORTH_THREADS,
     Draft,
     bytes_of,
     divisor,
     lanes_of,
-    loads_in,
     none_is,
     recipe,
     refusal,
@@ -96,7 +95,7 @@ def next_row_asked_for(
     writes whole vectors, for its output.
     """
     for name in reversed(partial):
-        loads = loads_in(sch.block(name).body)
+        loads = nodes_of(sch.block(name).body, Load)
         inputs = [load for load in loads if load.buffer in sch.func.params]
         far = [load for load in inputs if is_far(load, row_bytes(sch, name, load, row), target)]
         if far:
@@ -158,7 +157,7 @@ def is_along_rows(sch: Draft, name: str) -> bool:
     if not sums or sch.loops(name)[-len(sums) :] != sums or is_short(sch, name, sums):
         return False
     last = [it.var for it in item.iters if it.kind == "R"][-1]
-    outer = (index for load in loads_in(item.body) for index in load.indices[:-1])
+    outer = (index for load in nodes_of(item.body, Load) for index in load.indices[:-1])
     return not any(last in walk(index) for index in outer)
 
 

@@ -2,13 +2,13 @@
 
 from math import gcd, prod
 
+from minimlc.node import nodes_of
 from minimlc.recipes.views import (
     WORTH_THREADS,
     Draft,
     bytes_of,
     divisor,
     first,
-    loads_in,
     recipe,
     refusal,
     through_registers,
@@ -64,7 +64,7 @@ def _read_across(block: Block) -> tuple[Load, int] | None:
         return None
     across = [
         (load, output.index(load.indices[-1]))
-        for load in loads_in(block.body.value)
+        for load in nodes_of(block.body.value, Load)
         if load.indices
         and load.indices[-1] in output[:-1]
         and output[-1] in load.indices

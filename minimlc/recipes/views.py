@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
-from minimlc.node import Node, walk
+from minimlc.node import nodes_of
 from minimlc.schedule import Schedule
 from minimlc.schedule.schedule import FIELDS
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import Place, find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import Block, BlockIter, Load, Store
+from minimlc.tir.nodes import Block, BlockIter, Store
 
 V = TypeVar("V")
 S = TypeVar("S", bound=Schedule)
@@ -41,7 +41,7 @@ class Draft(Schedule):
 
     def store(self, block: str) -> Store:
         """What a block writes (the first element, if several)."""
-        return next(part for part in walk(self.block(block).body) if isinstance(part, Store))
+        return nodes_of(self.block(block).body, Store)[0]
 
     def buffer(self, block: str) -> str:
         """The buffer that a block writes (the first, if several)."""
@@ -164,11 +164,6 @@ def first(
         if answer is not None:
             return name, answer
     raise refusal(why.format(none_is(block, *verbs)), hint)
-
-
-def loads_in(item: Node) -> list[Load]:
-    """What is read, in the order in which it is written down."""
-    return [part for part in walk(item) if isinstance(part, Load)]
 
 
 def bytes_of(dtype: str) -> int:

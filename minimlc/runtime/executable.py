@@ -25,19 +25,33 @@ LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""
 
 
-def error_slots(sites: Sequence[Site]) -> Any:
-    """Room for what checked code says of a failure: which of the sites, and the index there."""
-    return (ctypes.c_int64 * (1 + max((len(site.shape) for site in sites), default=0)))()
+def entered(address: int, count: int, sites: Sequence[Site] | None) -> Callable[..., int]:
+    """Compiled code of `count` pointers as a function of them that returns its status.
+
+    With `sites`, the code takes a pointer more: to where it puts which site an access failed at,
+    and the index there, of which the function makes an error.
+    """
+    entry: Callable[..., int] = entry_point(address, count + (sites is not None))
+    if sites is None:
+        return entry
+    slots_type = ctypes.c_int64 * (1 + max((len(site.shape) for site in sites), default=0))
+
+    def checked(*addresses: int) -> int:
+        slots = slots_type()
+        status = entry(*addresses, ctypes.addressof(slots))
+        if status == 1:
+            site = sites[slots[0]]
+            raise outside(site, slots[1 : 1 + len(site.shape)])
+        return status
+
+    return checked
 
 
-def raise_failure(name: str, status: int, sites: Sequence[Site], slots: Any) -> None:
-    """The exception for what compiled code returned."""
+def failure(name: str, status: int) -> BaseException:
+    """The exception for the status that compiled code returned."""
     if status == 2:
-        raise MemoryError(f"{name} could not get memory for the buffers it allocates")
-    if status != 1:
-        raise interruption()
-    site = sites[slots[0]]
-    raise outside(site, slots[1 : 1 + len(site.shape)])
+        return MemoryError(f"{name} could not get memory for the buffers it allocates")
+    return interruption()
 
 
 class Kernel:
@@ -54,31 +68,25 @@ class Kernel:
         """`code` is an address, or what takes the arrays' addresses."""
         self.__name__ = name
         self._arguments = Arguments(name, parameters)
-        count = len(parameters) + (sites is not None)
-        self._entry = entry_point(code, count) if isinstance(code, int) else code
-        self._sites = sites
+        self._entry = entered(code, len(parameters), sites) if isinstance(code, int) else code
         self._keep = keep
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
         shared, addresses = self._arguments.check(arrays, named)
-        if self._sites is None:
-            status, slots = self._entry(*addresses), None
-        else:
-            slots = error_slots(self._sites)
-            status = self._entry(*addresses, ctypes.addressof(slots))
+        status = self._entry(*addresses)
         del shared  # it has kept the memory alive
         if status:
-            raise_failure(self.__name__, status, self._sites or (), slots)
+            raise failure(self.__name__, status)
 
     def __repr__(self) -> str:
         return f"<compiled {self._arguments.signature}>"
 
 
-def aligned_bytes(size: int) -> tuple[np.ndarray, int]:
-    """Fresh memory and its address, on a cache line; the array keeps it."""
+def aligned_bytes(size: int) -> np.ndarray:
+    """Fresh memory that begins on a cache line."""
     memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = address_of(memory)
-    return memory, start + -start % ALIGNMENT
+    start = -address_of(memory) % ALIGNMENT
+    return memory[start : start + size]
 
 
 def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -86,9 +94,7 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = prod(shape) * dtype.itemsize
     if size < LARGE:
         return np.empty(shape, dtype)
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -address_of(memory) % ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
+    return aligned_bytes(size).view(dtype).reshape(shape)
 
 
 class GraphFunction:
@@ -145,10 +151,8 @@ class NativeGraph(GraphFunction):
         table = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
         self._table = ctypes.addressof(table)
         self._keep = (keep, table)
-        self._sites = sites
-        self._free: list[tuple[np.ndarray, int]] = []
-        count = len(plan.inputs) + len(plan.outputs) + 2 + (sites is not None)
-        self._entry = entry_point(address, count)
+        self._free: list[np.ndarray] = []
+        self._entry = entered(address, len(plan.inputs) + len(plan.outputs) + 2, sites)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         inputs, addresses = self._check(arguments, named)
@@ -159,15 +163,11 @@ class NativeGraph(GraphFunction):
             arena = self._free.pop()
         except IndexError:
             arena = aligned_bytes(self._plan.arena_bytes)
-        addresses += (self._table, arena[1])
-        if self._sites is None:
-            slots, status = None, self._entry(*addresses)
-        else:
-            slots = error_slots(self._sites)
-            status = self._entry(*addresses, ctypes.addressof(slots))
+        addresses += (self._table, address_of(arena))
+        status = self._entry(*addresses)
         self._free.append(arena)
         if status:
-            raise_failure(self.__name__, status, self._sites or (), slots)
+            raise failure(self.__name__, status)
         return self._assemble(inputs, outputs)
 
 
@@ -187,12 +187,11 @@ class SteppedGraph(GraphFunction):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         inputs, _ = self._check(arguments, named)
         outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
-        memory, address = aligned_bytes(self._plan.arena_bytes)
-        start = address - address_of(memory)
+        memory = aligned_bytes(self._plan.arena_bytes)
 
         def array(slot: Slot) -> np.ndarray:
             if slot.kind == "arena":
-                return _view(memory, start + slot.number, slot.type)
+                return _view(memory, slot.number, slot.type)
             sources = {"input": inputs, "constant": self._constants, "output": outputs}
             return sources[slot.kind][slot.number]
 

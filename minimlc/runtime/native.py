@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import PLAIN, Legalize
 from minimlc.errors import BuildError
-from minimlc.node import structural_hash, walk
+from minimlc.node import nodes_of, structural_hash
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
@@ -76,9 +76,7 @@ def machine_of(target: Target) -> Any:
 def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
     """Whether any of the functions has a parallel loop."""
     return any(
-        isinstance(part, For) and part.kind == "parallel"
-        for func in functions.values()
-        for part in walk(func)
+        loop.kind == "parallel" for func in functions.values() for loop in nodes_of(func, For)
     )
 
 
@@ -110,19 +108,16 @@ def compile_native(
 def _key(
     functions: Mapping[str, PrimFunc], target: Target, extra: str, check: bool, use_openmp: bool
 ) -> str:
-    llvm = import_module("llvmlite.binding") if backend() else None
-    version = ".".join(map(str, llvm.llvm_version_info)) if llvm else ""
-    triple = llvm.get_process_triple() if llvm else ""
-    parts = [version, triple, target.cpu, target.features, str(target.vector_bits), extra]
+    backend()
+    llvm = import_module("llvmlite.binding")
+    parts = [".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()]
+    parts += [target.cpu, target.features, str(target.vector_bits), extra]
     parts += [str(check), str(use_openmp)]
     for name, func in functions.items():
-        parts += [name, structural_hash(func if _is_closed(func) else Legalize(PLAIN).visit(func))]
+        if any(is_formula(part.name) for part in nodes_of(func, Intrin)):
+            func = Legalize(PLAIN).visit(func)  # a formula of the user's is only a name in it
+        parts += [name, structural_hash(func)]
     return cache_key(parts)
-
-
-def _is_closed(func: PrimFunc) -> bool:
-    """Whether a function says all that it does: a formula of the user's is only a name in it."""
-    return not any(isinstance(part, Intrin) and is_formula(part.name) for part in walk(func))
 
 
 def link(

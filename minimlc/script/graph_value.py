@@ -163,7 +163,7 @@ class ValueReader(Reader):
     def callable_(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
         if name in OPS:
-            return f"R.{name}({OPS[name].signature()})"
+            return f"R.{name}{OPS[name].signature}"
         return "graph functions call R's operators, for example R.add(x, y), and R.call_tir"
 
     def construct(self, node: ast.Call, name: str) -> Any:

@@ -1,8 +1,8 @@
 """What an operator is: one record, and the checks that all operators share."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import Parameter, Signature, cleandoc, signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,14 +113,20 @@ class Op(NamedTuple):
             result = self.meaning(*[_widen(a) for a in arrays], **attrs)
         return _conform(result, call.type)
 
-    def signature(self) -> str:
-        """The parameters as written in a call: `x, axis=None, keepdims=False`."""
-        options = [name if d is REQUIRED else f"{name}={d!r}" for name, d in self.attrs]
-        return ", ".join([*self.params, *options])
+    @property
+    def signature(self) -> Signature:
+        """The parameters of a call: `(x, axis=None, keepdims=False)`; required ones first."""
+        defaults = {**dict.fromkeys(self.params, REQUIRED), **dict(self.attrs)}
+        kind, none = Parameter.POSITIONAL_OR_KEYWORD, Parameter.empty
+        params = [
+            Parameter(name, kind, default=none if default is REQUIRED else default)
+            for name, default in defaults.items()
+        ]
+        return Signature(sorted(params, key=lambda p: p.default is not none))
 
     def _bind(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> dict[str, object]:
         names = [*self.params, *dict(self.attrs)]
-        form = f"{self.name}({self.signature()})"
+        form = f"{self.name}{self.signature}"
         if len(args) > len(names):
             refuse(f"takes {len(names)} argument(s), got {len(args)}", "E201", form)
         values = dict(zip(names, args, strict=False))
@@ -278,11 +284,11 @@ def primitive(
     """
 
     def enter(formula: Callable[..., Any]) -> Op:
-        signature = inspect.signature(formula).parameters.values()
-        params = tuple(p.name for p in signature if p.kind == p.POSITIONAL_OR_KEYWORD)
-        options = [p for p in signature if p.kind == p.KEYWORD_ONLY]
+        parameters = signature(formula).parameters.values()
+        params = tuple(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
+        options = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
         attrs = tuple((p.name, REQUIRED if p.default is p.empty else p.default) for p in options)
-        text = doc or inspect.cleandoc(formula.__doc__ or "")
+        text = doc or cleandoc(formula.__doc__ or "")
         TABLE[name] = Op(name, params, text, formula, meaning, dtypes, attrs, **more)
         return TABLE[name]
 
