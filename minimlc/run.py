@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from minimlc.arguments import Arguments, parameters_of
-from minimlc.dtypes import dtype_name
 from minimlc.errors import CallError, CompileError, Span, source_line
 from minimlc.graph import nodes as graph
 from minimlc.graph.execute import execute as execute_graph
@@ -107,7 +106,10 @@ def _explain_packed(
 ) -> CallError:
     """What a registered function raised, where in its file, and what it was given."""
     message = "\n".join([type(error).__name__, *str(error).split("\n")][:4]).replace("\n", ": ", 1)
-    taken, filled = (", ".join(map(_array_text, arrays)) or "nothing" for arrays in (inputs, outs))
+    taken, filled = (
+        ", ".join(f"{array.dtype.name} {array.shape}" for array in arrays) or "nothing"
+        for arrays in (inputs, outs)
+    )
     called = error.__traceback__ and error.__traceback__.tb_next
     fits = called is not None or not isinstance(error, TypeError)
     count = len(inputs) + len(outs)
@@ -116,10 +118,6 @@ def _explain_packed(
     example = f"it was given {taken}; to fill {filled}"
     hint = "" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill"
     return CallError(why, code="E613", span=_deepest_span(called), example=example, hint=hint)
-
-
-def _array_text(array: np.ndarray) -> str:
-    return f"{dtype_name(array.dtype)} {array.shape}"
 
 
 def _deepest_span(called: TracebackType | None) -> Span | None:

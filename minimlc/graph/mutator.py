@@ -1,6 +1,7 @@
 """Mutator: rewrite the graph functions of a module."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from minimlc import node
 from minimlc.graph.builder import BlockBuilder
@@ -104,13 +105,16 @@ def is_primitive(func: object) -> bool:
 
 
 class _Substitute(node.Mutator):
-    def __init__(self, renamed: Mapping[Var, Expr]):
+    def __init__(self, renamed: Mapping[Any, Expr]):
         self.renamed = renamed
 
-    def visit_Var(self, var: Var) -> Expr:
-        return self.renamed.get(var, var)
+    def visit_Var(self, item: Var) -> Expr:
+        return self.renamed.get(item, item)
+
+    def visit_Constant(self, item: Constant) -> Expr:
+        return self.renamed.get(item, item)
 
 
-def substitute(value: Expr, renamed: Mapping[Var, Expr]) -> Expr:
-    """A normal expression with some of its variables replaced."""
+def substitute(value: Expr, renamed: Mapping[Any, Expr]) -> Expr:
+    """A normal expression with some of its variables and constants replaced."""
     return _Substitute(renamed).visit(value) if renamed else value

@@ -51,7 +51,8 @@ class _Fold(Mutator):
         self.mod = mod
 
     def visit_Call(self, call: Call) -> Expr:
-        if not all(_is_known(arg) for arg in call.args) or not _fits(call):
+        known = (isinstance(part, Tuple | Constant) for arg in call.args for part in walk(arg))
+        if not all(known) or _elements([call]) > max(_elements(call.args), SMALL):
             return call
         if call.op == "call_tir":
             return self._interpret(call)
@@ -70,14 +71,6 @@ class _Fold(Mutator):
         outputs = [np.zeros(t.shape, to_numpy(t.dtype)) for t in tensor_types(call.type)]
         interpret(self.mod, call.callee, *[_value(arg) for arg in call.args], *outputs)
         return _expr(nest(call.type, iter(outputs)), call.type)
-
-
-def _is_known(arg: Expr) -> bool:
-    return all(isinstance(part, Tuple | Constant) for part in walk(arg))
-
-
-def _fits(call: Call) -> bool:
-    return _elements([call]) <= max(_elements(call.args), SMALL)
 
 
 def _elements(values: Iterable[Expr]) -> int:

@@ -155,21 +155,14 @@ def _call_group(group: _Group, builder: BlockBuilder) -> Call:
         params[arg] = Var(names.take(hint), arg.type)
     scope = Scope(_name(members), tuple(params.values()), (("primitive", True),))
     scope.start_block(dataflow=True)
-    renamed: dict[Var, Expr] = {a: p for a, p in params.items() if isinstance(a, Var)}
+    # Constants become parameters, so that equal groups on other constants are one function.
+    renamed: dict[Expr, Expr] = dict(params)
     for binding in members:
-        value = _with_params(substitute(binding.value, renamed), params)
-        renamed[binding.var] = scope.bind(value, "lv")
+        renamed[binding.var] = scope.bind(substitute(binding.value, renamed), "lv")
     scope.make_all_outputs()
     scope.result = renamed[members[-1].var]
     callee = builder.add_func(scope.function(), scope.name)
     return call_function(callee, tuple(args), members[-1].var.type)
-
-
-def _with_params(value: Expr, params: dict[Expr, Var]) -> Expr:
-    """Constants become parameters, so that equal groups on other constants are one function."""
-    assert isinstance(value, Call)
-    args = tuple(params[a] if isinstance(a, Constant) else a for a in value.args)
-    return replace(value, args=args)
 
 
 def _name(members: list[Binding]) -> str:

@@ -56,9 +56,10 @@ class _Pack(Mutator):
         for place, arg in enumerate(args):
             while isinstance(arg, Constant) and (copy := copy_of(packed, packed.params[place])):
                 try:
-                    arg = args[place] = self.once(arg, contents(copy, arg.data))
-                except ValueError:  # an index that is not known at compile time
+                    data = contents(copy, packed.params[place], arg.data)
+                except ValueError:
                     break
+                arg = args[place] = self.once(arg, data)
                 packed = without_copy(packed, place, copy)
         if packed is func:
             return call
@@ -76,7 +77,9 @@ class _Pack(Mutator):
 
 
 def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
-    """The block through which alone `func` reads a parameter, if all it does is to copy it."""
+    """The block through which alone `func` reads a parameter, if all it writes is known with that:
+    a copy, if `contents` knows its values.
+    """
     items = accesses(func)
     readers = {item.block for item in items if item.buffer is param}
     block = readers.pop() if len(readers) == 1 else None
@@ -91,8 +94,7 @@ def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
     bound = all(part in own for part in walk(block.body) if isinstance(part, Var))
     spatial = all(it.kind == "S" for it in block.iters)
     same = isinstance(value, Load) and structural_equal(value.indices, block.body.indices)
-    plain = bound and spatial and not same and _is_copy(value, param)
-    return block if plain and _runs_in_full(func, block) else None
+    return block if bound and spatial and not same and _runs_in_full(func, block) else None
 
 
 def _runs_in_full(func: PrimFunc, block: Block) -> bool:
@@ -106,51 +108,40 @@ def _runs_in_full(func: PrimFunc, block: Block) -> bool:
     return True
 
 
-def _is_copy(value: Value, param: Buffer) -> bool:
-    """Whether a value is an element of `param`, perhaps in a wider dtype, or a number."""
-    match value:
-        case Load(buffer):
-            return buffer is param
-        case Select(condition, a, b):
-            return not has_loads(condition) and _is_copy(a, param) and _is_copy(b, param)
-        case Cast(dtype, a):
-            return (a.dtype, dtype) in EXACT and _is_copy(a, param)
-        case _:  # other nodes: numbers, or computations
-            return isinstance(value, Const)
+def contents(copy: Block, param: Buffer, data: np.ndarray) -> np.ndarray:
+    """What a copy of `param` writes, as an array of its buffer's shape; elsewhere it is zero.
 
-
-def contents(copy: Block, data: np.ndarray) -> np.ndarray:
-    """What a copy writes, as an array of its buffer's shape; elsewhere it is zero.
-
-    ValueError for an index that depends on more than the block's iters.
+    ValueError for a block that computes, and for an index that depends on more than its iters.
     """
     assert isinstance(copy.body, Store)
     target = copy.body.buffer
     grid = tuple(it.extent for it in copy.iters)
     axes = np.ogrid[tuple(map(slice, grid))]
     values = {it.var: axis for it, axis in zip(copy.iters, axes, strict=True)}
-    result = np.zeros(target.shape, to_numpy(target.dtype))
+    elements = _elements(copy.body.value, values, param, data)
     places = [np.broadcast_to(evaluate(index, values), grid) for index in copy.body.indices]
-    result[tuple(places)] = _elements(copy.body.value, values, data)
+    result = np.zeros(target.shape, to_numpy(target.dtype))
+    result[tuple(places)] = elements
     return result
 
 
-def _elements(value: Value, values: Mapping[Var, Any], data: np.ndarray) -> Any:
+def _elements(value: Value, values: Mapping[Var, Any], param: Buffer, data: np.ndarray) -> Any:
+    """The elements of `param`, perhaps in a wider dtype, and numbers, that a copy writes."""
     match value:
-        case Load():
+        case Load(buffer) if buffer is param:
             # Where a condition leaves an element out, its index may be outside.
             places = (evaluate(index, values) for index in value.indices)
             inside = (np.clip(at, 0, size - 1) for at, size in zip(places, data.shape, strict=True))
             return data[tuple(inside)]
-        case Select(condition, a, b):
-            sides = (_elements(side, values, data) for side in (a, b))
+        case Select(condition, a, b) if not has_loads(condition):
+            sides = (_elements(side, values, param, data) for side in (a, b))
             return np.where(evaluate(condition, values), *sides)
-        case Cast(dtype, a):
-            return np.asarray(_elements(a, values, data)).astype(to_numpy(dtype))
+        case Cast(dtype, a) if (a.dtype, dtype) in EXACT:
+            return np.asarray(_elements(a, values, param, data)).astype(to_numpy(dtype))
         case Const():
             return to_numpy(value.dtype).type(value.value)
         case _:
-            raise TypeError(f"a copy stores no {type(value).__name__}")
+            raise ValueError(f"a copy stores no {type(value).__name__}")
 
 
 def without_copy(func: PrimFunc, place: int, copy: Block) -> PrimFunc:

@@ -154,16 +154,13 @@ def is_along_rows(sch: Draft, name: str) -> bool:
     sums = sch.loops_of(name, "R")
     if not isinstance(item.init, Store) or {it.kind for it in item.iters} - {"S", "R"}:
         return False
-    if not sums or sch.loops(name)[-len(sums) :] != sums or is_short(sch, name, sums):
+    if not sums or sch.loops(name)[-len(sums) :] != sums:
+        return False
+    if len(sums) > 1 and sch.extent(name, sums[-1]) < LONG_ROW:  # along rows of a window, perhaps
         return False
     last = [it.var for it in item.iters if it.kind == "R"][-1]
     outer = (index for load in nodes_of(item.body, Load) for index in load.indices[:-1])
     return not any(last in walk(index) for index in outer)
-
-
-def is_short(sch: Draft, name: str, sums: list[str]) -> bool:
-    """Whether a sum over several axes goes along rows of few elements: a window's, perhaps."""
-    return len(sums) > 1 and sch.extent(name, sums[-1]) < LONG_ROW
 
 
 def in_lanes(sch: Draft, name: str, target: Target) -> Draft:

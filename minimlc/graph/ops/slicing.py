@@ -54,11 +54,7 @@ def _slices(ndim: int, begin: Any, end: Any, strides: Any, axes: Any) -> tuple[s
     return tuple([cuts.get(a, slice(None)) for a in range(ndim)])
 
 
-def _slice(x: np.ndarray, **attrs: Any) -> np.ndarray:
-    return x[_slices(x.ndim, **attrs)]
-
-
-@primitive("strided_slice", ALL, _slice)
+@primitive("strided_slice", ALL, lambda x, **attrs: x[_slices(x.ndim, **attrs)])
 def strided_slice(x: Values, *, begin: Any, end: Any, strides: Any = None, axes: Any = None) -> Any:
     """x[begin:end:strides] along `axes` (the first ones when None), as Python slices."""
     cuts = _slices(x.ndim, begin, end, strides, axes)
