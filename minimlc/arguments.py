@@ -1,7 +1,7 @@
 """The arguments of a call, interpreted or compiled: what a function takes, and what it refuses.
 
 A wrong array never reaches native code. The fast path is a few attribute reads per array;
-everything that explains runs only after it has found a fault.
+everything that explains runs only after a fault.
 """
 
 import ctypes
@@ -199,7 +199,7 @@ class Arguments:
     # Refusals
 
     def miscounted(self, got: int, expected: int, named: Iterable[str] = ()) -> CallError:
-        """The error for too many arguments, too few, or some given by name."""
+        """The error for too many arguments, too few, or some passed by name."""
         why = f"{self.function} takes {expected} argument(s), got {got}"
         if named:
             names = ", ".join(f"{each}=" for each in named)

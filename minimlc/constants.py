@@ -44,7 +44,7 @@ def unwritable(attributes: Iterable[tuple[str, object]]) -> str:
     for key, value in attributes:
         why = misnamed("attribute", key)
         if not why and not is_folded(value):
-            why = f"the attribute {key} is no constant: {shown(value)}"
+            why = f"the attribute {key} is not a constant: {shown(value)}"
         if not why and too_big(value):
             why = f"the attribute {key} has {too_big(value)}"
         if why:

@@ -31,7 +31,7 @@ class IRModule(Node):
 
     @classmethod
     def of(cls, functions: Mapping[str, Node]) -> "IRModule":
-        """A module of the given functions, in the mapping's order."""
+        """A module of these functions, in the mapping's order."""
         if not isinstance(functions, Mapping):
             why = f"IRModule.of takes functions by name, got {type(functions).__name__}"
             raise CompileError(why, code="E132", hint='mlc.IRModule.of({"main": func})')
@@ -66,11 +66,7 @@ class IRModule(Node):
 
     def with_function(self, name: str, func: Node) -> "IRModule":
         """This module with `name` added, or replaced in its place."""
-        if name not in self:
-            return IRModule((*self.entries, (name, func)))
-        if self[name] is func:
-            return self
-        return IRModule(tuple((k, func if k == name else f) for k, f in self.entries))
+        return self.with_functions({**self.functions, name: func})
 
     def with_functions(self, functions: Mapping[str, Node]) -> "IRModule":
         """A module of other functions; this one if they are the very same, in the same order."""
@@ -88,10 +84,10 @@ _TABLES: WeakKeyDictionary[IRModule, Mapping[str, Node]] = WeakKeyDictionary()
 
 
 def not_a_module(
-    value: object, verb: str, wanted: str = "a module or a function", error: type = CompileError
+    value: object, verb: str, takes: str = "a module or a function", error: type = CompileError
 ) -> CompileError:
-    """The error for something else where a module is wanted."""
-    why = f"{verb} takes {wanted}, got {type(value).__name__}"
+    """The error for anything else in the place of a module."""
+    why = f"{verb} takes {takes}, got {type(value).__name__}"
     hint = "mlc.parse(text) and @I.ir_module make modules"
     if isinstance(value, type):
         why, hint = f"{value.__name__} is a plain class", "put @I.ir_module above it"
@@ -152,12 +148,8 @@ class History:
         lines = [f"{n:3}  {step.name}" for n, step in enumerate(self.steps)]
         return "\n".join(lines)
 
-    def show(self) -> None:
-        """Display the steps, before and after, in a notebook; print them elsewhere."""
-        display(self)
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
-        return mimebundle(self)
+    show = display
+    _repr_mimebundle_ = mimebundle
 
 
 Observer = Callable[[str, IRModule, IRModule, float], None]
@@ -178,7 +170,7 @@ def run_passes(mod: IRModule, passes: Iterable[Pass], observe: Observer | None =
 
 def _check_returned(value: object, transform: Pass) -> None:
     if not isinstance(value, IRModule):
-        why = f'the pass "{pass_name(transform)}" returned {type(value).__name__}, no module'
+        why = f'the pass "{pass_name(transform)}" returned {type(value).__name__}, not a module'
         raise CompileError(why, code="E132", hint="a pass ends with `return mod`")
 
 

@@ -70,10 +70,10 @@ class UniqueNames:
         self._taken.add(chosen)
         return chosen
 
-    def release(self, name: str, wanted: str) -> None:
-        """Give back a name that was taken for `wanted`."""
+    def release(self, name: str, hint: str) -> None:
+        """Give back a name that was taken for `hint`."""
         self._taken.discard(name)
-        self._next.pop(self._spell(wanted), None)
+        self._next.pop(self._spell(hint), None)
 
 
 class SymbolNames:

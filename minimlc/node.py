@@ -57,6 +57,32 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda item: tuple([getattr(item, name) for name in names])
 
 
+def mimebundle(value: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    """`value` for a notebook: its widget where one can be made, and always its text.
+
+    `_repr_mimebundle_` of all values; IPython's options change nothing.
+    """
+    try:
+        from minimlc_widgets import mimebundle as widget_bundle
+    except ImportError:
+        return {"text/plain": repr(value)}
+    return widget_bundle(value)
+
+
+def display(value: Any) -> None:
+    """Show this value in a notebook cell; print it where there is no notebook."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display as show
+    except ImportError:
+        print(value)
+        return
+    if get_ipython() is None:
+        print(value)
+    else:
+        show(value)
+
+
 class Node:
     """Base of all IR. `_binds` names the fields that introduce symbols (variables, buffers).
 
@@ -90,12 +116,8 @@ class Node:
     def __repr__(self) -> str:
         return self.script(full=False)
 
-    def show(self) -> None:
-        """Display this value in a notebook; print it elsewhere."""
-        display(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return mimebundle(self)
+    show = display
+    _repr_mimebundle_ = mimebundle
 
 
 def _weight_in(values: tuple[Any, ...]) -> tuple[int, int]:
@@ -132,29 +154,6 @@ _PRINTER: list[Callable[[Node, bool], str]] = [lambda item, full: object.__repr_
 def install_printer(printer: Callable[[Node, bool], str]) -> None:
     """The printer knows every node, so it lies below this file and installs itself here."""
     _PRINTER[0] = printer
-
-
-def mimebundle(value: Any) -> dict[str, Any]:
-    """`value` for a notebook: its widget where one can be made, and always its text."""
-    try:
-        from minimlc_widgets import mimebundle as widget_bundle
-    except ImportError:
-        return {"text/plain": repr(value)}
-    return widget_bundle(value)
-
-
-def display(value: Any) -> None:
-    """Show `value` in a notebook cell; print it where there is no notebook."""
-    try:
-        from IPython import get_ipython
-        from IPython.display import display as show
-    except ImportError:
-        print(value)
-        return
-    if get_ipython() is None:
-        print(value)
-    else:
-        show(value)
 
 
 def span_of(item: Node) -> Span | None:

@@ -30,7 +30,7 @@ def register_func(name: str, func: Function | None = None, *, override: bool = F
 
     def register(function: Function) -> Function:
         if not callable(function):
-            why = f'a function is wanted for "{name}", got {function!r:.60}'
+            why = f'"{name}" must be a function, got {function!r:.60}'
             raise CompileError(why, code="E614", hint=f'@mlc.register_func("{name}")')
         taken = _FUNCTIONS.get(name)
         if taken is not None and not override and not _same_source(taken, function):

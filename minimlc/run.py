@@ -104,7 +104,7 @@ def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarr
 def _explain_packed(
     name: str, error: Exception, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]
 ) -> CallError:
-    """What a registered function raised, where in its file, and what it was given."""
+    """What a registered function raised, where in its file, and for which arrays."""
     message = "\n".join([type(error).__name__, *str(error).split("\n")][:4]).replace("\n", ": ", 1)
     taken, filled = (
         ", ".join(f"{array.dtype.name} {array.shape}" for array in arrays) or "nothing"

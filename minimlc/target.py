@@ -1,4 +1,4 @@
-"""What code is made for, and what the machine at hand is."""
+"""What code is compiled for, and what the machine at hand is."""
 
 import functools
 import importlib
@@ -41,7 +41,7 @@ class Target:
     def __post_init__(self) -> None:
         for name in ("name", "cpu", "features"):
             if not isinstance(getattr(self, name), str):
-                _refuse(f"{name}={getattr(self, name)!r} is no text", 'mlc.Target("llvm")')
+                _refuse(f"{name}={getattr(self, name)!r} is not a string", 'mlc.Target("llvm")')
         for part in self.features.split(",") if self.features else ():
             if part[:1] not in ("+", "-"):
                 why = f'the feature "{part}" of CPU "{self.cpu}" begins with neither + nor -'
@@ -50,10 +50,10 @@ class Target:
         for name in ("vector_bits", "l1", "l2", "l3", "cores"):
             size = getattr(self, name)
             if not hasattr(size, "__index__") or isinstance(size, bool):
-                _refuse(f"{name}={size!r} is no integer")
+                _refuse(f"{name}={size!r} is not an integer")
         bits = self.vector_bits
         if bits < 64 or bits & (bits - 1):
-            _refuse(f"vector_bits={bits} is no power of two from 64 on")
+            _refuse(f"vector_bits={bits} is not a power of two of at least 64")
         for name in ("l1", "l2", "l3", "cores"):
             if getattr(self, name) < 1:
                 _refuse(f"{name}={getattr(self, name)} is less than 1")

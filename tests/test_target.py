@@ -19,12 +19,12 @@ def test_machines_that_cannot_be_are_refused(size):
 @pytest.mark.parametrize(
     ("given", "word"),
     [
-        ({"l1": "a"}, "l1='a' is no integer"),
-        ({"cores": 2.5}, "cores=2.5 is no integer"),
-        ({"vector_bits": "256"}, "vector_bits='256' is no integer"),
-        ({"cores": True}, "cores=True is no integer"),
-        ({"cpu": 3}, "cpu=3 is no text"),
-        ({"features": ["+avx2"]}, "is no text"),
+        ({"l1": "a"}, "l1='a' is not an integer"),
+        ({"cores": 2.5}, "cores=2.5 is not an integer"),
+        ({"vector_bits": "256"}, "vector_bits='256' is not an integer"),
+        ({"cores": True}, "cores=True is not an integer"),
+        ({"cpu": 3}, "cpu=3 is not a string"),
+        ({"features": ["+avx2"]}, "is not a string"),
     ],
     ids=str,
 )

@@ -211,7 +211,7 @@ class BindingBlock(Node):
 
 @node
 class Function(Node):
-    """A graph function: `result` may speak of the parameters and of everything bound.
+    """A graph function: `result` may use the parameters and everything bound.
 
     The attribute `("primitive", True)` marks a group of operators that fusion made, to become one
     primitive function.
@@ -286,7 +286,8 @@ def _converted(data: np.ndarray, dtype: str) -> np.ndarray:
         kept = np.asarray(converted == data)
     if not kept.all():
         first = data[np.unravel_index(int(np.argmin(kept)), data.shape)]
-        raise CompileError(f"no constant of these values: {first} is no {dtype}", code="E123")
+        why = f"no constant of these values: {first} is not a value of {dtype}"
+        raise CompileError(why, code="E123")
     return converted
 
 

@@ -100,7 +100,7 @@ class GraphPrinter(TirPrinter):
 
     def call(self, item: Call) -> str:
         if item.op not in JOINTS:
-            options = [f"{key}={literal(value)}" for key, value in _given(item)]
+            options = [f"{key}={literal(value)}" for key, value in _own_attrs(item)]
             return f"R.{item.op}({', '.join([*map(self.value, item.args), *options])})"
         extra = tuple((key, value) for key, value in item.attrs if key != "callee")
         options = [f"attrs={dict_literal(extra)}"] if extra else []
@@ -115,7 +115,7 @@ class GraphPrinter(TirPrinter):
         return f"R.const_data({content}, {literal(item.shape)}, {dtype})"
 
     def graph_fragment(self, item: Node) -> str:
-        """Any node of the graph IR that is no function."""
+        """Any node of the graph IR but a function."""
         match item:
             case Expr():
                 return self.value(item)
@@ -128,13 +128,13 @@ class GraphPrinter(TirPrinter):
         return "\n".join(self.lines)
 
 
-def _given(call: Call) -> Attrs:
+def _own_attrs(call: Call) -> Attrs:
     """An operator's attributes without those that have their default value."""
     defaults = OPS[call.op].attrs if call.op in OPS else ()
     if [key for key, _ in call.attrs] != [key for key, _ in defaults]:
         return call.attrs
     pairs = zip(call.attrs, defaults, strict=True)
-    return tuple(given for given, (_, default) in pairs if literal(given[1]) != literal(default))
+    return tuple(attr for attr, (_, default) in pairs if literal(attr[1]) != literal(default))
 
 
 def _outputs(func: Function) -> list[list[Var]]:

@@ -28,7 +28,7 @@ from minimlc.tir.analysis.access import loop_extent
 from minimlc.tir.nodes import For, PrimFunc, Stmt
 
 SMALL = 1024
-"""Elements of a constant that may be made where none was."""
+"""The most elements of a constant that takes the place of a call on smaller ones."""
 WORK = 10_000
 """Loop iterations of a primitive function that the interpreter may take."""
 
@@ -40,8 +40,8 @@ def fold_constants(mod: IRModule) -> IRModule:
         lv = R.permute_dims(const)
         lv1 = R.matmul(x, lv)          -->        lv1 = R.matmul(x, const')
 
-    A value is kept only if it is small or no bigger than what it was made of. Primitive functions
-    are interpreted when they are short; registered functions are never called.
+    A value is kept only if it is small or no bigger than the constants it was computed from.
+    Primitive functions are interpreted when they are short; registered functions are never called.
     """
     return _Fold(mod)(mod)
 

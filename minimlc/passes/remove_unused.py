@@ -18,7 +18,7 @@ def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModu
         lv1 = R.exp(x)          -->        lv1 = R.exp(x)
         return lv1                         return lv1
 
-    Functions reached from `entries` stay: by default every graph function that is no fused group,
+    Functions reached from `entries` stay: by default every graph function but fused groups,
     or every function of a module without graph functions. Calls that may have effects stay.
     """
     if isinstance(entries, str):

@@ -101,7 +101,7 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     window = size["p"] * size["q"]
     why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
     why = why or (f"{count} pixels cannot be cut into tiles" if count < 2 else "")
-    why = why or ("one product is no sum" if size["c"] * window < 2 else "")
+    why = why or ("there is only one product to sum" if size["c"] * window < 2 else "")
     if why:
         raise refusal(f'conv2d: block "{name}": {why}')
     vectors = divisor(size["o"] // lanes, 2)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
-from minimlc.recipes.product import Operand, Product, factors_of, find_product
+from minimlc.recipes.product import Factor, Product, factors_of, find_product
 from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, most_summed, summed_apart
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
@@ -280,7 +280,7 @@ def finished(sch: Draft, result: str, loop: str) -> Draft:
 
 
 def pad(sch: Draft, block: str, multiples: dict[str, int]) -> Draft:
-    """Copies of A and B that end in zeros, so that sizes are multiples of the given ones."""
+    """Copies of A and B that end in zeros, so that sizes are multiples of those in `multiples`."""
     item = sch.block(block)
     assert isinstance(item.body, Store)
     rows, columns = item.body.indices[-2:]
@@ -289,7 +289,7 @@ def pad(sch: Draft, block: str, multiples: dict[str, int]) -> Draft:
     return sch.pad_einsum(block, [multiples.get(roles.get(it.var, "b"), 1) for it in item.iters])
 
 
-def copied(sch: Draft, sums: str, side: Operand) -> tuple[Draft, str]:
+def copied(sch: Draft, sums: str, side: Factor) -> tuple[Draft, str]:
     """The block that copies a factor: the one that pads it, else a new one."""
     buffer = factors_of(sch, sums)[side.place]
     if buffer != side.buffer:
@@ -357,7 +357,7 @@ def on_unit(sch: Draft, block: str, tiles: Tiles) -> Draft:
 
 
 def in_panels(
-    sch: Draft, copy: str, loop: str, side: Operand, role: str, tiles: Tiles
+    sch: Draft, copy: str, loop: str, side: Factor, role: str, tiles: Tiles
 ) -> tuple[Draft, str]:
     """Copy a block of a factor inside `loop`, as panels that are read in order.
 

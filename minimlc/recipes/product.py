@@ -8,7 +8,7 @@ from minimlc.tir.analysis.access import reduction_parts
 from minimlc.tir.nodes import Binary, Block, Cast, Expr, Load, Store, Var
 
 
-class Operand(NamedTuple):
+class Factor(NamedTuple):
     """A factor: its place in the product, its buffer, and each axis's role: b, m, n or k."""
 
     place: int
@@ -24,8 +24,8 @@ class Product(NamedTuple):
     """
 
     block: str
-    left: Operand
-    right: Operand
+    left: Factor
+    right: Factor
     output: str
     rows: int
     columns: int
@@ -50,8 +50,8 @@ def _product(block: Block) -> Product | None:
         return None
     rows = [i for i in block.body.indices if isinstance(i, Var) and roles.get(i) == "m"]
     roles |= dict.fromkeys(rows[:-1], "b")
-    first, second = (_operand(n, load, roles) for n, load in enumerate(factors))
-    output = _operand(2, block.body, roles)
+    first, second = (_factor(n, load, roles) for n, load in enumerate(factors))
+    output = _factor(2, block.body, roles)
     left, right = (second, first) if "n" in first.axes else (first, second)
     if left.buffer == right.buffer or not _is_matmul(left.axes, right.axes, output.axes):
         return None
@@ -116,9 +116,9 @@ def _roles(block: Block, factors: tuple[Load, Load] | None) -> dict[Var, str] | 
     return roles
 
 
-def _operand(place: int, access: Load | Store, roles: dict[Var, str]) -> Operand:
+def _factor(place: int, access: Load | Store, roles: dict[Var, str]) -> Factor:
     axes = "".join(roles.get(i, "?") if isinstance(i, Var) else "?" for i in access.indices)
-    return Operand(place, access.buffer.name, axes)
+    return Factor(place, access.buffer.name, axes)
 
 
 def _is_matmul(left: str, right: str, output: str) -> bool:

@@ -47,7 +47,7 @@ def build(
 ) -> Library:
     """Compile a module (or one function, then called "main") for a target.
 
-    Primitive functions are compiled as they are given. Where graph functions contain operators,
+    Primitive functions are compiled as they are. Where graph functions contain operators,
     `pipeline` (the default one, if None) lowers them first, and leaves out what nothing calls
     then; `recipes=False` leaves out its schedules. `bounds="check"` makes an access outside a
     buffer an `IndexError`, at a cost. Target "c" compiles with the system's C compiler.
@@ -115,7 +115,7 @@ def _has_operators(module: IRModule) -> bool:
 
 
 def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) -> Sequence[Pass]:
-    """The pipeline given, or the default one with its recipes for the target, or without them."""
+    """The caller's pipeline; or the default one, with recipes for the target or without."""
     if pipeline is not None:
         return pipeline
     steps: list[Pass] = []

@@ -3,7 +3,7 @@
 An entry is one file: a checksum, a line of JSON, the object code. It is written to a temporary
 name and renamed, so a reader sees all of it or nothing; one that does not check is ignored.
 
-What is found is run. So only plain files are read that belong to this user and that nobody else
+Entries are executed. So only plain files are read that belong to this user and that nobody else
 may write, and only files with the names of entries are removed.
 """
 
@@ -27,6 +27,9 @@ LIMIT_BYTES = 256 * 1024 * 1024
 ABANDONED_SECONDS = 3600
 """A half-written file this old belongs to a process that was killed."""
 
+_FOLDERS = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/Caches")}
+"""Where a platform keeps caches: a variable that says it, else a folder in the user's own."""
+
 _MAGIC = b"minimlc1"
 _NAMES = re.compile(r"[0-9a-f]{40}\.bin|[0-9a-f]{40}\.\d+-\d+\.new|minimlc-\w{8}\.so")
 """Entries, and what becomes one or is being loaded."""
@@ -42,13 +45,8 @@ def cache_dir() -> Path:
     chosen = os.environ.get("MINIMLC_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "minimlc"
+    variable, folder = _FOLDERS.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
+    return Path(os.environ.get(variable) or Path.home() / folder) / "minimlc"
 
 
 @functools.cache
@@ -138,7 +136,7 @@ def _read(path: Path) -> bytes:
     try:
         facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode) or not _is_own(facts) or facts.st_size > LIMIT_BYTES:
-            raise PermissionError(f"{path} is no entry of this user's")
+            raise PermissionError(f"{path} is not an entry of this user's")
         with open(handle, "rb", closefd=False) as file:
             return file.read()
     finally:

@@ -17,7 +17,7 @@ from minimlc.runtime.foreign import refusing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
-from minimlc.runtime.plan import ALIGNMENT, Plan, Slot, Step
+from minimlc.runtime.plan import ALIGNMENT, Plan, PlannedCall, Slot
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 
@@ -199,7 +199,7 @@ class SteppedGraph(GraphFunction):
             self._run(step, [array(s) for s in step.inputs], [array(s) for s in step.outputs])
         return self._assemble(inputs, outputs)
 
-    def _run(self, step: Step, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+    def _run(self, step: PlannedCall, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
         if step.op == "call_dps_packed":
             call_packed(step.callee, inputs, outputs)
         else:

@@ -38,11 +38,11 @@ class Slot:
         return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
 
 
-Place: TypeAlias = "Slot | tuple[Place, ...]"
+Slots: TypeAlias = "Slot | tuple[Slots, ...]"
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedCall:
     """Call `callee` ("call_tir" or "call_dps_packed") with inputs, then outputs."""
 
     op: str
@@ -61,7 +61,7 @@ class Plan:
 
     inputs: list[Slot] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlannedCall] = field(default_factory=list)
     outputs: list[Slot] = field(default_factory=list)
     results: tuple[Slot, ...] = ()
     arena_bytes: int = 0
@@ -94,11 +94,11 @@ class _Planner:
         self.constants: dict[int, Slot] = {}
         self.open: list[str] = []
 
-    def function(self, name: str, func: Function, arguments: Sequence[Place]) -> Place:
+    def function(self, name: str, func: Function, arguments: Sequence[Slots]) -> Slots:
         if name in self.open:
             raise BuildError(f'graph function "{name}" calls itself', code="E227")
         self.open.append(name)
-        place: Place = execute(func, arguments, self.constant, self.call)
+        place: Slots = execute(func, arguments, self.constant, self.call)
         self.open.pop()
         return place
 
@@ -109,7 +109,7 @@ class _Planner:
             self.plan.constants.append(item.data)
         return self.constants[key]
 
-    def call(self, call: Call, arguments: list[Place]) -> Place:
+    def call(self, call: Call, arguments: list[Slots]) -> Slots:
         if call.op == "call":
             callee = self.mod[call.callee]
             assert isinstance(callee, Function)
@@ -119,8 +119,10 @@ class _Planner:
             hint = "put mlc.passes.legalize into the pipeline"
             raise BuildError(why, code="E503", span=span_of(call), hint=hint)
         outputs = tuple(Slot(t, "arena") for t in tensor_types(call.type))
-        self.plan.steps.append(Step(call.op, call.callee, tuple(flatten(arguments)), outputs))
-        place: Place = nest(call.type, iter(outputs))
+        self.plan.steps.append(
+            PlannedCall(call.op, call.callee, tuple(flatten(arguments)), outputs)
+        )
+        place: Slots = nest(call.type, iter(outputs))
         return place
 
 

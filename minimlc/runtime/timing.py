@@ -48,12 +48,8 @@ class Timing:
             f"{self.machine}"
         )
 
-    def show(self) -> None:
-        """Display the samples in a notebook; print them elsewhere."""
-        display(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return mimebundle(self)
+    show = display
+    _repr_mimebundle_ = mimebundle
 
 
 def seconds_text(seconds: float) -> str:

@@ -113,8 +113,8 @@ def test_signatures_and_documentation_come_from_the_record():
 def test_numbers_take_the_dtype_beside_them():
     call = op.multiply(2, X)
     assert call.args[0].type == TensorType((), "float32")
-    refuses("E202", lambda: op.add(I, 1.5), "y=1.5 is no int32")
-    refuses("E202", lambda: op.add(op.cast(I, "int8"), 300), "y=300 is no int8")
+    refuses("E202", lambda: op.add(I, 1.5), "y=1.5 is not a value of int32")
+    refuses("E202", lambda: op.add(op.cast(I, "int8"), 300), "y=300 is not a value of int8")
 
 
 def test_attributes_become_plain_data():
@@ -145,7 +145,7 @@ def test_attributes_become_plain_data():
         ("E204", lambda: op.cast(X, "float23"), ("float23", "float32")),
         ("E204", lambda: op.clip(X, 2, 1), ("min=2 is greater than max=1",)),
         ("E204", lambda: op.permute_dims(X, (0, 0)), ("each of 2 axes once",)),
-        ("E204", lambda: op.full((2,), 1.5, "int32"), ("value=1.5 is no int32",)),
+        ("E204", lambda: op.full((2,), 1.5, "int32"), ("value=1.5 is not a value of int32",)),
     ],
 )
 def test_refusals_say_what_where_and_what_next(code, call, words):

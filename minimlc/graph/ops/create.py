@@ -17,7 +17,7 @@ Number = int | float | bool
 def _check_number(name: str, value: object, dtype: str) -> None:
     is_bool = isinstance(value, bool)
     if is_bool != (dtype == "bool") or not isinstance(value, int | float) or not fits(value, dtype):
-        refuse(f"{name}={value!r} is no {dtype}", "E204")
+        refuse(f"{name}={value!r} is not a value of {dtype}", "E204")
 
 
 @primitive("full", ALL, lambda shape, value, dtype: np.full(shape, value, to_numpy(dtype)))
@@ -35,11 +35,9 @@ def _filled(name: str, number: int) -> Op:
         value = bool(number) if dtype == "bool" else number
         return full.formula(shape=shape, value=value, dtype=dtype)
 
-    def meaning(shape: Any, dtype: str) -> np.ndarray:
-        return np.full(shape, number, to_numpy(dtype))
-
     doc = f"A tensor of `shape` that is {number} everywhere."
-    return primitive(name, ALL, meaning, doc)(formula)
+    enter = primitive(name, ALL, lambda shape, dtype: full.meaning(shape, number, dtype), doc)
+    return enter(formula)
 
 
 zeros = _filled("zeros", 0)

@@ -78,7 +78,7 @@ def _clip(x: Any, *, min: float, max: float) -> Any:
     for name, bound in (("min", min), ("max", max)):
         kinds = (int, float) if is_float(dtype) else (int,)
         if not isinstance(bound, kinds) or isinstance(bound, bool):
-            refuse(f"{name}={bound!r} is no {dtype}", "E204")
+            refuse(f"{name}={bound!r} is not a value of {dtype}", "E204")
     if not min <= max:
         refuse(f"min={min} is greater than max={max}", "E204")
     lowest, highest = whole_range(dtype) or (min, max)

@@ -215,7 +215,7 @@ def _expr(name: str, value: object, beside: str) -> Expr:
     if not fits(value, beside) or (beside == "bool" and not isinstance(value, bool)):
         own = dtype_name(np.asarray(value).dtype)
         hint = f'op.cast(..., "{own}") for the tensor beside it'
-        refuse(f"{name}={value!r} is no {beside}", "E202", hint)
+        refuse(f"{name}={value!r} is not a value of {beside}", "E202", hint)
     return constant(value, beside)
 
 

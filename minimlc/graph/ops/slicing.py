@@ -153,5 +153,5 @@ def pad(x: Values, *, pad_width: Any, value: float = 0) -> Values:
     if not isinstance(value, int | float | bool):
         refuse(f"value is a number, got {value!r}", "E204")
     if not fits(value, x.dtype):
-        refuse(f"value={value} is no {x.dtype}", "E204")
+        refuse(f"value={value} is not a value of {x.dtype}", "E204")
     return padded(x, _widths(x.ndim, pad_width), value)
