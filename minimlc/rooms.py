@@ -4,10 +4,11 @@ from importlib import import_module
 from types import ModuleType
 
 ROOMS = (
-    *("schedule.more", "schedule.tensor", "schedule.net", "codegen.c", "codegen.python"),
+    *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net"),
+    *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.c", "codegen.python"),
     *("machine", "recipes", "frontends", "homework", "datasets"),
 )
-"""What can be removed: these packages, and a module."""
+"""What can be removed: packages and modules."""
 
 
 def room(name: str) -> ModuleType | None:

@@ -16,12 +16,15 @@ from tests.test_packaging import imported, modules
 ROOT = Path(__file__).resolve().parents[1]
 
 ROOMS = {
+    "tir/equivalence": 350,
     "schedule/more": 1305,
     "schedule/tensor": 643,
     "schedule/net": 378,
+    "codegen/llvm/tensor": 336,
+    "codegen/llvm/listing.py": 95,
     "codegen/c": 924,
     "codegen/python": 578,
-    "machine": 487,
+    "machine": 488,
     "recipes": 1476,
     "frontends": 0,
     "homework": 2287,
@@ -30,18 +33,18 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 1743,
-    "tir/analysis": 3319,
+    "tir": 1761,
+    "tir/analysis": 2969,
     "tir/math": 494,
     "graph": 1053,
     "graph/ops": 1058,
     "script": 2013,
     "schedule": 2444,
     "passes": 817,
-    "codegen": 284,
-    "codegen/llvm": 1806,
+    "codegen": 285,
+    "codegen/llvm": 1397,
     "runtime": 1123,
-    "": 1531,
+    "": 1536,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

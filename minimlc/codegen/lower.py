@@ -33,6 +33,9 @@ from minimlc.tir.nodes import (
 TENSOR = "tensor_intrin"
 """The annotation of a block that a tensor intrinsic has taken over."""
 
+MOST_COPIES = 1024
+"""Unrolled loops make at most this many copies of a statement; past that they stay loops."""
+
 
 def lower(
     func: PrimFunc,

@@ -23,6 +23,7 @@ from minimlc.module import IRModule
 from minimlc.node import walk
 from minimlc.recipes.lowprec import UNITS
 from minimlc.recipes.matmul import matmul
+from minimlc.rooms import room
 from minimlc.runtime.foreign import missing_features
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -72,9 +73,10 @@ def _wanted(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> Iterator
         for key, value in part.annotations
         if key == "tensor_intrin"
     }
-    if not names:
+    units = room("codegen.llvm.tensor.units")
+    if not names or not units:
         return
-    known = import_module("minimlc.codegen.llvm.units").INSTRUCTIONS
+    known = units.INSTRUCTIONS
     needs = {
         feature
         for name in names

@@ -11,7 +11,7 @@ from minimlc.schedule import PRIMITIVES
 from minimlc.schedule.net.shrink import shrunk, smaller
 from minimlc.schedule.primitive import KEEPS_ORDER
 from minimlc.schedule.tree import find_block, find_loop
-from minimlc.tir.analysis.compare import BUDGET, cost, inputs
+from minimlc.tir.equivalence.compare import BUDGET, cost, inputs
 from minimlc.tir.nodes import Binary, Block, Load, Select, Store, Var, const
 from tests.helpers import refuses
 from tests.schedule.programs import Chain, MatmulRelu

@@ -10,7 +10,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc.node import Mutator, Node, replace, walk
-from minimlc.tir.analysis.compare import BUDGET, cost, inputs
+from minimlc.tir.equivalence.compare import BUDGET, cost, inputs
 from minimlc.tir.execute import execute
 from minimlc.tir.nodes import Block, PrimFunc, Seq, Stmt, Store
 from tests.corpus.case import Case

@@ -1,6 +1,6 @@
 """Statements of the loop IR as LLVM instructions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -9,14 +9,26 @@ from minimlc.codegen.llvm.expr import Expressions, Lanes
 from minimlc.codegen.llvm.memory import Memory
 from minimlc.codegen.llvm.operators import Values
 from minimlc.codegen.llvm.prefetch import prefetch
-from minimlc.codegen.llvm.tensor import MOST_COPIES, Tensors
 from minimlc.codegen.llvm.value import MEMORY, Code, Value, constant, element_size, having
+from minimlc.codegen.lower import MOST_COPIES
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import span_of, walk
+from minimlc.rooms import room
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.legality import carried_dependence
-from minimlc.tir.nodes import Alloc, Block, For, IfThenElse, Load, PrimFunc, Seq, Stmt, Store
+from minimlc.tir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+)
 
 WIDEST = 64
 """The most lanes of one vector; LLVM cuts it into registers."""
@@ -45,6 +57,28 @@ Parallel = Callable[["Statements", For, Value], None]
 """What writes a parallel loop of an extent."""
 
 
+class Loops:
+    """Tensorized blocks as the loops that they hold: how they are written without the room for
+    instructions.
+    """
+
+    tiles: Mapping[Buffer, int] = {}
+
+    def __init__(self, writer: Expressions, program: PrimFunc, features: frozenset[str]) -> None:
+        pass
+
+    def write(self, block: Block) -> bool:
+        """Whether the block was written as an instruction."""
+        return False
+
+    def leave(self) -> None:
+        """Write what comes before each of the function's returns."""
+
+
+instructions = room("codegen.llvm.tensor")
+TensorBlocks = instructions.TensorBlocks if instructions else Loops
+
+
 class Statements:
     """Writes statements into `code`: their expressions by `writer`, tensorized blocks by `tensors`.
 
@@ -59,7 +93,7 @@ class Statements:
         self.values = Values(code, half_conversions="+f16c" in job.features)
         self.memory = Memory(self.values)
         self.writer = Expressions(self.memory, sites)
-        self.tensors = Tensors(self.writer, job.program, job.features)
+        self.tensors: Loops = TensorBlocks(self.writer, job.program, job.features)
         self.copies = 1
         self.heap: list[str] = []
         self.frame = 0

@@ -16,8 +16,8 @@ from minimlc.schedule.net.shrink import STRENGTHS, smaller, smaller_arguments
 from minimlc.schedule.primitive import KEEPS_ORDER
 from minimlc.schedule.schedule import VERIFIED, Verdict
 from minimlc.schedule.trace import Trace, run
-from minimlc.tir.analysis.compare import BUDGET, brief, cost, difference, reduces_floats
 from minimlc.tir.analysis.wellformed import check_prim_func
+from minimlc.tir.equivalence.compare import BUDGET, brief, cost, difference, reduces_floats
 from minimlc.tir.nodes import PrimFunc
 
 

@@ -15,8 +15,8 @@ from minimlc.errors import CompileError
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.tir.analysis.access import accesses, loop_ranges
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.analysis.compare import BUDGET, cost
 from minimlc.tir.analysis.wellformed import check_prim_func, loops_in
+from minimlc.tir.equivalence.compare import BUDGET, cost
 from minimlc.tir.nodes import BlockIter, Buffer, Const, For, PrimFunc, index, substitute
 
 STRENGTHS = (2, 3, 4, 6, 12)

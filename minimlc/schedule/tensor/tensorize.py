@@ -17,9 +17,9 @@ from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin
 from minimlc.schedule.tree import Place, find_block, find_loop, names_of, replaced, with_allocs
 from minimlc.tir.analysis.access import accesses, loop_ranges
 from minimlc.tir.analysis.arith import Linear, Ranges, constant_value, linear
-from minimlc.tir.analysis.match import Mismatch, Operand, Operands, Statement, match, statement
 from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.analysis.wellformed import blocks_in, loops_in
+from minimlc.tir.equivalence.match import Mismatch, Operand, Operands, Statement, match, statement
 from minimlc.tir.nodes import (
     Binary,
     Block,

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from math import prod
 
 from minimlc.codegen.llvm.expr import Expressions
-from minimlc.codegen.llvm.units import (
+from minimlc.codegen.llvm.tensor.units import (
     INSTRUCTIONS,
     TILE_BYTES,
     TILES,
@@ -22,13 +22,13 @@ from minimlc.codegen.llvm.units import (
     release,
 )
 from minimlc.codegen.llvm.value import element_size
-from minimlc.codegen.lower import TENSOR, lower
+from minimlc.codegen.lower import MOST_COPIES, TENSOR, lower
 from minimlc.errors import ScheduleError
 from minimlc.node import walk
 from minimlc.rooms import room
 from minimlc.schedule.tree import nest
 from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.analysis.match import Mismatch, Operand, Statement, match, statement
+from minimlc.tir.equivalence.match import Mismatch, Operand, Statement, match, statement
 from minimlc.tir.nodes import (
     Alloc,
     Block,
@@ -46,15 +46,12 @@ from minimlc.tir.nodes import (
 
 intrinsics = room("schedule.tensor.intrin")
 
-MOST_COPIES = 1024
-"""Unrolled loops make at most this many copies of a statement; past that they stay loops."""
-
 TILE_SCOPE = "amx.tile"
 Use = tuple[Instruction, list[Operand]]
 
 
 @dataclass
-class Tensors:
+class TensorBlocks:
     """Writes tensorized blocks of a program for a machine with some features."""
 
     writer: Expressions
