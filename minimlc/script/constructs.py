@@ -4,6 +4,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from itertools import starmap
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -14,15 +15,16 @@ V = TypeVar("V")
 
 
 class Form:
-    """How a construct is called, read from its usage, such as `T.serial(extent, stop=None)`.
+    """How a construct is called, read from its usage, such as `T.serial(extent, stop=None)`; and
+    the function that reads such a call.
 
     Plain names are required, `name=value` is optional, `*names` takes the rest.
     """
 
-    def __init__(self, usage: str):
+    def __init__(self, usage: str, meaning: Callable[..., Any]):
         call = ast.parse(usage, mode="eval").body
         assert isinstance(call, ast.Call)
-        self.usage = usage
+        self.usage, self.meaning = usage, meaning
         self.name = ast.unparse(call.func)
         self.required = [a.id for a in call.args if isinstance(a, ast.Name)]
         self.rest = next((a.value.id for a in call.args if isinstance(a, ast.Starred)), "")  # type: ignore[attr-defined]
@@ -60,9 +62,9 @@ class Form:
         bound[name] = keyword.value
 
 
-def forms(*usages: str) -> dict[str, Form]:
+def forms(usages: Mapping[str, Callable[..., Any]]) -> dict[str, Form]:
     """A table of constructs by name."""
-    return {form.name: form for form in map(Form, usages)}
+    return {form.name: form for form in starmap(Form, usages.items())}
 
 
 class Marker:

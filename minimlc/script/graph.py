@@ -3,7 +3,6 @@
 In plain Python, R's names build types, constants and calls for a `BlockBuilder`.
 """
 
-import ast
 from collections import ChainMap
 from functools import partial
 from typing import Any
@@ -11,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import dtype_name
-from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, TupleType, constant
+from minimlc.graph.nodes import Call, Constant, Expr, TensorType, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.script.constructs import Marker, Namespace, in_annotation
-from minimlc.script.graph_body import GraphReader
-from minimlc.script.graph_forms import FORMS, as_type, const_data, make_const, out_type
-from minimlc.script.graph_value import Module
-from minimlc.script.source import Names, Source
+from minimlc.script.graph_body import LANGUAGE, parse_function
+from minimlc.script.graph_forms import as_type, const_data, make_const, out_type
 from minimlc.script.tir import decorator
 
 
@@ -60,13 +57,6 @@ def const(value: Any, dtype: str | None = None) -> Constant:
     return make_const(value, dtype)
 
 
-def parse_function(
-    source: Source, node: ast.FunctionDef, names: Names, module: Module | None = None
-) -> Function:
-    """The graph function that a `def` describes."""
-    return GraphReader(source, names, module or Module()).function(node)
-
-
 function = decorator(parse_function)
 
 _VALUES = {
@@ -80,7 +70,8 @@ _VALUES = {
     "call": call,
 }
 
-_MARKERS = {name[2:]: Marker(name, False) for name in (*FORMS["with"], *FORMS["action"])}
+_ALONE = (*LANGUAGE.forms["with"], *LANGUAGE.forms["action"])
+_MARKERS = {name[2:]: Marker(name, False) for name in _ALONE}
 _NAMES: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, _VALUES, _MARKERS, FUNCTIONS]
 
 R: Any = Namespace("R", ChainMap(*_NAMES))

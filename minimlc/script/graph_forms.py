@@ -1,4 +1,4 @@
-"""The names of the graph language: how each is called, and the types and constants they make."""
+"""The types and constants that the names of the graph language make."""
 
 from typing import Any
 
@@ -7,22 +7,6 @@ import numpy as np
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import Constant, TensorType, TupleType, Type, constant
 from minimlc.literals import decode
-from minimlc.script.constructs import forms
-
-VALUES = forms(
-    'R.Tensor(shape, dtype="float32")',
-    "R.Tuple(*fields)",
-    "R.const(value, dtype=None)",
-    "R.const_data(content, shape, dtype)",
-    "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
-    "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
-    "R.call(callee, args, out=None, attrs=None)",
-)
-FORMS = {
-    "value": VALUES,
-    "with": forms("R.dataflow()", "R.block()"),
-    "action": forms("R.output(*values)", "R.func_attr(attributes)"),
-}
 
 
 def as_type(value: Any) -> Type:

@@ -14,7 +14,8 @@ from typing import Any
 from minimlc.errors import CompileError, ScriptError, Span
 from minimlc.module import IRModule
 from minimlc.script.constructs import Form, Namespace, forms
-from minimlc.script.graph import R, parse_function
+from minimlc.script.graph import R
+from minimlc.script.graph_body import parse_function
 from minimlc.script.graph_value import Module
 from minimlc.script.reader import Reader
 from minimlc.script.source import (
@@ -27,8 +28,9 @@ from minimlc.script.source import (
 from minimlc.script.tir import T, parse_prim_func
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True'
-_DECORATORS = forms(f"T.prim_func({_OPTIONS})", f"R.function({_OPTIONS})")
-_MODULE = Form("I.ir_module(check_well_formed=True)")
+_DECORATORS = forms(
+    {f"T.prim_func({_OPTIONS})": parse_prim_func, f"R.function({_OPTIONS})": parse_function}
+)
 _DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
 
 
@@ -43,6 +45,7 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
     return _module_of(cls, frame)
 
 
+_MODULE = Form("I.ir_module(check_well_formed=True)", ir_module)
 I: Any = Namespace("I", {"ir_module": ir_module})  # noqa: E741 (its name in TVMScript)
 """Modules."""
 
@@ -153,32 +156,29 @@ def _read_module(
     definitions = _definitions(Reader(source, around), functions)
     syntax = {name: node for name, (node, _) in definitions.items()}
     done: dict[str, Any] = {}
-    for name, (node, kind) in definitions.items():
-        module = Module(owners | {"cls"}, syntax, done)
-        if kind == "R.function":
-            done[name] = source.guard(node, parse_function, source, node, around, module)
-        else:
-            done[name] = source.guard(node, parse_prim_func, source, node, around)
+    module = Module(owners | {"cls"}, syntax, done)
+    for name, (node, form) in definitions.items():
+        done[name] = source.guard(node, form.meaning, source, node, around, module)
     return IRModule.of(done)
 
 
 def _definitions(
     reader: Reader, functions: Iterable[ast.FunctionDef]
-) -> dict[str, tuple[ast.FunctionDef, str]]:
+) -> dict[str, tuple[ast.FunctionDef, Form]]:
     """Each function's syntax and decorator, by the name it gets in the module."""
-    definitions: dict[str, tuple[ast.FunctionDef, str]] = {}
+    definitions: dict[str, tuple[ast.FunctionDef, Form]] = {}
     for node in functions:
-        kind, name = _decorator(reader, node)
+        form, name = _decorator(reader, node)
         if name in definitions:
             place = reader.source.word(node, node.name)
             why = f'the module has two functions "{name}"'
             raise reader.source.error(place, why, "E129", "give each a name of its own")
-        definitions[name] = node, kind
+        definitions[name] = node, form
     return definitions
 
 
-def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[str, str]:
-    """The kind of a function, and its name."""
+def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[Form, str]:
+    """The decorator of a function, and its name."""
     if len(node.decorator_list) != 1:
         place = reader.source.word(node, node.name)
         raise reader.source.error(place, f"what is {node.name}?", "E129", _DECORATOR_HINT)
@@ -187,8 +187,9 @@ def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[str, str]:
     if kind not in _DECORATORS:
         why = f"{ast.unparse(item)[:40]} makes no function of a module"
         raise reader.error(item, why, "E129", _DECORATOR_HINT)
-    bound = _DECORATORS[kind].bind(reader.source, item) if isinstance(item, ast.Call) else {}
-    return kind, reader.string(bound["name"], "a name") if "name" in bound else node.name
+    form = _DECORATORS[kind]
+    bound = form.bind(reader.source, item) if isinstance(item, ast.Call) else {}
+    return form, reader.string(bound["name"], "a name") if "name" in bound else node.name
 
 
 def _constants(source: Source, body: Iterable[ast.stmt], names: dict[str, Any]) -> None:

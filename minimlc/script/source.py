@@ -11,7 +11,7 @@ import re
 import warnings
 from bisect import bisect_left
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
@@ -95,6 +95,11 @@ class Source:
         at = span.text.find(word, span.column)
         return span if at < 0 else span._replace(column=at, end_column=at + len(word))
 
+    def attribute(self, node: ast.Attribute) -> Span:
+        """Where the name behind a dot stands."""
+        span = self.word(node, f".{node.attr}")
+        return span._replace(column=span.column + 1)
+
     def error(
         self, place: Place | Span, why: str, code: str = "E121", hint: str = ""
     ) -> ScriptError:
@@ -123,8 +128,13 @@ class Source:
         )
 
 
-def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
-    """The parameters of a scripted function, which are all plain ones."""
+def parameters(
+    source: Source, node: ast.FunctionDef, hint: str
+) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """The parameters of a scripted function, which are all plain ones, and their annotations.
+
+    `hint` shows an annotation of a parameter "{}".
+    """
     syntax = node.args
     for extra in (syntax.vararg, syntax.kwarg, *syntax.kwonlyargs):
         if extra is not None:
@@ -132,12 +142,16 @@ def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
     for default in syntax.defaults:
         raise source.error(default, "a parameter has no default", "E126")
     plain = (*syntax.posonlyargs, *syntax.args)
-    seen: set[str] = set()
+    names: set[str] = set()
     for item in plain:
-        if item.arg in seen:
+        if item.arg in names:
             raise source.error(item, f"two parameters are called {item.arg}", "E126")
-        seen.add(item.arg)
-    return plain
+        names.add(item.arg)
+    for item in plain:
+        if item.annotation is None:
+            why = f"the parameter {item.arg} has no type"
+            raise source.error(item, why, "E126", hint.format(item.arg))
+        yield item, item.annotation
 
 
 def unquoted(source: Source, kind: ast.expr) -> ast.expr:

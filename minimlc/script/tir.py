@@ -12,7 +12,8 @@ from typing import Any
 
 from minimlc.errors import ScriptError
 from minimlc.node import replace, with_span
-from minimlc.script.constructs import Form, Marker, Namespace
+from minimlc.script.constructs import Marker, Namespace
+from minimlc.script.reader import Language
 from minimlc.script.source import (
     Names,
     Source,
@@ -23,106 +24,55 @@ from minimlc.script.source import (
     parameters,
     unquoted,
 )
-from minimlc.script.tir_block import BlockReader
-from minimlc.script.tir_forms import (
-    ACTIONS,
-    ALLOCS,
-    AXES,
-    BUFFER,
-    CONTEXTS,
-    FUNC_ATTR,
-    LOOPS,
-    MATCH,
-)
-from minimlc.script.tir_stmt import Item
+from minimlc.script.tir_block import ACTIONS, AXES, CONTEXTS
+from minimlc.script.tir_expr import LOOP_EXPRESSIONS, Header, Loops
+from minimlc.script.tir_stmt import BUFFER, BUFFERS, FUNC_ATTR, LOOPS, STATEMENTS, declare, suite
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.tir.nodes import PrimFunc
 
-_PARAMETER_HINT = '{name}: T.Buffer((128, 128), "float32")'
+_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 
 
-class FunctionReader(BlockReader):
-    """Reads one primitive function."""
+LANGUAGE = Language(
+    "prim_func",
+    LOOP_EXPRESSIONS,
+    STATEMENTS,
+    {
+        ast.While: "loops are counted: for i in range(n)",
+        ast.Return: "it writes its results to the buffers it is given",
+        **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
+    },
+    {"action": {**ACTIONS, **FUNC_ATTR}, "assign": {**BUFFERS, **AXES}, "with": CONTEXTS},
+)
 
-    def __init__(self, source: Source, names: Names):
-        BlockReader.__init__(self, source, names)
-        self.params: dict[str, Buffer | None] = {}
 
-    def function(self, node: ast.FunctionDef) -> PrimFunc:
-        for parameter in parameters(self.source, node):
-            self.parameter(parameter)
-        header, body = self.within("function", node.body)
-        for name, buffer in self.params.items():
-            if buffer is None:
-                hint = f'A = T.match_buffer({name}, (128,), "float32")'
-                why = f"the handle {name} is never matched to a buffer"
-                raise self.source.error(self.source.word(node, name), why, "E126", hint)
-        params = tuple(buffer for buffer in self.params.values() if buffer is not None)
-        allocs, attrs = (tuple(header.parts.get(key, ())) for key in ("allocs", "attrs"))
-        func = PrimFunc(params, allocs, body, attrs)
-        return with_span(func, self.source.word(node, node.name))
+def parse_prim_func(
+    source: Source, node: ast.FunctionDef, names: Names, module: object = None
+) -> PrimFunc:
+    """The primitive function that a `def` describes."""
+    reader, header = Loops(source, names, LANGUAGE), Header("function")
+    for item, kind in parameters(source, node, _PARAMETER_HINT):
+        _parameter(reader, item, unquoted(source, kind))
+    body = suite(reader, node.body, header)
+    for name, buffer in reader.params.items():
+        if buffer is None:
+            hint = f'A = T.match_buffer({name}, (128,), "float32")'
+            why = f"the handle {name} is never matched to a buffer"
+            raise reader.error(source.word(node, name), why, "E126", hint)
+    params = tuple(buffer for buffer in reader.params.values() if buffer is not None)
+    func = PrimFunc(params, tuple(header.allocs), body, tuple(header.attrs))
+    return with_span(func, source.word(node, node.name))
 
-    def parameter(self, node: ast.arg) -> None:
-        hint = _PARAMETER_HINT.format(name=node.arg)
-        kind = annotation(self.source, node, hint)
-        if self.path(kind) == "T.handle":
-            self.params[node.arg] = None
-            return
-        call = _as_call(kind)
-        if call is None or self.path(call.func) != "T.Buffer":
-            why = f"the parameter {node.arg} must be a buffer"
-            raise self.error(kind, why, "E126", hint)
-        self.params[node.arg] = self.declare(node.arg, node, **self.arguments(BUFFER, call))
 
-    def note(self, key: str, items: Any) -> None:
-        """Add to what the function says of itself."""
-        assert self.header is not None
-        self.header.parts.setdefault(key, []).extend(items)
-
-    def assign_alloc_buffer(self, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item]:
-        buffer = self.alloc(call, target, **bound)
-        if not self.is_in("function"):
-            return [buffer]
-        self.note("allocs", [buffer])
-        return []
-
-    assign_decl_buffer = assign_alloc_buffer
-
-    def named(self, form: Form, name: str, node: Any) -> Any:
-        if name != "handle":
-            return BlockReader.named(self, form, name, node)
-        parameter = ast.unparse(node)
-        if self.params.get(parameter, node) is not None:
-            why = f"{parameter} is no parameter of type T.handle"
-            raise self.error(node, why, "E126", "def f(a: T.handle): ...")
-        return parameter
-
-    def assign_match_buffer(
-        self, call: ast.Call, target: ast.Name, handle: str, **kind: Any
-    ) -> None:
-        """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
-        self.params[handle] = self.declare(target.id, call, **kind)
-
-    def action_func_attr(self, call: ast.Call, attributes: Any) -> None:
-        self.note("attrs", attributes)
-
-    def with_block(self, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
-        root = [ast.unparse(a) for a in call.args] == ["'root'"] and self.is_in("function")
-        if not root or not self.is_transparent(node.body):
-            return BlockReader.with_block(self, call, node, name)
-        return self.items(item for item in node.body if not self.is_empty_access(item))
-
-    def is_transparent(self, body: list[ast.stmt]) -> bool:
-        """Whether a root block has no axes and holds blocks, as TVM prints around a whole body."""
-        values = [item.value for item in body if isinstance(item, ast.Assign)]
-        if any(self.called(value).startswith("T.axis.") for value in values):
-            return False
-        inner = [part for item in body for part in ast.walk(item) if isinstance(part, ast.With)]
-        return bool(inner) or any(map(self.is_empty_access, body))
-
-    def is_empty_access(self, item: ast.stmt) -> bool:
-        call: Any = item.value if isinstance(item, ast.Expr) else None
-        return self.called(call) in ("T.reads", "T.writes") and not (call.args or call.keywords)
+def _parameter(reader: Loops, node: ast.arg, kind: ast.expr) -> None:
+    if reader.path(kind) == "T.handle":
+        reader.params[node.arg] = None
+        return
+    call = _as_call(kind)
+    if call is None or reader.path(call.func) != BUFFER.name:
+        why, hint = f"the parameter {node.arg} must be a buffer", _PARAMETER_HINT.format(node.arg)
+        raise reader.error(kind, why, "E126", hint)
+    reader.params[node.arg] = declare(reader, node.arg, node, **reader.arguments(BUFFER, call))
 
 
 def _as_call(node: ast.expr) -> ast.Call | None:
@@ -133,18 +83,6 @@ def _as_call(node: ast.expr) -> ast.Call | None:
         call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
         return ast.copy_location(call, node)
     return node if isinstance(node, ast.Call) else None
-
-
-def annotation(source: Source, node: ast.arg, hint: str) -> ast.expr:
-    """A parameter's annotation, also when it is written as a string."""
-    if node.annotation is None:
-        raise source.error(node, f"the parameter {node.arg} has no type", "E126", hint)
-    return unquoted(source, node.annotation)
-
-
-def parse_prim_func(source: Source, node: ast.FunctionDef, names: Names) -> PrimFunc:
-    """The primitive function that a `def` describes."""
-    return FunctionReader(source, names).function(node)
 
 
 def named(func: Any, name: str) -> Any:
@@ -198,23 +136,13 @@ def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, priva
 
 prim_func = decorator(parse_prim_func)
 
+_ALONE = ("T.seq", "T.evaluate", *CONTEXTS, *ACTIONS, *FUNC_ATTR, *LOOPS, *BUFFERS)
 _MARKERS = {
-    **dict.fromkeys((*CONTEXTS, *ACTIONS), False),
-    **{name: False for name in LOOPS if name != "range"},
-    **dict.fromkeys((*ALLOCS, "T.seq", *MATCH, *FUNC_ATTR, "T.evaluate"), False),
-    "T.Buffer": True,
-    "T.handle": True,
+    **{name[2:]: Marker(name, False) for name in _ALONE if name.startswith("T.")},
+    **{name[2:]: Marker(name, True) for name in ("T.Buffer", "T.handle")},
+    "axis": Namespace("T.axis", {name[7:]: Marker(name, False) for name in sorted(AXES)}),
+    "prim_func": prim_func,
 }
 
-T: Any = Namespace(
-    "T",
-    ChainMap(
-        {
-            **{name[2:]: Marker(name, annotates) for name, annotates in _MARKERS.items()},
-            "axis": Namespace("T.axis", {n[7:]: Marker(n, False) for n in sorted(AXES)}),
-            "prim_func": prim_func,
-        },
-        FUNCTIONS,
-    ),
-)
+T: Any = Namespace("T", ChainMap(_MARKERS, FUNCTIONS))
 """The loop language. In plain Python, `T.exp`, `T.max`, `T.float32` ... build expressions."""

@@ -1,16 +1,14 @@
 """Blocks of the loop language: axes, predicate, declared accesses, init, body."""
 
 import ast
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import Span, shown
-from minimlc.names import UniqueNames
-from minimlc.node import with_span
-from minimlc.script.source import Names, Source
-from minimlc.script.tir_forms import AXIS_KIND_OF, FUNC_ATTR
-from minimlc.script.tir_stmt import Item, StmtReader, sequence, statements
+from minimlc.script.constructs import forms
+from minimlc.script.reader import items_of
+from minimlc.script.tir_expr import Header, Loops
+from minimlc.script.tir_stmt import Item, between, integral, items, suite
 from minimlc.tir.analysis.regions import check_declared
 from minimlc.tir.nodes import (
     ITER_KINDS,
@@ -20,7 +18,6 @@ from minimlc.tir.nodes import (
     Const,
     Expr,
     IterKind,
-    Stmt,
     Var,
     index,
 )
@@ -29,181 +26,195 @@ _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
 Region = tuple[Buffer, tuple[tuple[Expr, Expr], ...]]
 
 
-class Header(NamedTuple):
-    """What a block, or the function itself, says of itself as far as it has been read."""
+def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
+    if _is_root(reader, call, node.body):
+        return items(reader, [item for item in node.body if not _is_empty_access(reader, item)])
+    if node.items[0].optional_vars is not None:
+        hint = "its axes are written inside: vi = T.axis.spatial(128, i)"
+        raise reader.error(node.items[0].optional_vars, "a block has no as", "E124", hint)
+    unique = reader.block_names.take(reader.string(name, "a block's name"))
+    header = Header("block")
+    body = suite(reader, node.body, header)
+    parts, iters = header.parts, tuple(header.iters)
+    attrs = parts.get("block_attr", ())
+    block = Block(unique, iters, parts.get("where"), parts.get("init"), body, attrs)
+    if "reads" in parts or "writes" in parts:
+        declared = parts.get("reads"), parts.get("writes")
+        reader.guard(call, check_declared, block, *declared, reader.sizes)
+    return [reader.placed(block, call)]
 
-    of: str
-    iters: list[BlockIter]
-    parts: dict[str, Any]
+
+def _is_root(reader: Loops, call: ast.Call, body: list[ast.stmt]) -> bool:
+    """Whether a block is the root block, without axes and with blocks inside, that TVM prints
+    around a whole body.
+    """
+    if not reader.inside("function") or [ast.unparse(a) for a in call.args] != ["'root'"]:
+        return False
+    values = [item.value for item in body if isinstance(item, ast.Assign)]
+    if any(reader.called(value).startswith("T.axis.") for value in values):
+        return False
+    inner = [part for item in body for part in ast.walk(item) if isinstance(part, ast.With)]
+    return bool(inner) or any(_is_empty_access(reader, item) for item in body)
 
 
-class BlockReader(StmtReader):
-    """Reads statements, blocks among them."""
+def _is_empty_access(reader: Loops, item: ast.stmt) -> bool:
+    call: Any = item.value if isinstance(item, ast.Expr) else None
+    return reader.called(call) in ("T.reads", "T.writes") and not (call.args or call.keywords)
 
-    def __init__(self, source: Source, names: Names):
-        StmtReader.__init__(self, source, names)
-        self.block_names = UniqueNames(reserved=(), spell=str)
-        self.header: Header | None = None
 
-    def nested(self, nodes: Iterable[ast.stmt]) -> list[Stmt]:
-        outer, self.header = self.header, None
-        body = StmtReader.nested(self, nodes)
-        self.header = outer
-        return body
+def _header(reader: Loops, node: ast.expr, name: str) -> Header:
+    """That of the block around."""
+    header = reader.inside("block")
+    if header is None:
+        hint = 'with T.block("C"):'
+        raise reader.error(node, f"{name} belongs directly inside a block", "E125", hint)
+    return header
 
-    def within(self, of: str, nodes: list[ast.stmt]) -> tuple[Header, Stmt]:
-        """What stands directly in a block, or in the function: its header, and the statement."""
-        outer, self.header = self.header, Header(of, [], {})
-        body = sequence(statements(self.items(nodes)))
-        header, self.header = self.header, outer
-        return header, body
 
-    def is_in(self, of: str) -> bool:
-        """Whether what is read stands directly in a "block", or in the "function"."""
-        return self.header is not None and self.header.of == of
+def _once(reader: Loops, node: ast.expr, header: Header, key: str, value: Any) -> None:
+    """Note a part of the block that is being read."""
+    if key in header.parts:
+        raise reader.error(node, f"this block has a T.{key} already", "E125")
+    header.parts[key] = value
 
-    def with_init(self, call: ast.Call, node: ast.With) -> None:
-        self.once(call, "init", self.suite(node.body))
 
-    def with_block(self, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
-        if node.items[0].optional_vars is not None:
-            hint = "its axes are written inside: vi = T.axis.spatial(128, i)"
-            raise self.error(node.items[0].optional_vars, "a block has no as", "E124", hint)
-        unique = self.block_names.take(self.string(name, "a block's name"))
-        with self.scope.suite():
-            (_, iters, parts), body = self.within("block", node.body)
-        where, init = parts.get("where"), parts.get("init")
-        block = Block(unique, tuple(iters), where, init, body, parts.get("block_attr", ()))
-        if "reads" in parts or "writes" in parts:
-            reads, writes = parts.get("reads"), parts.get("writes")
-            self.source.guard(call, check_declared, block, reads, writes, self.sizes)
-        return [with_span(block, self.source.span(call))]
+def _init(reader: Loops, call: ast.Call, node: ast.With) -> None:
+    body = suite(reader, node.body)
+    _once(reader, call, _header(reader, call, "T.init"), "init", body)
 
-    def once(self, node: ast.expr, key: str, value: Any) -> None:
-        """Note a part of the block that is being read."""
-        self.check_in_block(node, f"T.{key}")
-        assert self.header is not None
-        if key in self.header.parts:
-            raise self.error(node, f"this block has a T.{key} already", "E125")
-        self.header.parts[key] = value
 
-    def check_in_block(self, node: ast.expr, name: str) -> None:
-        if not self.is_in("block"):
-            hint = 'with T.block("C"):'
-            raise self.error(node, f"{name} belongs directly inside a block", "E125", hint)
+def _where(reader: Loops, call: ast.Call, header: Header, condition: ast.expr) -> None:
+    value = reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
+    _once(reader, call, header, "where", value)
 
-    # Calls that stand as statements
 
-    def may_stand(self, name: str) -> bool:
-        return self.is_in("function" if name in FUNC_ATTR else "block")
+def _block_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
+    _once(reader, call, header, "block_attr", attributes)
 
-    def action_where(self, call: ast.Call, condition: ast.expr) -> None:
-        value = self.is_bool(condition, self.expr(condition), "T.where(i * 4 + j < n)")
-        self.once(call, "where", value)
 
-    def action_block_attr(self, call: ast.Call, attributes: Any) -> None:
-        self.once(call, "block_attr", attributes)
+def _accesses(reader: Loops, call: ast.Call, header: Header, regions: list[ast.expr]) -> None:
+    """`T.reads(A[i, 0:4], ...)`, also with one list of them."""
+    if len(regions) == 1 and isinstance(regions[0], ast.List):
+        regions = regions[0].elts
+    boxes = tuple([_region(reader, node) for node in regions])
+    _once(reader, call, header, reader.called(call)[2:], boxes)
 
-    def action_reads(self, call: ast.Call, regions: list[ast.expr]) -> None:
-        """`T.reads(A[i, 0:4], ...)`, also with one list of them."""
-        alone = len(regions) == 1 and isinstance(regions[0], ast.List)
-        items: list[ast.expr] = regions[0].elts if alone else regions  # type: ignore[attr-defined]
-        self.once(call, self.called(call)[2:], tuple(map(self.region, items)))
 
-    action_writes = action_reads
+def _region(reader: Loops, node: ast.expr) -> Region:
+    if not isinstance(node, ast.Subscript):
+        buffer = reader.buffer(node)
+        return buffer, tuple((index(0), index(size)) for size in buffer.shape)
+    buffer, sides = reader.buffer(node.value), items_of(node.slice)
+    if len(sides) != buffer.ndim:
+        why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(sides)} index(es)"
+        raise reader.error(node, why, "E107", f"{buffer.name} has shape {buffer.shape}")
+    pairs = zip(sides, buffer.shape, strict=True)
+    return buffer, tuple([_interval(reader, side, size) for side, size in pairs])
 
-    def region(self, node: ast.expr) -> Region:
-        if not isinstance(node, ast.Subscript):
-            buffer = self.buffer(node)
-            return buffer, tuple((index(0), index(size)) for size in buffer.shape)
-        buffer = self.buffer(node.value)
-        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if len(items) != buffer.ndim:
-            why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(items)} index(es)"
-            raise self.error(node, why, "E107", f"{buffer.name} has shape {buffer.shape}")
-        sizes = zip(items, buffer.shape, strict=True)
-        return buffer, tuple(self.interval(item, size) for item, size in sizes)
 
-    def interval(self, node: ast.expr, size: int) -> tuple[Expr, Expr]:
-        """The first index and the extent of `i`, `lo:hi` or `:`."""
-        if not isinstance(node, ast.Slice):
-            return self.index(node), index(1)
-        low = index(0) if node.lower is None else self.index(node.lower)
-        high = index(size) if node.upper is None else self.index(node.upper)
-        if isinstance(low, Const) and low.value == 0 and not isinstance(high, Const):
-            return low, high
-        return low, self.between(low, high)
+def _interval(reader: Loops, node: ast.expr, size: int) -> tuple[Expr, Expr]:
+    """The first index and the extent of `i`, `lo:hi` or `:`."""
+    if not isinstance(node, ast.Slice):
+        return reader.index(node), index(1)
+    low = index(0) if node.lower is None else reader.index(node.lower)
+    high = index(size) if node.upper is None else reader.index(node.upper)
+    if isinstance(low, Const) and low.value == 0 and not isinstance(high, Const):
+        return low, high
+    return low, between(low, high)
 
-    # Axes
 
-    def assign_axis(
-        self, call: ast.Call, target: ast.expr, extent: ast.expr, value: ast.expr
-    ) -> None:
-        """`vi = T.axis.spatial(128, i)`."""
-        name = self.called(call)
-        self.check_in_block(call, name)
-        size = self.axis_extent(extent)
-        start = self.integral(value, f"an axis takes an {INDEX} value")
-        self.add_iter(target, size, AXIS_KIND_OF[name], start)
+# Axes
 
-    assign_axis_spatial = assign_axis_reduce = assign_axis_opaque = assign_axis
-    assign_axis_S = assign_axis_R = assign_axis_O = assign_axis
 
-    def axis_extent(self, node: ast.expr) -> int:
-        """`n`, or `(0, n)`."""
-        value = self.constant(node, "an axis's extent")
-        low, high = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
-        if not is_size(high) or low != 0:
-            why = f"an axis's extent is an integer or (0, integer), got {shown(value)}"
-            raise self.error(node, why, "E125")
-        return high
+def _axis(
+    reader: Loops, call: ast.Call, target: ast.expr, extent: ast.expr, value: ast.expr
+) -> None:
+    """`vi = T.axis.spatial(128, i)`."""
+    name = reader.called(call)
+    header = _header(reader, call, name)
+    size = _axis_extent(reader, extent)
+    start = integral(reader, value, f"an axis takes an {INDEX} value")
+    _add_iter(reader, header, target, size, _AXIS_KIND_OF[name], start)
 
-    def add_iter(self, target: ast.expr, extent: int, kind: IterKind, value: Expr) -> None:
-        if not isinstance(target, ast.Name):
-            raise self.error(target, "an axis has one name", "E125")
-        assert self.header is not None
-        var = Var(target.id)
-        self.sizes[var] = extent
-        axis = with_span(BlockIter(var, extent, kind, value), self.source.span(target))
-        self.header.iters.append(axis)
-        self.scope.bind(target.id, var)
 
-    def assign_axis_remap(
-        self, call: ast.Call, target: ast.expr, kinds: ast.expr, loops: ast.expr
-    ) -> None:
-        """`vi, vj = T.axis.remap("SR", [i, j])`."""
-        self.check_in_block(call, "T.axis.remap")
-        letters: Any = self.string(kinds, "the axis kinds")
-        for position, letter in enumerate(letters):
-            if letter not in ITER_KINDS:
-                place = _inside_string(self.source.span(kinds), position)
-                why = f'unknown axis kind "{letter}"'
-                raise self.source.error(place, why, "E125", _LETTERS_HINT)
-        if not isinstance(loops, ast.List | ast.Tuple):
-            raise self.error(loops, "the loops are a list, [i, j]", "E125")
-        targets = target.elts if isinstance(target, ast.Tuple) else [target]
-        if not len(letters) == len(loops.elts) == len(targets):
-            why = f"{len(targets)} name(s), {len(letters)} kind(s) and {len(loops.elts)} loop(s)"
-            odd = kinds if len(loops.elts) == len(targets) else target
-            hint = 'vi, vj = T.axis.remap("SR", [i, j])'
-            raise self.error(odd, f"{why} do not match", "E125", hint)
-        values = [self.loop(node) for node in loops.elts]
-        for name, letter, (var, extent) in zip(targets, letters, values, strict=True):
-            self.add_iter(name, extent, letter, var)
+def _axis_extent(reader: Loops, node: ast.expr) -> int:
+    """`n`, or `(0, n)`."""
+    value = reader.constant(node, "an axis's extent")
+    low, high = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
+    if not is_size(high) or low != 0:
+        why = f"an axis's extent is an integer or (0, integer), got {shown(value)}"
+        raise reader.error(node, why, "E125")
+    return high
 
-    def loop(self, node: ast.expr) -> tuple[Var, int]:
-        """A loop variable and the extent of its loop."""
-        value, text = self.read(node), ast.unparse(node)
-        extent = self.extents.get(value) if isinstance(value, Var) else None
-        if isinstance(value, Var) and isinstance(extent, Const):
-            return value, int(extent.value)
-        why = f"{text} is not the variable of a loop that starts at 0"
-        if extent is not None:
-            why = f"the extent of {value.name} is no constant"
-        raise self.error(node, why, "E125", f"vi = T.axis.spatial(extent, {text})")
+
+def _add_iter(
+    reader: Loops, header: Header, target: ast.expr, extent: int, kind: Any, value: Expr
+) -> None:
+    if not isinstance(target, ast.Name):
+        raise reader.error(target, "an axis has one name", "E125")
+    var = Var(target.id)
+    reader.sizes[var] = extent
+    header.iters.append(reader.placed(BlockIter(var, extent, kind, value), target))
+    reader.scope.bind(target.id, var)
+
+
+def _remap(
+    reader: Loops, call: ast.Call, target: ast.expr, kinds: ast.expr, loops: ast.expr
+) -> None:
+    """`vi, vj = T.axis.remap("SR", [i, j])`."""
+    header = _header(reader, call, "T.axis.remap")
+    letters = reader.string(kinds, "the axis kinds")
+    for position, letter in enumerate(letters):
+        if letter not in ITER_KINDS:
+            place = _inside_string(reader.source.span(kinds), position)
+            raise reader.error(place, f'unknown axis kind "{letter}"', "E125", _LETTERS_HINT)
+    if not isinstance(loops, ast.List | ast.Tuple):
+        raise reader.error(loops, "the loops are a list, [i, j]", "E125")
+    targets = items_of(target)
+    if not len(letters) == len(loops.elts) == len(targets):
+        why = f"{len(targets)} name(s), {len(letters)} kind(s) and {len(loops.elts)} loop(s)"
+        odd = kinds if len(loops.elts) == len(targets) else target
+        hint = 'vi, vj = T.axis.remap("SR", [i, j])'
+        raise reader.error(odd, f"{why} do not match", "E125", hint)
+    values = [_loop_of(reader, node) for node in loops.elts]
+    for name, letter, (var, extent) in zip(targets, letters, values, strict=True):
+        _add_iter(reader, header, name, extent, letter, var)
+
+
+def _loop_of(reader: Loops, node: ast.expr) -> tuple[Var, int]:
+    """A loop variable and the extent of its loop."""
+    value, text = reader.read(node), ast.unparse(node)
+    extent = reader.extents.get(value) if isinstance(value, Var) else None
+    if isinstance(value, Var) and isinstance(extent, Const):
+        return value, int(extent.value)
+    why = f"{text} is not the variable of a loop that starts at 0"
+    if extent is not None:
+        why = f"the extent of {value.name} is no constant"
+    raise reader.error(node, why, "E125", f"vi = T.axis.spatial(extent, {text})")
 
 
 def _inside_string(span: Span, position: int) -> Span:
     """One character of a string literal."""
     start = min(span.column + 1 + position, span.end_column - 1)
     return span._replace(column=start, end_column=start + 1)
+
+
+_AXIS_KIND_OF: dict[str, IterKind] = {
+    **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
+    **{spelling: kind for kind, spelling in ITER_KINDS.items()},
+}
+AXES = forms(
+    {
+        "T.axis.remap(kinds, loops)": _remap,
+        **{f"{name}(extent, value)": _axis for name in sorted(_AXIS_KIND_OF)},
+    }
+)
+ACTIONS = forms(
+    {
+        "T.where(condition)": _where,
+        "T.block_attr(attributes)": _block_attr,
+        "T.reads(*regions)": _accesses,
+        "T.writes(*regions)": _accesses,
+    }
+)
+CONTEXTS = forms({"T.block(name)": _block, "T.init()": _init})
