@@ -4,7 +4,6 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from itertools import starmap
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.script.source import Source, frame_span
 
 V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Form:
@@ -62,9 +62,17 @@ class Form:
         bound[name] = keyword.value
 
 
-def forms(usages: Mapping[str, Callable[..., Any]]) -> dict[str, Form]:
+class Forms(dict[str, Form]):
     """A table of constructs by name."""
-    return {form.name: form for form in starmap(Form, usages.items())}
+
+    def form(self, *usages: str) -> Callable[[F], F]:
+        """Enters the function that reads calls of these usages."""
+
+        def enter(meaning: F) -> F:
+            self.update({form.name: form for form in [Form(usage, meaning) for usage in usages]})
+            return meaning
+
+        return enter
 
 
 class Marker:

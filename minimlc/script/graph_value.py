@@ -25,9 +25,9 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS, call_op
+from minimlc.literals import decode
 from minimlc.names import UniqueNames
-from minimlc.script.constructs import forms
-from minimlc.script.graph_forms import as_type, const_data, make_const, out_type
+from minimlc.script.constructs import Forms
 from minimlc.script.reader import EXPRESSIONS, Language, Reader, Table, call, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 
@@ -36,6 +36,9 @@ _OPERATORS = {
     "==": "equal",
     "!=": "not_equal",
 }
+
+
+VALUES = Forms()
 
 
 class Module(NamedTuple):
@@ -194,28 +197,81 @@ def _subscript(reader: Values, node: ast.Subscript) -> Any:
     return TupleGetItem(reader.atom(owner, node.value), index)
 
 
-# Types, constants, calls of other functions
+# Types and constants, in scripts and in plain Python
 
 
+def as_type(value: Any) -> Type:
+    """A type, or several as a tuple's."""
+    if isinstance(value, TensorType | TupleType):
+        return value
+    if isinstance(value, list | tuple):
+        return TupleType(tuple(map(as_type, value)))
+    raise CompileError(
+        f"expected a type, got {value!r:.60}", code="E126", hint='R.Tensor((1, 784), "float32")'
+    )
+
+
+def out_type(out: Any, dtype: str | None = None) -> Type:
+    """A call's result: a type, several of them, or (as older scripts say) a shape and a dtype."""
+    if dtype is None:
+        return as_type(out)
+    shape = (out,) if isinstance(out, int) else tuple(out)
+    return TensorType(shape, dtype)
+
+
+def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
+    """A constant from the base64 text of its bytes."""
+    if not isinstance(content, str):
+        why = "this constant's content was left out for display"
+        raise CompileError(why, code="E123", hint="mod.script() has everything")
+    try:
+        return constant(decode(content, shape, dtype))
+    except ValueError as error:
+        why = f"this is no {dtype} array of shape {shape}: {error}"
+        raise CompileError(why, code="E123") from None
+
+
+def make_const(value: Any, dtype: str | None = None) -> Constant:
+    """A constant tensor: the numbers of `value`; Python's floats are float32."""
+    try:
+        if dtype is None and not hasattr(value, "dtype") and np.array(value).dtype == np.float64:
+            dtype = "float32"
+        return constant(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CompileError(f"no constant of these values: {error}", code="E123") from None
+
+
+# Constructs
+
+
+@VALUES.form('R.Tensor(shape, dtype="float32")')
 def _tensor(reader: Values, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
     return reader.guard(node, TensorType, shape, dtype)
 
 
+@VALUES.form("R.Tuple(*fields)")
 def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
     items = items_of(fields[0], lists=True) if len(fields) == 1 else fields
     return TupleType(tuple([reader.type(item) for item in items]))
 
 
+@VALUES.form("R.const(value, dtype=None)")
 def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
     return reader.guard(value, make_const, reader.read(value), dtype)
 
 
+@VALUES.form("R.const_data(content, shape, dtype)")
 def _const_data(
     reader: Values, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
 ) -> Constant:
     return reader.guard(content, const_data, reader.read(content), shape, dtype)
 
 
+@VALUES.form(
+    "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
+    "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
+    "R.call(callee, args, out=None, attrs=None)",
+)
 def _joint(
     reader: Values,
     node: ast.Call,
@@ -294,15 +350,4 @@ def _result_type(reader: Values, name: str, node: ast.Call) -> Type:
     return reader.type(syntax.returns)
 
 
-VALUES = forms(
-    {
-        'R.Tensor(shape, dtype="float32")': _tensor,
-        "R.Tuple(*fields)": _tuple,
-        "R.const(value, dtype=None)": _const,
-        "R.const_data(content, shape, dtype)": _const_data,
-        "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)": _joint,
-        "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)": _joint,
-        "R.call(callee, args, out=None, attrs=None)": _joint,
-    }
-)
 GRAPH_EXPRESSIONS: Table = {**EXPRESSIONS, ast.Call: _call, ast.Subscript: _subscript}

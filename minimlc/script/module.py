@@ -13,9 +13,8 @@ from typing import Any
 
 from minimlc.errors import CompileError, ScriptError, Span
 from minimlc.module import IRModule
-from minimlc.script.constructs import Form, Namespace, forms
-from minimlc.script.graph import R
-from minimlc.script.graph_body import parse_function
+from minimlc.script.constructs import Form, Namespace
+from minimlc.script.graph import R, parse_function
 from minimlc.script.graph_value import Module
 from minimlc.script.reader import Reader
 from minimlc.script.source import (
@@ -28,9 +27,10 @@ from minimlc.script.source import (
 from minimlc.script.tir import T, parse_prim_func
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True'
-_DECORATORS = forms(
-    {f"T.prim_func({_OPTIONS})": parse_prim_func, f"R.function({_OPTIONS})": parse_function}
-)
+_DECORATORS = {
+    "T.prim_func": Form(f"T.prim_func({_OPTIONS})", parse_prim_func),
+    "R.function": Form(f"R.function({_OPTIONS})", parse_function),
+}
 _DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
 
 

@@ -26,7 +26,16 @@ from minimlc.script.source import (
 )
 from minimlc.script.tir_block import ACTIONS, AXES, CONTEXTS
 from minimlc.script.tir_expr import LOOP_EXPRESSIONS, Header, Loops
-from minimlc.script.tir_stmt import BUFFER, BUFFERS, FUNC_ATTR, LOOPS, STATEMENTS, declare, suite
+from minimlc.script.tir_stmt import (
+    ALLOCS,
+    BUFFER,
+    FUNC_ATTR,
+    LOOPS,
+    MATCH,
+    STATEMENTS,
+    declare,
+    suite,
+)
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import PrimFunc
 
@@ -42,7 +51,7 @@ LANGUAGE = Language(
         ast.Return: "it writes its results to the buffers it is given",
         **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
     },
-    {"action": {**ACTIONS, **FUNC_ATTR}, "assign": {**BUFFERS, **AXES}, "with": CONTEXTS},
+    {"action": ACTIONS | FUNC_ATTR, "assign": ALLOCS | MATCH | AXES, "with": CONTEXTS},
 )
 
 
@@ -136,7 +145,7 @@ def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, priva
 
 prim_func = decorator(parse_prim_func)
 
-_ALONE = ("T.seq", "T.evaluate", *CONTEXTS, *ACTIONS, *FUNC_ATTR, *LOOPS, *BUFFERS)
+_ALONE = ("T.seq", "T.evaluate", *CONTEXTS, *ACTIONS, *FUNC_ATTR, *LOOPS, *ALLOCS, *MATCH)
 _MARKERS = {
     **{name[2:]: Marker(name, False) for name in _ALONE if name.startswith("T.")},
     **{name[2:]: Marker(name, True) for name in ("T.Buffer", "T.handle")},

@@ -5,7 +5,7 @@ from typing import Any
 
 from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import Span, shown
-from minimlc.script.constructs import forms
+from minimlc.script.constructs import Forms
 from minimlc.script.reader import items_of
 from minimlc.script.tir_expr import Header, Loops
 from minimlc.script.tir_stmt import Item, between, integral, items, suite
@@ -23,9 +23,15 @@ from minimlc.tir.nodes import (
 )
 
 _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
+_AXIS_KIND_OF: dict[str, IterKind] = {
+    **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
+    **{spelling: kind for kind, spelling in ITER_KINDS.items()},
+}
+CONTEXTS, ACTIONS, AXES = Forms(), Forms(), Forms()
 Region = tuple[Buffer, tuple[tuple[Expr, Expr], ...]]
 
 
+@CONTEXTS.form("T.block(name)")
 def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
     if _is_root(reader, call, node.body):
         return items(reader, [item for item in node.body if not _is_empty_access(reader, item)])
@@ -78,20 +84,24 @@ def _once(reader: Loops, node: ast.expr, header: Header, key: str, value: Any) -
     header.parts[key] = value
 
 
+@CONTEXTS.form("T.init()")
 def _init(reader: Loops, call: ast.Call, node: ast.With) -> None:
     body = suite(reader, node.body)
     _once(reader, call, _header(reader, call, "T.init"), "init", body)
 
 
+@ACTIONS.form("T.where(condition)")
 def _where(reader: Loops, call: ast.Call, header: Header, condition: ast.expr) -> None:
     value = reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
     _once(reader, call, header, "where", value)
 
 
+@ACTIONS.form("T.block_attr(attributes)")
 def _block_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
     _once(reader, call, header, "block_attr", attributes)
 
 
+@ACTIONS.form("T.reads(*regions)", "T.writes(*regions)")
 def _accesses(reader: Loops, call: ast.Call, header: Header, regions: list[ast.expr]) -> None:
     """`T.reads(A[i, 0:4], ...)`, also with one list of them."""
     if len(regions) == 1 and isinstance(regions[0], ast.List):
@@ -126,6 +136,7 @@ def _interval(reader: Loops, node: ast.expr, size: int) -> tuple[Expr, Expr]:
 # Axes
 
 
+@AXES.form(*(f"{name}(extent, value)" for name in _AXIS_KIND_OF))
 def _axis(
     reader: Loops, call: ast.Call, target: ast.expr, extent: ast.expr, value: ast.expr
 ) -> None:
@@ -158,6 +169,7 @@ def _add_iter(
     reader.scope.bind(target.id, var)
 
 
+@AXES.form("T.axis.remap(kinds, loops)")
 def _remap(
     reader: Loops, call: ast.Call, target: ast.expr, kinds: ast.expr, loops: ast.expr
 ) -> None:
@@ -197,24 +209,3 @@ def _inside_string(span: Span, position: int) -> Span:
     """One character of a string literal."""
     start = min(span.column + 1 + position, span.end_column - 1)
     return span._replace(column=start, end_column=start + 1)
-
-
-_AXIS_KIND_OF: dict[str, IterKind] = {
-    **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
-    **{spelling: kind for kind, spelling in ITER_KINDS.items()},
-}
-AXES = forms(
-    {
-        "T.axis.remap(kinds, loops)": _remap,
-        **{f"{name}(extent, value)": _axis for name in sorted(_AXIS_KIND_OF)},
-    }
-)
-ACTIONS = forms(
-    {
-        "T.where(condition)": _where,
-        "T.block_attr(attributes)": _block_attr,
-        "T.reads(*regions)": _accesses,
-        "T.writes(*regions)": _accesses,
-    }
-)
-CONTEXTS = forms({"T.block(name)": _block, "T.init()": _init})

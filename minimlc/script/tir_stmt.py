@@ -8,7 +8,7 @@ from minimlc.constants import is_folded
 from minimlc.dtypes import INDEX
 from minimlc.errors import did_you_mean
 from minimlc.node import walk
-from minimlc.script.constructs import Form, forms
+from minimlc.script.constructs import Form, Forms
 from minimlc.script.reader import Table, combine, items_of
 from minimlc.script.source import Place
 from minimlc.script.tir_expr import Header, Loops, check_element
@@ -25,7 +25,9 @@ _PLACES = {
         'it belongs inside: with T.block("..."):',
     ),
 }
+_LOOP_KIND_OF: dict[str, LoopKind] = {spelling: kind for kind, spelling in LOOP_KINDS.items()}
 Item = Stmt | Buffer
+LOOPS, ALLOCS, MATCH, FUNC_ATTR = Forms(), Forms(), Forms(), Forms()
 
 
 class _Loop(NamedTuple):
@@ -82,6 +84,7 @@ def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
     raise reader.error(node, f"{text} is no statement of a prim_func here", "E124", hint)
 
 
+@FUNC_ATTR.form("T.func_attr(attributes)")
 def _func_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
     header.attrs += attributes
 
@@ -129,10 +132,19 @@ def _loop_header(reader: Loops, node: ast.expr) -> list[_Loop]:
     return reader.apply(form, node)
 
 
+@LOOPS.form("T.grid(*extents)")
 def _grid(reader: Loops, call: ast.Call, extents: list[ast.expr]) -> list[_Loop]:
     return [_Loop(None, _extent(reader, item), {"kind": "serial"}) for item in extents]
 
 
+@LOOPS.form(
+    "range(extent, stop=None, step=None)",
+    "T.serial(extent, stop=None, annotations=None)",
+    "T.parallel(extent, stop=None, annotations=None)",
+    "T.vectorized(extent, stop=None, annotations=None)",
+    "T.unroll(extent, stop=None, annotations=None)",
+    "T.thread_binding(extent, stop=None, thread=None, annotations=None)",
+)
 def _loop(
     reader: Loops,
     call: ast.Call,
@@ -178,20 +190,6 @@ def integral(reader: Loops, node: ast.expr, what: str, hint: str = "") -> Expr:
     if value.dtype != INDEX:
         raise reader.error(node, f"{what}, got {value.dtype}", "E125", hint)
     return value
-
-
-_LOOP_KIND_OF: dict[str, LoopKind] = {spelling: kind for kind, spelling in LOOP_KINDS.items()}
-LOOPS = forms(
-    {
-        "T.serial(extent, stop=None, annotations=None)": _loop,
-        "T.parallel(extent, stop=None, annotations=None)": _loop,
-        "T.vectorized(extent, stop=None, annotations=None)": _loop,
-        "T.unroll(extent, stop=None, annotations=None)": _loop,
-        "T.thread_binding(extent, stop=None, thread=None, annotations=None)": _loop,
-        "T.grid(*extents)": _grid,
-        "range(extent, stop=None, step=None)": _loop,
-    }
-)
 
 
 # Conditions
@@ -280,6 +278,7 @@ def declare(
     return buffer
 
 
+@MATCH.form('T.match_buffer(handle, shape, dtype="float32", scope="global")')
 def _match_buffer(
     reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any
 ) -> None:
@@ -298,6 +297,11 @@ def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> Buf
     return declare(reader, target.id, call, **kind)
 
 
+@ALLOCS.form(
+    'T.alloc_buffer(shape, dtype="float32", scope="global")',
+    'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
+    'scope="global")',
+)
 def _alloc_buffer(
     reader: Loops, call: ast.Call, target: ast.Name, **bound: Any
 ) -> list[Item] | None:
@@ -308,19 +312,7 @@ def _alloc_buffer(
     return None
 
 
-_ALLOCS = forms(
-    {
-        'T.alloc_buffer(shape, dtype="float32", scope="global")': _alloc_buffer,
-        'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
-        'scope="global")': _alloc_buffer,
-    }
-)
 BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
-BUFFERS = {
-    **_ALLOCS,
-    **forms({'T.match_buffer(handle, shape, dtype="float32", scope="global")': _match_buffer}),
-}
-FUNC_ATTR = forms({"T.func_attr(attributes)": _func_attr})
 
 
 # with
@@ -328,7 +320,7 @@ FUNC_ATTR = forms({"T.func_attr(attributes)": _func_attr})
 
 def _with(reader: Loops, node: ast.With) -> list[Item] | None:
     names = [_context_name(reader, item) for item in node.items]
-    if all(name in _ALLOCS for name in names):
+    if all(name in ALLOCS for name in names):
         return [_scoped_alloc(reader, node)]
     if len(names) > 1:
         raise reader.error(node.items[1].context_expr, "one construct for each with", "E124")
@@ -357,7 +349,7 @@ def _scoped_alloc(reader: Loops, node: ast.With) -> Stmt:
             if not isinstance(item.optional_vars, ast.Name):
                 hint = 'with T.alloc_buffer((4,), "float32") as Y:'
                 raise reader.error(call, "this buffer needs a name", "E125", hint)
-            bound = reader.arguments(_ALLOCS[reader.called(call)], call)
+            bound = reader.arguments(ALLOCS[reader.called(call)], call)
             buffers.append(_alloc(reader, call, item.optional_vars, **bound))
         body = suite(reader, node.body)
     for buffer in reversed(buffers):
