@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import FrameType
@@ -62,17 +63,43 @@ class Form:
         bound[name] = keyword.value
 
 
-class Forms(dict[str, Form]):
-    """A table of constructs by name."""
+class Language:
+    """How a language's syntax is read: a function for each kind of expression and statement, and
+    for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
-    def form(self, *usages: str) -> Callable[[F], F]:
-        """Enters the function that reads calls of these usages."""
+    `base` is a language whose syntax it has too; `refused` says what to write instead of
+    statements that it lacks.
+    """
+
+    def __init__(self, name: str, base: "Language | None" = None, refused: Mapping[type, str] = {}):
+        self.name = name
+        self.refused = refused
+        self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
+        self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
+
+    def reads(self, *kinds: type) -> Callable[[F], F]:
+        """Enters the function that reads these kinds of syntax."""
 
         def enter(meaning: F) -> F:
-            self.update({form.name: form for form in [Form(usage, meaning) for usage in usages]})
+            self.syntax.update(dict.fromkeys(kinds, meaning))
             return meaning
 
         return enter
+
+    def form(self, role: str, *usages: str) -> Callable[[F], F]:
+        """Enters the function that reads calls of these usages."""
+
+        def enter(meaning: F) -> F:
+            forms = [Form(usage, meaning) for usage in usages]
+            self.forms[role].update({form.name: form for form in forms})
+            return meaning
+
+        return enter
+
+    def markers(self, *roles: str) -> "dict[str, Marker]":
+        """What Python sees of the constructs that only scripts can use."""
+        names = sorted(name for role in roles for name in self.forms[role] if "." in name)
+        return {name.rsplit(".")[-1]: Marker(name, False) for name in names}
 
 
 class Marker:

@@ -12,22 +12,13 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import dtype_name
-from minimlc.graph.nodes import (
-    BindingBlock,
-    Call,
-    Expr,
-    Function,
-    TensorType,
-    TupleGetItem,
-    TupleType,
-    Var,
-    constant,
-)
+from minimlc.graph import nodes as graph
+from minimlc.graph.nodes import Call, Expr, TensorType, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
-from minimlc.script.constructs import Forms, Marker, Namespace, in_annotation
+from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.graph_value import (
-    GRAPH_EXPRESSIONS,
+    GRAPHS,
     Module,
     Values,
     as_type,
@@ -35,19 +26,17 @@ from minimlc.script.graph_value import (
     make_const,
     out_type,
 )
-from minimlc.script.reader import Language
 from minimlc.script.source import Names, Source, parameters
 from minimlc.script.tir import decorator
 
 _HINT = '{}: R.Tensor((1, 784), "float32")'
-ACTIONS, CONTEXTS = Forms(), Forms()
 
 
 def parse_function(
     source: Source, node: ast.FunctionDef, names: Names, module: Module | None = None
-) -> Function:
+) -> graph.Function:
     """The graph function that a `def` describes."""
-    reader = Values(source, names, LANGUAGE, module or Module())
+    reader = Values(source, names, module or Module())
     params = tuple([_parameter(reader, *item) for item in parameters(source, node, _HINT)])
     for item in node.body:
         if reader.result is not None:
@@ -57,32 +46,35 @@ def parse_function(
     if reader.result is None:
         raise reader.error(place, f"{node.name} returns nothing", "E129", "return x")
     reader.check_type(node.returns, reader.result, "the result")
-    return with_span(Function(params, tuple(reader.blocks), reader.result, reader.attrs), place)
+    return with_span(
+        graph.Function(params, tuple(reader.blocks), reader.result, reader.attrs), place
+    )
 
 
-def _parameter(reader: Values, node: ast.arg, kind: ast.expr) -> Var:
-    var = Var(reader.unique.take(node.arg), reader.guard(node, reader.type, kind))
-    reader.scope.bind(node.arg, var)
+def _parameter(reader: Values, node: ast.arg, kind: ast.expr) -> graph.Var:
+    var = graph.Var(reader.unique.take(node.arg), reader.guard(node, reader.type, kind))
+    reader.scope[node.arg] = var
     return reader.placed(var, node)
 
 
 # Statements
 
 
+@GRAPHS.reads(ast.Expr)
 def _expression(reader: Values, node: ast.Expr) -> None:
-    form = reader.language.forms["action"].get(reader.called(node.value))
+    form = GRAPHS.forms["action"].get(reader.called(node.value))
     if form is None:
         hint = "give the value a name: lv = R.add(x, y)"
         raise reader.error(node, "a value alone is no statement", "E124", hint)
     reader.apply(form, node.value)
 
 
-@ACTIONS.form("R.func_attr(attributes)")
+@GRAPHS.form("action", "R.func_attr(attributes)")
 def _func_attr(reader: Values, call: ast.Call, attributes: Any) -> None:
     reader.attrs += attributes
 
 
-@ACTIONS.form("R.output(*values)")
+@GRAPHS.form("action", "R.output(*values)")
 def _output(reader: Values, call: ast.Call, values: list[ast.expr]) -> None:
     if reader.in_block != "R.dataflow":
         raise reader.error(call, "R.output belongs in a dataflow block", "E129", "return x")
@@ -96,6 +88,7 @@ def _output(reader: Values, call: ast.Call, values: list[ast.expr]) -> None:
         reader.outputs.add(item.id)
 
 
+@GRAPHS.reads(ast.AnnAssign)
 def _ann_assign(reader: Values, node: ast.AnnAssign) -> None:
     if node.value is None:
         raise reader.error(node, "this name has no value", "E124", "lv: ... = R.add(x, y)")
@@ -104,6 +97,7 @@ def _ann_assign(reader: Values, node: ast.AnnAssign) -> None:
     _bind(reader, node.target, value)
 
 
+@GRAPHS.reads(ast.Assign)
 def _assign(reader: Values, node: ast.Assign) -> None:
     target, module = node.targets[0], reader.module
     if isinstance(target, ast.Name) and _is_module(reader, target.id, node.value):
@@ -120,12 +114,12 @@ def _assign(reader: Values, node: ast.Assign) -> None:
         raise reader.error(target, why, "E129", "one name for each field of the tuple")
     whole = reader.atom(value, node.value)
     for index, part in enumerate(target.elts):
-        _bind(reader, part, TupleGetItem(whole, index))
+        _bind(reader, part, graph.TupleGetItem(whole, index))
 
 
 def _is_module(reader: Values, target: str, value: ast.expr) -> bool:
     """Whether `target = value` is `cls = Module`, which TVM prints before calls of `cls.f`."""
-    if not isinstance(value, ast.Name) or value.id in reader.scope.values:
+    if not isinstance(value, ast.Name) or value.id in reader.scope:
         return False
     owners = reader.module.owners
     return value.id in owners or (target in owners and value.id not in reader.names)
@@ -134,10 +128,11 @@ def _is_module(reader: Values, target: str, value: ast.expr) -> bool:
 def _bind(reader: Values, target: ast.expr, value: Expr) -> None:
     if not isinstance(target, ast.Name):
         raise reader.error(target, "a value's name is a plain name", "E124", "lv = R.add(x, y)")
-    reader.scope.bind(target.id, reader.emit(target.id, value, target))
+    reader.scope[target.id] = reader.emit(target.id, value, target)
     reader.hidden.discard(target.id)
 
 
+@GRAPHS.reads(ast.Return)
 def _return(reader: Values, node: ast.Return) -> None:
     if reader.in_block:
         hint = "end the block with R.output(...), and return after it"
@@ -151,26 +146,27 @@ def _return(reader: Values, node: ast.Return) -> None:
 def _close(reader: Values, block: str = "") -> None:
     """End the open binding block: that of a construct, or the bindings outside any."""
     if reader.bindings or block:
-        reader.blocks.append(BindingBlock(tuple(reader.bindings), block == "R.dataflow"))
+        reader.blocks.append(graph.BindingBlock(tuple(reader.bindings), block == "R.dataflow"))
         reader.bindings = []
 
 
+@GRAPHS.reads(ast.With)
 def _with(reader: Values, node: ast.With) -> None:
     call = node.items[0].context_expr
-    form = reader.language.forms["with"].get(reader.called(call))
+    form = GRAPHS.forms["with"].get(reader.called(call))
     if form is None or len(node.items) > 1:
         raise reader.error(call, "with opens a block here", "E124", "with R.dataflow():")
     reader.apply(form, call, node)
 
 
-@CONTEXTS.form("R.dataflow()", "R.block()")
+@GRAPHS.form("with", "R.dataflow()", "R.block()")
 def _block(reader: Values, call: ast.Call, node: ast.With) -> None:
     """A block of bindings; the names of a dataflow block end with it, except its outputs."""
     name = reader.called(call)
     if reader.in_block:
         raise reader.error(call, f"{name} inside {reader.in_block}", "E129", "end that block first")
     _close(reader)
-    reader.in_block, before = name, dict(reader.scope.values)
+    reader.in_block, before = name, dict(reader.scope)
     for item in node.body:
         if reader.outputs is not None:
             raise reader.error(item, "nothing follows R.output", "E129")
@@ -179,31 +175,12 @@ def _block(reader: Values, call: ast.Call, node: ast.With) -> None:
         if reader.outputs is None:
             hint = "R.output(lv) names the values used after it"
             raise reader.error(call, "a dataflow block ends with R.output", "E129", hint)
-        bound = {n for n, v in reader.scope.values.items() if before.get(n) is not v}
+        bound = {n for n, v in reader.scope.items() if before.get(n) is not v}
         for ended in bound - reader.outputs:
-            reader.scope.unbind(ended)
+            del reader.scope[ended]
             reader.hidden.add(ended)
     reader.in_block, reader.outputs = "", None
     _close(reader, name)
-
-
-LANGUAGE = Language(
-    "graph function",
-    GRAPH_EXPRESSIONS,
-    {
-        ast.Expr: _expression,
-        ast.AnnAssign: _ann_assign,
-        ast.Assign: _assign,
-        ast.Return: _return,
-        ast.With: _with,
-    },
-    {
-        ast.If: "choose per element: R.where(condition, a, b)",
-        **dict.fromkeys((ast.For, ast.While), "loops belong in a @T.prim_func"),
-        ast.AugAssign: "values do not change: y = R.add(x, b)",
-    },
-    {"action": ACTIONS, "with": CONTEXTS},
-)
 
 
 # In plain Python
@@ -256,8 +233,12 @@ _VALUES = {
     "call": call,
 }
 
-_MARKERS = {name[2:]: Marker(name, False) for name in (*CONTEXTS, *ACTIONS)}
-_NAMES: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, _VALUES, _MARKERS, FUNCTIONS]
+_NAMES: list[Any] = [
+    {"nn": Namespace("R.nn", FUNCTIONS)},
+    _VALUES,
+    GRAPHS.markers("with", "action"),
+    FUNCTIONS,
+]
 
 R: Any = Namespace("R", ChainMap(*_NAMES))
 """The graph language. In plain Python, `R.add(x, y)` is the call that `bb.emit` takes."""

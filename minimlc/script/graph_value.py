@@ -8,27 +8,14 @@ import numpy as np
 
 from minimlc.constants import is_folded
 from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
-from minimlc.graph.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    TupleType,
-    Type,
-    Var,
-    constant,
-)
+from minimlc.graph import nodes as graph
+from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS, call_op
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
-from minimlc.script.constructs import Forms
-from minimlc.script.reader import EXPRESSIONS, Language, Reader, Table, call, is_none, items_of
+from minimlc.script.constructs import Language
+from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 
 _OPERATORS = {
@@ -38,7 +25,16 @@ _OPERATORS = {
 }
 
 
-VALUES = Forms()
+GRAPHS = Language(
+    "graph function",
+    PYTHON,
+    {
+        ast.If: "choose per element: R.where(condition, a, b)",
+        **dict.fromkeys((ast.For, ast.While), "loops belong in a @T.prim_func"),
+        ast.AugAssign: "values do not change: y = R.add(x, b)",
+    },
+)
+"""The graph language."""
 
 
 class Module(NamedTuple):
@@ -57,12 +53,14 @@ class Values(Reader):
     that is read, `outputs` what it keeps; the names that ended with theirs are `hidden`.
     """
 
-    def __init__(self, source: Source, names: Names, language: Language, module: Module):
-        Reader.__init__(self, source, names, language)
+    language = GRAPHS
+
+    def __init__(self, source: Source, names: Names, module: Module):
+        Reader.__init__(self, source, names)
         self.module = module
         self.unique = UniqueNames()
-        self.blocks: list[BindingBlock] = []
-        self.bindings: list[Binding] = []
+        self.blocks: list[graph.BindingBlock] = []
+        self.bindings: list[graph.Binding] = []
         self.in_block = ""
         self.outputs: set[str] | None = None
         self.hidden: set[str] = set()
@@ -83,10 +81,10 @@ class Values(Reader):
 
     # Values
 
-    def emit(self, name: str, value: Expr, place: ast.expr) -> Var:
+    def emit(self, name: str, value: Expr, place: ast.expr) -> graph.Var:
         """A variable bound to `value`."""
-        var = Var(self.unique.take(name), value.type)
-        self.bindings.append(self.placed(Binding(var, value), place))
+        var = graph.Var(self.unique.take(name), value.type)
+        self.bindings.append(self.placed(graph.Binding(var, value), place))
         return var
 
     def expr(self, node: ast.expr) -> Expr:
@@ -109,7 +107,7 @@ class Values(Reader):
 
     def atom(self, value: Any, place: ast.expr) -> Any:
         """`value` as an argument: what is computed gets a variable first, also within a tuple."""
-        if isinstance(value, Call | TupleGetItem):
+        if isinstance(value, Call | graph.TupleGetItem):
             return self.emit("lv" if self.in_block == "R.dataflow" else "gv", value, place)
         if isinstance(value, tuple):
             return tuple([self.atom(v, n) for v, n in _with_places(value, place)])
@@ -160,8 +158,8 @@ class Values(Reader):
         return "graph functions call R's operators, for example R.add(x, y), and R.call_tir"
 
     def construct(self, node: ast.Call, name: str) -> Any:
-        if name in VALUES:
-            return self.apply(VALUES[name], node)
+        if name in GRAPHS.forms["value"]:
+            return self.apply(GRAPHS.forms["value"][name], node)
         base = name.rsplit(".", 1)[-1]
         if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
             raise self.error(node.func, f"{name} is no graph expression", "E124")
@@ -183,10 +181,11 @@ def _is_about(error: CompileError, option: str | None) -> bool:
     return f'"{option}"' in error.why or f"{option}=" in error.why
 
 
+@GRAPHS.reads(ast.Subscript)
 def _subscript(reader: Values, node: ast.Subscript) -> Any:
     owner = reader.read(node.value)
     if not isinstance(owner, Expr):
-        return reader.element(node, owner)
+        return element(reader, node, owner)
     if not isinstance(owner.type, TupleType):
         hint = "R.take(x, indices, axis=0), R.strided_slice(x, ...)"
         raise reader.error(node, "only a tuple has fields; this is a tensor", "E129", hint)
@@ -194,7 +193,7 @@ def _subscript(reader: Values, node: ast.Subscript) -> Any:
     count = len(owner.type.fields)
     if not 0 <= index < count:
         raise reader.error(node.slice, f"field {index} of a tuple of {count}", "E129")
-    return TupleGetItem(reader.atom(owner, node.value), index)
+    return graph.TupleGetItem(reader.atom(owner, node.value), index)
 
 
 # Types and constants, in scripts and in plain Python
@@ -244,30 +243,31 @@ def make_const(value: Any, dtype: str | None = None) -> Constant:
 # Constructs
 
 
-@VALUES.form('R.Tensor(shape, dtype="float32")')
+@GRAPHS.form("value", 'R.Tensor(shape, dtype="float32")')
 def _tensor(reader: Values, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
     return reader.guard(node, TensorType, shape, dtype)
 
 
-@VALUES.form("R.Tuple(*fields)")
+@GRAPHS.form("value", "R.Tuple(*fields)")
 def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
     items = items_of(fields[0], lists=True) if len(fields) == 1 else fields
     return TupleType(tuple([reader.type(item) for item in items]))
 
 
-@VALUES.form("R.const(value, dtype=None)")
+@GRAPHS.form("value", "R.const(value, dtype=None)")
 def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
     return reader.guard(value, make_const, reader.read(value), dtype)
 
 
-@VALUES.form("R.const_data(content, shape, dtype)")
+@GRAPHS.form("value", "R.const_data(content, shape, dtype)")
 def _const_data(
     reader: Values, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
 ) -> Constant:
     return reader.guard(content, const_data, reader.read(content), shape, dtype)
 
 
-@VALUES.form(
+@GRAPHS.form(
+    "value",
     "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
     "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
     "R.call(callee, args, out=None, attrs=None)",
@@ -304,7 +304,7 @@ def _callee(reader: Values, node: ast.expr) -> str:
             return _sibling(reader, node)
         case ast.Name(name) if name in reader.module.names:
             return name
-        case ast.Name(name) if name not in reader.scope.values and name not in reader.names:
+        case ast.Name(name) if name not in reader.scope and name not in reader.names:
             _no_sibling(reader, node, name)
     return reader.string(node, "the function to call")
 
@@ -321,6 +321,7 @@ def _no_sibling(reader: Values, place: ast.expr | Span, name: str) -> NoReturn:
     raise reader.error(place, f'the module has no function "{name}"', "E122", hint)
 
 
+@GRAPHS.reads(ast.Call)
 def _call(reader: Values, node: ast.Call) -> Any:
     """Also `cls.fused(x, y)`: a call of a graph function of this module."""
     func = node.func
@@ -339,7 +340,7 @@ def _call(reader: Values, node: ast.Call) -> Any:
 def _result_type(reader: Values, name: str, node: ast.Call) -> Type:
     """The type that a graph function of this module returns."""
     func, syntax = reader.module.done.get(name), reader.module.names.get(name)
-    if isinstance(func, Function):
+    if isinstance(func, graph.Function):
         return func.result.type
     if func is not None:
         hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
@@ -348,6 +349,3 @@ def _result_type(reader: Values, name: str, node: ast.Call) -> Type:
         hint = f"def {name}(...) -> R.Tensor(...):, or R.call(..., out=R.Tensor(...))"
         raise reader.error(node, f"the type that {name} returns is not known", "E126", hint)
     return reader.type(syntax.returns)
-
-
-GRAPH_EXPRESSIONS: Table = {**EXPRESSIONS, ast.Call: _call, ast.Subscript: _subscript}

@@ -1,84 +1,53 @@
 """Reading a script's syntax tree: constants fold, names resolve, the rest each language adds."""
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from minimlc.constants import is_folded, too_big
 from minimlc.dtypes import dtype_record, is_size
-from minimlc.errors import ScriptError, Span, did_you_mean, shown
+from minimlc.errors import ScriptError, did_you_mean, shown
 from minimlc.node import Node, with_span
-from minimlc.script.constructs import Form, Namespace
+from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.script.source import Names, Place, Source
 from minimlc.script.syntax import in_words
 
-V = TypeVar("V")
 N = TypeVar("N", bound=Node)
 _CAN_GROW = (int, str, tuple)
 
 
-class Scope:
-    """The names that a script has bound so far; leaving a suite unbinds the suite's own."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self._log: list[tuple[str, Any]] = []
-
-    def bind(self, name: str, value: Any) -> None:
-        self._log.append((name, self.values.get(name)))
-        self.values[name] = value
-
-    def unbind(self, name: str) -> None:
-        self._log.append((name, self.values.pop(name)))
-
-    @contextmanager
-    def suite(self) -> Iterator[None]:
-        depth = len(self._log)
-        yield
-        while len(self._log) > depth:
-            name, before = self._log.pop()
-            if before is None:
-                self.values.pop(name, None)
-            else:
-                self.values[name] = before
-
-
-Table = Mapping[type, Callable[[Any, Any], Any]]
-
-
-class Language(NamedTuple):
-    """How each kind of expression and statement is read, and what to write instead of one that
-    the language lacks (`refused`). `forms` are its constructs by where they stand: an "action"
-    alone, a "value", in an "assign"ment, after "with".
-    """
-
-    name: str
-    expressions: Table
-    statements: Table
-    refused: Mapping[type, str]
-    forms: Mapping[str, Mapping[str, Form]]
+PYTHON = Language("script")
+"""What all scripts share: Python's expressions."""
 
 
 class Reader:
     """Evaluates expressions of a script without running them. Python constants fold.
 
     Each language derives one class, which says what its constructs and operations mean and keeps
-    what has been read of a function; how its syntax is read are functions over that reader, in
-    the tables of a `Language`. The constants around functions have no language of their own.
+    what has been read of a function; its syntax is read by functions over that reader.
     """
 
-    def __init__(self, source: Source, names: Names, language: Language | None = None):
+    language = PYTHON
+
+    def __init__(self, source: Source, names: Names):
         self.source = source
         self.names = names
-        self.language = language or Language("script", EXPRESSIONS, {}, {}, {})
-        self.scope = Scope()
+        self.scope: dict[str, Any] = {}
+        self.error, self.guard = source.error, source.guard
+
+    @contextmanager
+    def own_names(self) -> Iterator[None]:
+        """A suite, which has names of its own."""
+        outer, self.scope = self.scope, dict(self.scope)
+        yield
+        self.scope = outer
 
     def read(self, node: ast.expr) -> Any:
         """The value of an expression: a Python constant, or a part of the program."""
-        reading = self.language.expressions.get(type(node))
+        reading = self.language.syntax.get(type(node))
         if reading is None:
             raise self.error(node, f"a script cannot hold {in_words(node)}", "E124")
         value = reading(self, node)
@@ -92,22 +61,12 @@ class Reader:
             return None
         if isinstance(node, ast.Assign) and len(node.targets) > 1:
             raise self.error(node, "one target for each =", "E124")
-        reading = self.language.statements.get(type(node))
+        reading = self.language.syntax.get(type(node))
         if reading is not None:
             return self.source.guard(node, reading, self, node)
         place = self.source.word(node, ast.unparse(node).split()[0].rstrip(":"))
         why = f"a {self.language.name} cannot hold {in_words(node)}"
         raise self.error(place, why, "E124", self.language.refused.get(type(node), ""))
-
-    # Places
-
-    def error(
-        self, place: Place | Span, why: str, code: str = "E121", hint: str = ""
-    ) -> ScriptError:
-        return self.source.error(place, why, code, hint)
-
-    def guard(self, place: Place, make: Callable[..., V], *args: Any) -> V:
-        return self.source.guard(place, make, *args)
 
     def placed(self, item: N, place: Place) -> N:
         """`item`, which notes where it was read."""
@@ -118,7 +77,7 @@ class Reader:
     def undefined(self, node: ast.Name) -> ScriptError:
         """The error for a name that means nothing."""
         around = [n for n, v in self.names.items() if n[0] != "_" and _offered(plain(v))]
-        hint = did_you_mean(node.id, [*self.scope.values, *around])
+        hint = did_you_mean(node.id, [*self.scope, *around])
         return self.error(node, f'the name "{node.id}" is not defined', "E122", hint)
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
@@ -136,15 +95,6 @@ class Reader:
     def attribute(self, node: ast.expr, what: str) -> Any:
         """A value in a dictionary of attributes."""
         return self.constant(node, f"a value of {what}")
-
-    def element(self, node: ast.Subscript, owner: Any) -> Any:
-        """An element of a constant tuple."""
-        if not isinstance(owner, tuple):
-            raise self.error(node.value, f"{ast.unparse(node.value)} cannot be indexed", "E124")
-        key = self.integer(node.slice, "the index of a tuple")
-        if not -len(owner) <= key < len(owner):
-            raise self.error(node.slice, f"element {key} of a tuple of {len(owner)}", "E123")
-        return owner[key]
 
     # Constructs
 
@@ -283,20 +233,23 @@ def _offered(value: Any) -> bool:
 # Python's expressions
 
 
+@PYTHON.reads(ast.Constant)
 def _constant(reader: Reader, node: ast.Constant) -> Any:
     if isinstance(node.value, bytes | complex):
         raise reader.error(node, f"a script cannot hold {in_words(node)}", "E124")
     return node.value
 
 
+@PYTHON.reads(ast.Name)
 def _name(reader: Reader, node: ast.Name) -> Any:
-    if node.id in reader.scope.values:
-        return reader.scope.values[node.id]
+    if node.id in reader.scope:
+        return reader.scope[node.id]
     if node.id in reader.names:
         return plain(reader.names[node.id])
     raise reader.undefined(node)
 
 
+@PYTHON.reads(ast.Attribute)
 def _attribute(reader: Reader, node: ast.Attribute) -> Any:
     owner = reader.read(node.value)
     if isinstance(owner, Namespace):
@@ -308,6 +261,7 @@ def _attribute(reader: Reader, node: ast.Attribute) -> Any:
     raise reader.error(node, why, "E122")
 
 
+@PYTHON.reads(ast.Call)
 def call(reader: Reader, node: ast.Call) -> Any:
     name = reader.path(node.func)
     if name:
@@ -319,10 +273,12 @@ def call(reader: Reader, node: ast.Call) -> Any:
     return _fold(reader, node, called, FOLDABLE[called], [reader.read(a) for a in node.args])
 
 
+@PYTHON.reads(ast.Tuple, ast.List)
 def _tuple(reader: Reader, node: ast.Tuple | ast.List) -> tuple:
     return tuple([reader.read(item) for item in node.elts])
 
 
+@PYTHON.reads(ast.BinOp)
 def _binary(reader: Reader, node: ast.BinOp) -> Any:
     return combine(reader, node, node.op, reader.read(node.left), reader.read(node.right))
 
@@ -335,6 +291,7 @@ def combine(reader: Reader, node: ast.expr, op: ast.AST, left: Any, right: Any) 
     return _fold(reader, node, *BINARY[type(op)], [left, right])
 
 
+@PYTHON.reads(ast.UnaryOp)
 def _unary(reader: Reader, node: ast.UnaryOp) -> Any:
     return _fold(reader, node, *UNARY[type(node.op)], [reader.read(node.operand)])
 
@@ -353,6 +310,7 @@ def _fold(
         raise reader.error(node, f"{name} of these constants: {error}", "E123") from None
 
 
+@PYTHON.reads(ast.Compare)
 def _compare(reader: Reader, node: ast.Compare) -> Any:
     """A comparison; `a < b < c` is `a < b and b < c`."""
     values = [reader.read(item) for item in (node.left, *node.comparators)]
@@ -360,6 +318,7 @@ def _compare(reader: Reader, node: ast.Compare) -> Any:
     return _junction(reader, node, "and", [combine(reader, node, *side) for side in sides])
 
 
+@PYTHON.reads(ast.BoolOp)
 def _bool_op(reader: Reader, node: ast.BoolOp) -> Any:
     op = "and" if isinstance(node.op, ast.And) else "or"
     return _junction(reader, node, op, [reader.read(value) for value in node.values])
@@ -375,6 +334,7 @@ def _junction(reader: Reader, node: ast.expr, op: str, tests: list[Any]) -> Any:
     return result
 
 
+@PYTHON.reads(ast.IfExp)
 def _if_exp(reader: Reader, node: ast.IfExp) -> Any:
     test = reader.read(node.test)
     if is_folded(test):
@@ -382,17 +342,16 @@ def _if_exp(reader: Reader, node: ast.IfExp) -> Any:
     return reader.symbolic(node, "if", [test, reader.read(node.body), reader.read(node.orelse)])
 
 
-EXPRESSIONS: Table = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Call: call,
-    ast.Tuple: _tuple,
-    ast.List: _tuple,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.BoolOp: _bool_op,
-    ast.IfExp: _if_exp,
-    ast.Subscript: lambda reader, node: reader.element(node, reader.read(node.value)),
-}
+@PYTHON.reads(ast.Subscript)
+def _subscript(reader: Reader, node: ast.Subscript) -> Any:
+    return element(reader, node, reader.read(node.value))
+
+
+def element(reader: Reader, node: ast.Subscript, owner: Any) -> Any:
+    """An element of a constant tuple."""
+    if not isinstance(owner, tuple):
+        raise reader.error(node.value, f"{ast.unparse(node.value)} cannot be indexed", "E124")
+    key = reader.integer(node.slice, "the index of a tuple")
+    if not -len(owner) <= key < len(owner):
+        raise reader.error(node.slice, f"element {key} of a tuple of {len(owner)}", "E123")
+    return owner[key]

@@ -11,9 +11,8 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from minimlc.errors import ScriptError
-from minimlc.node import replace, with_span
+from minimlc.node import replace
 from minimlc.script.constructs import Marker, Namespace
-from minimlc.script.reader import Language
 from minimlc.script.source import (
     Names,
     Source,
@@ -21,77 +20,10 @@ from minimlc.script.source import (
     find_definition,
     in_class_body,
     names_around,
-    parameters,
-    unquoted,
 )
-from minimlc.script.tir_block import ACTIONS, AXES, CONTEXTS
-from minimlc.script.tir_expr import LOOP_EXPRESSIONS, Header, Loops
-from minimlc.script.tir_stmt import (
-    ALLOCS,
-    BUFFER,
-    FUNC_ATTR,
-    LOOPS,
-    MATCH,
-    STATEMENTS,
-    declare,
-    suite,
-)
+from minimlc.script.tir_block import parse_prim_func
+from minimlc.script.tir_expr import LOOPS
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import PrimFunc
-
-_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
-
-
-LANGUAGE = Language(
-    "prim_func",
-    LOOP_EXPRESSIONS,
-    STATEMENTS,
-    {
-        ast.While: "loops are counted: for i in range(n)",
-        ast.Return: "it writes its results to the buffers it is given",
-        **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
-    },
-    {"action": ACTIONS | FUNC_ATTR, "assign": ALLOCS | MATCH | AXES, "with": CONTEXTS},
-)
-
-
-def parse_prim_func(
-    source: Source, node: ast.FunctionDef, names: Names, module: object = None
-) -> PrimFunc:
-    """The primitive function that a `def` describes."""
-    reader, header = Loops(source, names, LANGUAGE), Header("function")
-    for item, kind in parameters(source, node, _PARAMETER_HINT):
-        _parameter(reader, item, unquoted(source, kind))
-    body = suite(reader, node.body, header)
-    for name, buffer in reader.params.items():
-        if buffer is None:
-            hint = f'A = T.match_buffer({name}, (128,), "float32")'
-            why = f"the handle {name} is never matched to a buffer"
-            raise reader.error(source.word(node, name), why, "E126", hint)
-    params = tuple(buffer for buffer in reader.params.values() if buffer is not None)
-    func = PrimFunc(params, tuple(header.allocs), body, tuple(header.attrs))
-    return with_span(func, source.word(node, node.name))
-
-
-def _parameter(reader: Loops, node: ast.arg, kind: ast.expr) -> None:
-    if reader.path(kind) == "T.handle":
-        reader.params[node.arg] = None
-        return
-    call = _as_call(kind)
-    if call is None or reader.path(call.func) != BUFFER.name:
-        why, hint = f"the parameter {node.arg} must be a buffer", _PARAMETER_HINT.format(node.arg)
-        raise reader.error(kind, why, "E126", hint)
-    reader.params[node.arg] = declare(reader, node.arg, node, **reader.arguments(BUFFER, call))
-
-
-def _as_call(node: ast.expr) -> ast.Call | None:
-    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
-    if isinstance(node, ast.Subscript):
-        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
-        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
-        return ast.copy_location(call, node)
-    return node if isinstance(node, ast.Call) else None
 
 
 def named(func: Any, name: str) -> Any:
@@ -145,11 +77,13 @@ def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, priva
 
 prim_func = decorator(parse_prim_func)
 
-_ALONE = ("T.seq", "T.evaluate", *CONTEXTS, *ACTIONS, *FUNC_ATTR, *LOOPS, *ALLOCS, *MATCH)
 _MARKERS = {
-    **{name[2:]: Marker(name, False) for name in _ALONE if name.startswith("T.")},
-    **{name[2:]: Marker(name, True) for name in ("T.Buffer", "T.handle")},
-    "axis": Namespace("T.axis", {name[7:]: Marker(name, False) for name in sorted(AXES)}),
+    **LOOPS.markers("action", "loop", "assign", "with"),
+    **{
+        name: Marker(f"T.{name}", name in ("Buffer", "handle"))
+        for name in ("seq", "evaluate", "Buffer", "handle")
+    },
+    "axis": Namespace("T.axis", LOOPS.markers("axis")),
     "prim_func": prim_func,
 }
 

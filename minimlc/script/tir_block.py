@@ -1,37 +1,29 @@
-"""Blocks of the loop language: axes, predicate, declared accesses, init, body."""
+"""Blocks of the loop language: axes, predicate, declared accesses, init, body; and functions."""
 
 import ast
 from typing import Any
 
 from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import Span, shown
-from minimlc.script.constructs import Forms
+from minimlc.node import with_span
 from minimlc.script.reader import items_of
-from minimlc.script.tir_expr import Header, Loops
-from minimlc.script.tir_stmt import Item, between, integral, items, suite
+from minimlc.script.source import Names, Source, parameters, unquoted
+from minimlc.script.tir_expr import LOOPS, Header, Loops
+from minimlc.script.tir_stmt import BUFFER, Item, between, declare, integral, items, suite
+from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.regions import check_declared
-from minimlc.tir.nodes import (
-    ITER_KINDS,
-    Block,
-    BlockIter,
-    Buffer,
-    Const,
-    Expr,
-    IterKind,
-    Var,
-    index,
-)
+from minimlc.tir.nodes import ITER_KINDS, Block, BlockIter, Const, Expr, IterKind, Var, index
 
+_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
 _AXIS_KIND_OF: dict[str, IterKind] = {
     **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
     **{spelling: kind for kind, spelling in ITER_KINDS.items()},
 }
-CONTEXTS, ACTIONS, AXES = Forms(), Forms(), Forms()
-Region = tuple[Buffer, tuple[tuple[Expr, Expr], ...]]
+Region = tuple[tir.Buffer, tuple[tuple[Expr, Expr], ...]]
 
 
-@CONTEXTS.form("T.block(name)")
+@LOOPS.form("with", "T.block(name)")
 def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
     if _is_root(reader, call, node.body):
         return items(reader, [item for item in node.body if not _is_empty_access(reader, item)])
@@ -84,24 +76,24 @@ def _once(reader: Loops, node: ast.expr, header: Header, key: str, value: Any) -
     header.parts[key] = value
 
 
-@CONTEXTS.form("T.init()")
+@LOOPS.form("with", "T.init()")
 def _init(reader: Loops, call: ast.Call, node: ast.With) -> None:
     body = suite(reader, node.body)
     _once(reader, call, _header(reader, call, "T.init"), "init", body)
 
 
-@ACTIONS.form("T.where(condition)")
+@LOOPS.form("action", "T.where(condition)")
 def _where(reader: Loops, call: ast.Call, header: Header, condition: ast.expr) -> None:
     value = reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
     _once(reader, call, header, "where", value)
 
 
-@ACTIONS.form("T.block_attr(attributes)")
+@LOOPS.form("action", "T.block_attr(attributes)")
 def _block_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
     _once(reader, call, header, "block_attr", attributes)
 
 
-@ACTIONS.form("T.reads(*regions)", "T.writes(*regions)")
+@LOOPS.form("action", "T.reads(*regions)", "T.writes(*regions)")
 def _accesses(reader: Loops, call: ast.Call, header: Header, regions: list[ast.expr]) -> None:
     """`T.reads(A[i, 0:4], ...)`, also with one list of them."""
     if len(regions) == 1 and isinstance(regions[0], ast.List):
@@ -136,7 +128,7 @@ def _interval(reader: Loops, node: ast.expr, size: int) -> tuple[Expr, Expr]:
 # Axes
 
 
-@AXES.form(*(f"{name}(extent, value)" for name in _AXIS_KIND_OF))
+@LOOPS.form("axis", *(f"{name}(extent, value)" for name in _AXIS_KIND_OF))
 def _axis(
     reader: Loops, call: ast.Call, target: ast.expr, extent: ast.expr, value: ast.expr
 ) -> None:
@@ -166,10 +158,10 @@ def _add_iter(
     var = Var(target.id)
     reader.sizes[var] = extent
     header.iters.append(reader.placed(BlockIter(var, extent, kind, value), target))
-    reader.scope.bind(target.id, var)
+    reader.scope[target.id] = var
 
 
-@AXES.form("T.axis.remap(kinds, loops)")
+@LOOPS.form("axis", "T.axis.remap(kinds, loops)")
 def _remap(
     reader: Loops, call: ast.Call, target: ast.expr, kinds: ast.expr, loops: ast.expr
 ) -> None:
@@ -209,3 +201,45 @@ def _inside_string(span: Span, position: int) -> Span:
     """One character of a string literal."""
     start = min(span.column + 1 + position, span.end_column - 1)
     return span._replace(column=start, end_column=start + 1)
+
+
+# Functions
+
+
+def parse_prim_func(
+    source: Source, node: ast.FunctionDef, names: Names, module: object = None
+) -> tir.PrimFunc:
+    """The primitive function that a `def` describes."""
+    reader, header = Loops(source, names), Header("function")
+    for item, kind in parameters(source, node, _PARAMETER_HINT):
+        _parameter(reader, item, unquoted(source, kind))
+    body = suite(reader, node.body, header)
+    for name, buffer in reader.params.items():
+        if buffer is None:
+            hint = f'A = T.match_buffer({name}, (128,), "float32")'
+            why = f"the handle {name} is never matched to a buffer"
+            raise reader.error(source.word(node, name), why, "E126", hint)
+    params = tuple(buffer for buffer in reader.params.values() if buffer is not None)
+    func = tir.PrimFunc(params, tuple(header.allocs), body, tuple(header.attrs))
+    return with_span(func, source.word(node, node.name))
+
+
+def _parameter(reader: Loops, node: ast.arg, kind: ast.expr) -> None:
+    if reader.path(kind) == "T.handle":
+        reader.params[node.arg] = None
+        return
+    call = _as_call(kind)
+    if call is None or reader.path(call.func) != BUFFER.name:
+        why, hint = f"the parameter {node.arg} must be a buffer", _PARAMETER_HINT.format(node.arg)
+        raise reader.error(kind, why, "E126", hint)
+    reader.params[node.arg] = declare(reader, node.arg, node, **reader.arguments(BUFFER, call))
+
+
+def _as_call(node: ast.expr) -> ast.Call | None:
+    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
+    if isinstance(node, ast.Subscript):
+        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
+        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
+        return ast.copy_location(call, node)
+    return node if isinstance(node, ast.Call) else None

@@ -11,8 +11,8 @@ from typing import Any
 from minimlc.dtypes import INDEX, is_integer
 from minimlc.errors import did_you_mean
 from minimlc.names import UniqueNames
-from minimlc.script.constructs import Form
-from minimlc.script.reader import EXPRESSIONS, Language, Reader, Table, items_of
+from minimlc.script.constructs import Form, Language
+from minimlc.script.reader import PYTHON, Reader, element, items_of
 from minimlc.script.source import Names, Source
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.intrinsics import INTRINSICS
@@ -40,6 +40,16 @@ _PYTHON_TO_SCRIPT = {
     "bool": "x != 0",
     "**": "T.pow(a, b)",
 }
+LOOPS = Language(
+    "prim_func",
+    PYTHON,
+    {
+        ast.While: "loops are counted: for i in range(n)",
+        ast.Return: "it writes its results to the buffers it is given",
+        **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
+    },
+)
+"""The loop language."""
 
 
 @cache
@@ -71,8 +81,10 @@ class Loops(Reader):
     of the block, or the function, whose statements are read; None within other statements.
     """
 
-    def __init__(self, source: Source, names: Names, language: Language):
-        Reader.__init__(self, source, names, language)
+    language = LOOPS
+
+    def __init__(self, source: Source, names: Names):
+        Reader.__init__(self, source, names)
         self.params: dict[str, Buffer | None] = {}
         self.loop_names = UniqueNames()
         self.block_names = UniqueNames(reserved=(), spell=str)
@@ -175,16 +187,16 @@ class Loops(Reader):
         """The buffer that a name stands for."""
         if not isinstance(node, ast.Name):
             raise self.error(node, "expected a buffer's name", "E122")
-        value = self.scope.values.get(node.id)
+        value = self.scope.get(node.id)
         if isinstance(value, Buffer):
             return value
-        bound = node.id in self.scope.values
+        bound = node.id in self.scope
         why = f'"{node.id}" is no buffer' if bound else f'the buffer "{node.id}" is not defined'
         raise self.error(node, why, "E122", did_you_mean(node.id, self.buffers()))
 
     def buffers(self) -> list[str]:
         """The names that stand for buffers here."""
-        return [name for name, value in self.scope.values.items() if isinstance(value, Buffer)]
+        return [name for name, value in self.scope.items() if isinstance(value, Buffer)]
 
     def is_bool(self, node: ast.expr, value: Any, hint: str) -> Any:
         """The condition `value`, which must be bool."""
@@ -222,19 +234,17 @@ def check_element(reader: Loops, node: ast.Subscript) -> None:
     while isinstance(owner, ast.Subscript):
         indices.insert(0, owner.slice)
         owner = owner.value
-    buffer = reader.scope.values.get(owner.id) if isinstance(owner, ast.Name) else None
+    buffer = reader.scope.get(owner.id) if isinstance(owner, ast.Name) else None
     if len(indices) > 1 and isinstance(buffer, Buffer):
         hint = f"write {buffer.name}[{', '.join(map(ast.unparse, indices))}]"
         raise reader.error(node, "one pair of brackets holds all the indices", "E107", hint)
 
 
+@LOOPS.reads(ast.Subscript)
 def _subscript(reader: Loops, node: ast.Subscript) -> Any:
     check_element(reader, node)
     owner = reader.read(node.value)
     if not isinstance(owner, Buffer):
-        return reader.element(node, owner)
-    element = reader.guard(node, load, owner, reader.indices(node.slice))
-    return reader.placed(element, node)
-
-
-LOOP_EXPRESSIONS: Table = {**EXPRESSIONS, ast.Subscript: _subscript}
+        return element(reader, node, owner)
+    value = reader.guard(node, load, owner, reader.indices(node.slice))
+    return reader.placed(value, node)

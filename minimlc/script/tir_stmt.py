@@ -8,10 +8,10 @@ from minimlc.constants import is_folded
 from minimlc.dtypes import INDEX
 from minimlc.errors import did_you_mean
 from minimlc.node import walk
-from minimlc.script.constructs import Form, Forms
-from minimlc.script.reader import Table, combine, items_of
+from minimlc.script.constructs import Form
+from minimlc.script.reader import combine, items_of
 from minimlc.script.source import Place
-from minimlc.script.tir_expr import Header, Loops, check_element
+from minimlc.script.tir_expr import LOOPS, Header, Loops, check_element
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
@@ -26,8 +26,8 @@ _PLACES = {
     ),
 }
 _LOOP_KIND_OF: dict[str, LoopKind] = {spelling: kind for kind, spelling in LOOP_KINDS.items()}
+_ALLOCS = ("T.alloc_buffer", "T.decl_buffer")
 Item = Stmt | Buffer
-LOOPS, ALLOCS, MATCH, FUNC_ATTR = Forms(), Forms(), Forms(), Forms()
 
 
 class _Loop(NamedTuple):
@@ -61,7 +61,7 @@ def nested(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = Non
     function note in its `header` what they say of it.
     """
     outer, reader.header = reader.header, header
-    with reader.scope.suite():
+    with reader.own_names():
         stmts = _statements(items(reader, nodes))
     reader.header = outer
     return stmts
@@ -72,10 +72,11 @@ def suite(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = None
     return _sequence(nested(reader, nodes, header))
 
 
+@LOOPS.reads(ast.Expr)
 def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
     """A construct that stands alone."""
     name = reader.called(node.value)
-    form = reader.language.forms["action"].get(name)
+    form = LOOPS.forms["action"].get(name)
     header = reader.inside("function" if name == "T.func_attr" else "block")
     if form is not None and header is not None:
         return reader.apply(form, node.value, header)
@@ -84,7 +85,7 @@ def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
     raise reader.error(node, f"{text} is no statement of a prim_func here", "E124", hint)
 
 
-@FUNC_ATTR.form("T.func_attr(attributes)")
+@LOOPS.form("action", "T.func_attr(attributes)")
 def _func_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
     header.attrs += attributes
 
@@ -92,6 +93,7 @@ def _func_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -
 # Loops
 
 
+@LOOPS.reads(ast.For)
 def _for(reader: Loops, node: ast.For) -> list[Item]:
     if node.orelse:
         raise reader.error(node.orelse[0], "a loop has no else", "E124")
@@ -100,7 +102,7 @@ def _for(reader: Loops, node: ast.For) -> list[Item]:
     if len(targets) != len(loops):
         why = f"{len(targets)} loop variable(s) for {len(loops)} extent(s)"
         raise reader.error(node.target, why, "E125", "each extent has a variable of its own")
-    with reader.scope.suite():
+    with reader.own_names():
         pairs = zip(targets, loops, strict=True)
         variables = [_loop_variable(reader, target, loop) for target, loop in pairs]
         body = suite(reader, node.body)
@@ -117,7 +119,7 @@ def _loop_variable(reader: Loops, target: ast.expr, loop: _Loop) -> Var:
     if isinstance(loop.extent, Const):
         reader.sizes[var] = int(loop.extent.value)
     value = var if loop.start is None else tir.binary("+", var, loop.start)
-    reader.scope.bind(target.id, value)
+    reader.scope[target.id] = value
     return var
 
 
@@ -126,18 +128,19 @@ def _loop_header(reader: Loops, node: ast.expr) -> list[_Loop]:
     if not isinstance(node, ast.Call):
         raise reader.error(node, "a loop runs over a range", "E125", _LOOP_HINT)
     name, text = reader.path(node.func), ast.unparse(node.func)
-    form = LOOPS.get("range" if text == "range" else name)
+    form = LOOPS.forms["loop"].get("range" if text == "range" else name)
     if form is None:
         raise reader.error(node.func, f"{name or text} is no loop", "E125", _LOOP_HINT)
     return reader.apply(form, node)
 
 
-@LOOPS.form("T.grid(*extents)")
+@LOOPS.form("loop", "T.grid(*extents)")
 def _grid(reader: Loops, call: ast.Call, extents: list[ast.expr]) -> list[_Loop]:
     return [_Loop(None, _extent(reader, item), {"kind": "serial"}) for item in extents]
 
 
 @LOOPS.form(
+    "loop",
     "range(extent, stop=None, step=None)",
     "T.serial(extent, stop=None, annotations=None)",
     "T.parallel(extent, stop=None, annotations=None)",
@@ -195,6 +198,7 @@ def integral(reader: Loops, node: ast.expr, what: str, hint: str = "") -> Expr:
 # Conditions
 
 
+@LOOPS.reads(ast.If)
 def _if(reader: Loops, node: ast.If) -> list[Item]:
     test = reader.read(node.test)
     if is_folded(test):
@@ -209,10 +213,11 @@ def _if(reader: Loops, node: ast.If) -> list[Item]:
 # Stores and local names
 
 
+@LOOPS.reads(ast.Assign)
 def _assign(reader: Loops, node: ast.Assign) -> list[Item] | None:
     target, value = node.targets[0], node.value
     name, is_name = reader.called(value), isinstance(target, ast.Name)
-    form = reader.language.forms["assign"].get(name)
+    form = LOOPS.forms["axis"].get(name) or LOOPS.forms["assign"].get(name)
     if form is not None and (is_name or name.startswith("T.axis.")):
         return reader.apply(form, value, target)
     if isinstance(target, ast.Subscript):
@@ -223,11 +228,13 @@ def _assign(reader: Loops, node: ast.Assign) -> list[Item] | None:
     raise reader.error(target, "this cannot be assigned to", "E124", "C[i, j] = value")
 
 
+@LOOPS.reads(ast.AnnAssign)
 def _ann_assign(reader: Loops, node: ast.AnnAssign) -> list[Item]:
     hint = "C[i, j] = value stores; row = i * 4 + j names an index"
     raise reader.error(node.annotation, "a prim_func has no typed variables", "E124", hint)
 
 
+@LOOPS.reads(ast.AugAssign)
 def _aug_assign(reader: Loops, node: ast.AugAssign) -> list[Item]:
     if not isinstance(node.target, ast.Subscript):
         hint = "C[i, j] += value"
@@ -251,7 +258,7 @@ def _store(
 
 def _local_name(reader: Loops, target: ast.Name, node: ast.expr) -> None:
     """`row = i * 4 + j`: the expression stands wherever the name does."""
-    if isinstance(reader.scope.values.get(target.id), Buffer):
+    if isinstance(reader.scope.get(target.id), Buffer):
         hint = f"{target.id}[i] = value stores one element"
         raise reader.error(target, f"the buffer {target.id} cannot be replaced", "E124", hint)
     value = reader.read(node)
@@ -262,7 +269,7 @@ def _local_name(reader: Loops, target: ast.Name, node: ast.expr) -> None:
         why = f'"{target.id}" would stand for a value read from memory'
         hint = f'store it: {target.id} = T.alloc_buffer((1,), "{value.dtype}") before the loops'
         raise reader.error(target, why, "E124", hint)
-    reader.scope.bind(target.id, value)
+    reader.scope[target.id] = value
 
 
 # Buffers
@@ -274,11 +281,11 @@ def declare(
     """Bind a new buffer; its name is kept from the loops."""
     buffer = reader.placed(Buffer(name, shape, dtype, scope), place)
     reader.loop_names.take(name)
-    reader.scope.bind(name, buffer)
+    reader.scope[name] = buffer
     return buffer
 
 
-@MATCH.form('T.match_buffer(handle, shape, dtype="float32", scope="global")')
+@LOOPS.form("assign", 'T.match_buffer(handle, shape, dtype="float32", scope="global")')
 def _match_buffer(
     reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any
 ) -> None:
@@ -297,7 +304,8 @@ def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> Buf
     return declare(reader, target.id, call, **kind)
 
 
-@ALLOCS.form(
+@LOOPS.form(
+    "assign",
     'T.alloc_buffer(shape, dtype="float32", scope="global")',
     'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
     'scope="global")',
@@ -318,13 +326,14 @@ BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
 # with
 
 
+@LOOPS.reads(ast.With)
 def _with(reader: Loops, node: ast.With) -> list[Item] | None:
     names = [_context_name(reader, item) for item in node.items]
-    if all(name in ALLOCS for name in names):
+    if set(names) <= set(_ALLOCS):
         return [_scoped_alloc(reader, node)]
     if len(names) > 1:
         raise reader.error(node.items[1].context_expr, "one construct for each with", "E124")
-    call, form = node.items[0].context_expr, reader.language.forms["with"].get(names[0])
+    call, form = node.items[0].context_expr, LOOPS.forms["with"].get(names[0])
     if names[0] == "T.seq":
         return [tir.Seq(tuple(nested(reader, node.body)))]
     if form is not None:
@@ -343,26 +352,15 @@ def _context_name(reader: Loops, item: ast.withitem) -> str:
 def _scoped_alloc(reader: Loops, node: ast.With) -> Stmt:
     """`with T.alloc_buffer(...) as Y:`, whose buffers live while the suite runs."""
     buffers = []
-    with reader.scope.suite():
+    with reader.own_names():
         for item in node.items:
             call: Any = item.context_expr
             if not isinstance(item.optional_vars, ast.Name):
                 hint = 'with T.alloc_buffer((4,), "float32") as Y:'
                 raise reader.error(call, "this buffer needs a name", "E125", hint)
-            bound = reader.arguments(ALLOCS[reader.called(call)], call)
+            bound = reader.arguments(LOOPS.forms["assign"][reader.called(call)], call)
             buffers.append(_alloc(reader, call, item.optional_vars, **bound))
         body = suite(reader, node.body)
     for buffer in reversed(buffers):
         body = tir.Alloc(buffer, body)
     return body
-
-
-STATEMENTS: Table = {
-    ast.Expr: _expression,
-    ast.For: _for,
-    ast.If: _if,
-    ast.Assign: _assign,
-    ast.AnnAssign: _ann_assign,
-    ast.AugAssign: _aug_assign,
-    ast.With: _with,
-}
