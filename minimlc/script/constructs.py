@@ -77,21 +77,16 @@ class Language:
         self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
         self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
 
-    def reads(self, *kinds: type) -> Callable[[F], F]:
-        """Enters the function that reads these kinds of syntax."""
+    def reads(self, *items: type | str, role: str = "") -> Callable[[F], F]:
+        """Enters the function that reads these kinds of syntax, or calls of these usages."""
 
         def enter(meaning: F) -> F:
-            self.syntax.update(dict.fromkeys(kinds, meaning))
-            return meaning
-
-        return enter
-
-    def form(self, role: str, *usages: str) -> Callable[[F], F]:
-        """Enters the function that reads calls of these usages."""
-
-        def enter(meaning: F) -> F:
-            forms = [Form(usage, meaning) for usage in usages]
-            self.forms[role].update({form.name: form for form in forms})
+            for item in items:
+                if isinstance(item, str):
+                    form = Form(item, meaning)
+                    self.forms[role][form.name] = form
+                else:
+                    self.syntax[item] = meaning
             return meaning
 
         return enter

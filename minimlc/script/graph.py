@@ -17,6 +17,7 @@ from minimlc.graph.nodes import Call, Expr, TensorType, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
+from minimlc.script.definition import decorator
 from minimlc.script.graph_value import (
     GRAPHS,
     Module,
@@ -27,7 +28,6 @@ from minimlc.script.graph_value import (
     out_type,
 )
 from minimlc.script.source import Names, Source, parameters
-from minimlc.script.tir import decorator
 
 _HINT = '{}: R.Tensor((1, 784), "float32")'
 
@@ -69,12 +69,12 @@ def _expression(reader: Values, node: ast.Expr) -> None:
     reader.apply(form, node.value)
 
 
-@GRAPHS.form("action", "R.func_attr(attributes)")
+@GRAPHS.reads("R.func_attr(attributes)", role="action")
 def _func_attr(reader: Values, call: ast.Call, attributes: Any) -> None:
     reader.attrs += attributes
 
 
-@GRAPHS.form("action", "R.output(*values)")
+@GRAPHS.reads("R.output(*values)", role="action")
 def _output(reader: Values, call: ast.Call, values: list[ast.expr]) -> None:
     if reader.in_block != "R.dataflow":
         raise reader.error(call, "R.output belongs in a dataflow block", "E129", "return x")
@@ -159,7 +159,7 @@ def _with(reader: Values, node: ast.With) -> None:
     reader.apply(form, call, node)
 
 
-@GRAPHS.form("with", "R.dataflow()", "R.block()")
+@GRAPHS.reads("R.dataflow()", "R.block()", role="with")
 def _block(reader: Values, call: ast.Call, node: ast.With) -> None:
     """A block of bindings; the names of a dataflow block end with it, except its outputs."""
     name = reader.called(call)
@@ -215,30 +215,17 @@ def _joint(
     return Call(op, values, (("callee", callee), *(attrs or {}).items()), kind)
 
 
-call_tir = partial(_joint, "call_tir")
-call_dps_packed = partial(_joint, "call_dps_packed")
-call = partial(_joint, "call")
-
-
-function = decorator(parse_function)
-
 _VALUES = {
-    "function": function,
+    "nn": Namespace("R.nn", FUNCTIONS),
+    "function": decorator(parse_function),
     "Tensor": tensor_type,
     "Tuple": tuple_type,
     "const": make_const,
     "const_data": const_data,
-    "call_tir": call_tir,
-    "call_dps_packed": call_dps_packed,
-    "call": call,
+    **{op: partial(_joint, op) for op in ("call_tir", "call_dps_packed", "call")},
+    **GRAPHS.markers("with", "action"),
 }
 
-_NAMES: list[Any] = [
-    {"nn": Namespace("R.nn", FUNCTIONS)},
-    _VALUES,
-    GRAPHS.markers("with", "action"),
-    FUNCTIONS,
-]
-
+_NAMES: list[Any] = [_VALUES, FUNCTIONS]
 R: Any = Namespace("R", ChainMap(*_NAMES))
 """The graph language. In plain Python, `R.add(x, y)` is the call that `bb.emit` takes."""

@@ -243,34 +243,34 @@ def make_const(value: Any, dtype: str | None = None) -> Constant:
 # Constructs
 
 
-@GRAPHS.form("value", 'R.Tensor(shape, dtype="float32")')
+@GRAPHS.reads('R.Tensor(shape, dtype="float32")', role="value")
 def _tensor(reader: Values, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
     return reader.guard(node, TensorType, shape, dtype)
 
 
-@GRAPHS.form("value", "R.Tuple(*fields)")
+@GRAPHS.reads("R.Tuple(*fields)", role="value")
 def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
     items = items_of(fields[0], lists=True) if len(fields) == 1 else fields
     return TupleType(tuple([reader.type(item) for item in items]))
 
 
-@GRAPHS.form("value", "R.const(value, dtype=None)")
+@GRAPHS.reads("R.const(value, dtype=None)", role="value")
 def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
     return reader.guard(value, make_const, reader.read(value), dtype)
 
 
-@GRAPHS.form("value", "R.const_data(content, shape, dtype)")
+@GRAPHS.reads("R.const_data(content, shape, dtype)", role="value")
 def _const_data(
     reader: Values, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
 ) -> Constant:
     return reader.guard(content, const_data, reader.read(content), shape, dtype)
 
 
-@GRAPHS.form(
-    "value",
+@GRAPHS.reads(
     "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
     "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
     "R.call(callee, args, out=None, attrs=None)",
+    role="value",
 )
 def _joint(
     reader: Values,

@@ -8,22 +8,18 @@ import textwrap
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import FrameType, FunctionType
+from functools import partial
+from types import FrameType
 from typing import Any
 
 from minimlc.errors import CompileError, ScriptError, Span
 from minimlc.module import IRModule
 from minimlc.script.constructs import Form, Namespace
+from minimlc.script.definition import read
 from minimlc.script.graph import R, parse_function
 from minimlc.script.graph_value import Module
 from minimlc.script.reader import Reader
-from minimlc.script.source import (
-    Names,
-    Source,
-    closure_names,
-    find_definition,
-    names_around,
-)
+from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True'
@@ -54,15 +50,8 @@ _TEXT_NAMES = {"T": T, "R": R, "I": I, "relax": Namespace("relax", {"op": R})}
 
 
 def _module_of(cls: type, frame: FrameType) -> IRModule:
-    source, node = find_definition(
-        ast.ClassDef, cls.__name__, frame.f_code.co_filename, frame.f_lineno, frame.f_globals
-    )
-    functions = [f for f in vars(cls).values() if isinstance(f, FunctionType)]
-    names = names_around(frame, vars(cls), closure_names(functions))
-    try:
-        return _read_module(source, node.body, names, frozenset({cls.__name__}))
-    except ScriptError as error:
-        raise error.with_traceback(None) from None
+    owners = frozenset({cls.__name__})
+    return read(ast.ClassDef, cls, frame, partial(_read_module, owners=owners))
 
 
 class _Collector:
@@ -115,10 +104,10 @@ def parse(text: str) -> IRModule:
     if not source.tree.body:
         span = Span("", 1, 0, 1, source.lines[0])
         raise ScriptError("the text holds no function", code="E129", span=span)
+    names = dict(_TEXT_NAMES)
     classes = [s for s in source.tree.body if isinstance(s, ast.ClassDef)]
     if not classes:
-        return _read_module(source, source.tree.body, dict(_TEXT_NAMES), frozenset())
-    names = dict(_TEXT_NAMES)
+        return _read_module(source, source.tree, names, frozenset())
     for item in source.tree.body:
         if item is classes[-1]:
             _check_module(Reader(source, names), classes[-1])
@@ -127,7 +116,7 @@ def parse(text: str) -> IRModule:
             raise source.error(item, why, "E129", "move the functions into the class")
         else:
             _constants(source, [item], names)
-    return _read_module(source, classes[-1].body, names, frozenset({classes[-1].name}))
+    return _read_module(source, classes[-1], names, frozenset({classes[-1].name}))
 
 
 def _check_module(reader: Reader, node: ast.ClassDef) -> None:
@@ -145,20 +134,19 @@ def _check_module(reader: Reader, node: ast.ClassDef) -> None:
 
 
 def _read_module(
-    source: Source, body: Iterable[ast.stmt], names: Names, owners: frozenset[str]
+    source: Source, node: ast.ClassDef | ast.Module, names: Names, owners: frozenset[str]
 ) -> IRModule:
     """The functions in a class body or at the top of a text."""
-    around = dict(names) if isinstance(names, dict) else names
-    functions = [item for item in body if isinstance(item, ast.FunctionDef)]
-    others = [item for item in body if not isinstance(item, ast.FunctionDef)]
-    if isinstance(around, dict):
-        _constants(source, others, around)
-    definitions = _definitions(Reader(source, around), functions)
-    syntax = {name: node for name, (node, _) in definitions.items()}
+    if isinstance(names, dict):
+        others = [item for item in node.body if not isinstance(item, ast.FunctionDef)]
+        _constants(source, others, names)
+    functions = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+    definitions = _definitions(Reader(source, names), functions)
+    syntax = {name: item for name, (item, _) in definitions.items()}
     done: dict[str, Any] = {}
     module = Module(owners | {"cls"}, syntax, done)
-    for name, (node, form) in definitions.items():
-        done[name] = source.guard(node, form.meaning, source, node, around, module)
+    for name, (item, form) in definitions.items():
+        done[name] = source.guard(item, form.meaning, source, item, names, module)
     return IRModule.of(done)
 
 

@@ -1,27 +1,19 @@
-"""Where scripts come from: source text, syntax trees, places in them, names around them.
-
-A decorated class or function is found again through the line its decorator runs on and the syntax
-tree of the whole file or cell. That works where `inspect.getsource` gives up or picks the wrong
-one: notebook cells, several classes of one name, classes inside functions.
-"""
+"""Where scripts come from: source text, syntax trees, places in them."""
 
 import ast
 import linecache
 import re
 import warnings
 from bisect import bisect_left
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import lru_cache
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from minimlc.depth import MOST_LEVELS, too_deep
 from minimlc.errors import CompileError, ScriptError, Span
 
 V = TypeVar("V")
-Definition = ast.ClassDef | ast.FunctionDef
 Names = Mapping[str, Any]
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """What Python's parser does not take: NUL, and halves of characters."""
@@ -184,60 +176,6 @@ def source_of(filename: str, module_globals: dict[str, Any]) -> Source | None:
     linecache.checkcache(filename)
     lines = linecache.getlines(filename, module_globals)
     return _cached(filename, "".join(lines)) if lines else None
-
-
-def first_line(item: Definition) -> int:
-    """The line where a definition begins: its first decorator's."""
-    return min([item.lineno, *(d.lineno for d in item.decorator_list)])
-
-
-def find_definition(
-    kind: type, name: str, filename: str, line: int, module_globals: dict[str, Any]
-) -> tuple[Source, Definition]:
-    """The source and syntax tree of the class or function `name` that surrounds a line."""
-    source = source_of(filename, module_globals)
-    tree = ast.walk(source.tree) if source else ()
-    known: Any = [d for d in tree if isinstance(d, kind) and getattr(d, "name", "") == name]
-    before = [d for d in known if first_line(d) <= line]
-    around = [d for d in before if line <= (d.end_lineno or d.lineno)]
-    for candidates in (around, before, known):
-        if source and candidates:
-            chosen = max(candidates, key=first_line)
-            source.limited(chosen)
-            return source, chosen
-    # Every `exec` of a string shares one name; since 3.13 that of `python -c` is kept under it.
-    if source is None or filename == "<string>":
-        why = f"Python kept no source text for {name}"
-        hint = "put the script in a file or a notebook cell, or use mlc.parse(text)"
-        raise ScriptError(why, code="E128", span=Span(filename, line, 0, 0, ""), hint=hint)
-    raise ScriptError(
-        f"the source text no longer holds {name}",
-        code="E128",
-        span=Span(filename, line, 0, 0, source._line(line)),
-        hint="the file has changed since it was imported: import it again",
-    )
-
-
-def closure_names(functions: list[FunctionType]) -> dict[str, Any]:
-    """The variables of enclosing functions that these functions use."""
-    names: dict[str, Any] = {}
-    for function in functions:
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
-        for name, cell in cells:
-            with suppress(ValueError):  # not assigned yet
-                names[name] = cell.cell_contents
-    return names
-
-
-def names_around(frame: FrameType, *inner: Names) -> Names:
-    """What names mean in a script: `inner` first, then the frame's variables and globals."""
-    return ChainMap(*map(dict, inner), dict(frame.f_locals), frame.f_globals)
-
-
-def in_class_body(frame: FrameType) -> bool:
-    """Whether a frame is executing the body of a class statement."""
-    names = frame.f_locals
-    return frame.f_globals is not names and "__qualname__" in names and "__module__" in names
 
 
 def frame_span(frame: FrameType) -> Span:

@@ -85,7 +85,7 @@ def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
     raise reader.error(node, f"{text} is no statement of a prim_func here", "E124", hint)
 
 
-@LOOPS.form("action", "T.func_attr(attributes)")
+@LOOPS.reads("T.func_attr(attributes)", role="action")
 def _func_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
     header.attrs += attributes
 
@@ -134,19 +134,19 @@ def _loop_header(reader: Loops, node: ast.expr) -> list[_Loop]:
     return reader.apply(form, node)
 
 
-@LOOPS.form("loop", "T.grid(*extents)")
+@LOOPS.reads("T.grid(*extents)", role="loop")
 def _grid(reader: Loops, call: ast.Call, extents: list[ast.expr]) -> list[_Loop]:
     return [_Loop(None, _extent(reader, item), {"kind": "serial"}) for item in extents]
 
 
-@LOOPS.form(
-    "loop",
+@LOOPS.reads(
     "range(extent, stop=None, step=None)",
     "T.serial(extent, stop=None, annotations=None)",
     "T.parallel(extent, stop=None, annotations=None)",
     "T.vectorized(extent, stop=None, annotations=None)",
     "T.unroll(extent, stop=None, annotations=None)",
     "T.thread_binding(extent, stop=None, thread=None, annotations=None)",
+    role="loop",
 )
 def _loop(
     reader: Loops,
@@ -285,7 +285,7 @@ def declare(
     return buffer
 
 
-@LOOPS.form("assign", 'T.match_buffer(handle, shape, dtype="float32", scope="global")')
+@LOOPS.reads('T.match_buffer(handle, shape, dtype="float32", scope="global")', role="assign")
 def _match_buffer(
     reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any
 ) -> None:
@@ -304,11 +304,11 @@ def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> Buf
     return declare(reader, target.id, call, **kind)
 
 
-@LOOPS.form(
-    "assign",
+@LOOPS.reads(
     'T.alloc_buffer(shape, dtype="float32", scope="global")',
     'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
     'scope="global")',
+    role="assign",
 )
 def _alloc_buffer(
     reader: Loops, call: ast.Call, target: ast.Name, **bound: Any
