@@ -34,33 +34,32 @@ class Form:
 
     def bind(self, source: Source, call: ast.Call) -> dict[str, Any]:
         """The arguments of a call by name, still as syntax; `rest` as a list."""
+
+        def refused(place: Any, why: str, hint: str = self.usage) -> ScriptError:
+            return source.error(place, f"{self.name} {why}", hint=hint)
+
         bound: dict[str, Any] = dict(zip(self.names, call.args, strict=False))
         extra = call.args[len(self.names) :]
         if extra and not self.rest:
-            why = f"{self.name} takes at most {len(self.names)} argument(s), got {len(call.args)}"
-            raise source.error(extra[0], why, hint=self.usage)
+            most = len(self.names)
+            raise refused(extra[0], f"takes at most {most} argument(s), got {len(call.args)}")
         for item in call.args:
             if isinstance(item, ast.Starred):
-                raise source.error(item, f"{self.name} takes no *arguments", hint=self.usage)
+                raise refused(item, "takes no *arguments")
         for keyword in call.keywords:
-            self._bind_keyword(source, keyword, bound)
+            name = keyword.arg
+            if name is None:
+                raise refused(keyword, "takes no **options")
+            if name not in self.names:
+                hint = f"{did_you_mean(name, self.names)}\n{self.usage}"
+                raise refused(source.word(keyword, name), f"has no argument {name!r}", hint)
+            if name in bound:
+                raise refused(source.word(keyword, name), f"got {name!r} twice")
+            bound[name] = keyword.value
         missing = [name for name in self.required if name not in bound]
         if missing:
-            why = f"{self.name} misses {', '.join(missing)}"
-            raise source.error(call, why, hint=self.usage)
+            raise refused(call, f"misses {', '.join(missing)}")
         return {**bound, self.rest: extra} if self.rest else bound
-
-    def _bind_keyword(self, source: Source, keyword: ast.keyword, bound: dict[str, Any]) -> None:
-        name, hint = keyword.arg, self.usage
-        if name is None:
-            raise source.error(keyword, f"{self.name} takes no **options", hint=hint)
-        why = f"{self.name} got {name!r} twice" if name in bound else ""
-        if name not in self.names:
-            why = f"{self.name} has no argument {name!r}"
-            hint = f"{did_you_mean(name, self.names)}\n{hint}"
-        if why:
-            raise source.error(source.word(keyword, name), why, hint=hint)
-        bound[name] = keyword.value
 
 
 class Language:
@@ -94,13 +93,13 @@ class Language:
     def markers(self, *roles: str) -> "dict[str, Marker]":
         """What Python sees of the constructs that only scripts can use."""
         names = sorted(name for role in roles for name in self.forms[role] if "." in name)
-        return {name.rsplit(".")[-1]: Marker(name, False) for name in names}
+        return {name.rsplit(".")[-1]: Marker(name) for name in names}
 
 
 class Marker:
     """A construct that only a script can use, as Python sees it when it evaluates annotations."""
 
-    def __init__(self, name: str, annotates: bool):
+    def __init__(self, name: str, annotates: bool = False):
         self._name = name
         self._annotates = annotates
 

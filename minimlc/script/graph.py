@@ -18,15 +18,7 @@ from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import decorator
-from minimlc.script.graph_value import (
-    GRAPHS,
-    Module,
-    Values,
-    as_type,
-    const_data,
-    make_const,
-    out_type,
-)
+from minimlc.script.graph_value import GRAPHS, Module, Values, as_type, const, const_data, out_type
 from minimlc.script.source import Names, Source, parameters
 
 _HINT = '{}: R.Tensor((1, 784), "float32")'
@@ -46,9 +38,8 @@ def parse_function(
     if reader.result is None:
         raise reader.error(place, f"{node.name} returns nothing", "E129", "return x")
     reader.check_type(node.returns, reader.result, "the result")
-    return with_span(
-        graph.Function(params, tuple(reader.blocks), reader.result, reader.attrs), place
-    )
+    func = graph.Function(params, tuple(reader.blocks), reader.result, reader.attrs)
+    return with_span(func, place)
 
 
 def _parameter(reader: Values, node: ast.arg, kind: ast.expr) -> graph.Var:
@@ -109,8 +100,8 @@ def _assign(reader: Values, node: ast.Assign) -> None:
         return
     fields = value.type.fields if isinstance(value.type, TupleType) else ()
     if len(fields) != len(target.elts):
-        got = f"{len(fields)} field(s)" if fields else "a tensor"
-        why = f"{len(target.elts)} names for {got}"
+        source = f"{len(fields)} field(s)" if fields else "a tensor"
+        why = f"{len(target.elts)} names for {source}"
         raise reader.error(target, why, "E129", "one name for each field of the tuple")
     whole = reader.atom(value, node.value)
     for index, part in enumerate(target.elts):
@@ -220,7 +211,7 @@ _VALUES = {
     "function": decorator(parse_function),
     "Tensor": tensor_type,
     "Tuple": tuple_type,
-    "const": make_const,
+    "const": const,
     "const_data": const_data,
     **{op: partial(_joint, op) for op in ("call_tir", "call_dps_packed", "call")},
     **GRAPHS.markers("with", "action"),

@@ -230,7 +230,7 @@ def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
         raise CompileError(why, code="E123") from None
 
 
-def make_const(value: Any, dtype: str | None = None) -> Constant:
+def const(value: Any, dtype: str | None = None) -> Constant:
     """A constant tensor: the numbers of `value`; Python's floats are float32."""
     try:
         if dtype is None and not hasattr(value, "dtype") and np.array(value).dtype == np.float64:
@@ -256,7 +256,7 @@ def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
 
 @GRAPHS.reads("R.const(value, dtype=None)", role="value")
 def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
-    return reader.guard(value, make_const, reader.read(value), dtype)
+    return reader.guard(value, const, reader.read(value), dtype)
 
 
 @GRAPHS.reads("R.const_data(content, shape, dtype)", role="value")

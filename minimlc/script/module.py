@@ -130,7 +130,7 @@ def _check_module(reader: Reader, node: ast.ClassDef) -> None:
         if reader.path(call):
             raise reader.error(call, f"{ast.unparse(call)} makes no module", "E129", "@I.ir_module")
     place = reader.source.word(node, node.name)
-    raise reader.source.error(place, f"{node.name} is no module", "E129", "@I.ir_module above it")
+    raise reader.error(place, f"{node.name} is no module", "E129", "@I.ir_module above it")
 
 
 def _read_module(
@@ -160,7 +160,7 @@ def _definitions(
         if name in definitions:
             place = reader.source.word(node, node.name)
             why = f'the module has two functions "{name}"'
-            raise reader.source.error(place, why, "E129", "give each a name of its own")
+            raise reader.error(place, why, "E129", "give each a name of its own")
         definitions[name] = node, form
     return definitions
 
@@ -169,7 +169,7 @@ def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[Form, str]:
     """The decorator of a function, and its name."""
     if len(node.decorator_list) != 1:
         place = reader.source.word(node, node.name)
-        raise reader.source.error(place, f"what is {node.name}?", "E129", _DECORATOR_HINT)
+        raise reader.error(place, f"what is {node.name}?", "E129", _DECORATOR_HINT)
     item = node.decorator_list[0]
     kind = reader.path(item.func if isinstance(item, ast.Call) else item)
     if kind not in _DECORATORS:

@@ -109,15 +109,15 @@ class Reader:
     def _owner(self, node: ast.expr) -> Namespace | None:
         """The namespace that an expression names, if it names one."""
         value: Any = None
-        if isinstance(node, ast.Name):
-            value = self.names.get(node.id)
-        elif isinstance(node, ast.Attribute):
-            outer = self._owner(node.value)
-            root = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
-            if outer is not None:
-                value = self.in_namespace(node, outer)
-            elif isinstance(root, ModuleType):
-                value = getattr(root, node.attr, None)
+        match node:
+            case ast.Name(name):
+                value = self.names.get(name)
+            case ast.Attribute(ast.Name(name), attr) if isinstance(
+                module := self.names.get(name), ModuleType
+            ):
+                value = getattr(module, attr, None)
+            case ast.Attribute(outer) if (owner := self._owner(outer)) is not None:
+                value = self.in_namespace(node, owner)
         return value if isinstance(value, Namespace) else None
 
     def in_namespace(self, node: ast.Attribute, owner: Namespace) -> Any:

@@ -8,14 +8,23 @@ from collections import ChainMap
 from typing import Any
 
 from minimlc.dtypes import INDEX, is_size
-from minimlc.errors import Span, shown
+from minimlc.errors import shown
 from minimlc.node import with_span
 from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
 from minimlc.script.reader import items_of
 from minimlc.script.source import Names, Source, parameters, unquoted
 from minimlc.script.tir_expr import LOOPS, Header, Loops
-from minimlc.script.tir_stmt import BUFFER, Item, between, declare, integral, items, suite
+from minimlc.script.tir_stmt import (
+    BLOCK_HINT,
+    BUFFER,
+    Item,
+    between,
+    declare,
+    integral,
+    items,
+    suite,
+)
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.regions import check_declared
 from minimlc.tir.functions import FUNCTIONS
@@ -71,8 +80,7 @@ def _header(reader: Loops, node: ast.expr, name: str) -> Header:
     """That of the block around."""
     header = reader.inside("block")
     if header is None:
-        hint = 'with T.block("C"):'
-        raise reader.error(node, f"{name} belongs directly inside a block", "E125", hint)
+        raise reader.error(node, f"{name} belongs directly inside a block", "E125", BLOCK_HINT)
     return header
 
 
@@ -177,7 +185,9 @@ def _remap(
     letters = reader.string(kinds, "the axis kinds")
     for position, letter in enumerate(letters):
         if letter not in ITER_KINDS:
-            place = _inside_string(reader.source.span(kinds), position)
+            span = reader.source.span(kinds)
+            start = min(span.column + 1 + position, span.end_column - 1)
+            place = span._replace(column=start, end_column=start + 1)
             raise reader.error(place, f'unknown axis kind "{letter}"', "E125", _LETTERS_HINT)
     if not isinstance(loops, ast.List | ast.Tuple):
         raise reader.error(loops, "the loops are a list, [i, j]", "E125")
@@ -202,12 +212,6 @@ def _loop_of(reader: Loops, node: ast.expr) -> tuple[Var, int]:
     if extent is not None:
         why = f"the extent of {value.name} is no constant"
     raise reader.error(node, why, "E125", f"vi = T.axis.spatial(extent, {text})")
-
-
-def _inside_string(span: Span, position: int) -> Span:
-    """One character of a string literal."""
-    start = min(span.column + 1 + position, span.end_column - 1)
-    return span._replace(column=start, end_column=start + 1)
 
 
 # Functions
@@ -254,10 +258,8 @@ def _as_call(node: ast.expr) -> ast.Call | None:
 
 _MARKERS = {
     **LOOPS.markers("action", "loop", "assign", "with"),
-    **{
-        name: Marker(f"T.{name}", name in ("Buffer", "handle"))
-        for name in ("seq", "evaluate", "Buffer", "handle")
-    },
+    **{name: Marker(f"T.{name}") for name in ("seq", "evaluate")},
+    **{name: Marker(f"T.{name}", annotates=True) for name in ("Buffer", "handle")},
     "axis": Namespace("T.axis", LOOPS.markers("axis")),
     "prim_func": decorator(parse_prim_func),
 }

@@ -14,21 +14,10 @@ from minimlc.names import UniqueNames
 from minimlc.script.constructs import Form, Language
 from minimlc.script.reader import PYTHON, Reader, element, items_of
 from minimlc.script.source import Names, Source
+from minimlc.tir import nodes as tir
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import (
-    BlockIter,
-    Buffer,
-    Const,
-    Expr,
-    Unary,
-    Var,
-    as_expr,
-    binary,
-    load,
-    select,
-    unary,
-)
+from minimlc.tir.nodes import BlockIter, Buffer, Const, Expr, Unary, Var, as_expr
 
 _PYTHON_TO_SCRIPT = {
     "max": "T.max(a, b)",
@@ -117,21 +106,21 @@ class Loops(Reader):
             self.operand(node, value)
         match op, operands:
             case "-", [a]:
-                negated = self.guard(node, unary, op, a)
+                negated = self.guard(node, tir.unary, op, a)
                 return Unary("-", a) if isinstance(a, Const) else negated
             case "+", [a]:
                 return a
             case (("not" | "~"), [a]):
-                return self.guard(node, unary, op, a)
+                return self.guard(node, tir.unary, op, a)
             case "if", [test, a, b]:
                 if isinstance(a, int | float) and isinstance(b, float):
                     a = float(a)
-                return self.guard(node, select, test, a, b)
+                return self.guard(node, tir.select, test, a, b)
             case _ if op in _PYTHON_TO_SCRIPT:
                 why = f"{op} is Python's own, for constants"
                 raise self.error(node, why, "E124", f"in a script: {_PYTHON_TO_SCRIPT[op]}")
             case _, [a, b]:
-                return self.guard(node, binary, op, a, b)
+                return self.guard(node, tir.binary, op, a, b)
             case _:
                 raise self.error(node, f"a script cannot call {op} of an expression", "E124")
 
@@ -246,5 +235,4 @@ def _subscript(reader: Loops, node: ast.Subscript) -> Any:
     owner = reader.read(node.value)
     if not isinstance(owner, Buffer):
         return element(reader, node, owner)
-    value = reader.guard(node, load, owner, reader.indices(node.slice))
-    return reader.placed(value, node)
+    return reader.placed(reader.guard(node, tir.load, owner, reader.indices(node.slice)), node)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from minimlc.constants import is_folded
@@ -16,7 +17,7 @@ from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
 _LOOP_HINT = "for i in range(n), T.grid(n, m), T.serial, T.parallel, T.vectorized, T.unroll"
-_BLOCK_HINT = 'with T.block("C"):'
+BLOCK_HINT = 'with T.block("C"):'
 _PLACES = {
     "T.evaluate": "a statement stores to a buffer or is a loop",
     "T.func_attr": "it belongs at the start of the function",
@@ -286,22 +287,9 @@ def declare(
 
 
 @LOOPS.reads('T.match_buffer(handle, shape, dtype="float32", scope="global")', role="assign")
-def _match_buffer(
-    reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any
-) -> None:
+def _match(reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any) -> None:
     """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
     reader.params[handle] = declare(reader, target.id, call, **kind)
-
-
-def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> Buffer:
-    """A buffer of the function's own."""
-    kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
-    for option, node in bound.items():
-        if node is not None and reader.read(node) is not None:
-            name = reader.called(call)
-            why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
-            raise reader.error(node, why, "E124", f"leave {option} out")
-    return declare(reader, target.id, call, **kind)
 
 
 @LOOPS.reads(
@@ -310,10 +298,15 @@ def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> Buf
     'scope="global")',
     role="assign",
 )
-def _alloc_buffer(
-    reader: Loops, call: ast.Call, target: ast.Name, **bound: Any
-) -> list[Item] | None:
-    buffer, header = _alloc(reader, call, target, **bound), reader.inside("function")
+def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item] | None:
+    """A buffer of the function's own: for all of it, or for the statements that follow."""
+    kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
+    for option, node in bound.items():
+        if node is not None and reader.read(node) is not None:
+            name = reader.called(call)
+            why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
+            raise reader.error(node, why, "E124", f"leave {option} out")
+    buffer, header = declare(reader, target.id, call, **kind), reader.inside("function")
     if header is None:
         return [buffer]
     header.allocs.append(buffer)
@@ -330,7 +323,8 @@ BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
 def _with(reader: Loops, node: ast.With) -> list[Item] | None:
     names = [_context_name(reader, item) for item in node.items]
     if set(names) <= set(_ALLOCS):
-        return [_scoped_alloc(reader, node)]
+        allocs = (_as_assign(reader, item, node) for item in node.items)
+        return [*nested(reader, chain(allocs, node.body))]
     if len(names) > 1:
         raise reader.error(node.items[1].context_expr, "one construct for each with", "E124")
     call, form = node.items[0].context_expr, LOOPS.forms["with"].get(names[0])
@@ -345,22 +339,13 @@ def _with(reader: Loops, node: ast.With) -> list[Item] | None:
 def _context_name(reader: Loops, item: ast.withitem) -> str:
     name = reader.called(item.context_expr)
     if not name:
-        raise reader.error(item.context_expr, "with takes a block", "E124", _BLOCK_HINT)
+        raise reader.error(item.context_expr, "with takes a block", "E124", BLOCK_HINT)
     return name
 
 
-def _scoped_alloc(reader: Loops, node: ast.With) -> Stmt:
-    """`with T.alloc_buffer(...) as Y:`, whose buffers live while the suite runs."""
-    buffers = []
-    with reader.own_names():
-        for item in node.items:
-            call: Any = item.context_expr
-            if not isinstance(item.optional_vars, ast.Name):
-                hint = 'with T.alloc_buffer((4,), "float32") as Y:'
-                raise reader.error(call, "this buffer needs a name", "E125", hint)
-            bound = reader.arguments(LOOPS.forms["assign"][reader.called(call)], call)
-            buffers.append(_alloc(reader, call, item.optional_vars, **bound))
-        body = suite(reader, node.body)
-    for buffer in reversed(buffers):
-        body = tir.Alloc(buffer, body)
-    return body
+def _as_assign(reader: Loops, item: ast.withitem, node: ast.With) -> ast.Assign:
+    """`with T.alloc_buffer(...) as Y:` allocates Y for the suite, as an assignment in it would."""
+    if not isinstance(item.optional_vars, ast.Name):
+        hint = 'with T.alloc_buffer((4,), "float32") as Y:'
+        raise reader.error(item.context_expr, "this buffer needs a name", "E125", hint)
+    return ast.copy_location(ast.Assign([item.optional_vars], item.context_expr), node)
