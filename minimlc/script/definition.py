@@ -40,17 +40,13 @@ def _found(
             chosen = max(candidates, key=first_line)
             source.limited(chosen)
             return source, chosen
+    span, why = Span(filename, line, 0, 0, ""), f"Python kept no source text for {name}"
+    hint = "put the script in a file or a notebook cell, or use mlc.parse(text)"
     # Every `exec` of a string shares one name; since 3.13 that of `python -c` is kept under it.
-    if source is None or filename == "<string>":
-        why = f"Python kept no source text for {name}"
-        hint = "put the script in a file or a notebook cell, or use mlc.parse(text)"
-        raise ScriptError(why, code="E128", span=Span(filename, line, 0, 0, ""), hint=hint)
-    raise ScriptError(
-        f"the source text no longer holds {name}",
-        code="E128",
-        span=Span(filename, line, 0, 0, source._line(line)),
-        hint="the file has changed since it was imported: import it again",
-    )
+    if source is not None and filename != "<string>":
+        span, why = source.at(line), f"the source text no longer holds {name}"
+        hint = "the file has changed since it was imported: import it again"
+    raise ScriptError(why, code="E128", span=span, hint=hint)
 
 
 def _closure_names(functions: list[FunctionType]) -> dict[str, Any]:

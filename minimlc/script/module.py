@@ -12,7 +12,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from minimlc.errors import CompileError, ScriptError, Span
+from minimlc.errors import CompileError
 from minimlc.module import IRModule
 from minimlc.script.constructs import Form, Namespace
 from minimlc.script.definition import read
@@ -27,6 +27,7 @@ _DECORATORS = {
     "T.prim_func": Form(f"T.prim_func({_OPTIONS})", parse_prim_func),
     "R.function": Form(f"R.function({_OPTIONS})", parse_function),
 }
+Definitions = dict[str, tuple[ast.FunctionDef, Form]]
 _DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
 
 
@@ -102,8 +103,7 @@ def parse(text: str) -> IRModule:
     source = Source("", textwrap.dedent(text))
     source.limited(source.tree)
     if not source.tree.body:
-        span = Span("", 1, 0, 1, source.lines[0])
-        raise ScriptError("the text holds no function", code="E129", span=span)
+        raise source.error(source.at(1, 0, 1), "the text holds no function", "E129")
     names = dict(_TEXT_NAMES)
     classes = [s for s in source.tree.body if isinstance(s, ast.ClassDef)]
     if not classes:
@@ -150,16 +150,16 @@ def _read_module(
     return IRModule.of(done)
 
 
-def _definitions(
-    reader: Reader, functions: Iterable[ast.FunctionDef]
-) -> dict[str, tuple[ast.FunctionDef, Form]]:
+def _definitions(reader: Reader, functions: Iterable[ast.FunctionDef]) -> Definitions:
     """Each function's syntax and decorator, by the name it gets in the module."""
-    definitions: dict[str, tuple[ast.FunctionDef, Form]] = {}
+    definitions: Definitions = {}
     for node in functions:
         form, name = _decorator(reader, node)
         if name in definitions:
-            place = reader.source.word(node, node.name)
-            why = f'the module has two functions "{name}"'
+            place, why = (
+                reader.source.word(node, node.name),
+                f'the module has two functions "{name}"',
+            )
             raise reader.error(place, why, "E129", "give each a name of its own")
         definitions[name] = node, form
     return definitions
@@ -171,11 +171,10 @@ def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[Form, str]:
         place = reader.source.word(node, node.name)
         raise reader.error(place, f"what is {node.name}?", "E129", _DECORATOR_HINT)
     item = node.decorator_list[0]
-    kind = reader.path(item.func if isinstance(item, ast.Call) else item)
-    if kind not in _DECORATORS:
+    form = _DECORATORS.get(reader.path(item.func if isinstance(item, ast.Call) else item))
+    if form is None:
         why = f"{ast.unparse(item)[:40]} makes no function of a module"
         raise reader.error(item, why, "E129", _DECORATOR_HINT)
-    form = _DECORATORS[kind]
     bound = form.bind(reader.source, item) if isinstance(item, ast.Call) else {}
     return form, reader.string(bound["name"], "a name") if "name" in bound else node.name
 

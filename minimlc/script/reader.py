@@ -223,11 +223,9 @@ def is_none(node: Any) -> bool:
 
 def _offered(value: Any) -> bool:
     """Whether a script may mean a value around it: numbers and names, not IPython's In."""
-    if isinstance(value, tuple):
-        return bool(value) and all(isinstance(v, bool | int | float) for v in value)
-    return isinstance(value, bool | int | float) or (
-        isinstance(value, str) and value.isidentifier()
-    )
+    items = value if isinstance(value, tuple) and value else (value,)
+    numbers = all(isinstance(item, bool | int | float) for item in items)
+    return numbers or (isinstance(value, str) and value.isidentifier())
 
 
 # Python's expressions

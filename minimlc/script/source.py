@@ -7,7 +7,8 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from types import CodeType, FrameType
+from inspect import getframeinfo
+from types import FrameType
 from typing import Any, TypeVar
 
 from minimlc.depth import MOST_LEVELS, too_deep
@@ -18,6 +19,7 @@ Names = Mapping[str, Any]
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """What Python's parser does not take: NUL, and halves of characters."""
 Place = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
+Where = Place | Span
 
 
 class Source:
@@ -33,8 +35,8 @@ class Source:
         if odd is not None:
             line = 1 + text.count("\n", 0, odd.start())
             column = odd.start() - text.rfind("\n", 0, odd.start()) - 1
-            span = Span(self.filename, line, column, column + 1, self._line(line))
-            raise ScriptError(f"invalid text: {odd[0]!r}", code="E127", span=span)
+            span = self.at(line, column, column + 1)
+            raise self.error(span, f"invalid text: {odd[0]!r}", "E127")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python gave its own when it compiled the file
@@ -42,13 +44,13 @@ class Source:
         except SyntaxError as error:
             line, column = error.lineno or 1, max(0, (error.offset or 1) - 1)
             end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else 0
-            shown = self._line(line)
-            span = Span(self.filename, line, min(column, len(shown)), max(end, column + 1), shown)
+            span = self.at(line, column, max(end, column + 1))
+            span = span._replace(column=min(column, len(span.text)))
             why = "invalid syntax" + f": {error.msg}" * (error.msg != "invalid syntax")
-            raise ScriptError(why, code="E127", span=span) from None
+            raise self.error(span, why, "E127") from None
         except (MemoryError, RecursionError):  # what Python's parser says of too many levels
             line = 1 + bisect_left(range(len(self.lines)), True, key=self._too_deep)
-            raise self._nested(Span(self.filename, line, 0, 0, self._line(line))) from None
+            raise self._nested(self.at(line)) from None
 
     def _too_deep(self, line: int) -> bool:
         """Whether Python's parser goes too deep in the text up to a line, counted from 0."""
@@ -64,22 +66,24 @@ class Source:
         """Refuse a tree that nests too deeply to be read; make room for any other."""
         place = too_deep(tree)
         if place is not None:
-            raise self._nested(self.span(place))
+            raise self._nested(place)
 
-    def _nested(self, span: Span) -> ScriptError:
+    def _nested(self, place: Where) -> ScriptError:
         why = f"this nests too deeply: in more than {2 * MOST_LEVELS} levels"
-        return ScriptError(why, code="E134", span=span, hint="write it in several parts")
+        return self.error(place, why, "E134", "write it in several parts")
 
-    def _line(self, number: int) -> str:
-        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+    def at(self, line: int, start: int = 0, end: int = 0) -> Span:
+        """A place in a line, which counts from 1."""
+        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        return Span(self.filename, line, start, end, text)
 
     def span(self, place: Place) -> Span:
         """Where a piece of the syntax tree stands."""
-        text = self._line(place.lineno)
-        start = _characters(text, place.col_offset)
+        line = self.at(place.lineno)
+        start = _characters(line.text, place.col_offset)
         one_line = place.end_lineno == place.lineno and place.end_col_offset is not None
-        end = _characters(text, place.end_col_offset or 0) if one_line else len(text)
-        return Span(self.filename, place.lineno, start, end, text)
+        end = _characters(line.text, place.end_col_offset or 0) if one_line else len(line.text)
+        return line._replace(column=start, end_column=end)
 
     def word(self, place: Place, word: str) -> Span:
         """Where `word` first stands in a piece of the syntax tree; the piece if nowhere."""
@@ -92,9 +96,7 @@ class Source:
         span = self.word(node, f".{node.attr}")
         return span._replace(column=span.column + 1)
 
-    def error(
-        self, place: Place | Span, why: str, code: str = "E121", hint: str = ""
-    ) -> ScriptError:
+    def error(self, place: Where, why: str, code: str = "E121", hint: str = "") -> ScriptError:
         """An error that points at a piece of the script."""
         span = place if isinstance(place, Span) else self.span(place)
         return ScriptError(why, code=code, span=span, hint=hint)
@@ -182,14 +184,10 @@ def frame_span(frame: FrameType) -> Span:
     """The expression that a frame is evaluating."""
     filename, line = frame.f_code.co_filename, frame.f_lineno
     source = source_of(filename, frame.f_globals)
-    text = source._line(line) if source else ""
-    start, end = _position(frame.f_code, frame.f_lasti, line)
-    start, end = _characters(text, start), _characters(text, end)
-    return Span(filename, line, start, end if end > start else len(text), text)
-
-
-def _position(code: CodeType, instruction: int, line: int) -> tuple[int, int]:
-    for number, (first, last, start, end) in enumerate(code.co_positions()):
-        if number == instruction // 2 and first == last == line:
-            return start or 0, end or 0
-    return 0, 0
+    span = source.at(line) if source else Span(filename, line, 0, 0, "")
+    place = getframeinfo(frame, context=0).positions
+    start = end = 0
+    if place is not None and place.lineno == place.end_lineno == line:
+        start = _characters(span.text, place.col_offset or 0)
+        end = _characters(span.text, place.end_col_offset or 0)
+    return span._replace(column=start, end_column=end if end > start else len(span.text))

@@ -13,24 +13,14 @@ from minimlc.node import with_span
 from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
 from minimlc.script.reader import items_of
-from minimlc.script.source import Names, Source, parameters, unquoted
+from minimlc.script.source import Names, Source
 from minimlc.script.tir_expr import LOOPS, Header, Loops
-from minimlc.script.tir_stmt import (
-    BLOCK_HINT,
-    BUFFER,
-    Item,
-    between,
-    declare,
-    integral,
-    items,
-    suite,
-)
+from minimlc.script.tir_stmt import Item, between, declare_parameters, integral, items, note, suite
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.regions import check_declared
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import ITER_KINDS, Block, BlockIter, Const, Expr, IterKind, Var, index
 
-_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
 _AXIS_KIND_OF: dict[str, IterKind] = {
     **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
@@ -49,11 +39,11 @@ def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr) -> lis
     unique = reader.block_names.take(reader.string(name, "a block's name"))
     header = Header("block")
     body = suite(reader, node.body, header)
-    parts, iters = header.parts, tuple(header.iters)
-    attrs = parts.get("block_attr", ())
-    block = Block(unique, iters, parts.get("where"), parts.get("init"), body, attrs)
-    if "reads" in parts or "writes" in parts:
-        declared = parts.get("reads"), parts.get("writes")
+    said, iters = header.parts.get, tuple(header.iters)
+    attrs = said("T.block_attr", ())
+    block = Block(unique, iters, said("T.where"), said("T.init"), body, attrs)
+    declared = said("T.reads"), said("T.writes")
+    if declared != (None, None):
         reader.guard(call, check_declared, block, *declared, reader.sizes)
     return [reader.placed(block, call)]
 
@@ -80,41 +70,28 @@ def _header(reader: Loops, node: ast.expr, name: str) -> Header:
     """That of the block around."""
     header = reader.inside("block")
     if header is None:
-        raise reader.error(node, f"{name} belongs directly inside a block", "E125", BLOCK_HINT)
+        hint = 'with T.block("C"):'
+        raise reader.error(node, f"{name} belongs directly inside a block", "E125", hint)
     return header
-
-
-def _once(reader: Loops, node: ast.expr, header: Header, key: str, value: Any) -> None:
-    """Note a part of the block that is being read."""
-    if key in header.parts:
-        raise reader.error(node, f"this block has a T.{key} already", "E125")
-    header.parts[key] = value
 
 
 @LOOPS.reads("T.init()", role="with")
 def _init(reader: Loops, call: ast.Call, node: ast.With) -> None:
     body = suite(reader, node.body)
-    _once(reader, call, _header(reader, call, "T.init"), "init", body)
+    note(reader, call, _header(reader, call, "T.init"), "T.init", body)
 
 
 @LOOPS.reads("T.where(condition)", role="action")
-def _where(reader: Loops, call: ast.Call, header: Header, condition: ast.expr) -> None:
-    value = reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
-    _once(reader, call, header, "where", value)
-
-
-@LOOPS.reads("T.block_attr(attributes)", role="action")
-def _block_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
-    _once(reader, call, header, "block_attr", attributes)
+def _where(reader: Loops, call: ast.Call, condition: ast.expr) -> Expr:
+    return reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
 
 
 @LOOPS.reads("T.reads(*regions)", "T.writes(*regions)", role="action")
-def _accesses(reader: Loops, call: ast.Call, header: Header, regions: list[ast.expr]) -> None:
+def _accesses(reader: Loops, call: ast.Call, regions: list[ast.expr]) -> tuple[Region, ...]:
     """`T.reads(A[i, 0:4], ...)`, also with one list of them."""
     if len(regions) == 1 and isinstance(regions[0], ast.List):
         regions = regions[0].elts
-    boxes = tuple([_region(reader, node) for node in regions])
-    _once(reader, call, header, reader.called(call)[2:], boxes)
+    return tuple([_region(reader, node) for node in regions])
 
 
 def _region(reader: Loops, node: ast.expr) -> Region:
@@ -222,8 +199,7 @@ def parse_prim_func(
 ) -> tir.PrimFunc:
     """The primitive function that a `def` describes."""
     reader, header = Loops(source, names), Header("function")
-    for item, kind in parameters(source, node, _PARAMETER_HINT):
-        _parameter(reader, item, unquoted(source, kind))
+    declare_parameters(reader, node)
     body = suite(reader, node.body, header)
     for name, buffer in reader.params.items():
         if buffer is None:
@@ -231,29 +207,9 @@ def parse_prim_func(
             why = f"the handle {name} is never matched to a buffer"
             raise reader.error(source.word(node, name), why, "E126", hint)
     params = tuple(buffer for buffer in reader.params.values() if buffer is not None)
-    func = tir.PrimFunc(params, tuple(header.allocs), body, tuple(header.attrs))
+    attrs = header.parts.get("T.func_attr", ())
+    func = tir.PrimFunc(params, tuple(header.allocs), body, attrs)
     return with_span(func, source.word(node, node.name))
-
-
-def _parameter(reader: Loops, node: ast.arg, kind: ast.expr) -> None:
-    if reader.path(kind) == "T.handle":
-        reader.params[node.arg] = None
-        return
-    call = _as_call(kind)
-    if call is None or reader.path(call.func) != BUFFER.name:
-        why, hint = f"the parameter {node.arg} must be a buffer", _PARAMETER_HINT.format(node.arg)
-        raise reader.error(kind, why, "E126", hint)
-    reader.params[node.arg] = declare(reader, node.arg, node, **reader.arguments(BUFFER, call))
-
-
-def _as_call(node: ast.expr) -> ast.Call | None:
-    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
-    if isinstance(node, ast.Subscript):
-        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
-        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
-        return ast.copy_location(call, node)
-    return node if isinstance(node, ast.Call) else None
 
 
 _MARKERS = {

@@ -53,12 +53,13 @@ def _form(name: str, function: Callable[..., Any]) -> Form:
 
 @dataclass
 class Header:
-    """What the function, or a block, says of itself as far as it has been read."""
+    """What the function, or a block, says of itself as far as it has been read; `parts` by the
+    name of the construct that says it.
+    """
 
     of: str
     iters: list[BlockIter] = field(default_factory=list)
     allocs: list[Buffer] = field(default_factory=list)
-    attrs: list[tuple[str, Any]] = field(default_factory=list)
     parts: dict[str, Any] = field(default_factory=dict)
 
 

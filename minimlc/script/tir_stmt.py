@@ -11,13 +11,13 @@ from minimlc.errors import did_you_mean
 from minimlc.node import walk
 from minimlc.script.constructs import Form
 from minimlc.script.reader import combine, items_of
-from minimlc.script.source import Place
+from minimlc.script.source import Place, parameters, unquoted
 from minimlc.script.tir_expr import LOOPS, Header, Loops, check_element
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
 _LOOP_HINT = "for i in range(n), T.grid(n, m), T.serial, T.parallel, T.vectorized, T.unroll"
-BLOCK_HINT = 'with T.block("C"):'
+_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 _PLACES = {
     "T.evaluate": "a statement stores to a buffer or is a loop",
     "T.func_attr": "it belongs at the start of the function",
@@ -74,21 +74,31 @@ def suite(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = None
 
 
 @LOOPS.reads(ast.Expr)
-def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
+def _expression(reader: Loops, node: ast.Expr) -> None:
     """A construct that stands alone."""
     name = reader.called(node.value)
     form = LOOPS.forms["action"].get(name)
     header = reader.inside("function" if name == "T.func_attr" else "block")
     if form is not None and header is not None:
-        return reader.apply(form, node.value, header)
+        note(reader, node.value, header, name, reader.apply(form, node.value))
+        return
     text = name or ast.unparse(node).split("(")[0][:40]
     hint = _PLACES.get(name, "statements are loops, blocks and stores such as C[i] = value")
     raise reader.error(node, f"{text} is no statement of a prim_func here", "E124", hint)
 
 
-@LOOPS.reads("T.func_attr(attributes)", role="action")
-def _func_attr(reader: Loops, call: ast.Call, header: Header, attributes: Any) -> None:
-    header.attrs += attributes
+def note(reader: Loops, node: ast.expr, header: Header, name: str, value: Any) -> None:
+    """Note what the construct `name` says of the block, or of the function, that is read."""
+    if name == "T.func_attr":
+        value = header.parts.get(name, ()) + value
+    elif name in header.parts:
+        raise reader.error(node, f"this block has a {name} already", "E125")
+    header.parts[name] = value
+
+
+@LOOPS.reads("T.func_attr(attributes)", "T.block_attr(attributes)", role="action")
+def _attributes(reader: Loops, call: ast.Call, attributes: Any) -> Any:
+    return attributes
 
 
 # Loops
@@ -313,7 +323,32 @@ def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> lis
     return None
 
 
-BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
+_BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
+
+
+def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
+    """`A: T.Buffer((n,), "float32")`, or `a: T.handle`, whose buffer is still to come."""
+    for item, written in parameters(reader.source, node, _PARAMETER_HINT):
+        kind = unquoted(reader.source, written)
+        if reader.path(kind) == "T.handle":
+            reader.params[item.arg] = None
+            continue
+        call = _as_call(kind)
+        if call is None or reader.path(call.func) != _BUFFER.name:
+            why, hint = f"the parameter {item.arg} must be a buffer", _PARAMETER_HINT
+            raise reader.error(kind, why, "E126", hint.format(item.arg))
+        bound = reader.arguments(_BUFFER, call)
+        reader.params[item.arg] = declare(reader, item.arg, item, **bound)
+
+
+def _as_call(node: ast.expr) -> ast.Call | None:
+    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
+    if isinstance(node, ast.Subscript):
+        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
+        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
+        return ast.copy_location(call, node)
+    return node if isinstance(node, ast.Call) else None
 
 
 # with
@@ -339,7 +374,8 @@ def _with(reader: Loops, node: ast.With) -> list[Item] | None:
 def _context_name(reader: Loops, item: ast.withitem) -> str:
     name = reader.called(item.context_expr)
     if not name:
-        raise reader.error(item.context_expr, "with takes a block", "E124", BLOCK_HINT)
+        hint = 'with T.block("C"):'
+        raise reader.error(item.context_expr, "with takes a block", "E124", hint)
     return name
 
 
