@@ -112,8 +112,6 @@ def _interval(reader: Loops, node: ast.expr, size: int) -> tuple[Expr, Expr]:
         return reader.index(node), index(1)
     low = index(0) if node.lower is None else reader.index(node.lower)
     high = index(size) if node.upper is None else reader.index(node.upper)
-    if isinstance(low, Const) and low.value == 0 and not isinstance(high, Const):
-        return low, high
     return low, between(low, high)
 
 

@@ -174,10 +174,7 @@ def _loop(
     start, size = None, _extent(reader, extent)
     if stop is not None:
         start, size = size, _extent(reader, stop)
-        if isinstance(start, Const) and start.value == 0:
-            start = None
-        else:
-            size = between(start, size)
+        start, size = (None, size) if _is_zero(start) else (start, between(start, size))
     if options.get("thread", "") is None:
         hint = 'thread="threadIdx.x" or "blockIdx.x"'
         raise reader.error(call, "T.thread_binding misses thread", "E121", hint)
@@ -190,7 +187,11 @@ def between(low: Expr, high: Expr) -> Expr:
     """`high - low`, as a number where both are."""
     if isinstance(low, Const) and isinstance(high, Const):
         return tir.index(int(high.value) - int(low.value))
-    return tir.binary("-", high, low)
+    return high if _is_zero(low) else tir.binary("-", high, low)
+
+
+def _is_zero(value: Expr) -> bool:
+    return isinstance(value, Const) and value.value == 0
 
 
 def _extent(reader: Loops, node: ast.expr) -> Expr:
@@ -273,7 +274,7 @@ def _local_name(reader: Loops, target: ast.Name, node: ast.expr) -> None:
         hint = f"{target.id}[i] = value stores one element"
         raise reader.error(target, f"the buffer {target.id} cannot be replaced", "E124", hint)
     value = reader.read(node)
-    if isinstance(value, Buffer) or not (is_folded(value) or isinstance(value, Expr)):
+    if not (is_folded(value) or isinstance(value, Expr)):
         hint = did_you_mean(target.id, reader.buffers())
         raise reader.error(node, "a name can stand for an index expression only", "E124", hint)
     if isinstance(value, Expr) and any(isinstance(part, tir.Load) for part in walk(value)):
