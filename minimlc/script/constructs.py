@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import FrameType
@@ -11,18 +12,20 @@ from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.script.source import Source, frame_span
 
 V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Form:
-    """How a construct is called, read from its usage, such as `T.serial(extent, stop=None)`.
+    """How a construct is called, read from its usage, such as `T.serial(extent, stop=None)`; and
+    the function that reads such a call.
 
     Plain names are required, `name=value` is optional, `*names` takes the rest.
     """
 
-    def __init__(self, usage: str):
+    def __init__(self, usage: str, meaning: Callable[..., Any]):
         call = ast.parse(usage, mode="eval").body
         assert isinstance(call, ast.Call)
-        self.usage = usage
+        self.usage, self.meaning = usage, meaning
         self.name = ast.unparse(call.func)
         self.required = [a.id for a in call.args if isinstance(a, ast.Name)]
         self.rest = next((a.value.id for a in call.args if isinstance(a, ast.Starred)), "")  # type: ignore[attr-defined]
@@ -31,44 +34,72 @@ class Form:
 
     def bind(self, source: Source, call: ast.Call) -> dict[str, Any]:
         """The arguments of a call by name, still as syntax; `rest` as a list."""
+
+        def refused(place: Any, why: str, hint: str = self.usage) -> ScriptError:
+            return source.error(place, f"{self.name} {why}", hint=hint)
+
         bound: dict[str, Any] = dict(zip(self.names, call.args, strict=False))
         extra = call.args[len(self.names) :]
         if extra and not self.rest:
-            why = f"{self.name} takes at most {len(self.names)} argument(s), got {len(call.args)}"
-            raise source.error(extra[0], why, hint=self.usage)
+            most = len(self.names)
+            raise refused(extra[0], f"takes at most {most} argument(s), got {len(call.args)}")
         for item in call.args:
             if isinstance(item, ast.Starred):
-                raise source.error(item, f"{self.name} takes no *arguments", hint=self.usage)
+                raise refused(item, "takes no *arguments")
         for keyword in call.keywords:
-            self._bind_keyword(source, keyword, bound)
+            name = keyword.arg
+            if name is None:
+                raise refused(keyword, "takes no **options")
+            if name not in self.names:
+                hint = f"{did_you_mean(name, self.names)}\n{self.usage}"
+                raise refused(source.word(keyword, name), f"has no argument {name!r}", hint)
+            if name in bound:
+                raise refused(source.word(keyword, name), f"got {name!r} twice")
+            bound[name] = keyword.value
         missing = [name for name in self.required if name not in bound]
         if missing:
-            why = f"{self.name} misses {', '.join(missing)}"
-            raise source.error(call, why, hint=self.usage)
+            raise refused(call, f"misses {', '.join(missing)}")
         return {**bound, self.rest: extra} if self.rest else bound
 
-    def _bind_keyword(self, source: Source, keyword: ast.keyword, bound: dict[str, Any]) -> None:
-        name, hint = keyword.arg, self.usage
-        if name is None:
-            raise source.error(keyword, f"{self.name} takes no **options", hint=hint)
-        why = f"{self.name} got {name!r} twice" if name in bound else ""
-        if name not in self.names:
-            why = f"{self.name} has no argument {name!r}"
-            hint = f"{did_you_mean(name, self.names)}\n{hint}"
-        if why:
-            raise source.error(source.word(keyword, name), why, hint=hint)
-        bound[name] = keyword.value
 
+class Language:
+    """How a language's syntax is read: a function for each kind of expression and statement, and
+    for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
-def forms(*usages: str) -> dict[str, Form]:
-    """A table of constructs by name."""
-    return {form.name: form for form in map(Form, usages)}
+    `base` is a language whose syntax it has too; `refused` says what to write instead of
+    statements that it lacks.
+    """
+
+    def __init__(self, name: str, base: "Language | None" = None, refused: Mapping[type, str] = {}):
+        self.name = name
+        self.refused = refused
+        self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
+        self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
+
+    def reads(self, *items: type | str, role: str = "") -> Callable[[F], F]:
+        """Enters the function that reads these kinds of syntax, or calls of these usages."""
+
+        def enter(meaning: F) -> F:
+            for item in items:
+                if isinstance(item, str):
+                    form = Form(item, meaning)
+                    self.forms[role][form.name] = form
+                else:
+                    self.syntax[item] = meaning
+            return meaning
+
+        return enter
+
+    def markers(self, *roles: str) -> "dict[str, Marker]":
+        """What Python sees of the constructs that only scripts can use."""
+        names = sorted(name for role in roles for name in self.forms[role] if "." in name)
+        return {name.rsplit(".")[-1]: Marker(name) for name in names}
 
 
 class Marker:
     """A construct that only a script can use, as Python sees it when it evaluates annotations."""
 
-    def __init__(self, name: str, annotates: bool):
+    def __init__(self, name: str, annotates: bool = False):
         self._name = name
         self._annotates = annotates
 

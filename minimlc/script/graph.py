@@ -1,6 +1,7 @@
 """The script language of the graph IR: `R` and `@R.function`.
 
-In plain Python, R's names build types, constants and calls for a `BlockBuilder`.
+A function's statements are read here: bindings, dataflow blocks, the result. In plain Python, R's
+names build types, constants and calls for a `BlockBuilder`.
 """
 
 import ast
@@ -11,14 +12,169 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import dtype_name
-from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, TupleType, constant
+from minimlc.graph import nodes as graph
+from minimlc.graph.nodes import Call, Expr, TensorType, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
-from minimlc.script.constructs import Marker, Namespace, in_annotation
-from minimlc.script.graph_body import GraphReader
-from minimlc.script.graph_forms import FORMS, as_type, const_data, make_const, out_type
-from minimlc.script.graph_value import Module
-from minimlc.script.source import Names, Source
-from minimlc.script.tir import decorator
+from minimlc.node import with_span
+from minimlc.script.constructs import Namespace, in_annotation
+from minimlc.script.definition import decorator
+from minimlc.script.graph_value import GRAPHS, Module, Values, as_type, const, const_data, out_type
+from minimlc.script.source import Names, Source, parameters
+
+_HINT = '{}: R.Tensor((1, 784), "float32")'
+
+
+def parse_function(
+    source: Source, node: ast.FunctionDef, names: Names, module: Module | None = None
+) -> graph.Function:
+    """The graph function that a `def` describes."""
+    reader = Values(source, names, module or Module())
+    params = tuple([_parameter(reader, *item) for item in parameters(source, node, _HINT)])
+    for item in node.body:
+        if reader.result is not None:
+            raise reader.error(item, "nothing follows return", "E129")
+        reader.stmt(item)
+    place = source.word(node, node.name)
+    if reader.result is None:
+        raise reader.error(place, f"{node.name} returns nothing", "E129", "return x")
+    reader.check_type(node.returns, reader.result, "the result")
+    func = graph.Function(params, tuple(reader.blocks), reader.result, reader.attrs)
+    return with_span(func, place)
+
+
+def _parameter(reader: Values, node: ast.arg, kind: ast.expr) -> graph.Var:
+    var = graph.Var(reader.unique.take(node.arg), reader.guard(node, reader.type, kind))
+    reader.scope[node.arg] = var
+    return reader.placed(var, node)
+
+
+# Statements
+
+
+@GRAPHS.reads(ast.Expr)
+def _expression(reader: Values, node: ast.Expr) -> None:
+    form = GRAPHS.forms["action"].get(reader.called(node.value))
+    if form is None:
+        hint = "give the value a name: lv = R.add(x, y)"
+        raise reader.error(node, "a value alone is no statement", "E124", hint)
+    reader.apply(form, node.value)
+
+
+@GRAPHS.reads("R.func_attr(attributes)", role="action")
+def _func_attr(reader: Values, call: ast.Call, attributes: Any) -> None:
+    reader.attrs += attributes
+
+
+@GRAPHS.reads("R.output(*values)", role="action")
+def _output(reader: Values, call: ast.Call, values: list[ast.expr]) -> None:
+    if reader.in_block != "R.dataflow":
+        raise reader.error(call, "R.output belongs in a dataflow block", "E129", "return x")
+    inside = {binding.var for binding in reader.bindings}
+    reader.outputs = set()
+    for item in values:
+        value = reader.read(item)
+        if not isinstance(item, ast.Name) or value not in inside:
+            why = f"{ast.unparse(item)} is not bound in this block"
+            raise reader.error(item, why, "E129", "R.output takes names bound in its block")
+        reader.outputs.add(item.id)
+
+
+@GRAPHS.reads(ast.AnnAssign)
+def _ann_assign(reader: Values, node: ast.AnnAssign) -> None:
+    if node.value is None:
+        raise reader.error(node, "this name has no value", "E124", "lv: ... = R.add(x, y)")
+    value = reader.expr(node.value)
+    reader.check_type(node.annotation, value, ast.unparse(node.target))
+    _bind(reader, node.target, value)
+
+
+@GRAPHS.reads(ast.Assign)
+def _assign(reader: Values, node: ast.Assign) -> None:
+    target, module = node.targets[0], reader.module
+    if isinstance(target, ast.Name) and _is_module(reader, target.id, node.value):
+        reader.module = module._replace(owners=module.owners | {target.id})
+        return
+    value = reader.expr(node.value)
+    if not isinstance(target, ast.Tuple | ast.List):
+        _bind(reader, target, value)
+        return
+    fields = value.type.fields if isinstance(value.type, TupleType) else ()
+    if len(fields) != len(target.elts):
+        source = f"{len(fields)} field(s)" if fields else "a tensor"
+        why = f"{len(target.elts)} names for {source}"
+        raise reader.error(target, why, "E129", "one name for each field of the tuple")
+    whole = reader.atom(value, node.value)
+    for index, part in enumerate(target.elts):
+        _bind(reader, part, graph.TupleGetItem(whole, index))
+
+
+def _is_module(reader: Values, target: str, value: ast.expr) -> bool:
+    """Whether `target = value` is `cls = Module`, which TVM prints before calls of `cls.f`."""
+    if not isinstance(value, ast.Name) or value.id in reader.scope:
+        return False
+    owners = reader.module.owners
+    return value.id in owners or (target in owners and value.id not in reader.names)
+
+
+def _bind(reader: Values, target: ast.expr, value: Expr) -> None:
+    if not isinstance(target, ast.Name):
+        raise reader.error(target, "a value's name is a plain name", "E124", "lv = R.add(x, y)")
+    reader.scope[target.id] = reader.emit(target.id, value, target)
+    reader.hidden.discard(target.id)
+
+
+@GRAPHS.reads(ast.Return)
+def _return(reader: Values, node: ast.Return) -> None:
+    if reader.in_block:
+        hint = "end the block with R.output(...), and return after it"
+        raise reader.error(node, "return inside a block", "E129", hint)
+    if node.value is None:
+        raise reader.error(node, "a graph function returns a value", "E129", "return x")
+    reader.result = reader.atom(reader.expr(node.value), node.value)
+    _close(reader)
+
+
+def _close(reader: Values, block: str = "") -> None:
+    """End the open binding block: that of a construct, or the bindings outside any."""
+    if reader.bindings or block:
+        reader.blocks.append(graph.BindingBlock(tuple(reader.bindings), block == "R.dataflow"))
+        reader.bindings = []
+
+
+@GRAPHS.reads(ast.With)
+def _with(reader: Values, node: ast.With) -> None:
+    call = node.items[0].context_expr
+    form = GRAPHS.forms["with"].get(reader.called(call))
+    if form is None or len(node.items) > 1:
+        raise reader.error(call, "with opens a block here", "E124", "with R.dataflow():")
+    reader.apply(form, call, node)
+
+
+@GRAPHS.reads("R.dataflow()", "R.block()", role="with")
+def _block(reader: Values, call: ast.Call, node: ast.With) -> None:
+    """A block of bindings; the names of a dataflow block end with it, except its outputs."""
+    name = reader.called(call)
+    if reader.in_block:
+        raise reader.error(call, f"{name} inside {reader.in_block}", "E129", "end that block first")
+    _close(reader)
+    reader.in_block, before = name, dict(reader.scope)
+    for item in node.body:
+        if reader.outputs is not None:
+            raise reader.error(item, "nothing follows R.output", "E129")
+        reader.stmt(item)
+    if name == "R.dataflow":
+        if reader.outputs is None:
+            hint = "R.output(lv) names the values used after it"
+            raise reader.error(call, "a dataflow block ends with R.output", "E129", hint)
+        bound = {n for n, v in reader.scope.items() if before.get(n) is not v}
+        for ended in bound - reader.outputs:
+            del reader.scope[ended]
+            reader.hidden.add(ended)
+    reader.in_block, reader.outputs = "", None
+    _close(reader, name)
+
+
+# In plain Python
 
 
 @in_annotation
@@ -50,38 +206,17 @@ def _joint(
     return Call(op, values, (("callee", callee), *(attrs or {}).items()), kind)
 
 
-call_tir = partial(_joint, "call_tir")
-call_dps_packed = partial(_joint, "call_dps_packed")
-call = partial(_joint, "call")
-
-
-def const(value: Any, dtype: str | None = None) -> Constant:
-    """A constant tensor, such as `R.const([1, 2], "float32")`."""
-    return make_const(value, dtype)
-
-
-def parse_function(
-    source: Source, node: ast.FunctionDef, names: Names, module: Module | None = None
-) -> Function:
-    """The graph function that a `def` describes."""
-    return GraphReader(source, names, module or Module()).function(node)
-
-
-function = decorator(parse_function)
-
 _VALUES = {
-    "function": function,
+    "nn": Namespace("R.nn", FUNCTIONS),
+    "function": decorator(parse_function),
     "Tensor": tensor_type,
     "Tuple": tuple_type,
     "const": const,
     "const_data": const_data,
-    "call_tir": call_tir,
-    "call_dps_packed": call_dps_packed,
-    "call": call,
+    **{op: partial(_joint, op) for op in ("call_tir", "call_dps_packed", "call")},
+    **GRAPHS.markers("with", "action"),
 }
 
-_MARKERS = {name[2:]: Marker(name, False) for name in (*FORMS["with"], *FORMS["action"])}
-_NAMES: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, _VALUES, _MARKERS, FUNCTIONS]
-
+_NAMES: list[Any] = [_VALUES, FUNCTIONS]
 R: Any = Namespace("R", ChainMap(*_NAMES))
 """The graph language. In plain Python, `R.add(x, y)` is the call that `bb.emit` takes."""

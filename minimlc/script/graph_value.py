@@ -2,33 +2,20 @@
 
 import ast
 from collections.abc import Mapping
-from functools import partialmethod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from minimlc.constants import is_folded
-from minimlc.errors import CompileError, Span, did_you_mean
-from minimlc.graph.nodes import (
-    Binding,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    TupleType,
-    Type,
-    Var,
-    constant,
-)
+from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
+from minimlc.graph import nodes as graph
+from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS, call_op
+from minimlc.literals import decode
 from minimlc.names import UniqueNames
-from minimlc.node import with_span
-from minimlc.script.graph_forms import FORMS, as_type, const_data, make_const, out_type
-from minimlc.script.reader import Reader
+from minimlc.script.constructs import Language
+from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 
 _OPERATORS = {
@@ -36,6 +23,18 @@ _OPERATORS = {
     "==": "equal",
     "!=": "not_equal",
 }
+
+
+GRAPHS = Language(
+    "graph function",
+    PYTHON,
+    {
+        ast.If: "choose per element: R.where(condition, a, b)",
+        **dict.fromkeys((ast.For, ast.While), "loops belong in a @T.prim_func"),
+        ast.AugAssign: "values do not change: y = R.add(x, b)",
+    },
+)
+"""The graph language."""
 
 
 class Module(NamedTuple):
@@ -46,40 +45,47 @@ class Module(NamedTuple):
     done: Mapping[str, Any] = {}
 
 
-class ValueReader(Reader):
-    """Reads values; what is nested gets bindings of its own, so that calls are in normal form."""
+class Values(Reader):
+    """Reads values of a graph function, and keeps what its statements have bound so far.
 
-    forms = FORMS
+    What is nested gets a binding of its own, so that calls are in normal form: `bindings` are
+    those of the open block, behind the `blocks` that are done. `in_block` names the construct
+    that is read, `outputs` what it keeps; the names that ended with theirs are `hidden`.
+    """
+
+    language = GRAPHS
 
     def __init__(self, source: Source, names: Names, module: Module):
         Reader.__init__(self, source, names)
         self.module = module
         self.unique = UniqueNames()
-        self.bindings: list[Binding] = []
-        self.fresh = "gv"
+        self.blocks: list[graph.BindingBlock] = []
+        self.bindings: list[graph.Binding] = []
+        self.in_block = ""
+        self.outputs: set[str] | None = None
+        self.hidden: set[str] = set()
+        self.attrs: tuple[tuple[str, Any], ...] = ()
+        self.result: Expr | None = None
 
     # Types
 
     def type(self, node: ast.expr) -> Type:
         """The type that an annotation means."""
-        value = self.read(unquoted(self.source, node))
-        return self.source.guard(node, as_type, value)
+        return self.guard(node, as_type, self.read(unquoted(self.source, node)))
 
     def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
         """Compare a value with the type that the script gives it."""
-        if node is None or (isinstance(node, ast.Constant) and node.value is None):
-            return
-        declared = self.type(node)
-        if declared != value.type:
+        if node is not None and not is_none(node) and self.type(node) != value.type:
             hint = f"write {value.type!r}, or leave it out"
             raise self.error(node, f"{what} has the type {value.type!r}", "E126", hint)
 
-    def emit(self, name: str, value: Expr, place: ast.expr) -> Var:
-        var = Var(self.unique.take(name), value.type)
-        self.bindings.append(with_span(Binding(var, value), self.source.span(place)))
-        return var
-
     # Values
+
+    def emit(self, name: str, value: Expr, place: ast.expr) -> graph.Var:
+        """A variable bound to `value`."""
+        var = graph.Var(self.unique.take(name), value.type)
+        self.bindings.append(self.placed(graph.Binding(var, value), place))
+        return var
 
     def expr(self, node: ast.expr) -> Expr:
         """A graph expression; the arguments inside it are in normal form."""
@@ -89,10 +95,10 @@ class ValueReader(Reader):
         if isinstance(value, Expr):
             return value
         if isinstance(value, np.ndarray):
-            return self.source.guard(node, constant, value)
+            return self.guard(node, constant, value)
         if isinstance(value, tuple):
             pairs = _with_places(value, node)
-            return Tuple(tuple(self.atom(self.as_expr(v, n), n) for v, n in pairs))
+            return Tuple(tuple([self.atom(self.as_expr(v, n), n) for v, n in pairs]))
         if isinstance(value, bool | int | float):
             hint = f'R.const({value!r}, "float32")'
             raise self.error(node, f"{value!r} has no dtype here", "E123", hint)
@@ -101,34 +107,38 @@ class ValueReader(Reader):
 
     def atom(self, value: Any, place: ast.expr) -> Any:
         """`value` as an argument: what is computed gets a variable first, also within a tuple."""
-        if isinstance(value, Call | TupleGetItem):
-            return self.emit(self.fresh, value, place)
+        if isinstance(value, Call | graph.TupleGetItem):
+            return self.emit("lv" if self.in_block == "R.dataflow" else "gv", value, place)
         if isinstance(value, tuple):
-            return tuple(self.atom(v, n) for v, n in _with_places(value, place))
+            return tuple([self.atom(v, n) for v, n in _with_places(value, place)])
         return value
 
-    def argument(self, node: ast.expr) -> Any:
+    def operand(self, node: ast.expr) -> Any:
         """An operator's argument: an atom, a constant for it to convert, or a tuple of these."""
         return self.atom(self.read(node), node)
+
+    def operator(self, node: Any, name: str, values: list[Any], options: dict[str, Any]) -> Call:
+        """The call of an operator; an error about an option points at that."""
+        atoms = [self.atom(value, node) for value in values]
+        try:
+            return self.placed(call_op(name, *atoms, **options), node)
+        except CompileError as error:
+            words = [item for item in getattr(node, "keywords", ()) if _is_about(error, item.arg)]
+            raise self.source.located(error, [*words, node][0]) from None
+
+    # What the language adds
+
+    def undefined(self, node: ast.Name) -> ScriptError:
+        if node.id not in self.hidden:
+            return Reader.undefined(self, node)
+        why = f'"{node.id}" ends with its dataflow block'
+        return self.error(node, why, "E122", f"R.output(..., {node.id}) keeps it")
 
     def attribute(self, node: ast.expr, what: str) -> Any:
         value = self.read(node)
         if not (is_folded(value) or isinstance(value, TensorType | TupleType)):
             raise self.error(node, f"a value of {what} must be a constant", "E123")
         return value
-
-    def read_Subscript(self, node: ast.Subscript) -> Any:
-        owner = self.read(node.value)
-        if not isinstance(owner, Expr):
-            return Reader.read_Subscript(self, node)
-        if not isinstance(owner.type, TupleType):
-            hint = "R.take(x, indices, axis=0), R.strided_slice(x, ...)"
-            raise self.error(node, "only a tuple has fields; this is a tensor", "E129", hint)
-        index = self.integer(node.slice, "a field's number")
-        count = len(owner.type.fields)
-        if not 0 <= index < count:
-            raise self.error(node.slice, f"field {index} of a tuple of {count}", "E129")
-        return TupleGetItem(self.atom(owner, node.value), index)
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
         for value in operands:
@@ -141,25 +151,6 @@ class ValueReader(Reader):
             raise self.error(node, f"a graph function cannot hold {op} of tensors", "E124", hint)
         return self.operator(node, _OPERATORS[op], operands, {})
 
-    def operator(
-        self, node: ast.expr, name: str, values: list[Any], options: Mapping[str, Any]
-    ) -> Call:
-        atoms = [self.atom(value, node) for value in values]
-        try:
-            call = call_op(name, *atoms, **options)
-        except CompileError as error:
-            place = _keyword_of(node, error.why)
-            raise self.source.located(error, place or node) from None
-        return with_span(call, self.source.span(node))
-
-    # Calls
-
-    def read_Call(self, node: ast.Call) -> Any:
-        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if isinstance(owner, ast.Name) and owner.id in self.module.owners:
-            return self.sibling_call(node)
-        return Reader.read_Call(self, node)
-
     def callable_(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
         if name in OPS:
@@ -167,109 +158,17 @@ class ValueReader(Reader):
         return "graph functions call R's operators, for example R.add(x, y), and R.call_tir"
 
     def construct(self, node: ast.Call, name: str) -> Any:
-        if name in self.forms["value"]:
-            return self.apply("value", node)
+        if name in GRAPHS.forms["value"]:
+            return self.apply(GRAPHS.forms["value"][name], node)
         base = name.rsplit(".", 1)[-1]
         if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
             raise self.error(node.func, f"{name} is no graph expression", "E124")
-        values, options = [self.argument(a) for a in node.args], {}
+        values, options = [self.operand(a) for a in node.args], {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise self.error(keyword, f"{name} takes no **options", "E121")
-            options[keyword.arg] = self.argument(keyword.value)
+            options[keyword.arg] = self.operand(keyword.value)
         return self.operator(node, base, values, options)
-
-    def value_Tensor(self, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
-        return self.source.guard(node, TensorType, shape, dtype)
-
-    def value_Tuple(self, node: ast.Call, fields: list[ast.expr]) -> TupleType:
-        alone = len(fields) == 1 and isinstance(fields[0], ast.List | ast.Tuple)
-        items: list[ast.expr] = fields[0].elts if alone else fields  # type: ignore[attr-defined]
-        return TupleType(tuple(map(self.type, items)))
-
-    def value_const(self, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
-        return self.source.guard(value, make_const, self.read(value), dtype)
-
-    def value_const_data(
-        self, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
-    ) -> Constant:
-        return self.source.guard(content, const_data, self.read(content), shape, dtype)
-
-    def joint(
-        self,
-        node: ast.Call,
-        op: str,
-        callee: ast.expr,
-        args: ast.expr,
-        out: ast.expr | None,
-        attrs: tuple[tuple[str, Any], ...] | None,
-        out_sinfo: ast.expr | None = None,
-        dtype: str | None = None,
-    ) -> Call:
-        """A call of another function, by its name."""
-        name = self.callee(callee)
-        values = self.expr(args)
-        atoms = values.fields if isinstance(values, Tuple) else (self.atom(values, args),)
-        out = out or out_sinfo
-        if out is not None:
-            kind = self.source.guard(out, out_type, self.read(out), dtype)
-        elif op == "call":
-            kind = self.result_type(name, node)
-        else:
-            hint = f'R.{op}("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
-            raise self.error(node, f"R.{op} misses out, its result's type", "E121", hint)
-        call = Call(op, atoms, (("callee", name), *(attrs or ())), kind)
-        return with_span(call, self.source.span(node))
-
-    value_call_tir = partialmethod(joint, op="call_tir")
-    value_call_dps_packed = partialmethod(joint, op="call_dps_packed")
-    value_call = partialmethod(joint, op="call")
-
-    def callee(self, node: ast.expr) -> str:
-        """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in self.module.owners:
-                self.check_sibling(node, node.attr)
-                return node.attr
-        elif isinstance(node, ast.Name):
-            if node.id in self.module.names:
-                return node.id
-            if node.id not in self.scope.values and node.id not in self.names:
-                self.no_sibling(node, node.id)
-        return self.string(node, "the function to call")
-
-    def check_sibling(self, node: ast.Attribute, name: str) -> None:
-        if name not in self.module.names:
-            place = self.source.word(node, f".{name}")
-            self.no_sibling(place._replace(column=place.column + 1), name)
-
-    def no_sibling(self, place: ast.expr | Span, name: str) -> NoReturn:
-        hint = did_you_mean(name, self.module.names)
-        raise self.source.error(place, f'the module has no function "{name}"', "E122", hint)
-
-    def sibling_call(self, node: ast.Call) -> Call:
-        """`cls.fused(x, y)`: a call of a graph function of this module."""
-        assert isinstance(node.func, ast.Attribute)
-        name = node.func.attr
-        self.check_sibling(node.func, name)
-        if node.keywords:
-            raise self.error(node.keywords[0], f"{name} takes no keywords", "E121")
-        args = tuple(self.as_expr(self.argument(a), a) for a in node.args)
-        call = Call("call", args, (("callee", name),), self.result_type(name, node))
-        return with_span(call, self.source.span(node))
-
-    def result_type(self, name: str, node: ast.Call) -> Type:
-        """The type that a graph function of this module returns."""
-        func, syntax = self.module.done.get(name), self.module.names.get(name)
-        if isinstance(func, Function):
-            return func.result.type
-        if func is not None:
-            hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
-            raise self.error(node.func, f"{name} is a primitive function", "E129", hint)
-        if syntax is None or syntax.returns is None:
-            hint = f"def {name}(...) -> R.Tensor(...):, or R.call(..., out=R.Tensor(...))"
-            raise self.error(node, f"the type that {name} returns is not known", "E126", hint)
-        return self.type(syntax.returns)
 
 
 def _with_places(value: tuple, node: ast.expr) -> list[tuple[Any, ast.expr]]:
@@ -278,10 +177,175 @@ def _with_places(value: tuple, node: ast.expr) -> list[tuple[Any, ast.expr]]:
     return list(zip(value, places, strict=True))
 
 
-def _keyword_of(node: ast.expr, why: str) -> ast.keyword | None:
-    """The option that an operator's error is about."""
-    keywords = node.keywords if isinstance(node, ast.Call) else []
-    for keyword in keywords:
-        if f'"{keyword.arg}"' in why or f"{keyword.arg}=" in why:
-            return keyword
-    return None
+def _is_about(error: CompileError, option: str | None) -> bool:
+    return f'"{option}"' in error.why or f"{option}=" in error.why
+
+
+@GRAPHS.reads(ast.Subscript)
+def _subscript(reader: Values, node: ast.Subscript) -> Any:
+    owner = reader.read(node.value)
+    if not isinstance(owner, Expr):
+        return element(reader, node, owner)
+    if not isinstance(owner.type, TupleType):
+        hint = "R.take(x, indices, axis=0), R.strided_slice(x, ...)"
+        raise reader.error(node, "only a tuple has fields; this is a tensor", "E129", hint)
+    index = reader.integer(node.slice, "a field's number")
+    count = len(owner.type.fields)
+    if not 0 <= index < count:
+        raise reader.error(node.slice, f"field {index} of a tuple of {count}", "E129")
+    return graph.TupleGetItem(reader.atom(owner, node.value), index)
+
+
+# Types and constants, in scripts and in plain Python
+
+
+def as_type(value: Any) -> Type:
+    """A type, or several as a tuple's."""
+    if isinstance(value, TensorType | TupleType):
+        return value
+    if isinstance(value, list | tuple):
+        return TupleType(tuple(map(as_type, value)))
+    raise CompileError(
+        f"expected a type, got {value!r:.60}", code="E126", hint='R.Tensor((1, 784), "float32")'
+    )
+
+
+def out_type(out: Any, dtype: str | None = None) -> Type:
+    """A call's result: a type, several of them, or (as older scripts say) a shape and a dtype."""
+    if dtype is None:
+        return as_type(out)
+    shape = (out,) if isinstance(out, int) else tuple(out)
+    return TensorType(shape, dtype)
+
+
+def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
+    """A constant from the base64 text of its bytes."""
+    if not isinstance(content, str):
+        why = "this constant's content was left out for display"
+        raise CompileError(why, code="E123", hint="mod.script() has everything")
+    try:
+        return constant(decode(content, shape, dtype))
+    except ValueError as error:
+        why = f"this is no {dtype} array of shape {shape}: {error}"
+        raise CompileError(why, code="E123") from None
+
+
+def const(value: Any, dtype: str | None = None) -> Constant:
+    """A constant tensor: the numbers of `value`; Python's floats are float32."""
+    try:
+        if dtype is None and not hasattr(value, "dtype") and np.array(value).dtype == np.float64:
+            dtype = "float32"
+        return constant(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CompileError(f"no constant of these values: {error}", code="E123") from None
+
+
+# Constructs
+
+
+@GRAPHS.reads('R.Tensor(shape, dtype="float32")', role="value")
+def _tensor(reader: Values, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
+    return reader.guard(node, TensorType, shape, dtype)
+
+
+@GRAPHS.reads("R.Tuple(*fields)", role="value")
+def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
+    items = items_of(fields[0], lists=True) if len(fields) == 1 else fields
+    return TupleType(tuple([reader.type(item) for item in items]))
+
+
+@GRAPHS.reads("R.const(value, dtype=None)", role="value")
+def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
+    return reader.guard(value, const, reader.read(value), dtype)
+
+
+@GRAPHS.reads("R.const_data(content, shape, dtype)", role="value")
+def _const_data(
+    reader: Values, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
+) -> Constant:
+    return reader.guard(content, const_data, reader.read(content), shape, dtype)
+
+
+@GRAPHS.reads(
+    "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
+    "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
+    "R.call(callee, args, out=None, attrs=None)",
+    role="value",
+)
+def _joint(
+    reader: Values,
+    node: ast.Call,
+    callee: ast.expr,
+    args: ast.expr,
+    out: ast.expr | None,
+    attrs: tuple[tuple[str, Any], ...] | None,
+    out_sinfo: ast.expr | None = None,
+    dtype: str | None = None,
+) -> Call:
+    """A call of another function, by its name."""
+    name, op = _callee(reader, callee), reader.called(node)[2:]
+    values = reader.expr(args)
+    atoms = values.fields if isinstance(values, Tuple) else (reader.atom(values, args),)
+    out = out or out_sinfo
+    if out is not None:
+        kind = reader.guard(out, out_type, reader.read(out), dtype)
+    elif op == "call":
+        kind = _result_type(reader, name, node)
+    else:
+        hint = f'R.{op}("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
+        raise reader.error(node, f"R.{op} misses out, its result's type", "E121", hint)
+    return reader.placed(Call(op, atoms, (("callee", name), *(attrs or ())), kind), node)
+
+
+def _callee(reader: Values, node: ast.expr) -> str:
+    """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
+    match node:
+        case ast.Attribute(ast.Name(owner)) if owner in reader.module.owners:
+            return _sibling(reader, node)
+        case ast.Name(name) if name in reader.module.names:
+            return name
+        case ast.Name(name) if name not in reader.scope and name not in reader.names:
+            _no_sibling(reader, node, name)
+    return reader.string(node, "the function to call")
+
+
+def _sibling(reader: Values, node: ast.Attribute) -> str:
+    """The name of the function that `cls.name` means."""
+    if node.attr not in reader.module.names:
+        _no_sibling(reader, reader.source.attribute(node), node.attr)
+    return node.attr
+
+
+def _no_sibling(reader: Values, place: ast.expr | Span, name: str) -> NoReturn:
+    hint = did_you_mean(name, reader.module.names)
+    raise reader.error(place, f'the module has no function "{name}"', "E122", hint)
+
+
+@GRAPHS.reads(ast.Call)
+def _call(reader: Values, node: ast.Call) -> Any:
+    """Also `cls.fused(x, y)`: a call of a graph function of this module."""
+    func = node.func
+    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
+        return call(reader, node)
+    if func.value.id not in reader.module.owners:
+        return call(reader, node)
+    name = _sibling(reader, func)
+    if node.keywords:
+        raise reader.error(node.keywords[0], f"{name} takes no keywords", "E121")
+    args = tuple([reader.as_expr(reader.operand(a), a) for a in node.args])
+    kind = _result_type(reader, name, node)
+    return reader.placed(Call("call", args, (("callee", name),), kind), node)
+
+
+def _result_type(reader: Values, name: str, node: ast.Call) -> Type:
+    """The type that a graph function of this module returns."""
+    func, syntax = reader.module.done.get(name), reader.module.names.get(name)
+    if isinstance(func, graph.Function):
+        return func.result.type
+    if func is not None:
+        hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
+        raise reader.error(node.func, f"{name} is a primitive function", "E129", hint)
+    if syntax is None or syntax.returns is None:
+        hint = f"def {name}(...) -> R.Tensor(...):, or R.call(..., out=R.Tensor(...))"
+        raise reader.error(node, f"the type that {name} returns is not known", "E126", hint)
+    return reader.type(syntax.returns)

@@ -8,27 +8,26 @@ import textwrap
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import FrameType, FunctionType
+from functools import partial
+from types import FrameType
 from typing import Any
 
-from minimlc.errors import CompileError, ScriptError, Span
+from minimlc.errors import CompileError
 from minimlc.module import IRModule
-from minimlc.script.constructs import Form, Namespace, forms
+from minimlc.script.constructs import Form, Namespace
+from minimlc.script.definition import read
 from minimlc.script.graph import R, parse_function
 from minimlc.script.graph_value import Module
 from minimlc.script.reader import Reader
-from minimlc.script.source import (
-    Names,
-    Source,
-    closure_names,
-    find_definition,
-    names_around,
-)
+from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True'
-_DECORATORS = forms(f"T.prim_func({_OPTIONS})", f"R.function({_OPTIONS})")
-_MODULE = Form("I.ir_module(check_well_formed=True)")
+_DECORATORS = {
+    "T.prim_func": Form(f"T.prim_func({_OPTIONS})", parse_prim_func),
+    "R.function": Form(f"R.function({_OPTIONS})", parse_function),
+}
+Definitions = dict[str, tuple[ast.FunctionDef, Form]]
 _DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
 
 
@@ -43,6 +42,7 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
     return _module_of(cls, frame)
 
 
+_MODULE = Form("I.ir_module(check_well_formed=True)", ir_module)
 I: Any = Namespace("I", {"ir_module": ir_module})  # noqa: E741 (its name in TVMScript)
 """Modules."""
 
@@ -51,15 +51,8 @@ _TEXT_NAMES = {"T": T, "R": R, "I": I, "relax": Namespace("relax", {"op": R})}
 
 
 def _module_of(cls: type, frame: FrameType) -> IRModule:
-    source, node = find_definition(
-        ast.ClassDef, cls.__name__, frame.f_code.co_filename, frame.f_lineno, frame.f_globals
-    )
-    functions = [f for f in vars(cls).values() if isinstance(f, FunctionType)]
-    names = names_around(frame, vars(cls), closure_names(functions))
-    try:
-        return _read_module(source, node.body, names, frozenset({cls.__name__}))
-    except ScriptError as error:
-        raise error.with_traceback(None) from None
+    owners = frozenset({cls.__name__})
+    return read(ast.ClassDef, cls, frame, partial(_read_module, owners=owners))
 
 
 class _Collector:
@@ -110,12 +103,11 @@ def parse(text: str) -> IRModule:
     source = Source("", textwrap.dedent(text))
     source.limited(source.tree)
     if not source.tree.body:
-        span = Span("", 1, 0, 1, source.lines[0])
-        raise ScriptError("the text holds no function", code="E129", span=span)
+        raise source.error(source.at(1, 0, 1), "the text holds no function", "E129")
+    names = dict(_TEXT_NAMES)
     classes = [s for s in source.tree.body if isinstance(s, ast.ClassDef)]
     if not classes:
-        return _read_module(source, source.tree.body, dict(_TEXT_NAMES), frozenset())
-    names = dict(_TEXT_NAMES)
+        return _read_module(source, source.tree, names, frozenset())
     for item in source.tree.body:
         if item is classes[-1]:
             _check_module(Reader(source, names), classes[-1])
@@ -124,7 +116,7 @@ def parse(text: str) -> IRModule:
             raise source.error(item, why, "E129", "move the functions into the class")
         else:
             _constants(source, [item], names)
-    return _read_module(source, classes[-1].body, names, frozenset({classes[-1].name}))
+    return _read_module(source, classes[-1], names, frozenset({classes[-1].name}))
 
 
 def _check_module(reader: Reader, node: ast.ClassDef) -> None:
@@ -138,57 +130,53 @@ def _check_module(reader: Reader, node: ast.ClassDef) -> None:
         if reader.path(call):
             raise reader.error(call, f"{ast.unparse(call)} makes no module", "E129", "@I.ir_module")
     place = reader.source.word(node, node.name)
-    raise reader.source.error(place, f"{node.name} is no module", "E129", "@I.ir_module above it")
+    raise reader.error(place, f"{node.name} is no module", "E129", "@I.ir_module above it")
 
 
 def _read_module(
-    source: Source, body: Iterable[ast.stmt], names: Names, owners: frozenset[str]
+    source: Source, node: ast.ClassDef | ast.Module, names: Names, owners: frozenset[str]
 ) -> IRModule:
     """The functions in a class body or at the top of a text."""
-    around = dict(names) if isinstance(names, dict) else names
-    functions = [item for item in body if isinstance(item, ast.FunctionDef)]
-    others = [item for item in body if not isinstance(item, ast.FunctionDef)]
-    if isinstance(around, dict):
-        _constants(source, others, around)
-    definitions = _definitions(Reader(source, around), functions)
-    syntax = {name: node for name, (node, _) in definitions.items()}
+    if isinstance(names, dict):
+        others = [item for item in node.body if not isinstance(item, ast.FunctionDef)]
+        _constants(source, others, names)
+    functions = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+    definitions = _definitions(Reader(source, names), functions)
+    syntax = {name: item for name, (item, _) in definitions.items()}
     done: dict[str, Any] = {}
-    for name, (node, kind) in definitions.items():
-        module = Module(owners | {"cls"}, syntax, done)
-        if kind == "R.function":
-            done[name] = source.guard(node, parse_function, source, node, around, module)
-        else:
-            done[name] = source.guard(node, parse_prim_func, source, node, around)
+    module = Module(owners | {"cls"}, syntax, done)
+    for name, (item, form) in definitions.items():
+        done[name] = source.guard(item, form.meaning, source, item, names, module)
     return IRModule.of(done)
 
 
-def _definitions(
-    reader: Reader, functions: Iterable[ast.FunctionDef]
-) -> dict[str, tuple[ast.FunctionDef, str]]:
+def _definitions(reader: Reader, functions: Iterable[ast.FunctionDef]) -> Definitions:
     """Each function's syntax and decorator, by the name it gets in the module."""
-    definitions: dict[str, tuple[ast.FunctionDef, str]] = {}
+    definitions: Definitions = {}
     for node in functions:
-        kind, name = _decorator(reader, node)
+        form, name = _decorator(reader, node)
         if name in definitions:
-            place = reader.source.word(node, node.name)
-            why = f'the module has two functions "{name}"'
-            raise reader.source.error(place, why, "E129", "give each a name of its own")
-        definitions[name] = node, kind
+            place, why = (
+                reader.source.word(node, node.name),
+                f'the module has two functions "{name}"',
+            )
+            raise reader.error(place, why, "E129", "give each a name of its own")
+        definitions[name] = node, form
     return definitions
 
 
-def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[str, str]:
-    """The kind of a function, and its name."""
+def _decorator(reader: Reader, node: ast.FunctionDef) -> tuple[Form, str]:
+    """The decorator of a function, and its name."""
     if len(node.decorator_list) != 1:
         place = reader.source.word(node, node.name)
-        raise reader.source.error(place, f"what is {node.name}?", "E129", _DECORATOR_HINT)
+        raise reader.error(place, f"what is {node.name}?", "E129", _DECORATOR_HINT)
     item = node.decorator_list[0]
-    kind = reader.path(item.func if isinstance(item, ast.Call) else item)
-    if kind not in _DECORATORS:
+    form = _DECORATORS.get(reader.path(item.func if isinstance(item, ast.Call) else item))
+    if form is None:
         why = f"{ast.unparse(item)[:40]} makes no function of a module"
         raise reader.error(item, why, "E129", _DECORATOR_HINT)
-    bound = _DECORATORS[kind].bind(reader.source, item) if isinstance(item, ast.Call) else {}
-    return kind, reader.string(bound["name"], "a name") if "name" in bound else node.name
+    bound = form.bind(reader.source, item) if isinstance(item, ast.Call) else {}
+    return form, reader.string(bound["name"], "a name") if "name" in bound else node.name
 
 
 def _constants(source: Source, body: Iterable[ast.stmt], names: dict[str, Any]) -> None:

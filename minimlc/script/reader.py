@@ -2,83 +2,82 @@
 
 import ast
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, TypeVar
 
 from minimlc.constants import is_folded, too_big
 from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
-from minimlc.script.constructs import Form, Namespace
+from minimlc.node import Node, with_span
+from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.script.source import Names, Place, Source
 from minimlc.script.syntax import in_words
 
+N = TypeVar("N", bound=Node)
+_CAN_GROW = (int, str, tuple)
 
-class Scope:
-    """The names that a script has bound so far; leaving a suite unbinds the suite's own."""
 
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self._log: list[tuple[str, Any]] = []
-
-    def bind(self, name: str, value: Any) -> None:
-        self._log.append((name, self.values.get(name)))
-        self.values[name] = value
-
-    def unbind(self, name: str) -> None:
-        self._log.append((name, self.values.pop(name)))
-
-    @contextmanager
-    def suite(self) -> Iterator[None]:
-        depth = len(self._log)
-        yield
-        while len(self._log) > depth:
-            name, before = self._log.pop()
-            if before is None:
-                self.values.pop(name, None)
-            else:
-                self.values[name] = before
+PYTHON = Language("script")
+"""What all scripts share: Python's expressions."""
 
 
 class Reader:
     """Evaluates expressions of a script without running them. Python constants fold.
 
-    Subclasses say what names and calls of their language mean, and combine symbolic operands. The
-    construct `T.where` of `forms["action"]` is read by the method `action_where`, to which `apply`
-    gives the arguments by name.
+    Each language derives one class, which says what its constructs and operations mean and keeps
+    what has been read of a function; its syntax is read by functions over that reader.
     """
 
-    language = "script"
-    refused: ClassVar[dict[type, str]] = {}
-    forms: ClassVar[dict[str, dict[str, Form]]] = {}
-    """The constructs by where they stand: an "action" alone, a "value" in an expression, ..."""
+    language = PYTHON
 
     def __init__(self, source: Source, names: Names):
         self.source = source
         self.names = names
-        self.scope = Scope()
+        self.scope: dict[str, Any] = {}
+        self.error, self.guard = source.error, source.guard
+
+    @contextmanager
+    def own_names(self) -> Iterator[None]:
+        """A suite, which has names of its own."""
+        outer, self.scope = self.scope, dict(self.scope)
+        yield
+        self.scope = outer
 
     def read(self, node: ast.expr) -> Any:
         """The value of an expression: a Python constant, or a part of the program."""
-        method = getattr(self, f"read_{type(node).__name__}", None)
-        if method is None:
+        reading = self.language.syntax.get(type(node))
+        if reading is None:
             raise self.error(node, f"a script cannot hold {in_words(node)}", "E124")
-        value = method(node)
+        value = reading(self, node)
         if type(value) in _CAN_GROW and too_big(value):
             raise self.error(node, f"this constant has {too_big(value)}", "E123")
         return value
 
-    def error(self, place: Place, why: str, code: str = "E121", hint: str = "") -> ScriptError:
-        return self.source.error(place, why, code, hint)
+    def stmt(self, node: ast.stmt) -> Any:
+        """What one statement means."""
+        if isinstance(node, ast.Pass) or _is_docstring(node):
+            return None
+        if isinstance(node, ast.Assign) and len(node.targets) > 1:
+            raise self.error(node, "one target for each =", "E124")
+        reading = self.language.syntax.get(type(node))
+        if reading is not None:
+            return self.source.guard(node, reading, self, node)
+        place = self.source.word(node, ast.unparse(node).split()[0].rstrip(":"))
+        why = f"a {self.language.name} cannot hold {in_words(node)}"
+        raise self.error(place, why, "E124", self.language.refused.get(type(node), ""))
+
+    def placed(self, item: N, place: Place) -> N:
+        """`item`, which notes where it was read."""
+        return with_span(item, self.source.span(place))
 
     # What a language adds
 
     def undefined(self, node: ast.Name) -> ScriptError:
         """The error for a name that means nothing."""
         around = [n for n, v in self.names.items() if n[0] != "_" and _offered(plain(v))]
-        known = [*self.scope.values, *around]
-        hint = did_you_mean(node.id, known)
+        hint = did_you_mean(node.id, [*self.scope, *around])
         return self.error(node, f'the name "{node.id}" is not defined', "E122", hint)
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
@@ -89,228 +88,78 @@ class Reader:
         """A call of `T....` or `R....`."""
         raise self.error(node.func, f"{name} cannot be used here", "E124")
 
-    def may_stand(self, name: str) -> bool:
-        """Whether a statement of this name may stand where the reader is."""
-        return True
+    def callable_(self, called: str) -> str:
+        """A hint: what can be called instead."""
+        return ""
 
-    def action(self, node: ast.Expr, name: str) -> Any:
-        """An expression that stands as a statement and may not."""
-        raise self.error(node, f"a {self.language} cannot hold this", "E124")
-
-    def assign(self, node: ast.Assign, target: ast.expr, value: ast.expr) -> Any:
-        """`target = value`."""
-        raise self.error(node, f"a {self.language} cannot hold this", "E124")
+    def attribute(self, node: ast.expr, what: str) -> Any:
+        """A value in a dictionary of attributes."""
+        return self.constant(node, f"a value of {what}")
 
     # Constructs
 
-    def called(self, node: ast.AST) -> str:
-        """The full name of the construct that is called, such as "T.grid"; '' for none."""
-        return self.path(node.func) if isinstance(node, ast.Call) else ""
+    def path(self, node: ast.expr) -> str:
+        """The full name of a construct, such as "T.axis.remap"; '' for anything else."""
+        owner = self._owner(node.value) if isinstance(node, ast.Attribute) else None
+        if not isinstance(node, ast.Attribute) or owner is None:
+            return ""
+        self.in_namespace(node, owner)
+        return f"{owner!r}.{node.attr}"
 
-    def apply(self, role: str, call: Any, *context: Any) -> Any:
-        """What a call of a construct means where it stands."""
-        form = self.forms[role][self.called(call)]
-        method = getattr(self, role + form.name[1:].replace(".", "_"))
-        return method(call, *context, **self.arguments(form, call))
-
-    def arguments(self, form: Form, call: ast.Call) -> dict[str, Any]:
-        """The arguments of a call by name, defaults among them: read where their names say what
-        they are, else still as syntax.
-        """
-        bound = form.bind(self.source, call)
-        read = {name: self.named(form, name, node) for name, node in bound.items()}
-        return {**form.defaults, **read}
-
-    def named(self, form: Form, name: str, node: Any) -> Any:
-        """The argument `name` of a construct."""
-        match name:
-            case "dtype" | "stop" if form.defaults.get(name, "") is None and _is_none(node):
-                return None
-            case "dtype":
-                return self.dtype(node)
-            case "shape":
-                return self.shape(node)
-            case "scope" | "thread":
-                return self.string(node, {"scope": "a scope"}.get(name, name))
-            case "attributes":
-                return self.dictionary(node, form.name)
-            case "annotations" | "attrs":
-                return self.dictionary(node, name)
-            case _:
-                return node
-
-    # Statements
-
-    def stmt(self, node: ast.stmt) -> Any:
-        """What one statement means, by the method `stmt_<kind>`."""
-        reader = getattr(self, f"stmt_{type(node).__name__}", None)
-        if reader is not None:
-            return self.source.guard(node, reader, node)
-        place = self.source.word(node, ast.unparse(node).split()[0].rstrip(":"))
-        why = f"a {self.language} cannot hold {in_words(node)}"
-        raise self.source.error(place, why, "E124", self.refused.get(type(node), ""))
-
-    def stmt_Pass(self, node: ast.Pass) -> Any:
-        return None
-
-    def stmt_Expr(self, node: ast.Expr) -> Any:
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            return None
-        name = self.called(node.value)
-        if name in self.forms["action"] and self.may_stand(name):
-            return self.apply("action", node.value)
-        return self.action(node, name)
-
-    def stmt_Assign(self, node: ast.Assign) -> Any:
-        if len(node.targets) > 1:
-            raise self.error(node, "one target for each =", "E124")
-        return self.assign(node, node.targets[0], node.value)
-
-    # Names and calls
-
-    def read_Constant(self, node: ast.Constant) -> Any:
-        if isinstance(node.value, bytes | complex):
-            raise self.error(node, f"a script cannot hold {in_words(node)}", "E124")
-        return node.value
-
-    def read_Name(self, node: ast.Name) -> Any:
-        if node.id in self.scope.values:
-            return self.scope.values[node.id]
-        if node.id in self.names:
-            return plain(self.names[node.id])
-        raise self.undefined(node)
-
-    def read_Attribute(self, node: ast.Attribute) -> Any:
-        owner = self.read(node.value)
-        if isinstance(owner, Namespace):
-            return self.in_namespace(node, owner)
-        if isinstance(owner, ModuleType) or hasattr(owner, "__dict__"):
-            try:
-                return plain(getattr(owner, node.attr))
-            except AttributeError:
-                pass
-        why = f"{ast.unparse(node.value)} has no attribute {node.attr!r}"
-        raise self.error(node, why, "E122")
+    def _owner(self, node: ast.expr) -> Namespace | None:
+        """The namespace that an expression names, if it names one."""
+        value: Any = None
+        match node:
+            case ast.Name(name):
+                value = self.names.get(name)
+            case ast.Attribute(ast.Name(name), attr) if isinstance(
+                module := self.names.get(name), ModuleType
+            ):
+                value = getattr(module, attr, None)
+            case ast.Attribute(outer) if (owner := self._owner(outer)) is not None:
+                value = self.in_namespace(node, owner)
+        return value if isinstance(value, Namespace) else None
 
     def in_namespace(self, node: ast.Attribute, owner: Namespace) -> Any:
         """A name such as `T.exp`; the one error for all misspelt names."""
         values = vars(owner)["_values"]
         if node.attr in values:
             return values[node.attr]
-        place = self.source.word(node, f".{node.attr}")
-        raise self.source.error(
-            place._replace(column=place.column + 1),
-            f"{owner!r} has no name {node.attr!r}",
-            "E120",
-            did_you_mean(node.attr, values),
-        )
+        why, hint = f"{owner!r} has no name {node.attr!r}", did_you_mean(node.attr, values)
+        raise self.error(self.source.attribute(node), why, "E120", hint)
 
-    def path(self, node: ast.expr) -> str:
-        """The full name of a construct, such as "T.axis.remap"; '' for anything else."""
-        owner = self.owner(node.value) if isinstance(node, ast.Attribute) else None
-        if not isinstance(node, ast.Attribute) or owner is None:
-            return ""
-        self.in_namespace(node, owner)
-        return f"{owner!r}.{node.attr}"
+    def called(self, node: ast.AST) -> str:
+        """The full name of the construct that is called, such as "T.grid"; '' for none."""
+        return self.path(node.func) if isinstance(node, ast.Call) else ""
 
-    def owner(self, node: ast.expr) -> Namespace | None:
-        """The namespace that an expression names, if it names one."""
-        value: Any = None
-        if isinstance(node, ast.Name):
-            value = self.names.get(node.id)
-        elif isinstance(node, ast.Attribute):
-            outer = self.owner(node.value)
-            root = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
-            if outer is not None:
-                value = self.in_namespace(node, outer)
-            elif isinstance(root, ModuleType):
-                value = getattr(root, node.attr, None)
-        return value if isinstance(value, Namespace) else None
+    def apply(self, form: Form, call: Any, *context: Any) -> Any:
+        """What a call of a construct means where it stands, which its function is told."""
+        return form.meaning(self, call, *context, **self.arguments(form, call))
 
-    def read_Call(self, node: ast.Call) -> Any:
-        name = self.path(node.func)
-        if name:
-            return self.construct(node, name)
-        called = ast.unparse(node.func)
-        if called not in FOLDABLE or node.keywords:
-            raise self.error(
-                node.func, f"a script cannot call {called}", "E124", self.callable_(called)
-            )
-        return self.fold(node, FOLDABLE[called], [self.read(a) for a in node.args], called)
+    def arguments(self, form: Form, call: ast.Call) -> dict[str, Any]:
+        """The arguments of a call by name, defaults among them: read where their names say what
+        they are, else still as syntax.
+        """
+        bound = form.bind(self.source, call)
+        return {**form.defaults, **{name: self.argument(form, name, bound[name]) for name in bound}}
 
-    def callable_(self, called: str) -> str:
-        """A hint: what can be called instead."""
-        return ""
-
-    # Operations
-
-    def read_Tuple(self, node: ast.Tuple | ast.List) -> tuple:
-        return tuple(self.read(item) for item in node.elts)
-
-    read_List = read_Tuple
-
-    def read_BinOp(self, node: ast.BinOp) -> Any:
-        return self.combine(node, node.op, self.read(node.left), self.read(node.right))
-
-    def combine(self, node: ast.expr, op: ast.AST, left: Any, right: Any) -> Any:
-        name, function = BINARY.get(type(op), (type(op).__name__, None))
-        if function is None:
-            raise self.error(node, f"a script cannot hold the operator {name}", "E124")
-        return self.fold(node, function, [left, right], name)
-
-    def fold(self, node: ast.expr, function: Callable[..., Any], values: list, name: str) -> Any:
-        """`function` of Python constants."""
-        for value in values:
-            if not is_folded(value):
-                return self.symbolic(node, name, values)
-        if grows(name, values):
-            raise self.error(node, f"this {name} does not fold to a constant", "E123")
-        try:
-            return function(*values)
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise self.error(node, f"{name} of these constants: {error}", "E123") from None
-
-    def read_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        name, function = UNARY[type(node.op)]
-        return self.fold(node, function, [self.read(node.operand)], name)
-
-    def read_Compare(self, node: ast.Compare) -> Any:
-        """A comparison; `a < b < c` is `a < b and b < c`."""
-        values = [self.read(item) for item in (node.left, *node.comparators)]
-        tests = [
-            self.combine(node, op, a, b)
-            for op, a, b in zip(node.ops, values, values[1:], strict=False)
-        ]
-        return self.junction(node, "and", tests)
-
-    def read_BoolOp(self, node: ast.BoolOp) -> Any:
-        op = "and" if isinstance(node.op, ast.And) else "or"
-        return self.junction(node, op, [self.read(value) for value in node.values])
-
-    def junction(self, node: ast.expr, op: str, tests: list[Any]) -> Any:
-        result = tests[0]
-        for test in tests[1:]:
-            if not (is_folded(result) and is_folded(test)):
-                result = self.symbolic(node, op, [result, test])
-            elif bool(result) is (op == "and"):
-                result = test
-        return result
-
-    def read_IfExp(self, node: ast.IfExp) -> Any:
-        test = self.read(node.test)
-        if is_folded(test):
-            return self.read(node.body if test else node.orelse)
-        return self.symbolic(node, "if", [test, self.read(node.body), self.read(node.orelse)])
-
-    def read_Subscript(self, node: ast.Subscript) -> Any:
-        """An element of a constant tuple; languages index their own things first."""
-        owner = self.read(node.value)
-        if not isinstance(owner, tuple):
-            raise self.error(node.value, f"{ast.unparse(node.value)} cannot be indexed", "E124")
-        key = self.integer(node.slice, "the index of a tuple")
-        if not -len(owner) <= key < len(owner):
-            raise self.error(node.slice, f"element {key} of a tuple of {len(owner)}", "E123")
-        return owner[key]
+    def argument(self, form: Form, name: str, node: Any) -> Any:
+        """The argument `name` of a construct."""
+        match name:
+            case "dtype" | "stop" if form.defaults.get(name, "") is None and is_none(node):
+                return None
+            case "dtype":
+                return self.guard(node, dtype_record, self.string(node, "a dtype")).name
+            case "shape":
+                return _shape(self, node)
+            case "scope" | "thread":
+                return self.string(node, {"scope": "a scope"}.get(name, name))
+            case "attributes":
+                return _dictionary(self, node, form.name)
+            case "annotations" | "attrs":
+                return _dictionary(self, node, name)
+            case _:
+                return node
 
     # Constants
 
@@ -329,50 +178,178 @@ class Reader:
     def string(self, node: ast.expr, what: str) -> str:
         return self.constant(node, what, str, "a string")
 
-    def dtype(self, node: ast.expr) -> str:
-        """The name of an element type."""
-        name = self.string(node, "a dtype")
-        return self.source.guard(node, dtype_record, name).name
 
-    def shape(self, node: ast.expr) -> tuple[int, ...]:
-        """Sizes in elements; a single one stands for itself."""
-        items = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
-        values = [self.constant(item, "a shape") for item in items]
-        if len(values) == 1 and isinstance(values[0], tuple):
-            values = list(values[0])
-        for item, value in zip(items, values, strict=False):
-            if not is_size(value):
-                why = f"a size must be an integer >= 0, less than 2**63, got {shown(value)}"
-                hint = "each shape has a program of its own: write numbers"
-                raise self.error(item, why, "E123", hint if isinstance(value, str) else "")
-        return tuple(values)
-
-    def dictionary(self, node: ast.expr, what: str) -> tuple[tuple[str, Any], ...]:
-        """`{"key": constant, ...}` as pairs."""
-        if not isinstance(node, ast.Dict):
-            raise self.error(node, f'{what} takes a dict, {{"key": value}}', "E121")
-        pairs = []
-        for key, value in zip(node.keys, node.values, strict=True):
-            if key is None:
-                raise self.error(value, f"{what} takes no **options", "E124")
-            pairs.append((self.string(key, "a key"), self.attribute(value, what)))
-        return tuple(pairs)
-
-    def attribute(self, node: ast.expr, what: str) -> Any:
-        return self.constant(node, f"a value of {what}")
+def _shape(reader: Reader, node: ast.expr) -> tuple[int, ...]:
+    """Sizes in elements; a single one stands for itself."""
+    items = items_of(node, lists=True)
+    values = [reader.constant(item, "a shape") for item in items]
+    if len(values) == 1 and isinstance(values[0], tuple):
+        values = list(values[0])
+    for item, value in zip(items, values, strict=False):
+        if not is_size(value):
+            why = f"a size must be an integer >= 0, less than 2**63, got {shown(value)}"
+            hint = "each shape has a program of its own: write numbers"
+            raise reader.error(item, why, "E123", hint if isinstance(value, str) else "")
+    return tuple(values)
 
 
-_CAN_GROW = (int, str, tuple)
+def _dictionary(reader: Reader, node: ast.expr, what: str) -> tuple[tuple[str, Any], ...]:
+    """`{"key": constant, ...}` as pairs."""
+    if not isinstance(node, ast.Dict):
+        raise reader.error(node, f'{what} takes a dict, {{"key": value}}', "E121")
+    pairs = []
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            raise reader.error(value, f"{what} takes no **options", "E124")
+        pairs.append((reader.string(key, "a key"), reader.attribute(value, what)))
+    return tuple(pairs)
 
 
-def _is_none(node: Any) -> bool:
+def items_of(node: ast.expr, lists: bool = False) -> list[ast.expr]:
+    """The items of a tuple, with `lists` also of a list; anything else is one."""
+    if isinstance(node, ast.Tuple) or (lists and isinstance(node, ast.List)):
+        return node.elts
+    return [node]
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def is_none(node: Any) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
 def _offered(value: Any) -> bool:
     """Whether a script may mean a value around it: numbers and names, not IPython's In."""
-    if isinstance(value, tuple):
-        return bool(value) and all(isinstance(v, bool | int | float) for v in value)
-    return isinstance(value, bool | int | float) or (
-        isinstance(value, str) and value.isidentifier()
-    )
+    items = value if isinstance(value, tuple) and value else (value,)
+    numbers = all(isinstance(item, bool | int | float) for item in items)
+    return numbers or (isinstance(value, str) and value.isidentifier())
+
+
+# Python's expressions
+
+
+@PYTHON.reads(ast.Constant)
+def _constant(reader: Reader, node: ast.Constant) -> Any:
+    if isinstance(node.value, bytes | complex):
+        raise reader.error(node, f"a script cannot hold {in_words(node)}", "E124")
+    return node.value
+
+
+@PYTHON.reads(ast.Name)
+def _name(reader: Reader, node: ast.Name) -> Any:
+    if node.id in reader.scope:
+        return reader.scope[node.id]
+    if node.id in reader.names:
+        return plain(reader.names[node.id])
+    raise reader.undefined(node)
+
+
+@PYTHON.reads(ast.Attribute)
+def _attribute(reader: Reader, node: ast.Attribute) -> Any:
+    owner = reader.read(node.value)
+    if isinstance(owner, Namespace):
+        return reader.in_namespace(node, owner)
+    if hasattr(owner, "__dict__"):
+        with suppress(AttributeError):
+            return plain(getattr(owner, node.attr))
+    why = f"{ast.unparse(node.value)} has no attribute {node.attr!r}"
+    raise reader.error(node, why, "E122")
+
+
+@PYTHON.reads(ast.Call)
+def call(reader: Reader, node: ast.Call) -> Any:
+    name = reader.path(node.func)
+    if name:
+        return reader.construct(node, name)
+    called = ast.unparse(node.func)
+    if called not in FOLDABLE or node.keywords:
+        why, hint = f"a script cannot call {called}", reader.callable_(called)
+        raise reader.error(node.func, why, "E124", hint)
+    return _fold(reader, node, called, FOLDABLE[called], [reader.read(a) for a in node.args])
+
+
+@PYTHON.reads(ast.Tuple, ast.List)
+def _tuple(reader: Reader, node: ast.Tuple | ast.List) -> tuple:
+    return tuple([reader.read(item) for item in node.elts])
+
+
+@PYTHON.reads(ast.BinOp)
+def _binary(reader: Reader, node: ast.BinOp) -> Any:
+    return combine(reader, node, node.op, reader.read(node.left), reader.read(node.right))
+
+
+def combine(reader: Reader, node: ast.expr, op: ast.AST, left: Any, right: Any) -> Any:
+    """The binary operation `left op right`."""
+    if type(op) not in BINARY:
+        why = f"a script cannot hold the operator {type(op).__name__}"
+        raise reader.error(node, why, "E124")
+    return _fold(reader, node, *BINARY[type(op)], [left, right])
+
+
+@PYTHON.reads(ast.UnaryOp)
+def _unary(reader: Reader, node: ast.UnaryOp) -> Any:
+    return _fold(reader, node, *UNARY[type(node.op)], [reader.read(node.operand)])
+
+
+def _fold(
+    reader: Reader, node: ast.expr, name: str, function: Callable[..., Any], values: list[Any]
+) -> Any:
+    """`function` of Python constants; what it means of anything else."""
+    if not all(map(is_folded, values)):
+        return reader.symbolic(node, name, values)
+    if grows(name, values):
+        raise reader.error(node, f"this {name} does not fold to a constant", "E123")
+    try:
+        return function(*values)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise reader.error(node, f"{name} of these constants: {error}", "E123") from None
+
+
+@PYTHON.reads(ast.Compare)
+def _compare(reader: Reader, node: ast.Compare) -> Any:
+    """A comparison; `a < b < c` is `a < b and b < c`."""
+    values = [reader.read(item) for item in (node.left, *node.comparators)]
+    sides = zip(node.ops, values, values[1:], strict=False)
+    return _junction(reader, node, "and", [combine(reader, node, *side) for side in sides])
+
+
+@PYTHON.reads(ast.BoolOp)
+def _bool_op(reader: Reader, node: ast.BoolOp) -> Any:
+    op = "and" if isinstance(node.op, ast.And) else "or"
+    return _junction(reader, node, op, [reader.read(value) for value in node.values])
+
+
+def _junction(reader: Reader, node: ast.expr, op: str, tests: list[Any]) -> Any:
+    result = tests[0]
+    for test in tests[1:]:
+        if not (is_folded(result) and is_folded(test)):
+            result = reader.symbolic(node, op, [result, test])
+        elif bool(result) is (op == "and"):
+            result = test
+    return result
+
+
+@PYTHON.reads(ast.IfExp)
+def _if_exp(reader: Reader, node: ast.IfExp) -> Any:
+    test = reader.read(node.test)
+    if is_folded(test):
+        return reader.read(node.body if test else node.orelse)
+    return reader.symbolic(node, "if", [test, reader.read(node.body), reader.read(node.orelse)])
+
+
+@PYTHON.reads(ast.Subscript)
+def _subscript(reader: Reader, node: ast.Subscript) -> Any:
+    return element(reader, node, reader.read(node.value))
+
+
+def element(reader: Reader, node: ast.Subscript, owner: Any) -> Any:
+    """An element of a constant tuple."""
+    if not isinstance(owner, tuple):
+        raise reader.error(node.value, f"{ast.unparse(node.value)} cannot be indexed", "E124")
+    key = reader.integer(node.slice, "the index of a tuple")
+    if not -len(owner) <= key < len(owner):
+        raise reader.error(node.slice, f"element {key} of a tuple of {len(owner)}", "E123")
+    return owner[key]

@@ -1,31 +1,25 @@
-"""Where scripts come from: source text, syntax trees, places in them, names around them.
-
-A decorated class or function is found again through the line its decorator runs on and the syntax
-tree of the whole file or cell. That works where `inspect.getsource` gives up or picks the wrong
-one: notebook cells, several classes of one name, classes inside functions.
-"""
+"""Where scripts come from: source text, syntax trees, places in them."""
 
 import ast
 import linecache
 import re
 import warnings
 from bisect import bisect_left
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from types import CodeType, FrameType, FunctionType
+from inspect import getframeinfo
+from types import FrameType
 from typing import Any, TypeVar
 
 from minimlc.depth import MOST_LEVELS, too_deep
 from minimlc.errors import CompileError, ScriptError, Span
 
 V = TypeVar("V")
-Definition = ast.ClassDef | ast.FunctionDef
 Names = Mapping[str, Any]
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """What Python's parser does not take: NUL, and halves of characters."""
 Place = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
+Where = Place | Span
 
 
 class Source:
@@ -41,8 +35,8 @@ class Source:
         if odd is not None:
             line = 1 + text.count("\n", 0, odd.start())
             column = odd.start() - text.rfind("\n", 0, odd.start()) - 1
-            span = Span(self.filename, line, column, column + 1, self._line(line))
-            raise ScriptError(f"invalid text: {odd[0]!r}", code="E127", span=span)
+            span = self.at(line, column, column + 1)
+            raise self.error(span, f"invalid text: {odd[0]!r}", "E127")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python gave its own when it compiled the file
@@ -50,13 +44,13 @@ class Source:
         except SyntaxError as error:
             line, column = error.lineno or 1, max(0, (error.offset or 1) - 1)
             end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else 0
-            shown = self._line(line)
-            span = Span(self.filename, line, min(column, len(shown)), max(end, column + 1), shown)
+            span = self.at(line, column, max(end, column + 1))
+            span = span._replace(column=min(column, len(span.text)))
             why = "invalid syntax" + f": {error.msg}" * (error.msg != "invalid syntax")
-            raise ScriptError(why, code="E127", span=span) from None
+            raise self.error(span, why, "E127") from None
         except (MemoryError, RecursionError):  # what Python's parser says of too many levels
             line = 1 + bisect_left(range(len(self.lines)), True, key=self._too_deep)
-            raise self._nested(Span(self.filename, line, 0, 0, self._line(line))) from None
+            raise self._nested(self.at(line)) from None
 
     def _too_deep(self, line: int) -> bool:
         """Whether Python's parser goes too deep in the text up to a line, counted from 0."""
@@ -72,22 +66,24 @@ class Source:
         """Refuse a tree that nests too deeply to be read; make room for any other."""
         place = too_deep(tree)
         if place is not None:
-            raise self._nested(self.span(place))
+            raise self._nested(place)
 
-    def _nested(self, span: Span) -> ScriptError:
+    def _nested(self, place: Where) -> ScriptError:
         why = f"this nests too deeply: in more than {2 * MOST_LEVELS} levels"
-        return ScriptError(why, code="E134", span=span, hint="write it in several parts")
+        return self.error(place, why, "E134", "write it in several parts")
 
-    def _line(self, number: int) -> str:
-        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+    def at(self, line: int, start: int = 0, end: int = 0) -> Span:
+        """A place in a line, which counts from 1."""
+        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        return Span(self.filename, line, start, end, text)
 
     def span(self, place: Place) -> Span:
         """Where a piece of the syntax tree stands."""
-        text = self._line(place.lineno)
-        start = _characters(text, place.col_offset)
+        line = self.at(place.lineno)
+        start = _characters(line.text, place.col_offset)
         one_line = place.end_lineno == place.lineno and place.end_col_offset is not None
-        end = _characters(text, place.end_col_offset or 0) if one_line else len(text)
-        return Span(self.filename, place.lineno, start, end, text)
+        end = _characters(line.text, place.end_col_offset or 0) if one_line else len(line.text)
+        return line._replace(column=start, end_column=end)
 
     def word(self, place: Place, word: str) -> Span:
         """Where `word` first stands in a piece of the syntax tree; the piece if nowhere."""
@@ -95,9 +91,12 @@ class Source:
         at = span.text.find(word, span.column)
         return span if at < 0 else span._replace(column=at, end_column=at + len(word))
 
-    def error(
-        self, place: Place | Span, why: str, code: str = "E121", hint: str = ""
-    ) -> ScriptError:
+    def attribute(self, node: ast.Attribute) -> Span:
+        """Where the name behind a dot stands."""
+        span = self.word(node, f".{node.attr}")
+        return span._replace(column=span.column + 1)
+
+    def error(self, place: Where, why: str, code: str = "E121", hint: str = "") -> ScriptError:
         """An error that points at a piece of the script."""
         span = place if isinstance(place, Span) else self.span(place)
         return ScriptError(why, code=code, span=span, hint=hint)
@@ -123,8 +122,13 @@ class Source:
         )
 
 
-def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
-    """The parameters of a scripted function, which are all plain ones."""
+def parameters(
+    source: Source, node: ast.FunctionDef, hint: str
+) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """The parameters of a scripted function, which are all plain ones, and their annotations.
+
+    `hint` shows an annotation of a parameter "{}".
+    """
     syntax = node.args
     for extra in (syntax.vararg, syntax.kwarg, *syntax.kwonlyargs):
         if extra is not None:
@@ -132,12 +136,16 @@ def parameters(source: Source, node: ast.FunctionDef) -> Iterable[ast.arg]:
     for default in syntax.defaults:
         raise source.error(default, "a parameter has no default", "E126")
     plain = (*syntax.posonlyargs, *syntax.args)
-    seen: set[str] = set()
+    names: set[str] = set()
     for item in plain:
-        if item.arg in seen:
+        if item.arg in names:
             raise source.error(item, f"two parameters are called {item.arg}", "E126")
-        seen.add(item.arg)
-    return plain
+        names.add(item.arg)
+    for item in plain:
+        if item.annotation is None:
+            why = f"the parameter {item.arg} has no type"
+            raise source.error(item, why, "E126", hint.format(item.arg))
+        yield item, item.annotation
 
 
 def unquoted(source: Source, kind: ast.expr) -> ast.expr:
@@ -172,72 +180,14 @@ def source_of(filename: str, module_globals: dict[str, Any]) -> Source | None:
     return _cached(filename, "".join(lines)) if lines else None
 
 
-def first_line(item: Definition) -> int:
-    """The line where a definition begins: its first decorator's."""
-    return min([item.lineno, *(d.lineno for d in item.decorator_list)])
-
-
-def find_definition(
-    kind: type, name: str, filename: str, line: int, module_globals: dict[str, Any]
-) -> tuple[Source, Definition]:
-    """The source and syntax tree of the class or function `name` that surrounds a line."""
-    source = source_of(filename, module_globals)
-    tree = ast.walk(source.tree) if source else ()
-    known: Any = [d for d in tree if isinstance(d, kind) and getattr(d, "name", "") == name]
-    before = [d for d in known if first_line(d) <= line]
-    around = [d for d in before if line <= (d.end_lineno or d.lineno)]
-    for candidates in (around, before, known):
-        if source and candidates:
-            chosen = max(candidates, key=first_line)
-            source.limited(chosen)
-            return source, chosen
-    # Every `exec` of a string shares one name; since 3.13 that of `python -c` is kept under it.
-    if source is None or filename == "<string>":
-        why = f"Python kept no source text for {name}"
-        hint = "put the script in a file or a notebook cell, or use mlc.parse(text)"
-        raise ScriptError(why, code="E128", span=Span(filename, line, 0, 0, ""), hint=hint)
-    raise ScriptError(
-        f"the source text no longer holds {name}",
-        code="E128",
-        span=Span(filename, line, 0, 0, source._line(line)),
-        hint="the file has changed since it was imported: import it again",
-    )
-
-
-def closure_names(functions: list[FunctionType]) -> dict[str, Any]:
-    """The variables of enclosing functions that these functions use."""
-    names: dict[str, Any] = {}
-    for function in functions:
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
-        for name, cell in cells:
-            with suppress(ValueError):  # not assigned yet
-                names[name] = cell.cell_contents
-    return names
-
-
-def names_around(frame: FrameType, *inner: Names) -> Names:
-    """What names mean in a script: `inner` first, then the frame's variables and globals."""
-    return ChainMap(*map(dict, inner), dict(frame.f_locals), frame.f_globals)
-
-
-def in_class_body(frame: FrameType) -> bool:
-    """Whether a frame is executing the body of a class statement."""
-    names = frame.f_locals
-    return frame.f_globals is not names and "__qualname__" in names and "__module__" in names
-
-
 def frame_span(frame: FrameType) -> Span:
     """The expression that a frame is evaluating."""
     filename, line = frame.f_code.co_filename, frame.f_lineno
     source = source_of(filename, frame.f_globals)
-    text = source._line(line) if source else ""
-    start, end = _position(frame.f_code, frame.f_lasti, line)
-    start, end = _characters(text, start), _characters(text, end)
-    return Span(filename, line, start, end if end > start else len(text), text)
-
-
-def _position(code: CodeType, instruction: int, line: int) -> tuple[int, int]:
-    for number, (first, last, start, end) in enumerate(code.co_positions()):
-        if number == instruction // 2 and first == last == line:
-            return start or 0, end or 0
-    return 0, 0
+    span = source.at(line) if source else Span(filename, line, 0, 0, "")
+    place = getframeinfo(frame, context=0).positions
+    start = end = 0
+    if place is not None and place.lineno == place.end_lineno == line:
+        start = _characters(span.text, place.col_offset or 0)
+        end = _characters(span.text, place.end_col_offset or 0)
+    return span._replace(column=start, end_column=end if end > start else len(span.text))

@@ -1,220 +1,222 @@
-"""The script language of the loop IR: `T` and `@T.prim_func`.
+"""The script language of the loop IR: `T` and `@T.prim_func`; its blocks and functions.
 
 The body of a script never runs: its syntax tree is read, with the constants around it folded in.
 """
 
 import ast
-import sys
 from collections import ChainMap
-from collections.abc import Callable
-from types import FrameType, FunctionType
 from typing import Any
 
-from minimlc.errors import ScriptError
-from minimlc.node import replace, with_span
-from minimlc.script.constructs import Form, Marker, Namespace
-from minimlc.script.source import (
-    Names,
-    Source,
-    closure_names,
-    find_definition,
-    in_class_body,
-    names_around,
-    parameters,
-    unquoted,
-)
-from minimlc.script.tir_block import BlockReader
-from minimlc.script.tir_forms import (
-    ACTIONS,
-    ALLOCS,
-    AXES,
-    BUFFER,
-    CONTEXTS,
-    FUNC_ATTR,
-    LOOPS,
-    MATCH,
-)
-from minimlc.script.tir_stmt import Item
+from minimlc.dtypes import INDEX, is_size
+from minimlc.errors import shown
+from minimlc.node import with_span
+from minimlc.script.constructs import Marker, Namespace
+from minimlc.script.definition import decorator
+from minimlc.script.reader import items_of
+from minimlc.script.source import Names, Source
+from minimlc.script.tir_expr import LOOPS, Header, Loops
+from minimlc.script.tir_stmt import Item, between, declare_parameters, integral, items, note, suite
+from minimlc.tir import nodes as tir
+from minimlc.tir.analysis.regions import check_declared
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.tir.nodes import ITER_KINDS, Block, BlockIter, Const, Expr, IterKind, Var, index
 
-_PARAMETER_HINT = '{name}: T.Buffer((128, 128), "float32")'
-
-
-class FunctionReader(BlockReader):
-    """Reads one primitive function."""
-
-    def __init__(self, source: Source, names: Names):
-        BlockReader.__init__(self, source, names)
-        self.params: dict[str, Buffer | None] = {}
-
-    def function(self, node: ast.FunctionDef) -> PrimFunc:
-        for parameter in parameters(self.source, node):
-            self.parameter(parameter)
-        header, body = self.within("function", node.body)
-        for name, buffer in self.params.items():
-            if buffer is None:
-                hint = f'A = T.match_buffer({name}, (128,), "float32")'
-                why = f"the handle {name} is never matched to a buffer"
-                raise self.source.error(self.source.word(node, name), why, "E126", hint)
-        params = tuple(buffer for buffer in self.params.values() if buffer is not None)
-        allocs, attrs = (tuple(header.parts.get(key, ())) for key in ("allocs", "attrs"))
-        func = PrimFunc(params, allocs, body, attrs)
-        return with_span(func, self.source.word(node, node.name))
-
-    def parameter(self, node: ast.arg) -> None:
-        hint = _PARAMETER_HINT.format(name=node.arg)
-        kind = annotation(self.source, node, hint)
-        if self.path(kind) == "T.handle":
-            self.params[node.arg] = None
-            return
-        call = _as_call(kind)
-        if call is None or self.path(call.func) != "T.Buffer":
-            why = f"the parameter {node.arg} must be a buffer"
-            raise self.error(kind, why, "E126", hint)
-        self.params[node.arg] = self.declare(node.arg, node, **self.arguments(BUFFER, call))
-
-    def note(self, key: str, items: Any) -> None:
-        """Add to what the function says of itself."""
-        assert self.header is not None
-        self.header.parts.setdefault(key, []).extend(items)
-
-    def assign_alloc_buffer(self, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item]:
-        buffer = self.alloc(call, target, **bound)
-        if not self.is_in("function"):
-            return [buffer]
-        self.note("allocs", [buffer])
-        return []
-
-    assign_decl_buffer = assign_alloc_buffer
-
-    def named(self, form: Form, name: str, node: Any) -> Any:
-        if name != "handle":
-            return BlockReader.named(self, form, name, node)
-        parameter = ast.unparse(node)
-        if self.params.get(parameter, node) is not None:
-            why = f"{parameter} is no parameter of type T.handle"
-            raise self.error(node, why, "E126", "def f(a: T.handle): ...")
-        return parameter
-
-    def assign_match_buffer(
-        self, call: ast.Call, target: ast.Name, handle: str, **kind: Any
-    ) -> None:
-        """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
-        self.params[handle] = self.declare(target.id, call, **kind)
-
-    def action_func_attr(self, call: ast.Call, attributes: Any) -> None:
-        self.note("attrs", attributes)
-
-    def with_block(self, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
-        root = [ast.unparse(a) for a in call.args] == ["'root'"] and self.is_in("function")
-        if not root or not self.is_transparent(node.body):
-            return BlockReader.with_block(self, call, node, name)
-        return self.items(item for item in node.body if not self.is_empty_access(item))
-
-    def is_transparent(self, body: list[ast.stmt]) -> bool:
-        """Whether a root block has no axes and holds blocks, as TVM prints around a whole body."""
-        values = [item.value for item in body if isinstance(item, ast.Assign)]
-        if any(self.called(value).startswith("T.axis.") for value in values):
-            return False
-        inner = [part for item in body for part in ast.walk(item) if isinstance(part, ast.With)]
-        return bool(inner) or any(map(self.is_empty_access, body))
-
-    def is_empty_access(self, item: ast.stmt) -> bool:
-        call: Any = item.value if isinstance(item, ast.Expr) else None
-        return self.called(call) in ("T.reads", "T.writes") and not (call.args or call.keywords)
+_LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
+_AXIS_KIND_OF: dict[str, IterKind] = {
+    **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
+    **{spelling: kind for kind, spelling in ITER_KINDS.items()},
+}
+Region = tuple[tir.Buffer, tuple[tuple[Expr, Expr], ...]]
 
 
-def _as_call(node: ast.expr) -> ast.Call | None:
-    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
-    if isinstance(node, ast.Subscript):
-        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
-        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
-        return ast.copy_location(call, node)
-    return node if isinstance(node, ast.Call) else None
+@LOOPS.reads("T.block(name)", role="with")
+def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
+    if _is_root(reader, call, node.body):
+        return items(reader, [item for item in node.body if not _is_empty_access(reader, item)])
+    if node.items[0].optional_vars is not None:
+        hint = "its axes are written inside: vi = T.axis.spatial(128, i)"
+        raise reader.error(node.items[0].optional_vars, "a block has no as", "E124", hint)
+    unique = reader.block_names.take(reader.string(name, "a block's name"))
+    header = Header("block")
+    body = suite(reader, node.body, header)
+    said, iters = header.parts.get, tuple(header.iters)
+    attrs = said("T.block_attr", ())
+    block = Block(unique, iters, said("T.where"), said("T.init"), body, attrs)
+    declared = said("T.reads"), said("T.writes")
+    if declared != (None, None):
+        reader.guard(call, check_declared, block, *declared, reader.sizes)
+    return [reader.placed(block, call)]
 
 
-def annotation(source: Source, node: ast.arg, hint: str) -> ast.expr:
-    """A parameter's annotation, also when it is written as a string."""
-    if node.annotation is None:
-        raise source.error(node, f"the parameter {node.arg} has no type", "E126", hint)
-    return unquoted(source, node.annotation)
-
-
-def parse_prim_func(source: Source, node: ast.FunctionDef, names: Names) -> PrimFunc:
-    """The primitive function that a `def` describes."""
-    return FunctionReader(source, names).function(node)
-
-
-def named(func: Any, name: str) -> Any:
-    """A function that stands alone carries its name itself."""
-    if any(key == "global_symbol" for key, _ in func.attrs):
-        return func
-    return replace(func, attrs=(("global_symbol", name), *func.attrs))
-
-
-Parser = Callable[[Source, ast.FunctionDef, Names], Any]
-
-
-def decorator(parse: Parser) -> Callable[..., Any]:
-    """A function decorator for one of the languages.
-
-    In a class body it leaves the function as it is: `I.ir_module` reads the class as a whole.
-    `check_well_formed` and `pure`, which other compilers' scripts say, mean nothing here.
+def _is_root(reader: Loops, call: ast.Call, body: list[ast.stmt]) -> bool:
+    """Whether a block is the root block, without axes and with blocks inside, that TVM prints
+    around a whole body.
     """
-
-    def decorate(
-        func: FunctionType | None = None,
-        *,
-        name: str = "",
-        private: bool = False,
-        check_well_formed: bool = True,
-        pure: bool = True,
-    ) -> Any:
-        frame = sys._getframe(1)
-        if func is None:
-            return lambda definition: _parse(parse, definition, frame, name, private)
-        return _parse(parse, func, frame, name, private)
-
-    return decorate
+    if not reader.inside("function") or [ast.unparse(a) for a in call.args] != ["'root'"]:
+        return False
+    values = [item.value for item in body if isinstance(item, ast.Assign)]
+    if any(reader.called(value).startswith("T.axis.") for value in values):
+        return False
+    inner = [part for item in body for part in ast.walk(item) if isinstance(part, ast.With)]
+    return bool(inner) or any(_is_empty_access(reader, item) for item in body)
 
 
-def _parse(parse: Parser, func: FunctionType, frame: FrameType, name: str, private: bool) -> Any:
-    if in_class_body(frame):
-        return func
-    code = func.__code__
-    source, node = find_definition(
-        ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno, func.__globals__
-    )
-    assert isinstance(node, ast.FunctionDef)
-    names = names_around(frame, closure_names([func]))
-    try:
-        function = source.guard(node, parse, source, node, names)
-    except ScriptError as error:
-        raise error.with_traceback(None) from None
-    return function if private else named(function, name or func.__name__)
+def _is_empty_access(reader: Loops, item: ast.stmt) -> bool:
+    call: Any = item.value if isinstance(item, ast.Expr) else None
+    return reader.called(call) in ("T.reads", "T.writes") and not (call.args or call.keywords)
 
 
-prim_func = decorator(parse_prim_func)
+def _header(reader: Loops, node: ast.expr, name: str) -> Header:
+    """That of the block around."""
+    header = reader.inside("block")
+    if header is None:
+        hint = 'with T.block("C"):'
+        raise reader.error(node, f"{name} belongs directly inside a block", "E125", hint)
+    return header
+
+
+@LOOPS.reads("T.init()", role="with")
+def _init(reader: Loops, call: ast.Call, node: ast.With) -> None:
+    body = suite(reader, node.body)
+    note(reader, call, _header(reader, call, "T.init"), "T.init", body)
+
+
+@LOOPS.reads("T.where(condition)", role="action")
+def _where(reader: Loops, call: ast.Call, condition: ast.expr) -> Expr:
+    return reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
+
+
+@LOOPS.reads("T.reads(*regions)", "T.writes(*regions)", role="action")
+def _accesses(reader: Loops, call: ast.Call, regions: list[ast.expr]) -> tuple[Region, ...]:
+    """`T.reads(A[i, 0:4], ...)`, also with one list of them."""
+    if len(regions) == 1 and isinstance(regions[0], ast.List):
+        regions = regions[0].elts
+    return tuple([_region(reader, node) for node in regions])
+
+
+def _region(reader: Loops, node: ast.expr) -> Region:
+    if not isinstance(node, ast.Subscript):
+        buffer = reader.buffer(node)
+        return buffer, tuple((index(0), index(size)) for size in buffer.shape)
+    buffer, sides = reader.buffer(node.value), items_of(node.slice)
+    if len(sides) != buffer.ndim:
+        why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(sides)} index(es)"
+        raise reader.error(node, why, "E107", f"{buffer.name} has shape {buffer.shape}")
+    pairs = zip(sides, buffer.shape, strict=True)
+    return buffer, tuple([_interval(reader, side, size) for side, size in pairs])
+
+
+def _interval(reader: Loops, node: ast.expr, size: int) -> tuple[Expr, Expr]:
+    """The first index and the extent of `i`, `lo:hi` or `:`."""
+    if not isinstance(node, ast.Slice):
+        return reader.index(node), index(1)
+    low = index(0) if node.lower is None else reader.index(node.lower)
+    high = index(size) if node.upper is None else reader.index(node.upper)
+    return low, between(low, high)
+
+
+# Axes
+
+
+@LOOPS.reads(*(f"{name}(extent, value)" for name in _AXIS_KIND_OF), role="axis")
+def _axis(
+    reader: Loops, call: ast.Call, target: ast.expr, extent: ast.expr, value: ast.expr
+) -> None:
+    """`vi = T.axis.spatial(128, i)`."""
+    name = reader.called(call)
+    header = _header(reader, call, name)
+    size = _axis_extent(reader, extent)
+    start = integral(reader, value, f"an axis takes an {INDEX} value")
+    _add_iter(reader, header, target, size, _AXIS_KIND_OF[name], start)
+
+
+def _axis_extent(reader: Loops, node: ast.expr) -> int:
+    """`n`, or `(0, n)`."""
+    value = reader.constant(node, "an axis's extent")
+    low, high = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
+    if not is_size(high) or low != 0:
+        why = f"an axis's extent is an integer or (0, integer), got {shown(value)}"
+        raise reader.error(node, why, "E125")
+    return high
+
+
+def _add_iter(
+    reader: Loops, header: Header, target: ast.expr, extent: int, kind: Any, value: Expr
+) -> None:
+    if not isinstance(target, ast.Name):
+        raise reader.error(target, "an axis has one name", "E125")
+    var = Var(target.id)
+    reader.sizes[var] = extent
+    header.iters.append(reader.placed(BlockIter(var, extent, kind, value), target))
+    reader.scope[target.id] = var
+
+
+@LOOPS.reads("T.axis.remap(kinds, loops)", role="axis")
+def _remap(
+    reader: Loops, call: ast.Call, target: ast.expr, kinds: ast.expr, loops: ast.expr
+) -> None:
+    """`vi, vj = T.axis.remap("SR", [i, j])`."""
+    header = _header(reader, call, "T.axis.remap")
+    letters = reader.string(kinds, "the axis kinds")
+    for position, letter in enumerate(letters):
+        if letter not in ITER_KINDS:
+            span = reader.source.span(kinds)
+            start = min(span.column + 1 + position, span.end_column - 1)
+            place = span._replace(column=start, end_column=start + 1)
+            raise reader.error(place, f'unknown axis kind "{letter}"', "E125", _LETTERS_HINT)
+    if not isinstance(loops, ast.List | ast.Tuple):
+        raise reader.error(loops, "the loops are a list, [i, j]", "E125")
+    targets = items_of(target)
+    if not len(letters) == len(loops.elts) == len(targets):
+        why = f"{len(targets)} name(s), {len(letters)} kind(s) and {len(loops.elts)} loop(s)"
+        odd = kinds if len(loops.elts) == len(targets) else target
+        hint = 'vi, vj = T.axis.remap("SR", [i, j])'
+        raise reader.error(odd, f"{why} do not match", "E125", hint)
+    values = [_loop_of(reader, node) for node in loops.elts]
+    for name, letter, (var, extent) in zip(targets, letters, values, strict=True):
+        _add_iter(reader, header, name, extent, letter, var)
+
+
+def _loop_of(reader: Loops, node: ast.expr) -> tuple[Var, int]:
+    """A loop variable and the extent of its loop."""
+    value, text = reader.read(node), ast.unparse(node)
+    extent = reader.extents.get(value) if isinstance(value, Var) else None
+    if isinstance(value, Var) and isinstance(extent, Const):
+        return value, int(extent.value)
+    why = f"{text} is not the variable of a loop that starts at 0"
+    if extent is not None:
+        why = f"the extent of {value.name} is no constant"
+    raise reader.error(node, why, "E125", f"vi = T.axis.spatial(extent, {text})")
+
+
+# Functions
+
+
+def parse_prim_func(
+    source: Source, node: ast.FunctionDef, names: Names, module: object = None
+) -> tir.PrimFunc:
+    """The primitive function that a `def` describes."""
+    reader, header = Loops(source, names), Header("function")
+    declare_parameters(reader, node)
+    body = suite(reader, node.body, header)
+    for name, buffer in reader.params.items():
+        if buffer is None:
+            hint = f'A = T.match_buffer({name}, (128,), "float32")'
+            why = f"the handle {name} is never matched to a buffer"
+            raise reader.error(source.word(node, name), why, "E126", hint)
+    params = tuple(buffer for buffer in reader.params.values() if buffer is not None)
+    attrs = header.parts.get("T.func_attr", ())
+    func = tir.PrimFunc(params, tuple(header.allocs), body, attrs)
+    return with_span(func, source.word(node, node.name))
+
 
 _MARKERS = {
-    **dict.fromkeys((*CONTEXTS, *ACTIONS), False),
-    **{name: False for name in LOOPS if name != "range"},
-    **dict.fromkeys((*ALLOCS, "T.seq", *MATCH, *FUNC_ATTR, "T.evaluate"), False),
-    "T.Buffer": True,
-    "T.handle": True,
+    **LOOPS.markers("action", "loop", "assign", "with"),
+    **{name: Marker(f"T.{name}") for name in ("seq", "evaluate")},
+    **{name: Marker(f"T.{name}", annotates=True) for name in ("Buffer", "handle")},
+    "axis": Namespace("T.axis", LOOPS.markers("axis")),
+    "prim_func": decorator(parse_prim_func),
 }
 
-T: Any = Namespace(
-    "T",
-    ChainMap(
-        {
-            **{name[2:]: Marker(name, annotates) for name, annotates in _MARKERS.items()},
-            "axis": Namespace("T.axis", {n[7:]: Marker(n, False) for n in sorted(AXES)}),
-            "prim_func": prim_func,
-        },
-        FUNCTIONS,
-    ),
-)
+T: Any = Namespace("T", ChainMap(_MARKERS, FUNCTIONS))
 """The loop language. In plain Python, `T.exp`, `T.max`, `T.float32` ... build expressions."""

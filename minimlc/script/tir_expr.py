@@ -1,18 +1,23 @@
 """Expressions of the loop language: what `T.max`, `A[i, j]` and `a + b` mean in a script."""
 
 import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import Parameter, signature
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import Any
 
 from minimlc.dtypes import INDEX, is_integer
 from minimlc.errors import did_you_mean
-from minimlc.node import with_span
-from minimlc.script.constructs import Form, forms
-from minimlc.script.reader import Reader
-from minimlc.script.tir_forms import FORMS, VALUES
+from minimlc.names import UniqueNames
+from minimlc.script.constructs import Form, Language
+from minimlc.script.reader import PYTHON, Reader, element, items_of
+from minimlc.script.source import Names, Source
+from minimlc.tir import nodes as tir
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import Buffer, Const, Expr, Unary, as_expr, binary, load, select, unary
+from minimlc.tir.nodes import BlockIter, Buffer, Const, Expr, Unary, Var, as_expr
 
 _PYTHON_TO_SCRIPT = {
     "max": "T.max(a, b)",
@@ -24,24 +29,67 @@ _PYTHON_TO_SCRIPT = {
     "bool": "x != 0",
     "**": "T.pow(a, b)",
 }
-
-
-class ExprReader(Reader):
-    """Reads expressions of the loop language."""
-
-    language = "prim_func"
-    forms = FORMS
-    refused: ClassVar[dict[type, str]] = {
+LOOPS = Language(
+    "prim_func",
+    PYTHON,
+    {
         ast.While: "loops are counted: for i in range(n)",
         ast.Return: "it writes its results to the buffers it is given",
-        ast.Break: "guard the rest with: if condition:",
-        ast.Continue: "guard the rest with: if condition:",
-    }
+        **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
+    },
+)
+"""The loop language."""
+
+
+@cache
+def _form(name: str, function: Callable[..., Any]) -> Form:
+    """How the function `T.<name>` is called, by its signature."""
+    if name in INTRINSICS:
+        return Form(INTRINSICS[name].usage, function)
+    parameters = signature(function).parameters.values()
+    plain = [item.name for item in parameters if item.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    return Form(f"T.{name}({', '.join(plain)})", function)
+
+
+@dataclass
+class Header:
+    """What the function, or a block, says of itself as far as it has been read; `parts` by the
+    name of the construct that says it.
+    """
+
+    of: str
+    iters: list[BlockIter] = field(default_factory=list)
+    allocs: list[Buffer] = field(default_factory=list)
+    parts: dict[str, Any] = field(default_factory=dict)
+
+
+class Loops(Reader):
+    """Reads expressions of a primitive function, and keeps what its statements have said so far.
+
+    `params` are its parameters, None for a handle whose buffer is not known yet; `extents` those
+    of the loops around by variable, `sizes` the constant ones and those of axes. `header` is that
+    of the block, or the function, whose statements are read; None within other statements.
+    """
+
+    language = LOOPS
+
+    def __init__(self, source: Source, names: Names):
+        Reader.__init__(self, source, names)
+        self.params: dict[str, Buffer | None] = {}
+        self.loop_names = UniqueNames()
+        self.block_names = UniqueNames(reserved=(), spell=str)
+        self.extents: dict[Var, Expr] = {}
+        self.sizes: dict[Var, int] = {}
+        self.header: Header | None = None
+
+    def inside(self, of: str) -> Header | None:
+        """The header of what is read, if that stands directly in a "block", or the "function"."""
+        return self.header if self.header is not None and self.header.of == of else None
 
     def expr(self, node: ast.expr, dtype: str | None = None) -> Expr:
         """An expression; a Python number takes `dtype`."""
         value = self.operand(node, self.read(node))
-        return self.source.guard(node, as_expr, value, dtype)
+        return self.guard(node, as_expr, value, dtype)
 
     def operand(self, node: ast.expr, value: Any) -> Any:
         """`value` if it is a scalar; the error for a buffer or a captured object."""
@@ -59,89 +107,59 @@ class ExprReader(Reader):
             self.operand(node, value)
         match op, operands:
             case "-", [a]:
-                negated = self.source.guard(node, unary, op, a)
+                negated = self.guard(node, tir.unary, op, a)
                 return Unary("-", a) if isinstance(a, Const) else negated
             case "+", [a]:
                 return a
             case (("not" | "~"), [a]):
-                return self.source.guard(node, unary, op, a)
+                return self.guard(node, tir.unary, op, a)
             case "if", [test, a, b]:
                 if isinstance(a, int | float) and isinstance(b, float):
                     a = float(a)
-                return self.source.guard(node, select, test, a, b)
+                return self.guard(node, tir.select, test, a, b)
             case _ if op in _PYTHON_TO_SCRIPT:
                 why = f"{op} is Python's own, for constants"
                 raise self.error(node, why, "E124", f"in a script: {_PYTHON_TO_SCRIPT[op]}")
             case _, [a, b]:
-                return self.source.guard(node, binary, op, a, b)
+                return self.guard(node, tir.binary, op, a, b)
             case _:
                 raise self.error(node, f"a script cannot call {op} of an expression", "E124")
 
     def callable_(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
-        if f"T.{name}" in VALUES:
-            return VALUES[f"T.{name}"].usage
+        if name in FUNCTIONS:
+            return _form(name, FUNCTIONS[name]).usage
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
         function = FUNCTIONS.get(name.removeprefix("T."))
         if function is None:
             raise self.error(node.func, f"{name} is no expression", "E124")
-        if name not in VALUES:  # entered since
-            VALUES.update(forms(INTRINSICS[name.removeprefix("T.")].usage))
-        arguments = self.arguments(VALUES[name], node)
-        values = [arguments[key] for key in VALUES[name].required]
-        result = self.source.guard(node, function, *values)
+        form = _form(name.removeprefix("T."), function)
+        bound = form.bind(self.source, node)
+        read = {key: _value(self, form, key, item) for key, item in bound.items()}
+        values = [read[key] for key in form.required]
+        result = self.guard(node, function, *values)
         is_argument = any(result is value for value in values)
-        return result if is_argument else with_span(result, self.source.span(node))
+        return result if is_argument else self.placed(result, node)
 
     def arguments(self, form: Form, call: ast.Call) -> dict[str, Any]:
         if form.names[0:1] == ["shape"]:
-            self.check_sizes(form.name, call)
+            _check_sizes(self, form.name, call)
         return Reader.arguments(self, form, call)
 
-    def named(self, form: Form, name: str, node: Any) -> Any:
-        if name == "dtype" or form.name not in VALUES:
-            return Reader.named(self, form, name, node)
-        value = self.read(node)
-        if isinstance(value, str) and name == "value" and form.name != "T.cast":
-            return value
-        return self.operand(node, value)
-
-    def check_sizes(self, name: str, call: ast.Call) -> None:
-        """Refuse `T.Buffer(8, 8, "float32")`, whose sizes are no tuple."""
-        words = (ast.Tuple, ast.List)
-        values = (None if isinstance(a, words) else self.read(a) for a in call.args)
-        sizes = list(takewhile(lambda value: type(value) is int, values))
-        if len(sizes) > 1:
-            rest = "".join(f", {ast.unparse(a)}" for a in call.args[len(sizes) :])
-            hint = f"{name}({tuple(sizes)}{rest})".replace("'", '"')
-            raise self.error(call, "the shape is a tuple", "E126", hint)
-
-    def check_element(self, node: ast.Subscript) -> None:
-        """Refuse `B[i][j]`."""
-        owner: ast.expr = node.value
-        indices = [node.slice]
-        while isinstance(owner, ast.Subscript):
-            indices.insert(0, owner.slice)
-            owner = owner.value
-        buffer = self.scope.values.get(owner.id) if isinstance(owner, ast.Name) else None
-        if len(indices) > 1 and isinstance(buffer, Buffer):
-            hint = f"write {buffer.name}[{', '.join(map(ast.unparse, indices))}]"
-            raise self.error(node, "one pair of brackets holds all the indices", "E107", hint)
-
-    def read_Subscript(self, node: ast.Subscript) -> Any:
-        self.check_element(node)
-        owner = self.read(node.value)
-        if not isinstance(owner, Buffer):
-            return Reader.read_Subscript(self, node)
-        element = self.source.guard(node, load, owner, self.indices(node.slice))
-        return with_span(element, self.source.span(node))
+    def argument(self, form: Form, name: str, node: Any) -> Any:
+        if name != "handle":
+            return Reader.argument(self, form, name, node)
+        parameter = ast.unparse(node)
+        if self.params.get(parameter, node) is not None:
+            why = f"{parameter} is no parameter of type T.handle"
+            raise self.error(node, why, "E126", "def f(a: T.handle): ...")
+        return parameter
 
     def indices(self, node: ast.expr) -> list[Expr]:
         """The indices between the brackets; a wrong one is pointed at by itself."""
-        items = node.elts if isinstance(node, ast.Tuple) else [node]
-        return [self.index(item) for item in items]
+        return [self.index(item) for item in items_of(node)]
 
     def index(self, node: ast.expr) -> Expr:
         if isinstance(node, ast.Slice):
@@ -150,7 +168,7 @@ class ExprReader(Reader):
         value = self.read(node)
         if isinstance(value, float):
             raise self.error(node, f"an index must be an integer, got {value}", "E107")
-        expr = self.source.guard(node, as_expr, self.operand(node, value), INDEX)
+        expr = self.guard(node, as_expr, self.operand(node, value), INDEX)
         if not is_integer(expr.dtype):
             raise self.error(node, f"an index must be an integer, got {expr.dtype}", "E107")
         return expr
@@ -159,16 +177,16 @@ class ExprReader(Reader):
         """The buffer that a name stands for."""
         if not isinstance(node, ast.Name):
             raise self.error(node, "expected a buffer's name", "E122")
-        value = self.scope.values.get(node.id)
+        value = self.scope.get(node.id)
         if isinstance(value, Buffer):
             return value
-        bound = node.id in self.scope.values
+        bound = node.id in self.scope
         why = f'"{node.id}" is no buffer' if bound else f'the buffer "{node.id}" is not defined'
         raise self.error(node, why, "E122", did_you_mean(node.id, self.buffers()))
 
     def buffers(self) -> list[str]:
         """The names that stand for buffers here."""
-        return [name for name, value in self.scope.values.items() if isinstance(value, Buffer)]
+        return [name for name, value in self.scope.items() if isinstance(value, Buffer)]
 
     def is_bool(self, node: ast.expr, value: Any, hint: str) -> Any:
         """The condition `value`, which must be bool."""
@@ -176,3 +194,46 @@ class ExprReader(Reader):
             return value
         got = value.dtype if isinstance(value, Expr | Buffer) else type(value).__name__
         raise self.error(node, f"a condition must be bool, got {got}", "E108", hint)
+
+
+def _value(reader: Loops, form: Form, name: str, node: ast.expr) -> Any:
+    """The argument `name` of a function."""
+    if name == "dtype":
+        return reader.argument(form, name, node)
+    value = reader.read(node)
+    if isinstance(value, str) and name == "value" and form.name != "T.cast":
+        return value
+    return reader.operand(node, value)
+
+
+def _check_sizes(reader: Loops, name: str, call: ast.Call) -> None:
+    """Refuse `T.Buffer(8, 8, "float32")`, whose sizes are no tuple."""
+    words = (ast.Tuple, ast.List)
+    values = (None if isinstance(a, words) else reader.read(a) for a in call.args)
+    sizes = list(takewhile(lambda value: type(value) is int, values))
+    if len(sizes) > 1:
+        rest = "".join(f", {ast.unparse(a)}" for a in call.args[len(sizes) :])
+        hint = f"{name}({tuple(sizes)}{rest})".replace("'", '"')
+        raise reader.error(call, "the shape is a tuple", "E126", hint)
+
+
+def check_element(reader: Loops, node: ast.Subscript) -> None:
+    """Refuse `B[i][j]`."""
+    owner: ast.expr = node.value
+    indices = [node.slice]
+    while isinstance(owner, ast.Subscript):
+        indices.insert(0, owner.slice)
+        owner = owner.value
+    buffer = reader.scope.get(owner.id) if isinstance(owner, ast.Name) else None
+    if len(indices) > 1 and isinstance(buffer, Buffer):
+        hint = f"write {buffer.name}[{', '.join(map(ast.unparse, indices))}]"
+        raise reader.error(node, "one pair of brackets holds all the indices", "E107", hint)
+
+
+@LOOPS.reads(ast.Subscript)
+def _subscript(reader: Loops, node: ast.Subscript) -> Any:
+    check_element(reader, node)
+    owner = reader.read(node.value)
+    if not isinstance(owner, Buffer):
+        return element(reader, node, owner)
+    return reader.placed(reader.guard(node, tir.load, owner, reader.indices(node.slice)), node)
