@@ -4,12 +4,10 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from minimlc.schedule.tensor.intrinsics_x86 import TILES, zero_tile
+from minimlc.schedule.finish import finish
+from minimlc.schedule.tensor.intrinsics_x86 import TILES, Pair, scheduled, zero_tile
 from minimlc.script import T
-
-Pair = tuple[Any, Any]
 
 
 def dot4() -> Pair:
@@ -24,16 +22,7 @@ def dot4() -> Pair:
                 vk = T.axis.reduce(4, k)
                 c[0] = c[0] + a[vk] * b[vk]
 
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32"), c: T.Buffer((1,), "float32")
-    ):
-        for k in T.unroll(4):
-            with T.block("dot4"):
-                vk = T.axis.reduce(4, k)
-                c[0] = c[0] + a[vk] * b[vk]
-
-    return description, implementation
+    return scheduled(description, lambda sch: sch.unroll("k"))
 
 
 def _lanes(left: str, right: str, result: str, depth: int) -> Pair:
@@ -48,17 +37,9 @@ def _lanes(left: str, right: str, result: str, depth: int) -> Pair:
                 vl, vk = T.axis.remap("SR", [lane, k])
                 c[vl] = c[vl] + T.cast(a[vk], result) * T.cast(b[vl, vk], result)
 
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((depth,), left), b: T.Buffer((16, depth), right), c: T.Buffer((16,), result)
-    ):
-        for k in T.unroll(depth):
-            for lane in T.vectorized(16):
-                with T.block("dot"):
-                    vl, vk = T.axis.remap("SR", [lane, k])
-                    c[vl] = c[vl] + T.cast(a[vk], result) * T.cast(b[vl, vk], result)
-
-    return description, implementation
+    return scheduled(
+        description, lambda sch: sch.reorder("k", "lane").unroll("k").vectorize("lane")
+    )
 
 
 def mma_16x16x16() -> Pair:
@@ -75,66 +56,29 @@ def mma_16x16x16() -> Pair:
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
 
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((16, 16), "float32"),
-        b: T.Buffer((16, 16), "float32"),
-        c: T.Buffer((16, 16), "float32"),
-    ):
-        for i, k in T.grid(16, 16):
-            for j in T.vectorized(16):
-                with T.block("mma"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
-
-    return description, implementation
+    return scheduled(description, lambda sch: sch.reorder("i", "k", "j").vectorize("j"))
 
 
-def _interleave(source: str, target: str, depth: int) -> Pair:
-    """A few rows of 16 elements become 16 groups, one of each row: a packed factor's layout."""
-    if source == target:
-
-        @T.prim_func
-        def copied(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
-            for p, j in T.grid(depth, 16):
-                with T.block("interleave"):
-                    vp, vj = T.axis.remap("SS", [p, j])
-                    groups[vj, vp] = rows[vp, vj]
-
-        return copied, copied
+def _interleave(source: str, target: str, depth: int, offset: int = 0) -> Pair:
+    """A few rows of 16 elements become 16 groups, one of each row: a packed factor's layout. With
+    an offset, bytes become bytes of the other sign.
+    """
 
     @T.prim_func
-    def converted(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
+    def description(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
         for p, j in T.grid(depth, 16):
             with T.block("interleave"):
                 vp, vj = T.axis.remap("SS", [p, j])
-                groups[vj, vp] = T.cast(rows[vp, vj], target)
+                groups[vj, vp] = (
+                    T.cast(T.cast(rows[vp, vj], "int64") + offset, target)
+                    if offset
+                    else rows[vp, vj]
+                    if source == target
+                    else T.cast(rows[vp, vj], target)
+                )
 
-    return converted, converted
-
-
-def _interleave_shifted(source: str, target: str, offset: int) -> Pair:
-    """Four rows of 16 bytes become 16 groups of bytes of the other sign, an offset away."""
-    if offset > 0:
-
-        @T.prim_func
-        def raised(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
-            for p, j in T.grid(4, 16):
-                with T.block("interleave"):
-                    vp, vj = T.axis.remap("SS", [p, j])
-                    groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") + offset, target)
-
-        return raised, raised
-    taken_off = -offset
-
-    @T.prim_func
-    def lowered(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
-        for p, j in T.grid(4, 16):
-            with T.block("interleave"):
-                vp, vj = T.axis.remap("SS", [p, j])
-                groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") - taken_off, target)
-
-    return lowered, lowered
+    description = finish(description)  # x - 128, as a step writes x + -128
+    return description, description
 
 
 SHIFTED = {
@@ -170,7 +114,10 @@ BUILT_IN: dict[str, Callable[[], Pair]] = {
     "mma_16x16x16": mma_16x16x16,
     "zero_16x16": partial(zero_tile, "float32", 0.0),
     **{name: partial(_interleave, *kind) for name, kind in INTERLEAVED.items()},
-    **{name: partial(_interleave_shifted, *kind) for name, kind in SHIFTED.items()},
+    **{
+        name: partial(_interleave, source, target, 4, offset)
+        for name, (source, target, offset) in SHIFTED.items()
+    },
     "dot_bf16bf16f32": partial(_lanes, "bfloat16", "bfloat16", "float32", 2),
     **TILES,
 }

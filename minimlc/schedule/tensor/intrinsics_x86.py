@@ -11,9 +11,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from minimlc.node import replace
+from minimlc.schedule.schedule import Schedule
 from minimlc.script import T
+from minimlc.tir.nodes import PrimFunc
 
-Pair = tuple[Any, Any]
+Pair = tuple[PrimFunc, PrimFunc]
+
+
+def scheduled(description: Any, steps: Callable[[Schedule], Schedule]) -> Pair:
+    """A description, and what these steps make of it: the implementation."""
+    func = steps(Schedule(description, check=False)).func
+    return description, replace(func, attrs=(("global_symbol", "implementation"),))
 
 
 def zero_tile(dtype: str, zero: float) -> Pair:
@@ -26,15 +35,7 @@ def zero_tile(dtype: str, zero: float) -> Pair:
                 vi, vj = T.axis.remap("SS", [i, j])
                 c[vi, vj] = zero
 
-    @T.prim_func
-    def implementation(c: T.Buffer((16, 16), dtype)):
-        for i in range(16):
-            for j in T.vectorized(16):
-                with T.block("zero"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    c[vi, vj] = zero
-
-    return description, implementation
+    return scheduled(description, lambda sch: sch.vectorize("j"))
 
 
 def _load(dtype: str, depth: int) -> Pair:
@@ -58,15 +59,7 @@ def _store(dtype: str) -> Pair:
                 vi, vj = T.axis.remap("SS", [i, j])
                 memory[vi, vj] = tile[vi, vj]
 
-    @T.prim_func
-    def implementation(tile: T.Buffer((16, 16), dtype), memory: T.Buffer((16, 16), dtype)):
-        for i in range(16):
-            for j in T.vectorized(16):
-                with T.block("store"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    memory[vi, vj] = tile[vi, vj]
-
-    return description, implementation
+    return scheduled(description, lambda sch: sch.vectorize("j"))
 
 
 def _dot(left: str, right: str, result: str, depth: int) -> Pair:
@@ -85,22 +78,9 @@ def _dot(left: str, right: str, result: str, depth: int) -> Pair:
                     b[vk, vj, vp], result
                 )
 
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((16, 16, depth), left),
-        b: T.Buffer((16, 16, depth), right),
-        c: T.Buffer((16, 16), result),
-    ):
-        for i, k in T.grid(16, 16):
-            for p in T.unroll(depth):
-                for j in T.vectorized(16):
-                    with T.block("dot"):
-                        vi, vj, vk, vp = T.axis.remap("SSRR", [i, j, k, p])
-                        c[vi, vj] = c[vi, vj] + T.cast(a[vi, vk, vp], result) * T.cast(
-                            b[vk, vj, vp], result
-                        )
-
-    return description, implementation
+    return scheduled(
+        description, lambda sch: sch.reorder("i", "k", "p", "j").unroll("p").vectorize("j")
+    )
 
 
 TILES: dict[str, Callable[[], Pair]] = {
