@@ -27,7 +27,7 @@ from minimlc.schedule.tree import (
     without_unused_allocs,
 )
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
-from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous
+from minimlc.tir.analysis.affine import Coverage, Digits
 from minimlc.tir.analysis.arith import conjuncts, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
@@ -251,21 +251,15 @@ def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:
     loops = next(i.loops for i in accesses(result) if i.is_write and i.block is block)
     digits = Digits(loop_extents(loops))
     sums = digits.sums([it.value for it in block.iters])
-    used: set[Digit] = set()
+    coverage = Coverage(digits)
     for it, total in zip(block.iters, sums, strict=True):
-        if total is None or used & set(total.terms) or not _is_full(total, it.extent, digits):
+        values = coverage.take(total)
+        full = values is not None and values.start <= 0 and values.stop >= it.extent
+        if not full or not coverage.is_exact():
             why = f'the iterations of "{target.var.name}" do not surely cover all of {it.var.name}'
             refuse("E113", f"{why} (0..{it.extent - 1})", at=block)
-        used |= set(total.terms)
     check_runs(loops)
     check_clipping_only(block, loops)
-
-
-def _is_full(total: Sum, extent: int, digits: Digits) -> bool:
-    """Whether a sum takes each of 0 ... extent-1."""
-    reach = None if total.constant > 0 else contiguous(total)
-    exact = all(digits.is_exact(digit.var) for digit in total.terms)
-    return reach is not None and total.constant + reach >= extent and exact
 
 
 def _check_finished(result: PrimFunc, name: str) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from minimlc.names import UniqueNames
 from minimlc.node import Node, replace
+from minimlc.schedule.redirect import At
 from minimlc.schedule.tree import nest
 from minimlc.tir.analysis.access import loop_ranges
 from minimlc.tir.analysis.arith import conjuncts, constant_value
@@ -13,14 +14,17 @@ from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
+    Cast,
     Expr,
     For,
     IterKind,
+    Load,
     PrimFunc,
     Stmt,
     Store,
     Var,
     conjunction,
+    const,
     index,
     seq,
     substitute,
@@ -159,3 +163,33 @@ def store_nest(
     iters = fresh_iters(values, sizes, names)
     body = store(tuple(it.var for it in iters))
     return nest(loops, Block(names.block(name), iters, conjunction(clips), None, body))
+
+
+WIDEST = "int64"
+"""Holds the sum of an element and an offset, until it is narrowed to what has room for it."""
+
+
+class End(NamedTuple):
+    """A buffer that a copy reads or writes, and its index for the values of the copy's iters."""
+
+    buffer: Buffer
+    at: At = tuple
+
+
+def copy_nest(
+    source: End, target: End, space: Space, names: Names, name: str, offset: int = 0
+) -> Stmt:
+    """A block that copies element by element, with loops of its own.
+
+    To integers an `offset` is added, which the target's dtype has room for.
+    """
+
+    def copied(at: Sequence[Var]) -> Store:
+        load: Expr = Load(source.buffer, tuple(source.at(at)))
+        if offset:
+            load = Cast(WIDEST, load) + const(offset, WIDEST)
+        if load.dtype != target.buffer.dtype:
+            load = Cast(target.buffer.dtype, load)
+        return Store(target.buffer, tuple(target.at(at)), load)
+
+    return store_nest(name, space, names, copied)

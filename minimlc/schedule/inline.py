@@ -18,8 +18,7 @@ from minimlc.schedule.shape import (
     check_runs,
     producer,
 )
-from minimlc.schedule.staging import inside
-from minimlc.schedule.tree import replaced, without_unused_allocs
+from minimlc.schedule.tree import inside, replaced, without_unused_allocs
 from minimlc.tir.analysis.access import Access, reads, update_of
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.index_map import IndexMap

@@ -1,13 +1,13 @@
 """Finding, replacing and naming inside a primitive function: what all primitives share."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from minimlc.errors import ScheduleError, did_you_mean
-from minimlc.node import Mutator, replace
+from minimlc.node import Mutator, replace, walk
 from minimlc.schedule.primitive import refuse
-from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads
 from minimlc.tir.nodes import (
     Alloc,
@@ -197,6 +197,14 @@ def replaced_in(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt:
     """A statement with some inside it replaced (by None: taken out)."""
     new = _Replace(changes).visit(stmt)
     return Seq(()) if new is None else new
+
+
+def inside(items: Sequence[Access], stmt: Stmt) -> list[Access]:
+    """The accesses that stand in a statement."""
+    if isinstance(stmt, For):
+        return [item for item in items if stmt in item.loops]
+    nodes = set(walk(stmt))
+    return [item for item in items if item.node in nodes]
 
 
 def with_allocs(func: PrimFunc, buffers: Iterable[Buffer]) -> PrimFunc:

@@ -8,14 +8,13 @@ from minimlc.node import replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
-from minimlc.schedule.shape import names_loops
+from minimlc.schedule.shape import check_alone, names_loops
 from minimlc.schedule.tree import Place, find_block, find_loop_around, replaced, replaced_in, runs
-from minimlc.tir.analysis.access import accesses, reads
+from minimlc.tir.analysis.access import reads
 from minimlc.tir.analysis.arith import conjuncts, has_loads, variables
 from minimlc.tir.nodes import (
     Binary,
     Block,
-    Buffer,
     Const,
     Expr,
     For,
@@ -61,7 +60,7 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     before = find_loop_around(func, place, loop, "E153")
     path = place.path(before)
     _check_path(target, path)
-    _check_alone(func, target, before, padded.store.buffer)
+    check_alone(func, target, before, "E153", "fill before a loop that holds nothing else")
     fill = replace(padded.store, value=padded.constant)
     parts = (*conjuncts(target.predicate), *(it.value for it in target.iters))
     used = {var for part in parts for var in variables(part)}
@@ -123,12 +122,3 @@ def _check_path(block: Block, path: Iterable[Stmt]) -> None:
             _no_padding(block, "is inside a condition or another block in that loop")
         if isinstance(stmt, For) and not runs(stmt):
             _no_padding(block, f'runs in "{stmt.var.name}", whose extent is no constant >= 1')
-
-
-def _check_alone(func: PrimFunc, block: Block, loop: For, buffer: Buffer) -> None:
-    """Nobody may see the padding where an element is to come, nor write before it."""
-    for item in accesses(func):
-        if loop in item.loops and item.block is not block and item.buffer is buffer:
-            why = f'{buffer.name} is used elsewhere in "{loop.var.name}"'
-            hint = "fill before a loop that holds nothing else"
-            refuse("E153", why, at=item.node, hint=hint)

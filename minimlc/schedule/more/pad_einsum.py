@@ -9,12 +9,11 @@ import numpy as np
 from minimlc.dtypes import is_float, is_integer, to_numpy
 from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.fresh import Names, Space, store_nest
+from minimlc.schedule.fresh import End, Names, Space, copy_nest, store_nest
 from minimlc.schedule.layout import is_too_large
 from minimlc.schedule.more.sums import Einsum, einsum_of, no_einsum, own_nest
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
-from minimlc.schedule.staging import End, copy_nest
 from minimlc.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (

@@ -5,9 +5,12 @@ from typing import NoReturn
 
 from minimlc.node import Node, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.fresh import Names, Space
+from minimlc.schedule.fresh import End, Names, Space, copy_nest
 from minimlc.schedule.memory import (
+    Anchor,
     Use,
+    anchors,
+    beside,
     is_written,
     no_copy,
     reading_anchor,
@@ -16,7 +19,6 @@ from minimlc.schedule.memory import (
 )
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, fixed, to
-from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.inside import escapes

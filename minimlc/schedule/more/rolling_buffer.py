@@ -16,7 +16,7 @@ from minimlc.schedule.shape import (
 )
 from minimlc.schedule.tree import replaced, runs
 from minimlc.tir.analysis.access import loop_extents
-from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
+from minimlc.tir.analysis.affine import Coverage, Digits, Sum, to_expr
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import is_private
 from minimlc.tir.nodes import (
@@ -117,24 +117,23 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
     iters = [*subject.dims, *(it for it in subject.block.iters if it.kind == "R")]
     sums = digits.sums([it.value for it in iters])
     moving = {lp.var for lp in own}
-    used: set[Digit] = set()
+    coverage = Coverage(digits)
     window: _Window | None = None
     for dim, (it, total) in enumerate(zip(iters, sums, strict=True)):
         if total is None:
             _no_window(subject, f"{it.var.name} is no sum of loops")
         inner = total.part(moving)
-        reach = contiguous(inner)
-        if reach is None or used & set(inner.terms):
+        values = coverage.take(inner)
+        if values is None:
             _no_window(subject, f"its loops do not run {it.var.name} through a range")
-        used |= set(inner.terms)
-        if not all(digits.is_exact(d.var) for d in inner.terms):
+        if not coverage.is_exact():
             _no_window(subject, f"a loop of {it.var.name} is cut unevenly")
         step = _step(total, digits, loop)
         if step == 0:
             continue
         if window is not None or step is None or dim >= len(subject.dims):
             _no_window(subject, f"{loop.var.name} moves it along {it.var.name} in another way")
-        window = _Window(loop, dim, step, reach, to_expr(inner, extents))
+        window = _Window(loop, dim, step, len(values), to_expr(inner, extents))
     _check_constant(subject, own)
     if window is None:
         _no_window(subject, f"it stands still while {loop.var.name} runs")
