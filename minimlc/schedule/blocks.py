@@ -119,7 +119,7 @@ def _reduce_loops(subject: Producer) -> list[For]:
 
 
 def _reduce_parts(subject: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
-    """The conjuncts of the predicate that speak of the reduction's loops alone: they stay."""
+    """The conjuncts of the predicate that depend on the reduction's loops alone: they stay."""
     own = {loop.var for loop in reduce_loops}
     parts = list(conjuncts(subject.block.predicate))
     for part in parts:
@@ -218,7 +218,7 @@ def _check_crossed(subject: Producer, target: Place[For]) -> None:
 
 
 def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
-    """The buffers that `made` reads and that are written under the target loop."""
+    """The buffers that the block reads and that are written under the target loop."""
     loop = target.stmt
     written = {i.buffer for i in subject.others() if i.is_write and loop in i.loops}
     produced = list(dict.fromkeys(i.buffer for i in subject.own() if i.buffer in written))

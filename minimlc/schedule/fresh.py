@@ -8,7 +8,7 @@ from minimlc.node import Node, replace
 from minimlc.schedule.redirect import At
 from minimlc.schedule.tree import nest
 from minimlc.tir.analysis.access import loop_ranges
-from minimlc.tir.analysis.arith import conjuncts, constant_value
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.regions import Box, Side
 from minimlc.tir.nodes import (
     Block,
@@ -79,21 +79,16 @@ def sibling(
     """A part of a block's work (`body`, over some of its `iters`) in a nest of its own.
 
     The copy runs under the block's predicate, in copies of `loops`; other loops, which are
-    `fixed`, have one value in it. The names of all end in `_ending`.
+    `fixed`, have one value in it, and other iters are 0. The names of all end in `_ending`.
     """
     iters, loops = tuple(iters), tuple(loops)
-    bound = names.again(loops_in(body), iters, buffers_in(body))
+    start: dict[Node, Node] = {it.var: index(0) for it in block.iters if it not in iters}
+    fresh = names.again(loops_in(body), iters, buffers_in(body))
     name = names.block(f"{block.name}_{ending}")
-    moved = {**(fixed or {}), **names.again(loops, ending=f"_{ending}")}
-    own = tuple(replace(it, var=bound[it.var], value=substitute(it.value, moved)) for it in iters)
-    held = conjunction(substitute(part, moved) for part in conjuncts(block.predicate))
-    body = substitute(body, bound)
-    around = [
-        replace(lp, var=moved[lp.var], extent=substitute(lp.extent, moved), annotations=())
-        for lp in loops
-    ]
-    copy = replace(block, name=name, iters=own, predicate=held, init=None, body=body)
-    return nest(around, replace(copy, annotations=()))
+    fresh |= names.again(loops, ending=f"_{ending}")
+    copy = replace(block, name=name, iters=iters, init=None, body=body, annotations=())
+    around = [replace(loop, annotations=()) for loop in loops]
+    return substitute(nest(around, copy), {**start, **(fixed or {}), **fresh})
 
 
 def whole(shape: Sequence[int]) -> Box:

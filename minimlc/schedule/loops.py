@@ -134,8 +134,6 @@ def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> lis
 
 def _check_factors(loop: For, factors: Sequence[int | None], tail: str) -> None:
     call = f'split("{loop.var.name}")'
-    if not isinstance(factors, Sequence) or isinstance(factors, str):
-        refuse("E118", f"{call}: factors are a list, got {factors!r}", hint="[None, 4]")
     if tail not in TAILS:
         listed = ", ".join(f'"{known}"' for known in TAILS)
         refuse("E118", f'tail is one of {listed}, got "{tail}"')
@@ -144,7 +142,7 @@ def _check_factors(loop: For, factors: Sequence[int | None], tail: str) -> None:
     if not factors or list(factors).count(None) > 1:
         refuse("E118", f"{call}: factors need one or more numbers, at most one None")
     for factor in factors:
-        if factor is not None and (not isinstance(factor, int) or factor < 1):
+        if factor is not None and factor < 1:
             refuse("E118", f"{call}: a factor is an integer >= 1, got {factor!r}")
 
 
@@ -261,12 +259,11 @@ def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
     block = first.block
     if block is None or second.block is not block or "" in (first.role, second.role):
         return False
-    loops = first.below(None)
+    loops = first.loops
+    if not is_commutative_reduction(block, loops):
+        return False
     inner = loops[loops.index(chain[0]) :]
-    again = {loop.var for loop in repeats(block, loops)}
-    if block.init is None:
-        return is_commutative_reduction(block, loops)
-    return not again & {lp.var for lp in inner} and is_commutative_reduction(block, loops)
+    return block.init is None or not set(inner) & set(repeats(block, loops))
 
 
 def _leading(vector: Sequence[str]) -> str:

@@ -19,13 +19,13 @@ from minimlc.node import display, mimebundle
 from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.trace import (
     Trace,
+    as_called,
     bound_arguments,
     call_text,
     no_replay,
     parameters,
     plain,
     run,
-    split_arguments,
 )
 from minimlc.schedule.tree import NoSuchName, Place, find_block, find_stmt, inner_stmts
 from minimlc.tir.analysis.access import accesses
@@ -119,12 +119,13 @@ class Schedule:
         check: bool = True,
         net: Net | None = None,
     ):
-        whole = IRModule.of({_own_name(mod): mod}) if isinstance(mod, PrimFunc) else mod
-        name = _choose(whole, func)
+        if isinstance(mod, PrimFunc):
+            mod = IRModule.of({str(dict(mod.attrs).get("global_symbol", "main")): mod})
+        name = _choose(mod, func)
         check_flags(ScheduleError, "E118", "mlc.Schedule(mod", check=check)
-        steps = (Step("start", whole, 0.0),)
+        steps = (Step("start", mod, 0.0),)
         verdict = VERIFIED if check else UNCHECKED
-        self._fill(whole, name, check, Trace(), steps, verdict, net or self.usual_net)
+        self._fill(mod, name, check, Trace(), steps, verdict, net or self.usual_net)
         check_prim_func(name, self.func)
 
     def _fill(self, *values: Any) -> "Schedule":
@@ -266,8 +267,8 @@ class Schedule:
         steps = Trace.from_json(trace) if isinstance(trace, str) else Trace.of(tuple(trace))
         schedule = cls(mod, func, check=check)
         for name, arguments in steps:
-            positional, named = split_arguments(name, arguments)
-            schedule = schedule.apply(name, *positional, **named)
+            call = as_called(name, arguments)
+            schedule = schedule.apply(name, *call.args, **call.kwargs)
         return schedule
 
     def show(self) -> None:
@@ -279,10 +280,6 @@ class Schedule:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return mimebundle(self)
-
-
-def _own_name(func: PrimFunc) -> str:
-    return str(dict(func.attrs).get("global_symbol", "main"))
 
 
 def _choose(mod: IRModule, name: str | None) -> str:

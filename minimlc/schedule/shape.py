@@ -98,7 +98,7 @@ def names_loops(block: Block, loops: Iterable[For]) -> bool:
 
 
 def _unsuitable(block: Block, why: str) -> NoReturn:
-    refuse("E115", f'block "{block.name}" cannot be moved: {why}', at=block)
+    refuse("E115", f"cannot be moved: {why}", of=block)
 
 
 def check_own_result(func: PrimFunc, subject: Producer) -> None:
@@ -223,8 +223,8 @@ def check_clipping_only(block: Block, around: Sequence[For]) -> None:
     """Refuse unless the block's predicate only keeps iters within their extents."""
     for part in conjuncts(block.predicate):
         if not is_clip(block, part, around):
-            why = f'block "{block.name}" runs only where {part.script()}'
-            refuse("E115", why, at=block, hint="the condition would be lost")
+            why = f"runs only where {part.script()}"
+            refuse("E115", why, of=block, hint="the condition would be lost")
 
 
 def is_clip(block: Block, part: Expr, around: Sequence[For]) -> bool:
@@ -235,7 +235,7 @@ def is_clip(block: Block, part: Expr, around: Sequence[For]) -> bool:
 
 
 def loops_feeding(iters: Iterable[BlockIter], loops: Sequence[For]) -> list[For]:
-    """The loops that the values of `iters` speak of."""
+    """The loops whose variables occur in the values of `iters`."""
     used: set[Var] = set()
     for it in iters:
         used |= variables(it.value)

@@ -5,7 +5,8 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -151,20 +152,17 @@ def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc,
     """Apply a primitive to a function: the new function, and the arguments as the trace holds
     them, with what a sampling primitive decided.
     """
-    positional, named = split_arguments(name, arguments)
-    result = PRIMITIVES[name](func, *positional, **named)
+    call = as_called(name, arguments)
+    result = PRIMITIVES[name](func, *call.args, **call.kwargs)
     if isinstance(result, Decided):
         return result.func, {**arguments, "decision": frozen(result.decision)}
     return result, arguments
 
 
-def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """Arguments by name as a call takes them: those of a `*loops` by position."""
-    named, positional = dict(arguments), ()
-    for key, parameter in parameters(name).items():
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            positional = tuple(named.pop(key, ()))
-    return positional, named
+def as_called(name: str, arguments: dict[str, Any]) -> inspect.BoundArguments:
+    """Arguments by name as a call takes them: `args` by position, `kwargs` by name."""
+    signature = inspect.Signature(list(parameters(name).values()))
+    return inspect.BoundArguments(signature, OrderedDict(arguments))
 
 
 def check_types(name: str, arguments: dict[str, Any]) -> None:
@@ -188,7 +186,7 @@ _KINDS = {str: "a name", int: "an integer", bool: "True or False"}
 
 
 def _annotation_text(annotation: Any) -> str:
-    if typing.get_origin(annotation) in (Sequence, tuple, list):
+    if typing.get_origin(annotation) is Sequence:
         inner = inspect.formatannotation(typing.get_args(annotation)[0]).replace(" | ", " or ")
         return f"a list of {inner}"
     return inspect.formatannotation(annotation).replace("collections.abc.", "")
@@ -198,17 +196,10 @@ def _fits(value: Any, annotation: Any) -> bool:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
         return any(_fits(value, part) for part in parts)
-    if origin is typing.Literal:
-        return value in parts
-    if origin in (Sequence, tuple, list, Iterable):
-        inner = parts[0] if parts else Any
-        return isinstance(value, tuple) and all(_fits(part, inner) for part in value)
+    if origin is Sequence:
+        return isinstance(value, tuple) and all(_fits(part, parts[0]) for part in value)
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    if annotation is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation in (None, type(None)):
-        return value is None
     return not isinstance(annotation, type) or isinstance(value, annotation)
 
 

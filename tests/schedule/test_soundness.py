@@ -567,3 +567,18 @@ def main(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8,), "int32")):
 )
 def test_no_block_leaves_the_scope_of_a_buffer(text, step):
     refuses("E101", lambda: mlc.Schedule(mlc.parse(text), check=False).apply(*step))
+
+
+@pytest.mark.parametrize("at", ["i", "k"])
+@pytest.mark.parametrize(
+    "first", ["A[i, 0]", "A[vi, k]", "A[vi, vk]", "T.Select(k < 1, A[vi, 1], 7)"]
+)
+def test_an_init_apart_knows_where_it_is(first, at):
+    mod = mlc.parse(f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, first=first)}")
+    assert_same(mod, mlc.Schedule(mod, check=False).decompose_reduction("C", at).mod)
+
+
+@pytest.mark.parametrize("loop", ["i", "k"])
+def test_the_init_of_a_tile_knows_where_it_is(loop):
+    mod = mlc.parse(f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, first='A[vi, vk] * 3')}")
+    assert_same(mod, mlc.Schedule(mod, check=False).blockize(loop).mod)

@@ -1,7 +1,7 @@
 """The primitive decompose_padding: fill first, then copy what is inside."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from minimlc.dtypes import INDEX
 from minimlc.node import replace
@@ -72,31 +72,27 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     return finish(replaced(func, {before: seq((fills, replaced_in(before, {target: copy})))}))
 
 
-def _no_padding(block: Block, why: str, hint: str = "") -> NoReturn:
-    refuse("E153", f'block "{block.name}" {why}', at=block, hint=hint)
-
-
 def _padded_copy(block: Block, place: Place[Block]) -> Padded:
     store = block.body
     if not isinstance(store, Store) or block.init is not None:
-        _no_padding(block, "is not a single store")
+        refuse("E153", "is not a single store", of=block)
     match store.value:
         case Select(inside, value, Const() as constant):
             pass
         case Select(outside, Const() as constant, value):
             inside = _negation(outside)
         case _:  # other nodes: refused
-            _no_padding(block, "does not store a value or a constant, as a condition says")
+            refuse("E153", "does not store a value or a constant, as a condition says", of=block)
     if reads(store, store.buffer):
-        _no_padding(block, f"reads {store.buffer.name}, which it writes")
+        refuse("E153", f"reads {store.buffer.name}, which it writes", of=block)
     plain = {part for part in store.indices if isinstance(part, Var)}
     if any(it.kind != "S" or (it.var not in plain and it.extent > 1) for it in block.iters):
-        _no_padding(block, "does not store one element for each value of its iters")
+        refuse("E153", "does not store one element for each value of its iters", of=block)
     if names_loops(block, place.loops):
-        _no_padding(block, "speaks of loops directly, not through its iters")
+        refuse("E153", "speaks of loops directly, not through its iters", of=block)
     told = (inside, block.predicate, *store.indices, *(it.value for it in block.iters))
     if any(map(has_loads, told)):
-        _no_padding(block, "has a condition or an index that reads a buffer")
+        refuse("E153", "has a condition or an index that reads a buffer", of=block)
     return Padded(store, inside, value, constant)
 
 
@@ -119,6 +115,6 @@ def _negation(condition: Expr) -> Expr:
 def _check_path(block: Block, path: Iterable[Stmt]) -> None:
     for stmt in path:
         if isinstance(stmt, Block | IfThenElse):
-            _no_padding(block, "is inside a condition or another block in that loop")
+            refuse("E153", "is inside a condition or another block in that loop", of=block)
         if isinstance(stmt, For) and not runs(stmt):
-            _no_padding(block, f'runs in "{stmt.var.name}", whose extent is no constant >= 1')
+            refuse("E153", f'runs in "{stmt.var.name}", whose extent is no constant >= 1', of=block)

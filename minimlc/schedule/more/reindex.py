@@ -81,7 +81,7 @@ def _only_index(use: Use) -> tuple[Expr, ...]:
     block, buffer = use.block, use.buffer
     nodes = [item.node for item in use.mine]
     if not nodes:
-        refuse("E117", f'block "{block.name}" does not use {buffer.name}', at=block)
+        refuse("E117", f"does not use {buffer.name}", of=block)
     if any(item.block is not block for item in use.mine):
         _unclear(use, "is used in the block's own iters or inner blocks")
     distinct = {tuple(map(key, n.indices)): n.indices for n in nodes if isinstance(n, Load | Store)}

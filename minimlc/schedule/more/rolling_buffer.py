@@ -108,7 +108,7 @@ def _check_loop(subject: Producer, loop: For) -> None:
 
 
 def _no_window(subject: Producer, why: str) -> NoReturn:
-    refuse("E148", f'block "{subject.block.name}" has no sliding window: {why}', at=subject.block)
+    refuse("E148", f"has no sliding window: {why}", of=subject.block)
 
 
 def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
@@ -134,19 +134,15 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
         if window is not None or step is None or dim >= len(subject.dims):
             _no_window(subject, f"{loop.var.name} moves it along {it.var.name} in another way")
         window = _Window(loop, dim, step, len(values), to_expr(inner, extents))
-    _check_constant(subject, own)
+    for lp in own:
+        if not runs(lp):
+            _no_window(subject, f"the extent of {lp.var.name} is not constant")
     if window is None:
         _no_window(subject, f"it stands still while {loop.var.name} runs")
     if not 0 < window.step < window.size:
         by = f"moves it by {window.step}, and it is {window.size} long: nothing stays"
         _no_window(subject, f"{loop.var.name} {by}")
     return window
-
-
-def _check_constant(subject: Producer, own: Sequence[For]) -> None:
-    for lp in own:
-        if not runs(lp):
-            _no_window(subject, f"the extent of {lp.var.name} is not constant")
 
 
 def _step(total: Sum, digits: Digits, loop: For) -> int | None:
