@@ -33,17 +33,7 @@ from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.analysis.witness import find_conflict
-from minimlc.tir.nodes import (
-    Buffer,
-    Expr,
-    For,
-    PrimFunc,
-    Stmt,
-    Var,
-    conjunction,
-    index,
-    seq,
-)
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, index, seq
 
 
 @primitive(keeps_order=True)
@@ -270,12 +260,9 @@ def _check_finished(result: PrimFunc, name: str) -> None:
         if read.block is not block or read.is_write:
             continue
         for write in items:
-            if write.is_write and write.buffer is read.buffer and _share_loops(write, read):
+            together = write.loops[:1] == read.loops[:1] != ()
+            if write.is_write and write.buffer is read.buffer and together:
                 _check_not_later(write, read, name)
-
-
-def _share_loops(first: Access, second: Access) -> bool:
-    return bool(first.loops and second.loops and first.loops[0] is second.loops[0])
 
 
 def _check_not_later(write: Access, read: Access, name: str) -> None:

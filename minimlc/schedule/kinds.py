@@ -1,5 +1,6 @@
 """Primitives that say how a loop runs, and notes for later passes."""
 
+from minimlc.constants import unwritable
 from minimlc.errors import did_you_mean
 from minimlc.node import replace
 from minimlc.schedule.finish import check_concurrent_loops, check_independent
@@ -71,14 +72,10 @@ def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
     nest that are have one extent. Targets without such threads run the loop as a serial one.
     """
     if thread not in THREADS:
-        refuse("E141", f'there is no thread axis "{thread}"', hint=_near_axis(thread))
+        hint = did_you_mean(thread, THREADS) or f"one of {', '.join(THREADS)}"
+        refuse("E141", f'there is no thread axis "{thread}"', hint=hint)
     constant_extent(find_loop(func, loop).stmt)
     return _with_kind(func, loop, "thread_binding", thread)
-
-
-def _near_axis(thread: object) -> str:
-    near = did_you_mean(str(thread), THREADS)
-    return near or f"one of {', '.join(THREADS)}"
 
 
 def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
@@ -107,6 +104,8 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     """
     if not _is_plain(value):
         refuse("E118", f"a value is a number, a string or a tuple, got {value!r}")
+    if unwritable([(key, value)]):
+        refuse("E118", unwritable([(key, value)]))
     item, kept = _without_note(func, name, key)
     if key in HEEDED and isinstance(item, For):
         _check_heeded(func, key, value, item)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
+from minimlc.names import misnamed
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
@@ -24,18 +25,7 @@ from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
 from minimlc.tir.analysis.witness import direction_vectors, find_conflict
-from minimlc.tir.nodes import (
-    Buffer,
-    Expr,
-    For,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    index,
-    seq,
-    substitute,
-)
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Store, Var, index, seq, substitute
 
 LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
@@ -112,8 +102,9 @@ def _parts(func: PrimFunc, loop: For, count: int, names: Sequence[str] | None) -
 def _check_name(name: str, known: Names) -> None:
     if not name.isidentifier():
         refuse("E118", f"a loop's name is an identifier, got {name!r}", hint="letters, digits, _")
-    if name in known.symbols:
-        refuse("E118", f'the name "{name}" is taken', hint="another name")
+    wrong = misnamed("loop", name)
+    if wrong or name in known.symbols:
+        refuse("E118", wrong or f'the name "{name}" is taken', hint="another name")
 
 
 def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> list[Expr]:

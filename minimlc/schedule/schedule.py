@@ -19,13 +19,13 @@ from minimlc.node import display, mimebundle
 from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.trace import (
     Trace,
-    as_called,
     bound_arguments,
     call_text,
     no_replay,
     parameters,
     plain,
     run,
+    split_arguments,
 )
 from minimlc.schedule.tree import NoSuchName, Place, find_block, find_stmt, inner_stmts
 from minimlc.tir.analysis.access import accesses
@@ -267,8 +267,8 @@ class Schedule:
         steps = Trace.from_json(trace) if isinstance(trace, str) else Trace.of(tuple(trace))
         schedule = cls(mod, func, check=check)
         for name, arguments in steps:
-            call = as_called(name, arguments)
-            schedule = schedule.apply(name, *call.args, **call.kwargs)
+            positional, named = split_arguments(name, arguments)
+            schedule = schedule.apply(name, *positional, **named)
         return schedule
 
     def show(self) -> None:

@@ -14,7 +14,6 @@ from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
-    Expr,
     For,
     IfThenElse,
     IterKind,
@@ -220,18 +219,15 @@ def apart(one: Place, other: Place) -> list[For]:
 
 
 def check_clipping_only(block: Block, around: Sequence[For]) -> None:
-    """Refuse unless the block's predicate only keeps iters within their extents."""
+    """Refuse unless the block's predicate only excludes values beyond some iter's extent, or always
+    holds.
+    """
+    ranges = Ranges(loop_extents(tuple(around)))
+    sides = [(it.value, it.extent) for it in block.iters]
     for part in conjuncts(block.predicate):
-        if not is_clip(block, part, around):
+        if not ranges.prove(part) and not clips_only(part, sides, ranges):
             why = f"runs only where {part.script()}"
             refuse("E115", why, of=block, hint="the condition would be lost")
-
-
-def is_clip(block: Block, part: Expr, around: Sequence[For]) -> bool:
-    """Whether a condition only excludes values beyond some iter's extent (or always holds)."""
-    ranges = Ranges(loop_extents(tuple(around)))
-    sides = ((it.value, it.extent) for it in block.iters)
-    return ranges.prove(part) or clips_only(part, sides, ranges)
 
 
 def loops_feeding(iters: Iterable[BlockIter], loops: Sequence[For]) -> list[For]:

@@ -10,19 +10,7 @@ from minimlc.schedule.tree import guarded, replaced_in
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads, variables
 from minimlc.tir.analysis.wellformed import blocks_in, loops_in
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    BlockIter,
-    Buffer,
-    For,
-    Load,
-    PrimFunc,
-    Select,
-    Stmt,
-    Store,
-    Var,
-)
+from minimlc.tir.nodes import Binary, Block, Buffer, For, Load, PrimFunc, Select, Stmt, Store, Var
 
 
 class Padded(NamedTuple):
@@ -48,7 +36,8 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
         if isinstance(needs, str):
             reasons.append((block, needs))
             continue
-        fits[block] = replace(block, iters=_longer(block, loop, more))
+        iters = (replace(it, extent=more) if it.value is loop.var else it for it in block.iters)
+        fits[block] = replace(block, iters=tuple(iters))
         for buffer, dim in needs:
             growth.setdefault(buffer, {})[dim] = more
     if not fits:
@@ -58,7 +47,10 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
         hint = 'tail="guard", or cache_read and cache_write what it uses first'
         refuse("E140", why, at=at, hint=hint)
     body = guarded(replaced_in(loop.body, fits), loop.var < extent, frozenset(fits.values()))
-    larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in growth.items()}
+    larger = {}
+    for buffer, dims in growth.items():
+        shape = tuple(max(size, dims.get(dim, 0)) for dim, size in enumerate(buffer.shape))
+        larger[buffer] = replace(buffer, shape=shape)
     return Padded(body, larger)
 
 
@@ -68,14 +60,6 @@ def _check_inner_loops(loop: For) -> None:
             name = loop.var.name
             why = f'split("{name}", tail="pad"): the extent of {inner.var.name} depends on {name}'
             refuse("E140", why, at=inner, hint='tail="guard"')
-
-
-def _grown(shape: Sequence[int], dims: dict[int, int]) -> tuple[int, ...]:
-    return tuple(max(size, dims.get(dim, 0)) for dim, size in enumerate(shape))
-
-
-def _longer(block: Block, loop: For, more: int) -> tuple[BlockIter, ...]:
-    return tuple(replace(it, extent=more) if it.value is loop.var else it for it in block.iters)
 
 
 def _growth(
@@ -109,16 +93,12 @@ def _growth(
         if buffer not in func.allocs:
             verb = "writes" if written else "reads"
             return f"{block.name} {verb} the parameter {buffer.name}"
-        if buffer.shape[dims[0]] != extent or _is_gathered(func, buffer):
+        everywhere = (item for item in accesses(func) if item.buffer is buffer)
+        gathered = any(has_loads(i) for item in everywhere for i in item.indices)
+        if buffer.shape[dims[0]] != extent or gathered:
             return f"{buffer.name} holds more than what this loop makes"
         grow.append((buffer, dims[0]))
     return grow
-
-
-def _is_gathered(func: PrimFunc, buffer: Buffer) -> bool:
-    """Whether somebody's index of the buffer depends on data."""
-    mine = (item for item in accesses(func) if item.buffer is buffer)
-    return any(has_loads(i) for item in mine for i in item.indices)
 
 
 def _touched(stores: Sequence[Store]) -> Iterator[tuple[Buffer, tuple, bool]]:

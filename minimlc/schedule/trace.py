@@ -5,7 +5,6 @@ import json
 import math
 import types
 import typing
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -152,17 +151,20 @@ def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc,
     """Apply a primitive to a function: the new function, and the arguments as the trace holds
     them, with what a sampling primitive decided.
     """
-    call = as_called(name, arguments)
-    result = PRIMITIVES[name](func, *call.args, **call.kwargs)
+    positional, named = split_arguments(name, arguments)
+    result = PRIMITIVES[name](func, *positional, **named)
     if isinstance(result, Decided):
         return result.func, {**arguments, "decision": frozen(result.decision)}
     return result, arguments
 
 
-def as_called(name: str, arguments: dict[str, Any]) -> inspect.BoundArguments:
-    """Arguments by name as a call takes them: `args` by position, `kwargs` by name."""
-    signature = inspect.Signature(list(parameters(name).values()))
-    return inspect.BoundArguments(signature, OrderedDict(arguments))
+def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Arguments by name as a call takes them: those of a `*loops` by position."""
+    named, positional = dict(arguments), ()
+    for key, parameter in parameters(name).items():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            positional = tuple(named.pop(key, ()))
+    return positional, named
 
 
 def check_types(name: str, arguments: dict[str, Any]) -> None:

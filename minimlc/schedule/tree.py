@@ -160,8 +160,9 @@ def _rewritten(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt | None:
     new = {name: _rewritten(part, changes) for name, part in inside.items()}
     if inside and all(part is None for part in new.values()):
         return None
-    empty = {name: Seq(()) for name in ("body", "then_case") if name in new and new[name] is None}
-    return replace(stmt, **{**new, **empty})
+    for name in {"body", "then_case"} & new.keys():
+        new[name] = new[name] or Seq(())
+    return replace(stmt, **new)
 
 
 HOLDING = ("init", "body", "then_case", "else_case")

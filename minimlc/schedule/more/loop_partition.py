@@ -9,13 +9,7 @@ from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
-from minimlc.schedule.tree import (
-    constant_extent,
-    find_loop,
-    inner_stmts,
-    replaced,
-    serial_loop,
-)
+from minimlc.schedule.tree import constant_extent, find_loop, inner_stmts, replaced, serial_loop
 from minimlc.tir.analysis.access import Access, accesses, loop_ranges
 from minimlc.tir.analysis.arith import Ranges, has_loads, linear
 from minimlc.tir.analysis.dependence import Conflict

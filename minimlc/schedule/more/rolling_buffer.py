@@ -19,16 +19,7 @@ from minimlc.tir.analysis.access import loop_extents
 from minimlc.tir.analysis.affine import Coverage, Digits, Sum, to_expr
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import is_private
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    BlockIter,
-    Expr,
-    For,
-    PrimFunc,
-    conjunction,
-    index,
-)
+from minimlc.tir.nodes import Binary, Block, BlockIter, Expr, For, PrimFunc, conjunction, index
 
 
 class _Window(NamedTuple):

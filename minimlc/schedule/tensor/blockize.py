@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from minimlc.names import misnamed
 from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sibling
@@ -51,8 +52,9 @@ def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     own, block = _perfect_nest(place.stmt)
     tiles = _tiles(block, own, place)
     names = Names(func)
-    if name is not None and name in names.blocks:
-        refuse("E118", f'the block name "{name}" is taken', hint="another name")
+    wrong = misnamed("block", name) if name else ""
+    if wrong or (name is not None and name in names.blocks):
+        refuse("E118", wrong or f'the block name "{name}" is taken', hint="another name")
     reduces = block.init is not None and any(it.kind == "R" for it in block.iters)
     if reduces:
         _check_init(block, own, tiles)
@@ -60,8 +62,9 @@ def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     inner = tuple(replace(t.it, value=_joined(outer.get(t.it.var), t)) for t in tiles)
     body = replace(block, iters=inner)
     init = None
-    if reduces:
-        init = _init_nest(body, own, names)
+    if reduces and block.init is not None:
+        spatial = [it for it in inner if it.kind != "R"]
+        init = sibling(body, block.init, spatial, loops_feeding(spatial, own), "init", names)
         body = replace(body, init=None)
     label = names.block(name or f"{block.name}_o")
     new = Block(label, tuple(outer.values()), None, init, nest(own, body))
@@ -181,10 +184,3 @@ def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None
         if len(kinds) > 1:
             why = f'"{loop.var.name}" serves spatial and reduce iters'
             refuse("E155", why, at=loop, hint="do not fuse them")
-
-
-def _init_nest(block: Block, own: Sequence[For], names: Names) -> Stmt:
-    """The init of the tile's block over the loops that its spatial iters depend on."""
-    assert block.init is not None
-    spatial = [it for it in block.iters if it.kind != "R"]
-    return sibling(block, block.init, spatial, loops_feeding(spatial, own), "init", names)

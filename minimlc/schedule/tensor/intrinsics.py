@@ -150,10 +150,7 @@ def _dot(left: str, right: str, result: str, depth: int) -> Pair:
     )
 
 
-SHIFTED = {
-    "interleave_i8u8": ("int8", "uint8", 128),
-    "interleave_u8i8": ("uint8", "int8", -128),
-}
+SHIFTED = {"interleave_i8u8": ("int8", "uint8", 128), "interleave_u8i8": ("uint8", "int8", -128)}
 """What is interleaved and gets an offset: the dtype read, the one written, and the offset."""
 
 INTERLEAVED = {
