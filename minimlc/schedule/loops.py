@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from minimlc.names import misnamed
-from minimlc.node import Node, replace, walk
+from minimlc.node import Node, replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
@@ -25,7 +25,8 @@ from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
 from minimlc.tir.analysis.witness import direction_vectors, find_conflict
-from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Store, Var, index, seq, substitute
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, index, seq, substitute
+from minimlc.tir.walks import stored_in
 
 LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
@@ -114,8 +115,7 @@ def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> lis
         why = f'the extent of "{name}" is not constant: {extent.script()}'
         hint = f'sch.split("{name}", factors=[None, {factors[-1] or 4}])  # with a guard'
         refuse("E102", why, at=loop, hint=hint)
-    written = {n.buffer for n in walk(loop.body) if isinstance(n, Store)}
-    if reads_any(extent, written):
+    if reads_any(extent, stored_in(loop.body)):
         why = f'split("{name}"): the loop changes what its extent reads: {extent.script()}'
         refuse("E140", why, at=loop, hint=f"leave {name} as it is")
     inner = [int(factor or 1) for factor in factors[1:]]
@@ -217,6 +217,10 @@ def reorder(func: PrimFunc, *loops: str) -> PrimFunc:
         later = {other.var for other in new_chain[place:]}
         if variables(loop.extent) & later:
             refuse("E109", f'the extent of "{loop.var.name}" depends on a later loop')
+        moved = new_chain[: place + 1] != chain[: place + 1]
+        if moved and reads_any(loop.extent, stored_in(chain[-1])):
+            why = f'the loops write what the extent of "{loop.var.name}" reads'
+            refuse("E109", why, at=loop, hint="keep these loops in their order")
     _check_order(func, chain, new_chain)
     return finish(replaced(func, {chain[0]: nest(new_chain, chain[-1].body)}))
 

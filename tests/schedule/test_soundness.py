@@ -582,3 +582,17 @@ def test_an_init_apart_knows_where_it_is(first, at):
 def test_the_init_of_a_tile_knows_where_it_is(loop):
     mod = mlc.parse(f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, first='A[vi, vk] * 3')}")
     assert_same(mod, mlc.Schedule(mod, check=False).blockize(loop).mod)
+
+
+def test_an_extent_is_asked_for_when_it_was():
+    mod = mlc.parse("""
+@T.prim_func
+def main(N: T.Buffer((24,), "int64")):
+    for i in range(3):
+        for j in range(T.min(N[9], 8)):
+            with T.block("N"):
+                vi = T.axis.spatial(3, i)
+                vj = T.axis.spatial(8, j)
+                N[vi * 8 + vj] = 1
+""")
+    refuses("E109", lambda: mlc.Schedule(mod, check=False).reorder("j", "i"), "extent")
