@@ -27,23 +27,13 @@ from minimlc.schedule.tree import (
     without_unused_allocs,
 )
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
-from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous
+from minimlc.tir.analysis.affine import Coverage, Digits
 from minimlc.tir.analysis.arith import conjuncts, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.analysis.witness import find_conflict
-from minimlc.tir.nodes import (
-    Buffer,
-    Expr,
-    For,
-    PrimFunc,
-    Stmt,
-    Var,
-    conjunction,
-    index,
-    seq,
-)
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, index, seq
 
 
 @primitive(keeps_order=True)
@@ -119,7 +109,7 @@ def _reduce_loops(subject: Producer) -> list[For]:
 
 
 def _reduce_parts(subject: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
-    """The conjuncts of the predicate that speak of the reduction's loops alone: they stay."""
+    """The conjuncts of the predicate that depend on the reduction's loops alone: they stay."""
     own = {loop.var for loop in reduce_loops}
     parts = list(conjuncts(subject.block.predicate))
     for part in parts:
@@ -218,7 +208,7 @@ def _check_crossed(subject: Producer, target: Place[For]) -> None:
 
 
 def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
-    """The buffers that `made` reads and that are written under the target loop."""
+    """The buffers that the block reads and that are written under the target loop."""
     loop = target.stmt
     written = {i.buffer for i in subject.others() if i.is_write and loop in i.loops}
     produced = list(dict.fromkeys(i.buffer for i in subject.own() if i.buffer in written))
@@ -251,21 +241,15 @@ def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:
     loops = next(i.loops for i in accesses(result) if i.is_write and i.block is block)
     digits = Digits(loop_extents(loops))
     sums = digits.sums([it.value for it in block.iters])
-    used: set[Digit] = set()
+    coverage = Coverage(digits)
     for it, total in zip(block.iters, sums, strict=True):
-        if total is None or used & set(total.terms) or not _is_full(total, it.extent, digits):
+        values = coverage.take(total)
+        full = values is not None and values.start <= 0 and values.stop >= it.extent
+        if not full or not coverage.is_exact():
             why = f'the iterations of "{target.var.name}" do not surely cover all of {it.var.name}'
             refuse("E113", f"{why} (0..{it.extent - 1})", at=block)
-        used |= set(total.terms)
     check_runs(loops)
     check_clipping_only(block, loops)
-
-
-def _is_full(total: Sum, extent: int, digits: Digits) -> bool:
-    """Whether a sum takes each of 0 ... extent-1."""
-    reach = None if total.constant > 0 else contiguous(total)
-    exact = all(digits.is_exact(digit.var) for digit in total.terms)
-    return reach is not None and total.constant + reach >= extent and exact
 
 
 def _check_finished(result: PrimFunc, name: str) -> None:
@@ -276,12 +260,9 @@ def _check_finished(result: PrimFunc, name: str) -> None:
         if read.block is not block or read.is_write:
             continue
         for write in items:
-            if write.is_write and write.buffer is read.buffer and _share_loops(write, read):
+            together = write.loops[:1] == read.loops[:1] != ()
+            if write.is_write and write.buffer is read.buffer and together:
                 _check_not_later(write, read, name)
-
-
-def _share_loops(first: Access, second: Access) -> bool:
-    return bool(first.loops and second.loops and first.loops[0] is second.loops[0])
 
 
 def _check_not_later(write: Access, read: Access, name: str) -> None:

@@ -16,6 +16,7 @@ from minimlc.tir.analysis.access import (
     loop_ranges,
     reads,
     top_statements,
+    touched,
 )
 from minimlc.tir.analysis.arith import Ranges, conjuncts, key
 from minimlc.tir.analysis.legality import (
@@ -25,6 +26,7 @@ from minimlc.tir.analysis.legality import (
     has_lanes,
     private_candidates,
 )
+from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.simplify import Simplifier, simplify
 from minimlc.tir.analysis.wellformed import check_blocks, loops_in
 from minimlc.tir.nodes import (
@@ -145,6 +147,7 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     new = _unless_same(parts, tuple(map(_simplified, parts)))
     if new is not parts:
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
+    _check_scopes(func)
     try:
         check_blocks(func)
     except VerifyError as error:
@@ -158,6 +161,17 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
         ) from None
     check_concurrent_loops(func)
     return func
+
+
+def _check_scopes(func: PrimFunc) -> None:
+    """Each buffer is used where it exists: a block may have moved out of the scope of one."""
+    everywhere = {*func.params, *func.allocs}
+    if all(touched(part) <= everywhere for part in top_statements(func)):
+        return
+    try:
+        Scopes("after this step").function(func)
+    except VerifyError as error:
+        raise ScheduleError(error.why, code=error.code, span=error.span) from None
 
 
 _SIMPLE: WeakSet[Stmt] = WeakSet()

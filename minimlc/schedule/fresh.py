@@ -5,22 +5,26 @@ from typing import NamedTuple
 
 from minimlc.names import UniqueNames
 from minimlc.node import Node, replace
+from minimlc.schedule.redirect import At
 from minimlc.schedule.tree import nest
 from minimlc.tir.analysis.access import loop_ranges
-from minimlc.tir.analysis.arith import conjuncts, constant_value
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.regions import Box, Side
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
+    Cast,
     Expr,
     For,
     IterKind,
+    Load,
     PrimFunc,
     Stmt,
     Store,
     Var,
     conjunction,
+    const,
     index,
     seq,
     substitute,
@@ -75,21 +79,16 @@ def sibling(
     """A part of a block's work (`body`, over some of its `iters`) in a nest of its own.
 
     The copy runs under the block's predicate, in copies of `loops`; other loops, which are
-    `fixed`, have one value in it. The names of all end in `_ending`.
+    `fixed`, have one value in it, and other iters are 0. The names of all end in `_ending`.
     """
     iters, loops = tuple(iters), tuple(loops)
-    bound = names.again(loops_in(body), iters, buffers_in(body))
+    start: dict[Node, Node] = {it.var: index(0) for it in block.iters if it not in iters}
+    fresh = names.again(loops_in(body), iters, buffers_in(body))
     name = names.block(f"{block.name}_{ending}")
-    moved = {**(fixed or {}), **names.again(loops, ending=f"_{ending}")}
-    own = tuple(replace(it, var=bound[it.var], value=substitute(it.value, moved)) for it in iters)
-    held = conjunction(substitute(part, moved) for part in conjuncts(block.predicate))
-    body = substitute(body, bound)
-    around = [
-        replace(lp, var=moved[lp.var], extent=substitute(lp.extent, moved), annotations=())
-        for lp in loops
-    ]
-    copy = replace(block, name=name, iters=own, predicate=held, init=None, body=body)
-    return nest(around, replace(copy, annotations=()))
+    fresh |= names.again(loops, ending=f"_{ending}")
+    copy = replace(block, name=name, iters=iters, init=None, body=body, annotations=())
+    around = [replace(loop, annotations=()) for loop in loops]
+    return substitute(nest(around, copy), {**start, **(fixed or {}), **fresh})
 
 
 def whole(shape: Sequence[int]) -> Box:
@@ -159,3 +158,33 @@ def store_nest(
     iters = fresh_iters(values, sizes, names)
     body = store(tuple(it.var for it in iters))
     return nest(loops, Block(names.block(name), iters, conjunction(clips), None, body))
+
+
+WIDEST = "int64"
+"""Holds the sum of an element and an offset, until it is narrowed to what has room for it."""
+
+
+class End(NamedTuple):
+    """A buffer that a copy reads or writes, and its index for the values of the copy's iters."""
+
+    buffer: Buffer
+    at: At = tuple
+
+
+def copy_nest(
+    source: End, target: End, space: Space, names: Names, name: str, offset: int = 0
+) -> Stmt:
+    """A block that copies element by element, with loops of its own.
+
+    To integers an `offset` is added, which the target's dtype has room for.
+    """
+
+    def copied(at: Sequence[Var]) -> Store:
+        load: Expr = Load(source.buffer, tuple(source.at(at)))
+        if offset:
+            load = Cast(WIDEST, load) + const(offset, WIDEST)
+        if load.dtype != target.buffer.dtype:
+            load = Cast(target.buffer.dtype, load)
+        return Store(target.buffer, tuple(target.at(at)), load)
+
+    return store_nest(name, space, names, copied)

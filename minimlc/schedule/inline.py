@@ -1,6 +1,6 @@
 """Primitives that dissolve a block into another: compute_inline and reverse_compute_inline."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from minimlc.errors import ScheduleError
 from minimlc.node import Node, replace, walk
@@ -18,8 +18,7 @@ from minimlc.schedule.shape import (
     check_runs,
     producer,
 )
-from minimlc.schedule.staging import inside
-from minimlc.schedule.tree import replaced, without_unused_allocs
+from minimlc.schedule.tree import inside, replaced, without_unused_allocs
 from minimlc.tir.analysis.access import Access, reads, update_of
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.index_map import IndexMap
@@ -60,7 +59,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
         return finish(without_unused_allocs(replaced(func, {top: None})))
     if min(item.order for item in readers) < max(item.order for item in subject.own()):
         refuse("E115", f"{subject.buffer.name} is read before it is written")
-    _check_made(subject, readers)
+    _check_written(subject, readers)
     _check_scopes(subject, readers)
     alone = [s for s in subject.place.around if len(inside(readers, s)) < len(readers)]
     check_runs(s for s in alone if isinstance(s, For))
@@ -85,8 +84,8 @@ def _check_scopes(subject: Producer, others: Sequence[Access]) -> None:
             refuse("E115", why, at=subject.block)
 
 
-def _check_made(subject: Producer, readers: Sequence[Access]) -> None:
-    """Refuse where a reader may ask for elements that the block never made, as padded loops do:
+def _check_written(subject: Producer, readers: Sequence[Access]) -> None:
+    """Refuse where a reader may ask for elements that the block never wrote, as padded loops do:
     the block's expression need not have a value there.
     """
     if all(it.extent == size for it, size in zip(subject.dims, subject.buffer.shape, strict=True)):
@@ -103,13 +102,12 @@ def _check_made(subject: Producer, readers: Sequence[Access]) -> None:
 def _plain_store(subject: Producer) -> Store:
     block, store = subject.block, update_of(subject.block)
     if any(it.kind == "R" for it in block.iters) or block.init is not None:
-        why = f'block "{block.name}" is a reduction: its value is not one expression'
         hint = "compute_at moves it into its readers' loops instead"
-        refuse("E115", why, at=block, hint=hint)
+        refuse("E115", "is a reduction: its value is not one expression", of=block, hint=hint)
     if store is None or store is not block.body:
-        refuse("E115", f'block "{block.name}" is not a single store', at=block)
+        refuse("E115", "is not a single store", of=block)
     if reads(store.value, subject.buffer):
-        refuse("E115", f'block "{block.name}" reads what it writes', at=block)
+        refuse("E115", "reads what it writes", of=block)
     return store
 
 
@@ -132,9 +130,7 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     feed = _plain_store(source)
     check_own_result(func, source)
     same = matching(subject, source)
-    check_both_run(subject, source)
-    check_runs(apart(subject.place, source.place))
-    check_between(subject, source)
+    check_joined(subject, source)
     _check_scopes(subject, source.own())
     indices = tuple(substitute(i, same) for i in store.indices)
     value = Redirect({source.buffer: lambda _: feed.value}).visit(substitute(store.value, same))
@@ -143,16 +139,20 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     return finish(without_unused_allocs(changed))
 
 
-def check_both_run(subject: Producer, source: Producer) -> None:
-    """Both blocks run for all values of their spatial iters, whatever conditions say."""
+def check_joined(subject: Producer, source: Producer, loops: Iterable[For] = ()) -> None:
+    """Both blocks run for all values of their spatial iters, whatever conditions and extents
+    (those of `loops` as well) say, and nothing comes between them.
+    """
     for side in (subject, source):
         place = side.place
         check_plain_path(place.around)
         check_full_domain(side.block, side.dims, place.nest().own, place.loops)
+    check_runs((*apart(subject.place, source.place), *loops))
+    _check_between(subject, source)
 
 
 def _source(func: PrimFunc, subject: Producer) -> Producer:
-    """The only block whose buffer `made` can be inlined into.
+    """The only block into which `subject`, its reader, can be inlined.
 
     Of several that it reads, the one whose element it needs for each of its own, best without
     arithmetic.
@@ -171,7 +171,7 @@ def _source(func: PrimFunc, subject: Producer) -> Producer:
 
 
 def check_only_reader(subject: Producer, source: Producer) -> None:
-    """Refuse if a third block uses what `source` writes and `made` reads."""
+    """Refuse if a third block uses what `source` writes and `subject` reads."""
     for item in source.others():
         if item.buffer is source.buffer and item.block is not subject.block:
             refuse("E115", f"{source.buffer.name} has another reader", at=item.node)
@@ -215,7 +215,7 @@ def matching(subject: Producer, source: Producer) -> dict[Node, Node]:
     return dict(zip(layout.inputs, back([it.var for it in source.dims]), strict=True))
 
 
-def check_between(subject: Producer, source: Producer) -> None:
+def _check_between(subject: Producer, source: Producer) -> None:
     """Nothing that the reader uses may change, nor its output be used, from the producer on.
 
     What shares a loop with either of them comes again after it.

@@ -1,5 +1,6 @@
 """Primitives that say how a loop runs, and notes for later passes."""
 
+from minimlc.constants import unwritable
 from minimlc.errors import did_you_mean
 from minimlc.node import replace
 from minimlc.schedule.finish import check_concurrent_loops, check_independent
@@ -9,11 +10,12 @@ from minimlc.schedule.tree import (
     constant_extent,
     find_buffer,
     find_loop,
+    find_stmt,
+    names_of,
     replaced,
     serial_loop,
 )
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
-from minimlc.tir.nodes import Block, For, LoopKind, PrimFunc
+from minimlc.tir.nodes import Annotations, Block, For, LoopKind, PrimFunc
 
 THREADS = tuple(f"{axis}.{dim}" for axis in ("blockIdx", "threadIdx", "vthread") for dim in "xyz")
 """The axes of a GPU's grid that a loop can be bound to."""
@@ -70,14 +72,10 @@ def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
     nest that are have one extent. Targets without such threads run the loop as a serial one.
     """
     if thread not in THREADS:
-        refuse("E141", f'there is no thread axis "{thread}"', hint=_near_axis(thread))
+        hint = did_you_mean(thread, THREADS) or f"one of {', '.join(THREADS)}"
+        refuse("E141", f'there is no thread axis "{thread}"', hint=hint)
     constant_extent(find_loop(func, loop).stmt)
     return _with_kind(func, loop, "thread_binding", thread)
-
-
-def _near_axis(thread: object) -> str:
-    near = did_you_mean(str(thread), THREADS)
-    return near or f"one of {', '.join(THREADS)}"
 
 
 def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
@@ -106,10 +104,11 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     """
     if not _is_plain(value):
         refuse("E118", f"a value is a number, a string or a tuple, got {value!r}")
-    item = _annotated(func, name)
+    if unwritable([(key, value)]):
+        refuse("E118", unwritable([(key, value)]))
+    item, kept = _without_note(func, name, key)
     if key in HEEDED and isinstance(item, For):
         _check_heeded(func, key, value, item)
-    kept = tuple(pair for pair in item.annotations if pair[0] != key)
     return replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
 
 
@@ -136,23 +135,19 @@ def unannotate(func: PrimFunc, name: str, key: str) -> PrimFunc:
 
     Legal where there is such a note.
     """
-    item = _annotated(func, name)
-    kept = tuple(pair for pair in item.annotations if pair[0] != key)
+    item, kept = _without_note(func, name, key)
     if len(kept) == len(item.annotations):
         hint = did_you_mean(key, [known for known, _ in item.annotations])
         refuse("E105", f'"{name}" has no note "{key}"', at=item, hint=hint)
     return replaced(func, {item: replace(item, annotations=kept)})
 
 
-def _annotated(func: PrimFunc, name: str) -> For | Block:
-    """The loop or the block of that name."""
-    loops = [loop for loop in loops_in(func.body) if loop.var.name == name]
-    blocks = [block for block in blocks_in(func.body) if block.name == name]
-    if loops and blocks:
+def _without_note(func: PrimFunc, name: str, key: str) -> tuple[For | Block, Annotations]:
+    """The loop or the block of that name, and its notes less the one called `key`."""
+    if name in names_of(func, "loop") and name in names_of(func, "block"):
         refuse("E105", f'"{name}" is the name of a loop and of a block')
-    if blocks:
-        return blocks[0]
-    return find_loop(func, name).stmt
+    item = find_stmt(func, name)
+    return item, tuple(pair for pair in item.annotations if pair[0] != key)
 
 
 def _is_plain(value: object) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from minimlc.node import Node, replace, walk
+from minimlc.names import misnamed
+from minimlc.node import Node, replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
@@ -24,18 +25,8 @@ from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
 from minimlc.tir.analysis.witness import direction_vectors, find_conflict
-from minimlc.tir.nodes import (
-    Buffer,
-    Expr,
-    For,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    index,
-    seq,
-    substitute,
-)
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, index, seq, substitute
+from minimlc.tir.walks import stored_in
 
 LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
@@ -112,8 +103,9 @@ def _parts(func: PrimFunc, loop: For, count: int, names: Sequence[str] | None) -
 def _check_name(name: str, known: Names) -> None:
     if not name.isidentifier():
         refuse("E118", f"a loop's name is an identifier, got {name!r}", hint="letters, digits, _")
-    if name in known.symbols:
-        refuse("E118", f'the name "{name}" is taken', hint="another name")
+    wrong = misnamed("loop", name)
+    if wrong or name in known.symbols:
+        refuse("E118", wrong or f'the name "{name}" is taken', hint="another name")
 
 
 def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> list[Expr]:
@@ -123,8 +115,7 @@ def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> lis
         why = f'the extent of "{name}" is not constant: {extent.script()}'
         hint = f'sch.split("{name}", factors=[None, {factors[-1] or 4}])  # with a guard'
         refuse("E102", why, at=loop, hint=hint)
-    written = {n.buffer for n in walk(loop.body) if isinstance(n, Store)}
-    if reads_any(extent, written):
+    if reads_any(extent, stored_in(loop.body)):
         why = f'split("{name}"): the loop changes what its extent reads: {extent.script()}'
         refuse("E140", why, at=loop, hint=f"leave {name} as it is")
     inner = [int(factor or 1) for factor in factors[1:]]
@@ -134,8 +125,6 @@ def _resolve_dynamic(loop: For, factors: Sequence[int | None], tail: str) -> lis
 
 def _check_factors(loop: For, factors: Sequence[int | None], tail: str) -> None:
     call = f'split("{loop.var.name}")'
-    if not isinstance(factors, Sequence) or isinstance(factors, str):
-        refuse("E118", f"{call}: factors are a list, got {factors!r}", hint="[None, 4]")
     if tail not in TAILS:
         listed = ", ".join(f'"{known}"' for known in TAILS)
         refuse("E118", f'tail is one of {listed}, got "{tail}"')
@@ -144,7 +133,7 @@ def _check_factors(loop: For, factors: Sequence[int | None], tail: str) -> None:
     if not factors or list(factors).count(None) > 1:
         refuse("E118", f"{call}: factors need one or more numbers, at most one None")
     for factor in factors:
-        if factor is not None and (not isinstance(factor, int) or factor < 1):
+        if factor is not None and factor < 1:
             refuse("E118", f"{call}: a factor is an integer >= 1, got {factor!r}")
 
 
@@ -228,6 +217,10 @@ def reorder(func: PrimFunc, *loops: str) -> PrimFunc:
         later = {other.var for other in new_chain[place:]}
         if variables(loop.extent) & later:
             refuse("E109", f'the extent of "{loop.var.name}" depends on a later loop')
+        moved = new_chain[: place + 1] != chain[: place + 1]
+        if moved and reads_any(loop.extent, stored_in(chain[-1])):
+            why = f'the loops write what the extent of "{loop.var.name}" reads'
+            refuse("E109", why, at=loop, hint="keep these loops in their order")
     _check_order(func, chain, new_chain)
     return finish(replaced(func, {chain[0]: nest(new_chain, chain[-1].body)}))
 
@@ -261,12 +254,11 @@ def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
     block = first.block
     if block is None or second.block is not block or "" in (first.role, second.role):
         return False
-    loops = first.below(None)
+    loops = first.loops
+    if not is_commutative_reduction(block, loops):
+        return False
     inner = loops[loops.index(chain[0]) :]
-    again = {loop.var for loop in repeats(block, loops)}
-    if block.init is None:
-        return is_commutative_reduction(block, loops)
-    return not again & {lp.var for lp in inner} and is_commutative_reduction(block, loops)
+    return block.init is None or not set(inner) & set(repeats(block, loops))
 
 
 def _leading(vector: Sequence[str]) -> str:

@@ -6,16 +6,59 @@ from typing import NamedTuple, NoReturn
 from minimlc.dtypes import DTYPES, dtype_record, holds, integer_range, is_integer
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.fresh import Names, Space
+from minimlc.schedule.fresh import End, Names, Space, copy_nest
 from minimlc.schedule.layout import check_scope
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
-from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest, inside
-from minimlc.schedule.tree import Place, find_block, find_buffer
+from minimlc.schedule.tree import (
+    Place,
+    find_block,
+    find_buffer,
+    inside,
+    replaced,
+    replaced_in,
+    with_allocs,
+)
 from minimlc.tir.analysis.access import Access, accesses, reads_any
 from minimlc.tir.analysis.regions import covers, enclosing_box, starts_inside
 from minimlc.tir.analysis.wellformed import iter_loop
-from minimlc.tir.nodes import Block, Buffer, Cast, Expr, Load, PrimFunc, const
+from minimlc.tir.nodes import (
+    Block,
+    Buffer,
+    Cast,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Stmt,
+    const,
+    seq,
+)
+
+
+class Anchor(NamedTuple):
+    """The statement beside which a copy is made, and the loops around that statement."""
+
+    stmt: Stmt
+    loops: tuple[For, ...]
+
+
+def anchors(place: Place) -> list[Anchor]:
+    """The statements that hold a block, outermost first: a copy can stand beside each.
+
+    There are none inside a block: its iters would be out of sight.
+    """
+    places: list[Anchor] = []
+    loops: tuple[For, ...] = ()
+    for stmt in (*place.around, place.stmt):
+        if isinstance(stmt, For | Block | IfThenElse):
+            places.append(Anchor(stmt, loops))
+        if isinstance(stmt, For):
+            loops = (*loops, stmt)
+        if isinstance(stmt, Block):
+            break
+    return places
 
 
 class Use(NamedTuple):
@@ -284,3 +327,17 @@ def is_written(func: PrimFunc, cache: Buffer, anchor: Anchor) -> bool:
     writes: Sequence[Access] = [i for i in items if i.is_write and i.role != "init"]
     fixed = [loop.var for loop in anchor.loops]
     return any(covers(write, read, fixed) for write in writes)
+
+
+def beside(
+    func: PrimFunc,
+    anchor: Stmt,
+    block: Stmt,
+    new_block: Stmt,
+    before: Sequence[Stmt],
+    after: Sequence[Stmt],
+    cache: Buffer,
+) -> PrimFunc:
+    """`func` with a block replaced, copies around its anchor, and a buffer for them."""
+    middle = replaced_in(anchor, {block: new_block})
+    return with_allocs(replaced(func, {anchor: seq((*before, middle, *after))}), [cache])

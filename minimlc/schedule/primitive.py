@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from minimlc.errors import ScheduleError
 from minimlc.node import Node, span_of
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import Block, PrimFunc
 
 
 class Decided(NamedTuple):
@@ -39,20 +39,23 @@ class Refusal(ScheduleError):
         """The error of the primitive `name`; some texts start with the call: `split("i"): ...`."""
         starts = self.why.startswith((f"{name}(", f"{name} "))
         why = self.why if starts else f"{name}: {self.why}"
-        return ScheduleError(
-            why,
-            code=self.code,
-            span=self.span,
-            excerpt=self.excerpt,
-            example=self.example,
-            hint=self.hint,
-        )
+        error = ScheduleError(why)
+        vars(error).update(vars(self), why=why)
+        return error
 
 
 def refuse(
-    code: str, why: str, *, at: Node | None = None, example: str = "", hint: str = ""
+    code: str,
+    why: str,
+    *,
+    at: Node | None = None,
+    of: Block | None = None,
+    example: str = "",
+    hint: str = "",
 ) -> NoReturn:
-    """Raise a `Refusal`; `at` is the statement it is about."""
+    """Raise a `Refusal`; `at` is the statement it is about, `of` the block that it says it of."""
+    if of is not None:
+        why, at = f'block "{of.name}" {why}', of
     raise Refusal(why, code=code, **location(at), example=example, hint=hint)
 
 

@@ -6,10 +6,8 @@ from minimlc.node import Node, replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
-from minimlc.schedule.shape import check_plain_path, loops_feeding
-from minimlc.schedule.staging import inside
+from minimlc.schedule.shape import check_alone, check_plain_path, loops_feeding
 from minimlc.schedule.tree import find_block, find_loop_around, replaced, replaced_in, runs
-from minimlc.tir.analysis.access import accesses, reads
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import first_comes_first, repeats
 from minimlc.tir.nodes import Block, For, PrimFunc, index, seq
@@ -39,7 +37,7 @@ def decompose_reduction(func: PrimFunc, block: str, at: str) -> PrimFunc:
     _check_extents(within)
     _check_loops(target, within, place.loops)
     check_plain_path(path)
-    _check_alone(func, target, loop)
+    check_alone(func, target, loop, "E114", "decompose at a loop that holds nothing else")
     names = Names(func)
     iters = [it for it in target.iters if it.kind != "R"]
     loops = loops_feeding(iters, within)
@@ -94,20 +92,3 @@ def _check_extents(inside: Sequence[For]) -> None:
             why = f'the extent of "{loop.var.name}" is not a constant >= 1'
             example = "where it is 0, the block does not run, and its init would"
             refuse("E114", why, at=loop, example=example)
-
-
-def _check_alone(func: PrimFunc, block: Block, loop: For) -> None:
-    items = accesses(func)
-    mine = inside(items, block)
-    own = {item.order for item in mine}
-    buffers = {item.buffer for item in mine if item.is_write}
-    values = [*(it.value for it in block.iters), *conjuncts(block.predicate)]
-    parts: list[Node] = [*values, *((block.init,) if block.init is not None else ())]
-    for item in items:
-        if loop not in item.loops or item.order in own:
-            continue
-        feeds = item.is_write and any(reads(part, item.buffer) for part in parts)
-        if item.buffer in buffers or feeds:
-            why = f'{item.buffer.name} is used elsewhere in "{loop.var.name}"'
-            hint = "decompose at a loop that holds nothing else"
-            refuse("E114", why, at=item.node, hint=hint)

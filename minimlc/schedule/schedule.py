@@ -119,12 +119,13 @@ class Schedule:
         check: bool = True,
         net: Net | None = None,
     ):
-        whole = IRModule.of({_own_name(mod): mod}) if isinstance(mod, PrimFunc) else mod
-        name = _choose(whole, func)
+        if isinstance(mod, PrimFunc):
+            mod = IRModule.of({str(dict(mod.attrs).get("global_symbol", "main")): mod})
+        name = _choose(mod, func)
         check_flags(ScheduleError, "E118", "mlc.Schedule(mod", check=check)
-        steps = (Step("start", whole, 0.0),)
+        steps = (Step("start", mod, 0.0),)
         verdict = VERIFIED if check else UNCHECKED
-        self._fill(whole, name, check, Trace(), steps, verdict, net or self.usual_net)
+        self._fill(mod, name, check, Trace(), steps, verdict, net or self.usual_net)
         check_prim_func(name, self.func)
 
     def _fill(self, *values: Any) -> Self:
@@ -279,10 +280,6 @@ class Schedule:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return mimebundle(self)
-
-
-def _own_name(func: PrimFunc) -> str:
-    return str(dict(func.attrs).get("global_symbol", "main"))
 
 
 def _choose(mod: IRModule, name: str | None) -> str:

@@ -3,18 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
-from minimlc.node import walk
+from minimlc.node import Node, walk
 from minimlc.schedule.primitive import refuse
-from minimlc.schedule.tree import Place, find_block, runs
-from minimlc.tir.analysis.access import Access, accesses, loop_extents
-from minimlc.tir.analysis.affine import Digit, Digits, contiguous
+from minimlc.schedule.tree import Place, find_block, inside, runs
+from minimlc.tir.analysis.access import Access, accesses, loop_extents, reads
+from minimlc.tir.analysis.affine import Coverage, Digits
 from minimlc.tir.analysis.arith import Ranges, conjuncts, variables
 from minimlc.tir.analysis.regions import clips_only, is_private
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
-    Expr,
     For,
     IfThenElse,
     IterKind,
@@ -98,7 +97,7 @@ def names_loops(block: Block, loops: Iterable[For]) -> bool:
 
 
 def _unsuitable(block: Block, why: str) -> NoReturn:
-    refuse("E115", f'block "{block.name}" cannot be moved: {why}', at=block)
+    refuse("E115", f"cannot be moved: {why}", of=block)
 
 
 def check_own_result(func: PrimFunc, subject: Producer) -> None:
@@ -137,6 +136,24 @@ def check_inputs_unchanged(subject: Producer, shared: Sequence[For]) -> None:
             refuse("E113", f"{what} with {within[-1].var.name}", at=item.node)
 
 
+def check_alone(func: PrimFunc, block: Block, loop: For, code: str, hint: str) -> None:
+    """Refuse with `code` unless the block's init, or a fill, may run before `loop`: nothing else in
+    it uses what the block writes, or writes what decides where the block runs and starts.
+    """
+    items = accesses(func)
+    mine = inside(items, block)
+    written = {item.buffer for item in mine if item.is_write}
+    values = [*(it.value for it in block.iters), *conjuncts(block.predicate)]
+    parts: list[Node] = [*values, *((block.init,) if block.init is not None else ())]
+    for item in items:
+        if loop not in item.loops or item in mine:
+            continue
+        feeds = item.is_write and any(reads(part, item.buffer) for part in parts)
+        if item.buffer in written or feeds:
+            why = f'{item.buffer.name} is used elsewhere in "{loop.var.name}"'
+            refuse(code, why, at=item.node, hint=hint)
+
+
 def check_serial(block: Block, loops: Iterable[For], *, moving: bool = False) -> None:
     """Refuse if loops of a block, which are built anew, are parallel, vectorized or the like: that
     must not be lost silently.
@@ -170,16 +187,14 @@ def check_full_domain(
     digits = Digits(loop_extents(tuple(around)))
     sums = digits.sums([it.value for it in iters])
     free = {loop.var for loop in moving}
-    used: set[Digit] = set()
+    coverage = Coverage(digits)
     for it, total in zip(iters, sums, strict=True):
         own = total is not None and {d.var for d in total.terms} <= free
-        full = own and total is not None and total.constant == 0
-        reach = contiguous(total) if full and total is not None else None
-        if total is None or reach is None or reach < it.extent or used & set(total.terms):
+        values = coverage.take(total) if own else None
+        if values is None or values.start != 0 or values.stop < it.extent:
             why = f'the loops of "{block.name}" do not surely run through all of {it.var.name}'
             refuse("E113", f"{why} (0..{it.extent - 1})", at=block)
-        used |= set(total.terms)
-        if not all(digits.is_exact(d.var) for d in total.terms):
+        if not coverage.is_exact():
             refuse("E113", f'a loop of "{block.name}" is cut unevenly', at=block)
     check_runs(moving)
     check_clipping_only(block, around)
@@ -204,22 +219,19 @@ def apart(one: Place, other: Place) -> list[For]:
 
 
 def check_clipping_only(block: Block, around: Sequence[For]) -> None:
-    """Refuse unless the block's predicate only keeps iters within their extents."""
-    for part in conjuncts(block.predicate):
-        if not is_clip(block, part, around):
-            why = f'block "{block.name}" runs only where {part.script()}'
-            refuse("E115", why, at=block, hint="the condition would be lost")
-
-
-def is_clip(block: Block, part: Expr, around: Sequence[For]) -> bool:
-    """Whether a condition only excludes values beyond some iter's extent (or always holds)."""
+    """Refuse unless the block's predicate only excludes values beyond some iter's extent, or always
+    holds.
+    """
     ranges = Ranges(loop_extents(tuple(around)))
-    sides = ((it.value, it.extent) for it in block.iters)
-    return ranges.prove(part) or clips_only(part, sides, ranges)
+    sides = [(it.value, it.extent) for it in block.iters]
+    for part in conjuncts(block.predicate):
+        if not ranges.prove(part) and not clips_only(part, sides, ranges):
+            why = f"runs only where {part.script()}"
+            refuse("E115", why, of=block, hint="the condition would be lost")
 
 
 def loops_feeding(iters: Iterable[BlockIter], loops: Sequence[For]) -> list[For]:
-    """The loops that the values of `iters` speak of."""
+    """The loops whose variables occur in the values of `iters`."""
     used: set[Var] = set()
     for it in iters:
         used |= variables(it.value)

@@ -10,19 +10,7 @@ from minimlc.schedule.tree import guarded, replaced_in
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads, variables
 from minimlc.tir.analysis.wellformed import blocks_in, loops_in
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    BlockIter,
-    Buffer,
-    For,
-    Load,
-    PrimFunc,
-    Select,
-    Stmt,
-    Store,
-    Var,
-)
+from minimlc.tir.nodes import Binary, Block, Buffer, For, Load, PrimFunc, Select, Stmt, Store, Var
 
 
 class Padded(NamedTuple):
@@ -44,11 +32,12 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
     fits: dict[Stmt, Stmt | None] = {}
     reasons: list[tuple[Stmt, str]] = []
     for block in blocks_in(loop.body):
-        needs = _Fit(func, loop, extent, more).sizes(block)
+        needs = _growth(func, block, loop, extent, more)
         if isinstance(needs, str):
             reasons.append((block, needs))
             continue
-        fits[block] = replace(block, iters=_longer(block, loop, more))
+        iters = (replace(it, extent=more) if it.value is loop.var else it for it in block.iters)
+        fits[block] = replace(block, iters=tuple(iters))
         for buffer, dim in needs:
             growth.setdefault(buffer, {})[dim] = more
     if not fits:
@@ -58,7 +47,10 @@ def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
         hint = 'tail="guard", or cache_read and cache_write what it uses first'
         refuse("E140", why, at=at, hint=hint)
     body = guarded(replaced_in(loop.body, fits), loop.var < extent, frozenset(fits.values()))
-    larger = {b: replace(b, shape=_grown(b.shape, dims)) for b, dims in growth.items()}
+    larger = {}
+    for buffer, dims in growth.items():
+        shape = tuple(max(size, dims.get(dim, 0)) for dim, size in enumerate(buffer.shape))
+        larger[buffer] = replace(buffer, shape=shape)
     return Padded(body, larger)
 
 
@@ -70,69 +62,55 @@ def _check_inner_loops(loop: For) -> None:
             refuse("E140", why, at=inner, hint='tail="guard"')
 
 
-def _grown(shape: Sequence[int], dims: dict[int, int]) -> tuple[int, ...]:
-    return tuple(max(size, dims.get(dim, 0)) for dim, size in enumerate(shape))
+def _growth(
+    func: PrimFunc, block: Block, loop: For, extent: int, more: int
+) -> list[tuple[Buffer, int]] | str:
+    """The (buffer, dimension) pairs that must grow for a block to run in the extra iterations of a
+    loop, or why it needs a guard.
+    """
+    parts = [block.body] if block.init is None else [block.init, block.body]
+    stores = [part for part in parts if isinstance(part, Store)]
+    if len(stores) < len(parts):
+        return f"{block.name} is more than a single store"
+    its = [it for it in block.iters if loop.var in variables(it.value)]
+    if len(its) != 1 or its[0].value is not loop.var or its[0].kind != "S":
+        return f"{loop.var.name} is not one spatial axis of {block.name}"
+    if block.predicate is not None or names_loops(block, [loop]):
+        return f"{block.name} asks where it is"
+    if any(_depends_on_data(store) for store in stores):
+        return f"what {block.name} touches depends on data"
+    if any(_depends_on_place(store, its[0].var) for store in stores):
+        return f"which values {block.name} computes or divides by depends on {its[0].var.name}"
+    grow = []
+    for buffer, indices, written in _touched(stores):
+        dims = [dim for dim, i in enumerate(indices) if its[0].var in variables(i)]
+        if not dims and not written:
+            continue
+        if len(dims) != 1 or indices[dims[0]] is not its[0].var:
+            return f"{block.name} does not step through {buffer.name} along one dimension"
+        if not written and buffer.shape[dims[0]] >= more:
+            continue
+        if buffer not in func.allocs:
+            verb = "writes" if written else "reads"
+            return f"{block.name} {verb} the parameter {buffer.name}"
+        everywhere = (item for item in accesses(func) if item.buffer is buffer)
+        gathered = any(has_loads(i) for item in everywhere for i in item.indices)
+        if buffer.shape[dims[0]] != extent or gathered:
+            return f"{buffer.name} holds more than what this loop makes"
+        grow.append((buffer, dims[0]))
+    return grow
 
 
-def _longer(block: Block, loop: For, more: int) -> tuple[BlockIter, ...]:
-    return tuple(replace(it, extent=more) if it.value is loop.var else it for it in block.iters)
-
-
-class _Fit:
-    """Whether a block may run in the extra iterations of a loop, and which buffers must grow."""
-
-    def __init__(self, func: PrimFunc, loop: For, extent: int, more: int):
-        self.func, self.loop, self.extent, self.more = func, loop, extent, more
-
-    def sizes(self, block: Block) -> list[tuple[Buffer, int]] | str:
-        """The (buffer, dimension) pairs that must grow, or why the block needs a guard."""
-        stores = [block.body] if block.init is None else [block.init, block.body]
-        if not all(isinstance(stmt, Store) for stmt in stores):
-            return f"{block.name} is more than a single store"
-        its = [it for it in block.iters if self.loop.var in variables(it.value)]
-        if len(its) != 1 or its[0].value is not self.loop.var or its[0].kind != "S":
-            return f"{self.loop.var.name} is not one spatial axis of {block.name}"
-        if block.predicate is not None or names_loops(block, [self.loop]):
-            return f"{block.name} asks where it is"
-        if any(_depends_on_data(store) for store in stores):
-            return f"what {block.name} touches depends on data"
-        if any(_depends_on_place(store, its[0].var) for store in stores):
-            return f"which values {block.name} computes or divides by depends on {its[0].var.name}"
-        grow = []
-        for buffer, indices, written in _touched(stores):
-            dims = [dim for dim, i in enumerate(indices) if its[0].var in variables(i)]
-            if not dims and not written:
-                continue
-            if len(dims) != 1 or indices[dims[0]] is not its[0].var:
-                return f"{block.name} does not step through {buffer.name} along one dimension"
-            if not written and buffer.shape[dims[0]] >= self.more:
-                continue
-            if buffer not in self.func.allocs:
-                verb = "writes" if written else "reads"
-                return f"{block.name} {verb} the parameter {buffer.name}"
-            if buffer.shape[dims[0]] != self.extent or self._is_gathered(buffer):
-                return f"{buffer.name} holds more than what this loop makes"
-            grow.append((buffer, dims[0]))
-        return grow
-
-    def _is_gathered(self, buffer: Buffer) -> bool:
-        """Whether somebody's index of the buffer depends on data."""
-        mine = (item for item in accesses(self.func) if item.buffer is buffer)
-        return any(has_loads(i) for item in mine for i in item.indices)
-
-
-def _touched(stores: Sequence[Stmt]) -> Iterator[tuple[Buffer, tuple, bool]]:
+def _touched(stores: Sequence[Store]) -> Iterator[tuple[Buffer, tuple, bool]]:
     for store in stores:
-        assert isinstance(store, Store)
         yield store.buffer, store.indices, True
         for part in walk(store.value):
             if isinstance(part, Load):
                 yield part.buffer, part.indices, False
 
 
-def _depends_on_data(store: Stmt) -> bool:
+def _depends_on_data(store: Store) -> bool:
     """Whether a loaded value decides where something is, which side is taken, or a division."""
-    assert isinstance(store, Store)
     for part in walk(store):
         match part:  # other nodes: the loop goes on
             case Load(_, indices) | Store(_, indices, _) if any(map(has_loads, indices)):
@@ -144,7 +122,7 @@ def _depends_on_data(store: Stmt) -> bool:
     return False
 
 
-def _depends_on_place(store: Stmt, place: Var) -> bool:
+def _depends_on_place(store: Store, place: Var) -> bool:
     """Whether `place` decides which side is taken, or what is divided by.
 
     Beyond its old end a divisor may be 0, and a side may be taken that never was.

@@ -5,7 +5,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -188,7 +188,7 @@ _KINDS = {str: "a name", int: "an integer", bool: "True or False"}
 
 
 def _annotation_text(annotation: Any) -> str:
-    if typing.get_origin(annotation) in (Sequence, tuple, list):
+    if typing.get_origin(annotation) is Sequence:
         inner = inspect.formatannotation(typing.get_args(annotation)[0]).replace(" | ", " or ")
         return f"a list of {inner}"
     return inspect.formatannotation(annotation).replace("collections.abc.", "")
@@ -198,17 +198,10 @@ def _fits(value: Any, annotation: Any) -> bool:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
         return any(_fits(value, part) for part in parts)
-    if origin is typing.Literal:
-        return value in parts
-    if origin in (Sequence, tuple, list, Iterable):
-        inner = parts[0] if parts else Any
-        return isinstance(value, tuple) and all(_fits(part, inner) for part in value)
+    if origin is Sequence:
+        return isinstance(value, tuple) and all(_fits(part, parts[0]) for part in value)
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    if annotation is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation in (None, type(None)):
-        return value is None
     return not isinstance(annotation, type) or isinstance(value, annotation)
 
 

@@ -1,16 +1,16 @@
 """Finding, replacing and naming inside a primitive function: what all primitives share."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from operator import is_
+from typing import Generic, NamedTuple, TypeVar
 
 from minimlc.errors import ScheduleError, did_you_mean
-from minimlc.node import Mutator, replace
+from minimlc.node import replace, walk
 from minimlc.schedule.primitive import refuse
-from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads
 from minimlc.tir.nodes import (
-    Alloc,
     Block,
     Buffer,
     Expr,
@@ -19,7 +19,6 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Seq,
     Stmt,
-    Store,
     conjunction,
     seq,
 )
@@ -147,45 +146,27 @@ def find_buffer(func: PrimFunc, name: str) -> Buffer:
     return buffers[name]
 
 
-class _Replace(Mutator):
-    """Replaces statements by identity; None takes one out, with the loops left empty."""
-
-    def __init__(self, changes: Mapping[Stmt, Stmt | None]):
-        self.changes = changes
-
-    def visit(self, value: Any) -> Any:
-        if isinstance(value, Stmt) and value in self.changes:
-            return self.changes[value]
-        return value if isinstance(value, Expr) else super().visit(value)
-
-    def visit_Store(self, item: Store) -> Stmt:
-        return item
-
-    def visit_Block(self, item: Block) -> Stmt | None:
-        init, body = self.visit(item.init), self.visit(item.body)
-        if init is None and body is None:
-            return None
-        return replace(item, init=init, body=Seq(()) if body is None else body)
-
-    def visit_Seq(self, item: Seq) -> Stmt | None:
-        new = [self.visit(part) for part in item.stmts]
-        if all(a is b for a, b in zip(new, item.stmts, strict=True)):
-            return item
-        kept = [part for part in new if part is not None]
+def _rewritten(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt | None:
+    """A statement with some replaced, by identity; None where nothing is left, not even a loop."""
+    if stmt in changes:
+        return changes[stmt]
+    if isinstance(stmt, Seq):
+        parts = [_rewritten(part, changes) for part in stmt.stmts]
+        if all(map(is_, parts, stmt.stmts)):
+            return stmt
+        kept = [part for part in parts if part is not None]
         return seq(kept) if kept else None
+    inside = {name: part for name in HOLDING if (part := getattr(stmt, name, None)) is not None}
+    new = {name: _rewritten(part, changes) for name, part in inside.items()}
+    if inside and all(part is None for part in new.values()):
+        return None
+    for name in {"body", "then_case"} & new.keys():
+        new[name] = new[name] or Seq(())
+    return replace(stmt, **new)
 
-    def visit_For(self, item: For | Alloc) -> Stmt | None:
-        body = self.visit(item.body)
-        return None if body is None else replace(item, body=body)
 
-    visit_Alloc = visit_For
-
-    def visit_IfThenElse(self, item: IfThenElse) -> Stmt | None:
-        then_case, else_case = self.visit(item.then_case), self.visit(item.else_case)
-        if then_case is None and else_case is None:
-            return None
-        then_case = Seq(()) if then_case is None else then_case
-        return replace(item, then_case=then_case, else_case=else_case)
+HOLDING = ("init", "body", "then_case", "else_case")
+"""The fields in which statements other than sequences hold statements."""
 
 
 def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:
@@ -195,8 +176,16 @@ def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:
 
 def replaced_in(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt:
     """A statement with some inside it replaced (by None: taken out)."""
-    new = _Replace(changes).visit(stmt)
+    new = _rewritten(stmt, changes)
     return Seq(()) if new is None else new
+
+
+def inside(items: Sequence[Access], stmt: Stmt) -> list[Access]:
+    """The accesses that stand in a statement."""
+    if isinstance(stmt, For):
+        return [item for item in items if stmt in item.loops]
+    nodes = set(walk(stmt))
+    return [item for item in items if item.node in nodes]
 
 
 def with_allocs(func: PrimFunc, buffers: Iterable[Buffer]) -> PrimFunc:

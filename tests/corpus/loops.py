@@ -18,6 +18,11 @@ SHRINKS = """
             N[i] = 1
             C[i, j] = A[i, j] * 2
 """
+LEARNS = """
+    for i in range(3):
+        for j in range(N[9] % 7 + 1):
+            N[i * 8 + j] = 1
+"""
 SQUARE = "A: i32[6, 6], C: i32[6, 6]"
 COUNTS = f"N: i64[6], {SQUARE}"
 DEPENDENT = (
@@ -30,6 +35,13 @@ DEPENDENT = (
     ("rows of data's length by threads", COUNTS, RAGGED, [("parallel", "i")], ""),
     ("a triangle's columns by lanes", SQUARE, TRIANGLE, [("vectorize", "j")], "E102"),
     ("cut a loop that changes its length", COUNTS, SHRINKS, [("split", "j", [None, 4])], "E140"),
+    (
+        "exchange rows whose length is written",
+        "N: i64[24]",
+        LEARNS,
+        [("reorder", "j", "i")],
+        "E109",
+    ),
 )
 
 FLAT = """

@@ -512,3 +512,87 @@ def main(N: T.Buffer((4,), "int64"), A: T.Buffer((4,), "float32"), C: T.Buffer((
             C[vi] = A[M[vi] % 4]
 """)
     refuses("E117", lambda: mlc.Schedule(mod, check=False).reindex("C", "A"))
+
+
+SCOPED = """
+@T.prim_func
+def main(A: T.Buffer((8, 6), "int32"), E: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    Y = T.alloc_buffer((8,), "int32")
+    Z = T.alloc_buffer((8,), "int32")
+    for i, k in T.grid(8, 6):
+        with T.block("Y"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                Y[vi] = 0
+            Y[vi] = Y[vi] + A[vi, vk]
+    with T.alloc_buffer((8,), "int32") as X:
+        for i in range(8):
+            with T.block("X"):
+                vi = T.axis.spatial(8, i)
+                X[vi] = Y[vi] + E[vi]
+        for i in range(8):
+            with T.block("Z"):
+                vi = T.axis.spatial(8, i)
+                Z[vi] = X[vi] * 2
+    for j in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, j)
+            C[vi] = Z[vi]
+"""
+RESTARTED = """
+@T.prim_func
+def main(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.alloc_buffer((8,), "int32") as X:
+            for k in range(6):
+                with T.block("X"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        X[vi] = 0
+                    X[vi] = X[vi] + A[vi, vk]
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        (SCOPED, ("fuse_reduction_epilogue", "Y", "X")),
+        (SCOPED, ("reverse_compute_at", "X", "i")),
+        (SCOPED, ("compute_at", "Z", "j")),
+        (RESTARTED, ("decompose_reduction", "X", "i")),
+    ],
+)
+def test_no_block_leaves_the_scope_of_a_buffer(text, step):
+    refuses("E101", lambda: mlc.Schedule(mlc.parse(text), check=False).apply(*step))
+
+
+@pytest.mark.parametrize("at", ["i", "k"])
+@pytest.mark.parametrize(
+    "first", ["A[i, 0]", "A[vi, k]", "A[vi, vk]", "T.Select(k < 1, A[vi, 1], 7)"]
+)
+def test_an_init_apart_knows_where_it_is(first, at):
+    mod = mlc.parse(f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, first=first)}")
+    assert_same(mod, mlc.Schedule(mod, check=False).decompose_reduction("C", at).mod)
+
+
+@pytest.mark.parametrize("loop", ["i", "k"])
+def test_the_init_of_a_tile_knows_where_it_is(loop):
+    mod = mlc.parse(f"{HEAD}    for i, k in T.grid(8, 4):{reduction(8, first='A[vi, vk] * 3')}")
+    assert_same(mod, mlc.Schedule(mod, check=False).blockize(loop).mod)
+
+
+def test_an_extent_is_asked_for_when_it_was():
+    mod = mlc.parse("""
+@T.prim_func
+def main(N: T.Buffer((24,), "int64")):
+    for i in range(3):
+        for j in range(T.min(N[9], 8)):
+            with T.block("N"):
+                vi = T.axis.spatial(3, i)
+                vj = T.axis.spatial(8, j)
+                N[vi * 8 + vj] = 1
+""")
+    refuses("E109", lambda: mlc.Schedule(mod, check=False).reorder("j", "i"), "extent")

@@ -1,21 +1,20 @@
 """The primitive decompose_padding: fill first, then copy what is inside."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from minimlc.dtypes import INDEX
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
-from minimlc.schedule.shape import names_loops
+from minimlc.schedule.shape import check_alone, names_loops
 from minimlc.schedule.tree import Place, find_block, find_loop_around, replaced, replaced_in, runs
-from minimlc.tir.analysis.access import accesses, reads
+from minimlc.tir.analysis.access import reads
 from minimlc.tir.analysis.arith import conjuncts, has_loads, variables
 from minimlc.tir.nodes import (
     Binary,
     Block,
-    Buffer,
     Const,
     Expr,
     For,
@@ -61,7 +60,7 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     before = find_loop_around(func, place, loop, "E153")
     path = place.path(before)
     _check_path(target, path)
-    _check_alone(func, target, before, padded.store.buffer)
+    check_alone(func, target, before, "E153", "fill before a loop that holds nothing else")
     fill = replace(padded.store, value=padded.constant)
     parts = (*conjuncts(target.predicate), *(it.value for it in target.iters))
     used = {var for part in parts for var in variables(part)}
@@ -73,31 +72,27 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     return finish(replaced(func, {before: seq((fills, replaced_in(before, {target: copy})))}))
 
 
-def _no_padding(block: Block, why: str, hint: str = "") -> NoReturn:
-    refuse("E153", f'block "{block.name}" {why}', at=block, hint=hint)
-
-
 def _padded_copy(block: Block, place: Place[Block]) -> Padded:
     store = block.body
     if not isinstance(store, Store) or block.init is not None:
-        _no_padding(block, "is not a single store")
+        refuse("E153", "is not a single store", of=block)
     match store.value:
         case Select(inside, value, Const() as constant):
             pass
         case Select(outside, Const() as constant, value):
             inside = _negation(outside)
         case _:  # other nodes: refused
-            _no_padding(block, "does not store a value or a constant, as a condition says")
+            refuse("E153", "does not store a value or a constant, as a condition says", of=block)
     if reads(store, store.buffer):
-        _no_padding(block, f"reads {store.buffer.name}, which it writes")
+        refuse("E153", f"reads {store.buffer.name}, which it writes", of=block)
     plain = {part for part in store.indices if isinstance(part, Var)}
     if any(it.kind != "S" or (it.var not in plain and it.extent > 1) for it in block.iters):
-        _no_padding(block, "does not store one element for each value of its iters")
+        refuse("E153", "does not store one element for each value of its iters", of=block)
     if names_loops(block, place.loops):
-        _no_padding(block, "speaks of loops directly, not through its iters")
+        refuse("E153", "speaks of loops directly, not through its iters", of=block)
     told = (inside, block.predicate, *store.indices, *(it.value for it in block.iters))
     if any(map(has_loads, told)):
-        _no_padding(block, "has a condition or an index that reads a buffer")
+        refuse("E153", "has a condition or an index that reads a buffer", of=block)
     return Padded(store, inside, value, constant)
 
 
@@ -120,15 +115,6 @@ def _negation(condition: Expr) -> Expr:
 def _check_path(block: Block, path: Iterable[Stmt]) -> None:
     for stmt in path:
         if isinstance(stmt, Block | IfThenElse):
-            _no_padding(block, "is inside a condition or another block in that loop")
+            refuse("E153", "is inside a condition or another block in that loop", of=block)
         if isinstance(stmt, For) and not runs(stmt):
-            _no_padding(block, f'runs in "{stmt.var.name}", whose extent is no constant >= 1')
-
-
-def _check_alone(func: PrimFunc, block: Block, loop: For, buffer: Buffer) -> None:
-    """Nobody may see the padding where an element is to come, nor write before it."""
-    for item in accesses(func):
-        if loop in item.loops and item.block is not block and item.buffer is buffer:
-            why = f'{buffer.name} is used elsewhere in "{loop.var.name}"'
-            hint = "fill before a loop that holds nothing else"
-            refuse("E153", why, at=item.node, hint=hint)
+            refuse("E153", f'runs in "{stmt.var.name}", whose extent is no constant >= 1', of=block)

@@ -2,15 +2,15 @@
 
 import operator
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from minimlc.dtypes import integer_range, is_integer
 from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
-from minimlc.schedule.more.sums import einsum_of, no_einsum, own_nest
-from minimlc.schedule.primitive import primitive
+from minimlc.schedule.more.sums import einsum_of, own_nest
+from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.nodes import (
@@ -65,13 +65,13 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
     store = einsum.store
     if not is_integer(store.buffer.dtype):
         why = f"adds up {store.buffer.dtype}, where terms apart would lose what cancels in them"
-        no_einsum(target, why)
+        refuse("E154", why, of=target)
     groups = _by_axes(_terms(einsum.value, target), store.indices)
     if len(groups) < 2:
-        why = "adds up terms that all speak of the same axes"
-        no_einsum(target, why, hint=f'sch.rfactor("{own[-1].var.name}") sums up parts of it')
+        hint = f'sch.rfactor("{own[-1].var.name}") sums up parts of it'
+        refuse("E154", "adds up terms that all speak of the same axes", of=target, hint=hint)
     names = Names(func)
-    parts = _Parts(target, own, names)
+    part = partial(_part, target, own, names)
     nests: list[Stmt] = []
     sums: list[Load] = []
     start = einsum.start
@@ -84,31 +84,32 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
         sums.append(Load(buffer, axes))
         init, body = Store(buffer, axes, start), Store(buffer, axes, Load(buffer, axes) + total)
         kept = [it for it in target.iters if it.kind == "R" or it.var in axes]
-        nests.append(parts.part(kept, names.block(buffer.name), init, body))
+        nests.append(part(kept, names.block(buffer.name), init, body))
         start = const(0, buffer.dtype)
     spatial = [it for it in target.iters if it.kind == "S"]
-    nests.append(parts.part(spatial, block, None, replace(store, value=_sum(sums))))
+    nests.append(part(spatial, block, None, replace(store, value=_sum(sums))))
     buffers = [item.buffer for item in sums]
     return finish(replaced(with_allocs(func, buffers), {top: seq(nests)}))
 
 
-class _Parts:
-    """Blocks that do parts of what a block does, each in a nest of its own."""
-
-    def __init__(self, block: Block, loops: Sequence[For], names: Names):
-        self.block, self.loops, self.names = block, loops, names
-
-    def part(self, iters: Sequence[BlockIter], name: str, init: Store | None, body: Store) -> Stmt:
-        """The block over some iters, with other contents; all that it binds has fresh names."""
-        by_loop = {it.value: it for it in iters}
-        loops = [loop for loop in self.loops if loop.var in by_loop]
-        ordered = [by_loop[loop.var] for loop in loops]
-        fresh = self.names.again(loops, ordered)
-        own = tuple(replace(it, var=fresh[it.var], value=fresh[it.value]) for it in ordered)
-        around = [replace(loop, var=fresh[loop.var]) for loop in loops]
-        start = None if init is None else substitute(init, fresh)
-        new = replace(self.block, name=name, iters=own, init=start, body=substitute(body, fresh))
-        return nest(around, new)
+def _part(
+    block: Block,
+    loops: Sequence[For],
+    names: Names,
+    iters: Sequence[BlockIter],
+    name: str,
+    init: Store | None,
+    body: Store,
+) -> Stmt:
+    """A block over some of its iters, with other contents, in a nest of its own; all that it binds
+    has fresh names.
+    """
+    by_loop = {it.value: it for it in iters}
+    loops = [loop for loop in loops if loop.var in by_loop]
+    ordered = tuple(by_loop[loop.var] for loop in loops)
+    fresh = names.again(loops, ordered)
+    part = replace(block, name=name, iters=ordered, init=init, body=body)
+    return substitute(nest(loops, part), fresh)
 
 
 def _terms(value: Expr, block: Block) -> list[Term]:
@@ -124,20 +125,20 @@ def _terms(value: Expr, block: Block) -> list[Term]:
             terms = _terms(a, block) + _terms(Unary("-", b), block)
         case Binary("*", a, b):
             others = _terms(b, block)
-            terms = [_product(one, other) for one in _terms(a, block) for other in others]
+            terms = [
+                Term(one.factor * other.factor, one.values + other.values)
+                for one in _terms(a, block)
+                for other in others
+            ]
         case _:  # other nodes: a term by itself
             terms = [Term(1, (value,))]
     if len(terms) > MOST_TERMS:
-        no_einsum(block, f"adds up more than {MOST_TERMS} terms: {value.script()}")
+        refuse("E154", f"adds up more than {MOST_TERMS} terms: {value.script()}", of=block)
     return terms
 
 
-def _product(one: Term, other: Term) -> Term:
-    return Term(one.factor * other.factor, one.values + other.values)
-
-
 def _by_axes(terms: Sequence[Term], axes: Sequence[Expr]) -> dict[tuple[Expr, ...], list[Term]]:
-    """Terms by the axes they speak of, in their order; what speaks of none is with the fewest."""
+    """Terms by the axes that occur in them, in order; those without join those with the fewest."""
     alike: dict[tuple, Term] = {}
     for term in terms:
         values = tuple(map(key, term.values))

@@ -1,21 +1,14 @@
 """The primitive fuse_reduction_epilogue: a reduction that starts from what is added to it."""
 
 from math import inf
-from typing import NoReturn
 
 from minimlc.dtypes import is_float
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.inline import check_between, check_both_run, check_only_reader, matching
+from minimlc.schedule.inline import check_joined, check_only_reader, matching
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, fixed, to
-from minimlc.schedule.shape import (
-    Producer,
-    apart,
-    check_own_result,
-    check_runs,
-    producer,
-)
+from minimlc.schedule.shape import Producer, check_own_result, producer
 from minimlc.schedule.tree import replaced, without_unused_allocs
 from minimlc.tir.analysis.access import reads, reducer_of, starts_its_target
 from minimlc.tir.analysis.arith import conjuncts
@@ -46,22 +39,21 @@ def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block
     source = producer(func, reduction_block)
     store, op = subject.block.body, _reducer(source)
     if not isinstance(store, Store) or any(it.kind != "S" for it in subject.block.iters):
-        _cannot(subject, "is not a single store for each element")
+        refuse("E115", "is not a single store for each element", of=subject.block)
     _check_pair(func, subject, source)
     same = matching(subject, source)
     start = source.block.init
     assert isinstance(start, Store)
     value = _started(store.value, source, op, start.value)
     if value is None:
-        _cannot(
-            subject,
+        refuse(
+            "E115",
             f"does not store {source.buffer.name}[...] {op} e, but {store.value.script()}",
+            of=subject.block,
             example="the ReLU of half a sum, say, is not half of the ReLU of the sum",
             hint=f'reverse_compute_at("{epilogue_block}", ...) applies it to each finished element',
         )
-    check_both_run(subject, source)
-    check_runs((*apart(subject.place, source.place), *source.place.nest().own))
-    check_between(subject, source)
+    check_joined(subject, source, source.place.nest().own)
     at = tuple(substitute(part, same) for part in store.indices)
     body = Redirect({source.buffer: to(store.buffer, fixed(at))}).visit(source.block.body)
     init = Store(store.buffer, at, substitute(value, same))
@@ -70,35 +62,29 @@ def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block
     return finish(without_unused_allocs(changed))
 
 
-def _cannot(subject: Producer, why: str, example: str = "", hint: str = "") -> NoReturn:
-    refuse(
-        "E115", f'block "{subject.block.name}" {why}', at=subject.block, example=example, hint=hint
-    )
-
-
 def _reducer(source: Producer) -> str:
     """The operator of a reduction that starts, once and first, from what its init says."""
     block = source.block
     op = reducer_of(block)
     if op not in REDUCERS or not starts_its_target(block):
         listed = ", ".join(REDUCERS)
-        _cannot(source, f"is no reduction with an init, by one of {listed}")
+        refuse("E115", f"is no reduction with an init, by one of {listed}", of=source.block)
     assert block.init is not None
     if reads(block.init, source.buffer):
-        _cannot(source, f"reads {source.buffer.name} in its init")
+        refuse("E115", f"reads {source.buffer.name} in its init", of=source.block)
     if not init_comes_first(block, source.place.loops, tuple(conjuncts(block.predicate))):
-        _cannot(source, "does not surely run its init first")
+        refuse("E115", "does not surely run its init first", of=source.block)
     return str(op)
 
 
 def _check_pair(func: PrimFunc, subject: Producer, source: Producer) -> None:
     """One block writes the buffer between the two, the other alone reads it."""
     if not reads(subject.block.body, source.buffer) or subject.block is source.block:
-        _cannot(subject, f"does not read {source.buffer.name}")
+        refuse("E115", f"does not read {source.buffer.name}", of=subject.block)
     check_own_result(func, source)
     check_only_reader(subject, source)
     if reads(subject.block.body, subject.buffer):
-        _cannot(subject, f"reads {subject.buffer.name}, which it writes")
+        refuse("E115", f"reads {subject.buffer.name}, which it writes", of=subject.block)
 
 
 def _started(value: Expr, source: Producer, op: str, start: Expr) -> Expr | None:

@@ -9,12 +9,11 @@ import numpy as np
 from minimlc.dtypes import is_float, is_integer, to_numpy
 from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.fresh import Names, Space, store_nest
+from minimlc.schedule.fresh import End, Names, Space, copy_nest, store_nest
 from minimlc.schedule.layout import is_too_large
-from minimlc.schedule.more.sums import Einsum, einsum_of, no_einsum, own_nest
+from minimlc.schedule.more.sums import Einsum, einsum_of, own_nest
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
-from minimlc.schedule.staging import End, copy_nest
 from minimlc.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (
@@ -104,7 +103,7 @@ def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:
             continue
         start = _number(einsum.start)
         if is_real and start == 0 and copysign(1, start) < 0:
-            no_einsum(block, "starts from -0.0, which adding 0.0 would change")
+            refuse("E154", "starts from -0.0, which adding 0.0 would change", of=block)
         if not _is_zero(einsum.value, it.var):
             name, end = it.var.name, it.extent
             why = f"may add something else than 0 beyond {name} = {end - 1}"
@@ -112,7 +111,7 @@ def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:
             example += ", where 0 * inf or 0 * NaN is NaN" if is_real else ""
             hint = "pad no reduction iter that does not index "
             hint += f"{'all' if is_real else 'some'} of the factors"
-            no_einsum(block, why, example=example, hint=hint)
+            refuse("E154", why, of=block, example=example, hint=hint)
 
 
 def _is_zero(value: Expr, beyond: Var) -> bool:
@@ -177,7 +176,7 @@ class _Inputs:
             return self.extents[part], self.sizes[part]
         for name in sorted(var.name for var in variables(part) if var in self.sizes):
             why = f"reads {item.script()}: the padded iter {name} is no index by itself"
-            no_einsum(self.block, why, hint=f"leave {name} as it is: 1 in the padding")
+            refuse("E154", why, of=self.block, hint=f"leave {name} as it is: 1 in the padding")
         return None
 
     def copy(self, buffer: Buffer, limits: Sequence[Limit]) -> Buffer:
@@ -188,7 +187,8 @@ class _Inputs:
 
 def _padded_buffer(block: Block, buffer: Buffer, shape: Sequence[int], names: Names) -> Buffer:
     if is_too_large(shape, buffer):
-        no_einsum(block, f"would have a padded copy of {buffer.name} of shape {tuple(shape)}")
+        why = f"would have a padded copy of {buffer.name} of shape {tuple(shape)}"
+        refuse("E154", why, of=block)
     return Buffer(names.buffer(f"{buffer.name}_pad"), tuple(shape), buffer.dtype)
 
 

@@ -5,9 +5,12 @@ from typing import NoReturn
 
 from minimlc.node import Node, walk
 from minimlc.schedule.finish import finish
-from minimlc.schedule.fresh import Names, Space
+from minimlc.schedule.fresh import End, Names, Space, copy_nest
 from minimlc.schedule.memory import (
+    Anchor,
     Use,
+    anchors,
+    beside,
     is_written,
     no_copy,
     reading_anchor,
@@ -16,7 +19,6 @@ from minimlc.schedule.memory import (
 )
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, fixed, to
-from minimlc.schedule.staging import Anchor, End, anchors, beside, copy_nest
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.inside import escapes
@@ -79,7 +81,7 @@ def _only_index(use: Use) -> tuple[Expr, ...]:
     block, buffer = use.block, use.buffer
     nodes = [item.node for item in use.mine]
     if not nodes:
-        refuse("E117", f'block "{block.name}" does not use {buffer.name}', at=block)
+        refuse("E117", f"does not use {buffer.name}", of=block)
     if any(item.block is not block for item in use.mine):
         _unclear(use, "is used in the block's own iters or inner blocks")
     distinct = {tuple(map(key, n.indices)): n.indices for n in nodes if isinstance(n, Load | Store)}

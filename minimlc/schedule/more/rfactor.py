@@ -167,19 +167,15 @@ def _final(cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr]) -> Stmt:
         for value, cache, store in zip(how.values, caches, how.stores, strict=True)
     }
     stores = [replace(store, value=_Exchange(partials).visit(store.value)) for store in how.stores]
-    spatial = [replace(it, value=substitute(it.value, again)) for it in _spatial(block)]
-    last = BlockIter(step, _size(factor), "R", substitute(factor.var, again))
     combined = replace(
         block,
-        iters=(*spatial, last),
-        predicate=conjunction(substitute(part, again) for part in always),
-        init=None if block.init is None else substitute(block.init, {**at_zero, **again}),
-        body=substitute(seq(stores), again),
+        iters=(*_spatial(block), BlockIter(step, _size(factor), "R", factor.var)),
+        predicate=conjunction(always),
+        init=None if block.init is None else substitute(block.init, at_zero),
+        body=seq(stores),
     )
-    around = [
-        replace(lp, var=again[lp.var], kind="serial", thread="", annotations=()) for lp in loops
-    ]
-    return nest(around, combined)
+    around = [replace(lp, kind="serial", thread="", annotations=()) for lp in loops]
+    return substitute(nest(around, combined), again)
 
 
 class _Exchange(Mutator):
@@ -230,7 +226,7 @@ def _refuse_reducer(block: Block) -> NoReturn:
     several = tuple_reducer(block)
     if several is None:
         why = "is not of the form X[...] = X[...] op value, with a commutative op"
-        refuse(CODE, f'block "{block.name}" {why}', at=block)
+        refuse(CODE, f"{why}", of=block)
     names = ", ".join(store.buffer.name for store in several.stores)
     if several.associative and several.commutative:
         refuse(CODE, f"there is no ({names}) that leaves all others as they are", at=block)
@@ -279,7 +275,7 @@ def _conditions(
     spatial_loops = {lp.var for lp in own} - own_vars
     for part in conjuncts(block.predicate):
         if reads_any(part, kept):
-            refuse(CODE, f'block "{block.name}" runs only where {part.script()}', at=block)
+            refuse(CODE, f"runs only where {part.script()}", of=block)
         spoken = variables(part)
         if not spoken & own_vars:
             always.append(part)

@@ -16,19 +16,10 @@ from minimlc.schedule.shape import (
 )
 from minimlc.schedule.tree import replaced, runs
 from minimlc.tir.analysis.access import loop_extents
-from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous, to_expr
+from minimlc.tir.analysis.affine import Coverage, Digits, Sum, to_expr
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import is_private
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    BlockIter,
-    Expr,
-    For,
-    PrimFunc,
-    conjunction,
-    index,
-)
+from minimlc.tir.nodes import Binary, Block, BlockIter, Expr, For, PrimFunc, conjunction, index
 
 
 class _Window(NamedTuple):
@@ -108,7 +99,7 @@ def _check_loop(subject: Producer, loop: For) -> None:
 
 
 def _no_window(subject: Producer, why: str) -> NoReturn:
-    refuse("E148", f'block "{subject.block.name}" has no sliding window: {why}', at=subject.block)
+    refuse("E148", f"has no sliding window: {why}", of=subject.block)
 
 
 def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
@@ -117,37 +108,32 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
     iters = [*subject.dims, *(it for it in subject.block.iters if it.kind == "R")]
     sums = digits.sums([it.value for it in iters])
     moving = {lp.var for lp in own}
-    used: set[Digit] = set()
+    coverage = Coverage(digits)
     window: _Window | None = None
     for dim, (it, total) in enumerate(zip(iters, sums, strict=True)):
         if total is None:
             _no_window(subject, f"{it.var.name} is no sum of loops")
         inner = total.part(moving)
-        reach = contiguous(inner)
-        if reach is None or used & set(inner.terms):
+        values = coverage.take(inner)
+        if values is None:
             _no_window(subject, f"its loops do not run {it.var.name} through a range")
-        used |= set(inner.terms)
-        if not all(digits.is_exact(d.var) for d in inner.terms):
+        if not coverage.is_exact():
             _no_window(subject, f"a loop of {it.var.name} is cut unevenly")
         step = _step(total, digits, loop)
         if step == 0:
             continue
         if window is not None or step is None or dim >= len(subject.dims):
             _no_window(subject, f"{loop.var.name} moves it along {it.var.name} in another way")
-        window = _Window(loop, dim, step, reach, to_expr(inner, extents))
-    _check_constant(subject, own)
+        window = _Window(loop, dim, step, len(values), to_expr(inner, extents))
+    for lp in own:
+        if not runs(lp):
+            _no_window(subject, f"the extent of {lp.var.name} is not constant")
     if window is None:
         _no_window(subject, f"it stands still while {loop.var.name} runs")
     if not 0 < window.step < window.size:
         by = f"moves it by {window.step}, and it is {window.size} long: nothing stays"
         _no_window(subject, f"{loop.var.name} {by}")
     return window
-
-
-def _check_constant(subject: Producer, own: Sequence[For]) -> None:
-    for lp in own:
-        if not runs(lp):
-            _no_window(subject, f"the extent of {lp.var.name} is not constant")
 
 
 def _step(total: Sum, digits: Digits, loop: For) -> int | None:

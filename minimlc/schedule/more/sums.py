@@ -1,7 +1,7 @@
 """Sums of products, alone in loops that are their iters: what some primitives are for."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from minimlc.node import replace
 from minimlc.schedule.primitive import refuse
@@ -32,26 +32,21 @@ class Einsum(NamedTuple):
     start: Const
 
 
-def no_einsum(block: Block, why: str, *, example: str = "", hint: str = "") -> NoReturn:
-    """Refuse: a block is no such sum."""
-    refuse("E154", f'block "{block.name}" {why}', at=block, example=example, hint=hint)
-
-
 def own_nest(place: Place[Block]) -> tuple[Stmt, Sequence[For]]:
     """A block's nest: one serial loop for each iter, and nothing else."""
     block = place.stmt
     top, own, _ = place.nest()
     if any(isinstance(stmt, Block | IfThenElse) for stmt in place.around):
-        no_einsum(block, "is inside a condition or another block")
+        refuse("E154", "is inside a condition or another block", of=block)
     if block.predicate is not None:
-        no_einsum(block, f"runs only where {block.predicate.script()}")
+        refuse("E154", f"runs only where {block.predicate.script()}", of=block)
     check_serial(block, own)
     extents = {loop.var: constant_value(loop.extent) for loop in own}
     bound = {it.value: it.extent for it in block.iters}
     if len(bound) != len(block.iters) or bound != extents or min(bound.values(), default=1) < 1:
         why = "is not alone in loops that are its iters, one for each"
         hint = "do this step before its loops are cut or fused, or its init decomposed"
-        no_einsum(block, why, hint=hint)
+        refuse("E154", why, of=block, hint=hint)
     return top, own
 
 
@@ -60,20 +55,20 @@ def einsum_of(place: Place[Block]) -> Einsum:
     block = place.stmt
     parts = reduction_parts(block)
     if parts is None or parts[0] != "+" or not isinstance(block.body, Store):
-        no_einsum(block, "is not of the form: X[...] = X[...] + products of elements")
+        refuse("E154", "is not of the form: X[...] = X[...] + products of elements", of=block)
     if not starts_its_target(block) or not isinstance(block.init, Store):
         hint = "do this step before decompose_reduction"
-        no_einsum(block, "has no init of its own", hint=hint)
+        refuse("E154", "has no init of its own", of=block, hint=hint)
     if not isinstance(block.init.value, Const):
-        no_einsum(block, f"starts from {block.init.value.script()}, which is no constant")
+        refuse("E154", f"starts from {block.init.value.script()}, which is no constant", of=block)
     if any(it.kind == "O" for it in block.iters):
-        no_einsum(block, "must take its iterations in order")
+        refuse("E154", "must take its iterations in order", of=block)
     spatial = {it.var for it in block.iters if it.kind == "S"}
     store = block.body
     if set(store.indices) != spatial or len(store.indices) != len(spatial):
-        no_einsum(block, f"does not index {store.buffer.name} by each spatial iter once")
+        refuse("E154", f"does not index {store.buffer.name} by each spatial iter once", of=block)
     if names_loops(replace(block, init=None), place.loops):
-        no_einsum(block, "speaks of loops directly, not through its iters")
+        refuse("E154", "speaks of loops directly, not through its iters", of=block)
     _check_products(block, parts[2])
     return Einsum(store, parts[2], block.init.value)
 
@@ -89,4 +84,4 @@ def _check_products(block: Block, value: Expr) -> None:
             _check_products(block, a)
             _check_products(block, b)
         case _:  # other nodes: refused
-            no_einsum(block, f"adds up {value.script()}, which is no sum of products")
+            refuse("E154", f"adds up {value.script()}, which is no sum of products", of=block)

@@ -1,8 +1,7 @@
 """The net under the primitives: steps checked by running, and what to try instead."""
 
+from minimlc.schedule.net.advice import explained, remedy
 from minimlc.schedule.net.check import check_step, fault
-from minimlc.schedule.net.remedy import remedy
-from minimlc.schedule.net.renamed import explained
 from minimlc.schedule.schedule import Net, Schedule
 
 

@@ -1,9 +1,10 @@
 """a tile of a block's iterations becomes one block with the old one inside."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from minimlc.node import Node, replace, walk
+from minimlc.names import misnamed
+from minimlc.node import replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
@@ -51,8 +52,9 @@ def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     own, block = _perfect_nest(place.stmt)
     tiles = _tiles(block, own, place)
     names = Names(func)
-    if name is not None and name in names.blocks:
-        refuse("E118", f'the block name "{name}" is taken', hint="another name")
+    wrong = misnamed("block", name) if name else ""
+    if wrong or (name is not None and name in names.blocks):
+        refuse("E118", wrong or f'the block name "{name}" is taken', hint="another name")
     reduces = block.init is not None and any(it.kind == "R" for it in block.iters)
     if reduces:
         _check_init(block, own, tiles)
@@ -60,16 +62,13 @@ def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     inner = tuple(replace(t.it, value=_joined(outer.get(t.it.var), t)) for t in tiles)
     body = replace(block, iters=inner)
     init = None
-    if reduces:
-        init = _init_nest(body, own, names)
+    if reduces and block.init is not None:
+        spatial = [it for it in inner if it.kind != "R"]
+        init = sibling(body, block.init, spatial, loops_feeding(spatial, own), "init", names)
         body = replace(body, init=None)
     label = names.block(name or f"{block.name}_o")
     new = Block(label, tuple(outer.values()), None, init, nest(own, body))
     return finish(replaced(func, {place.stmt: new}))
-
-
-def _refuse(why: str, at: Node, hint: str = "", example: str = "") -> NoReturn:
-    refuse("E155", why, at=at, hint=hint, example=example)
 
 
 def _perfect_nest(loop: For) -> tuple[list[For], Block]:
@@ -78,20 +77,21 @@ def _perfect_nest(loop: For) -> tuple[list[For], Block]:
     stmt: Stmt = loop
     while isinstance(stmt, For):
         if constant_value(stmt.extent) is None or constant_value(stmt.extent) == 0:
-            _refuse(f'the extent of "{stmt.var.name}" is not a constant >= 1', stmt)
+            refuse("E155", f'the extent of "{stmt.var.name}" is not a constant >= 1', at=stmt)
         if stmt.kind in ("parallel", "thread_binding"):
-            _refuse(f'"{stmt.var.name}" is {stmt.kind}; threads start outside of blocks', stmt)
+            why = f'"{stmt.var.name}" is {stmt.kind}; threads start outside of blocks'
+            refuse("E155", why, at=stmt)
         own.append(stmt)
         stmt = stmt.body
     if not isinstance(stmt, Block):
         name = own[-1].var.name
         hint = f'decompose or blockize a loop inside of "{name}" instead'
-        _refuse(f'"{name}" holds more than one block alone', own[-1], hint)
+        refuse("E155", f'"{name}" holds more than one block alone', at=own[-1], hint=hint)
     if stmt.predicate is not None:
-        why = f'block "{stmt.name}" runs only where {stmt.predicate.script()}'
-        _refuse(why, stmt, "split by factors that divide the extent, so that no tile is cut off")
+        hint = "split by factors that divide the extent, so that no tile is cut off"
+        refuse("E155", f"runs only where {stmt.predicate.script()}", of=stmt, hint=hint)
     if names_loops(stmt, own):
-        _refuse(f'block "{stmt.name}" speaks of its loops directly', stmt)
+        refuse("E155", "speaks of its loops directly", of=stmt)
     return own, stmt
 
 
@@ -110,7 +110,8 @@ def _tile(block: Block, it: BlockIter, total: Sum | None, inside: set[Var], cut:
     value = it.value.script()
     if total is None:
         if variables(it.value) & inside:
-            _refuse(f"{it.var.name} = {value} is no sum of multiples of loops", block)
+            why = f"{it.var.name} = {value} is no sum of multiples of loops"
+            refuse("E155", why, at=block)
         return Tile(it, it.value, it.value, 1, frozenset())
     inner = total.part(inside)
     outer = total.minus(inner)
@@ -120,11 +121,9 @@ def _tile(block: Block, it: BlockIter, total: Sum | None, inside: set[Var], cut:
         n % size == 0 for n in (*outer.terms.values(), outer.constant, it.extent)
     )
     if size is None or not exact or not divides:
-        _refuse(
-            f"{it.var.name} = {value} (0..{it.extent - 1}) does not divide into whole tiles",
-            block,
-            "split by factors that divide the extent, outer loops first",
-        )
+        why = f"{it.var.name} = {value} (0..{it.extent - 1}) does not divide into whole tiles"
+        hint = "split by factors that divide the extent, outer loops first"
+        refuse("E155", why, at=block, hint=hint)
     whole = Sum({d: c // size for d, c in outer.terms.items()}, outer.constant // size)
     extents = cut.extents
     return Tile(it, to_expr(whole, extents), to_expr(inner, extents), size, frozenset(inner.terms))
@@ -161,16 +160,17 @@ def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None
     """The init may run for the whole tile first, and each of its instances once."""
     store = update_of(block)
     if reducer_of(block) is None or store is None or not starts_its_target(block):
-        _refuse(f'block "{block.name}" is no reduction whose init starts its own element', block)
+        refuse("E155", "is no reduction whose init starts its own element", of=block)
     assert block.init is not None
     uses = [n for n in walk(block.body) if isinstance(n, Load) and n.buffer is store.buffer]
     if len(uses) > 1 or reads(block.init, store.buffer):
-        _refuse(f'block "{block.name}" reads {store.buffer.name} elsewhere as well', block)
+        refuse("E155", f"reads {store.buffer.name} elsewhere as well", of=block)
     used: dict[Digit, str] = {}
     for tile in tiles:
         for digit in tile.digits:
             if digit in used:
-                _refuse(f'"{digit.var.name}" serves two iters of "{block.name}"', block)
+                why = f'"{digit.var.name}" serves two iters of "{block.name}"'
+                refuse("E155", why, at=block)
             used[digit] = tile.it.kind
     for loop in own:
         size, kinds = 1, set()
@@ -179,13 +179,8 @@ def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None
                 size *= digit.extent
                 kinds.add(kind)
         if size != constant_value(loop.extent):
-            _refuse(f'block "{block.name}" runs anew in iterations of "{loop.var.name}"', loop)
+            why = f'block "{block.name}" runs anew in iterations of "{loop.var.name}"'
+            refuse("E155", why, at=loop)
         if len(kinds) > 1:
-            _refuse(f'"{loop.var.name}" serves spatial and reduce iters', loop, "do not fuse them")
-
-
-def _init_nest(block: Block, own: Sequence[For], names: Names) -> Stmt:
-    """The init of the tile's block over the loops that its spatial iters speak of."""
-    assert block.init is not None
-    spatial = [it for it in block.iters if it.kind != "R"]
-    return sibling(block, block.init, spatial, loops_feeding(spatial, own), "init", names)
+            why = f'"{loop.var.name}" serves spatial and reduce iters'
+            refuse("E155", why, at=loop, hint="do not fuse them")

@@ -6,10 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from minimlc.schedule.tensor.intrinsics_x86 import TILES, zero_tile
+from minimlc.node import replace
+from minimlc.schedule.finish import finish
+from minimlc.schedule.schedule import Schedule
 from minimlc.script import T
+from minimlc.tir.nodes import PrimFunc
 
-Pair = tuple[Any, Any]
+Pair = tuple[PrimFunc, PrimFunc]
+
+
+def scheduled(description: Any, steps: Callable[[Schedule], Schedule]) -> Pair:
+    """A description, and what these steps make of it: the implementation."""
+    func = steps(Schedule(description, check=False)).func
+    return description, replace(func, attrs=(("global_symbol", "implementation"),))
 
 
 def dot4() -> Pair:
@@ -24,16 +33,7 @@ def dot4() -> Pair:
                 vk = T.axis.reduce(4, k)
                 c[0] = c[0] + a[vk] * b[vk]
 
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32"), c: T.Buffer((1,), "float32")
-    ):
-        for k in T.unroll(4):
-            with T.block("dot4"):
-                vk = T.axis.reduce(4, k)
-                c[0] = c[0] + a[vk] * b[vk]
-
-    return description, implementation
+    return scheduled(description, lambda sch: sch.unroll("k"))
 
 
 def _lanes(left: str, right: str, result: str, depth: int) -> Pair:
@@ -48,17 +48,9 @@ def _lanes(left: str, right: str, result: str, depth: int) -> Pair:
                 vl, vk = T.axis.remap("SR", [lane, k])
                 c[vl] = c[vl] + T.cast(a[vk], result) * T.cast(b[vl, vk], result)
 
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((depth,), left), b: T.Buffer((16, depth), right), c: T.Buffer((16,), result)
-    ):
-        for k in T.unroll(depth):
-            for lane in T.vectorized(16):
-                with T.block("dot"):
-                    vl, vk = T.axis.remap("SR", [lane, k])
-                    c[vl] = c[vl] + T.cast(a[vk], result) * T.cast(b[vl, vk], result)
-
-    return description, implementation
+    return scheduled(
+        description, lambda sch: sch.reorder("k", "lane").unroll("k").vectorize("lane")
+    )
 
 
 def mma_16x16x16() -> Pair:
@@ -75,72 +67,90 @@ def mma_16x16x16() -> Pair:
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
 
-    @T.prim_func
-    def implementation(
-        a: T.Buffer((16, 16), "float32"),
-        b: T.Buffer((16, 16), "float32"),
-        c: T.Buffer((16, 16), "float32"),
-    ):
-        for i, k in T.grid(16, 16):
-            for j in T.vectorized(16):
-                with T.block("mma"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
-
-    return description, implementation
+    return scheduled(description, lambda sch: sch.reorder("i", "k", "j").vectorize("j"))
 
 
-def _interleave(source: str, target: str, depth: int) -> Pair:
-    """A few rows of 16 elements become 16 groups, one of each row: a packed factor's layout."""
-    if source == target:
-
-        @T.prim_func
-        def copied(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
-            for p, j in T.grid(depth, 16):
-                with T.block("interleave"):
-                    vp, vj = T.axis.remap("SS", [p, j])
-                    groups[vj, vp] = rows[vp, vj]
-
-        return copied, copied
+def _zero(dtype: str, zero: float) -> Pair:
+    """A tile of zeros."""
 
     @T.prim_func
-    def converted(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
+    def description(c: T.Buffer((16, 16), dtype)):
+        for i, j in T.grid(16, 16):
+            with T.block("zero"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                c[vi, vj] = zero
+
+    return scheduled(description, lambda sch: sch.vectorize("j"))
+
+
+def _interleave(source: str, target: str, depth: int, offset: int = 0) -> Pair:
+    """A few rows of 16 elements become 16 groups, one of each row: a packed factor's layout. With
+    an offset, bytes become bytes of the other sign.
+    """
+
+    @T.prim_func
+    def description(rows: T.Buffer((depth, 16), source), groups: T.Buffer((16, depth), target)):
         for p, j in T.grid(depth, 16):
             with T.block("interleave"):
                 vp, vj = T.axis.remap("SS", [p, j])
-                groups[vj, vp] = T.cast(rows[vp, vj], target)
+                groups[vj, vp] = (
+                    T.cast(T.cast(rows[vp, vj], "int64") + offset, target)
+                    if offset
+                    else rows[vp, vj]
+                    if source == target
+                    else T.cast(rows[vp, vj], target)
+                )
 
-    return converted, converted
+    description = finish(description)  # x - 128, as a step writes x + -128
+    return description, description
 
 
-def _interleave_shifted(source: str, target: str, offset: int) -> Pair:
-    """Four rows of 16 bytes become 16 groups of bytes of the other sign, an offset away."""
-    if offset > 0:
+def _load(dtype: str, depth: int) -> Pair:
+    @T.prim_func
+    def description(
+        memory: T.Buffer((16, 16, depth), dtype), tile: T.Buffer((16, 16, depth), dtype)
+    ):
+        for i, k, p in T.grid(16, 16, depth):
+            with T.block("load"):
+                vi, vk, vp = T.axis.remap("SSS", [i, k, p])
+                tile[vi, vk, vp] = memory[vi, vk, vp]
 
-        @T.prim_func
-        def raised(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
-            for p, j in T.grid(4, 16):
-                with T.block("interleave"):
-                    vp, vj = T.axis.remap("SS", [p, j])
-                    groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") + offset, target)
+    return description, description
 
-        return raised, raised
-    taken_off = -offset
+
+def _store(dtype: str) -> Pair:
+    @T.prim_func
+    def description(tile: T.Buffer((16, 16), dtype), memory: T.Buffer((16, 16), dtype)):
+        for i, j in T.grid(16, 16):
+            with T.block("store"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                memory[vi, vj] = tile[vi, vj]
+
+    return scheduled(description, lambda sch: sch.vectorize("j"))
+
+
+def _dot(left: str, right: str, result: str, depth: int) -> Pair:
+    """c += a @ b, on tiles."""
 
     @T.prim_func
-    def lowered(rows: T.Buffer((4, 16), source), groups: T.Buffer((16, 4), target)):
-        for p, j in T.grid(4, 16):
-            with T.block("interleave"):
-                vp, vj = T.axis.remap("SS", [p, j])
-                groups[vj, vp] = T.cast(T.cast(rows[vp, vj], "int64") - taken_off, target)
+    def description(
+        a: T.Buffer((16, 16, depth), left),
+        b: T.Buffer((16, 16, depth), right),
+        c: T.Buffer((16, 16), result),
+    ):
+        for i, j, k, p in T.grid(16, 16, 16, depth):
+            with T.block("dot"):
+                vi, vj, vk, vp = T.axis.remap("SSRR", [i, j, k, p])
+                c[vi, vj] = c[vi, vj] + T.cast(a[vi, vk, vp], result) * T.cast(
+                    b[vk, vj, vp], result
+                )
 
-    return lowered, lowered
+    return scheduled(
+        description, lambda sch: sch.reorder("i", "k", "p", "j").unroll("p").vectorize("j")
+    )
 
 
-SHIFTED = {
-    "interleave_i8u8": ("int8", "uint8", 128),
-    "interleave_u8i8": ("uint8", "int8", -128),
-}
+SHIFTED = {"interleave_i8u8": ("int8", "uint8", 128), "interleave_u8i8": ("uint8", "int8", -128)}
 """What is interleaved and gets an offset: the dtype read, the one written, and the offset."""
 
 INTERLEAVED = {
@@ -164,13 +174,37 @@ LANES = {
 AVX-512 VNNI has the first two (turned around), the newest CPUs the third, every x86 CPU the last.
 """
 
+TILES: dict[str, Callable[[], Pair]] = {
+    "amx_zero_f32": partial(_zero, "float32", 0.0),
+    "amx_zero_i32": partial(_zero, "int32", 0),
+    "amx_load_bf16": partial(_load, "bfloat16", 2),
+    "amx_load_i8": partial(_load, "int8", 4),
+    "amx_load_u8": partial(_load, "uint8", 4),
+    "amx_dot_bf16": partial(_dot, "bfloat16", "bfloat16", "float32", 2),
+    "amx_dot_i8i8": partial(_dot, "int8", "int8", "int32", 4),
+    "amx_dot_i8u8": partial(_dot, "int8", "uint8", "int32", 4),
+    "amx_dot_u8i8": partial(_dot, "uint8", "int8", "int32", 4),
+    "amx_dot_u8u8": partial(_dot, "uint8", "uint8", "int32", 4),
+    "amx_store_f32": partial(_store, "float32"),
+    "amx_store_i32": partial(_store, "int32"),
+}
+"""After x86's tile registers (AMX): each intrinsic's maker by name.
+
+A tile is 16 rows of 64 bytes. Of a factor it holds 16 rows of 16 groups, a group being as many
+elements as are multiplied and added at a time: 2 of bfloat16, 4 of bytes. Both factors are stored
+so, `a` by its rows and `b` by its columns: b[k, j, p] is row 16 * k + p of column j.
+"""
+
 BUILT_IN: dict[str, Callable[[], Pair]] = {
     "dot4": dot4,
     **{name: partial(_lanes, *kind) for name, kind in LANES.items()},
     "mma_16x16x16": mma_16x16x16,
-    "zero_16x16": partial(zero_tile, "float32", 0.0),
+    "zero_16x16": partial(_zero, "float32", 0.0),
     **{name: partial(_interleave, *kind) for name, kind in INTERLEAVED.items()},
-    **{name: partial(_interleave_shifted, *kind) for name, kind in SHIFTED.items()},
+    **{
+        name: partial(_interleave, source, target, 4, offset)
+        for name, (source, target, offset) in SHIFTED.items()
+    },
     "dot_bf16bf16f32": partial(_lanes, "bfloat16", "bfloat16", "float32", 2),
     **TILES,
 }

@@ -1,16 +1,20 @@
-"""What to try instead of a step that was refused: the first related step that is accepted.
+"""What to try instead of a step that was refused: the first related step that is accepted; and what
+became of a name that an earlier step replaced.
 
 Looked for only when the error is shown, so that a search that meets many refusals does not pay.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, islice, permutations
-from typing import Any
+from itertools import chain, islice, pairwise, permutations
+from typing import Any, NamedTuple
 
+from minimlc.errors import CompileError, ScheduleError, near_misses
+from minimlc.module import Step
+from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.tensor.intrin import find_intrin, intrins
 from minimlc.schedule.trace import call_text, literal, run
-from minimlc.schedule.tree import find_block, find_loop, names_of
+from minimlc.schedule.tree import NoSuchName, find_block, find_loop, names_of
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.wellformed import loops_in
@@ -157,3 +161,81 @@ def _other_buffers(func: PrimFunc, arguments: dict[str, Any]) -> Iterator[Call]:
         if item.block is block:
             verb = "cache_write" if item.is_write else "cache_read"
             yield verb, {**kept, "buffer": item.buffer.name}
+
+
+def explained(
+    error: NoSuchName, steps: Sequence[Step], func: str, name: str, arguments: dict[str, Any]
+) -> ScheduleError:
+    """The error for a step (or a question) `name(arguments)` that names what is not there.
+
+    `steps` is the schedule's history. The hint is the same step with a name that there is, tried
+    out; so all this is worked out only when there is an error to explain.
+    """
+    versions = [step.mod[func] for step in steps]
+    fates = _fates(error.kind, error.name, versions, steps)
+    now = versions[-1]
+    assert isinstance(now, PrimFunc)
+    heirs = [heir for fate in fates for heir in fate.heirs if heir in names_of(now, error.kind)]
+    close = heirs or near_misses(str(error.name), error.known)
+    why = error.why
+    if not heirs and close and not fates:
+        why += f'; did you mean "{close[0]}"?'
+    example = "\n".join(fate.text for fate in fates[:4])
+    hint = _meant(now, name, arguments, error.name, close) or _overview(error, now)
+    return ScheduleError(why, code=error.code, example=example, hint=hint)
+
+
+class Fate(NamedTuple):
+    """What became of a name in one step."""
+
+    text: str
+    heirs: list[str]
+
+
+def _fates(kind: str, name: str, versions: Sequence[Any], steps: Sequence[Step]) -> list[Fate]:
+    """The steps that replaced a name, and those that replaced what it became."""
+    known = [names_of(version, kind) for version in versions]
+    fates = []
+    sought = [name]
+    for number, (before, after) in enumerate(pairwise(known), 1):
+        step = f"in step {number} ({steps[number].name.split('(')[0]})"
+        for gone in [n for n in sought if n in before and n not in after]:
+            heirs = [n for n in after if n not in before]
+            became = f"became {', '.join(heirs)}" if heirs else "went away"
+            fates.append(Fate(f"{kind} {gone} {became} {step}", heirs))
+            sought += heirs
+    return fates
+
+
+def _meant(
+    func: PrimFunc, name: str, arguments: dict[str, Any], wrong: str, candidates: Sequence[str]
+) -> str:
+    """The first call with one of `candidates` instead of a wrong name that works.
+
+    A question, such as `loops(block)`, works with each of them.
+    """
+    if name not in PRIMITIVES:
+        return f"sch.{name}({literal(candidates[0])})" if candidates else ""
+    for candidate in candidates:
+        fixed = {k: _exchanged(v, wrong, candidate) for k, v in arguments.items()}
+        try:
+            run(func, name, fixed)
+        except CompileError:
+            continue
+        return f"sch.{call_text(name, fixed)}"
+    return ""
+
+
+def _exchanged(value: Any, wrong: str, right: str) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_exchanged(part, wrong, right) for part in value)
+    return right if isinstance(value, str) and value == wrong else value
+
+
+def _overview(error: NoSuchName, func: PrimFunc) -> str:
+    """The call that lists what there is."""
+    if error.kind == "loop":
+        blocks = names_of(func, "block")
+        around = error.name if error.name in blocks else (blocks or [""])[0]
+        return f'sch.loops("{around}")'
+    return "sch.blocks()" if error.kind == "block" else "sch.func.params, sch.func.allocs"
