@@ -5,12 +5,12 @@ traces) and `arrays.npz`. Grading reads it as data; no student's Python is run.
 """
 
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from minimlc.files import write_atomically
 from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.answer import Answer
 from minimlc.homework.assignment import Assignment, find
@@ -61,7 +61,7 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
         arrays.update({f"{name}/{key}": array for key, array in answer.arrays.items()})
         said[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
     message = {"format": FORMAT, "answers": bodies}, arrays
-    _write(file, packed(message, zipfile.ZIP_DEFLATED))
+    write_atomically(file, packed(message, zipfile.ZIP_DEFLATED))
     return said
 
 
@@ -70,18 +70,6 @@ def _path(path: str | os.PathLike) -> Path:
         why = f"a submission file is named by its path, got {path!r:.60}"
         raise HomeworkError(why, code="E801")
     return Path(path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file: all of it, or nothing."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 0) -> Report:

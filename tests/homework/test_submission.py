@@ -480,7 +480,7 @@ def test_where_a_submission_file_is_to_lie_is_looked_at_first(tmp_path):
         "E801", lambda: homework.export(tmp_path / "no" / "a.zip", {"rows": asked.append}), "no"
     )
     refuses("E801", lambda: homework.export(tmp_path, {"rows": asked.append}), "is a folder")
-    assert not list(tmp_path.parent.glob("*.part"))
+    assert not list(tmp_path.parent.glob("*.new"))
     refuses("E801", lambda: homework.export(3, {}), "path")
     refuses("E801", lambda: homework.grade(3, "rows"), "path")
     assert not asked
