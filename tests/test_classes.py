@@ -21,7 +21,6 @@ TALLER = {
     "minimlc.codegen.c.functions._Steps",
     "minimlc.codegen.c.stmt.Function",
     "minimlc.codegen.python.expr._Steps",
-    "minimlc.machine.record._Recorder",
     "minimlc.script.graph_body.GraphReader",
     "minimlc.script.graph_value.ValueReader",
     "minimlc.script.reader.Reader",
