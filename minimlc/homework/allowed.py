@@ -10,7 +10,7 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -68,19 +68,18 @@ HARMLESS = ("annotate", "unannotate", "add_unit_loop")
 Step = tuple[str, Mapping[str, Any]]
 
 
-def check_names(names: Iterable[Any]) -> str:
-    """What is wrong with the names that an assignment allows or forbids; "" if nothing is."""
+def wrong_names(names: Iterable[Any]) -> Iterator[str]:
+    """What is wrong with the names that an assignment forbids."""
     for name in names:
         if not isinstance(name, str):
-            return f"what is allowed or forbidden is given by name, got {name!r:.60}"
+            yield f"what is allowed or forbidden is given by name, got {name!r:.60}"
         parts = name.removesuffix(".*").split(".")
         dotted = "." in name and all(part.isidentifier() for part in parts)
         if not dotted and name not in TOOLS and name not in PRIMITIVES:
             hint = did_you_mean(name, [*TOOLS, *PRIMITIVES])
-            return f'"{name}" can\'t be taken away: {hint}; a module is "name.*"'
-        if dotted and (said := _unknown(parts)):
-            return f'forbid="{name}" would forbid nothing: {said}'
-    return ""
+            yield f'"{name}" can\'t be taken away: {hint}; a module is "name.*"'
+        if dotted and (why := _unknown(parts)):
+            yield f'forbid="{name}" would forbid nothing: {why}'
 
 
 def _unknown(parts: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from minimlc.homework.limits import Limits
 from minimlc.homework.message import Failed, Malformed, in_order, numbered
 from minimlc.homework.nest import Nest
 from minimlc.homework.questions import Question, filled, questions
-from minimlc.homework.report import Report, Result, all_failed
+from minimlc.homework.report import Report, Result
 from minimlc.homework.worker import evaluate
 from minimlc.module import IRModule
 from minimlc.schedule import Trace
@@ -43,7 +43,7 @@ def judge(assignment: Assignment, answer: Answer, seed: int = 0) -> Report:
         except (Failed, ScheduleError) as error:
             why = str(error)
     if why:
-        return all_failed(assignment.name, assignment.described(), why, printed)
+        return assignment.failed(why, printed)
     results = [_result(item, findings) for item in assignment.items]
     return Report(assignment.name, tuple(results), printed)
 

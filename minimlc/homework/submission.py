@@ -17,7 +17,7 @@ from minimlc.homework.assignment import Assignment, find
 from minimlc.homework.collect import collect
 from minimlc.homework.judge import judge
 from minimlc.homework.message import Arrays, Malformed, packed, unpacked
-from minimlc.homework.report import Report, all_failed
+from minimlc.homework.report import Report
 from minimlc.homework.worker import warm
 
 FORMAT = 1
@@ -80,7 +80,7 @@ def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 
         answer = _load(file, chosen.name)
     except (Malformed, OSError) as error:
         why = str(error) if isinstance(error, Malformed) else f"{file.name} cannot be read"
-        return all_failed(chosen.name, chosen.described(), f"the submission file: {why}")
+        return chosen.failed(f"the submission file: {why}")
     return judge(chosen, answer, seed)
 
 
