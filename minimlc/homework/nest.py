@@ -1,8 +1,8 @@
-"""What has become of a program's loops and buffers, whatever they are called now.
+"""What has become of a program's loops and buffers in a scheduled version.
 
 The original program names axes (its loops) and buffers. In a scheduled version of it, `Nest` finds
 the block that does the same computation, the loops each axis was cut into, and the copies of each
-buffer; all by what they compute, not by what they are called.
+buffer: by what they compute, as a schedule may rename them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +74,6 @@ class Nest:
         self.before = _computation(places(original), block)
         self.places = places(func)
         self.sources = _copies(self.places)
-        self._params = {buffer: buffer.name for buffer in original.params}
         pairs = zip(func.params, original.params, strict=True)
         self._origins = {buffer: param.name for buffer, param in pairs}
         self.main = self._find()
@@ -96,7 +95,7 @@ class Nest:
         return max(same, key=lambda place: _runs(place.loops))
 
     def _original_name(self, buffer: Buffer) -> str:
-        return self._params.get(buffer, "")
+        return buffer.name if buffer in self.original.params else ""
 
     # Axes
 
@@ -240,7 +239,7 @@ def places(func: PrimFunc) -> list[Place]:
     return [_located(find_block(func, name)) for name in names_of(func, "block")]
 
 
-def _located(place: tree.Place) -> Place:
+def _located(place: tree.Place[Block]) -> Place:
     """A block with its iters' values over loop variables, not over the iters of blocks around."""
     known: dict[Node, Node] = {}
     values: tuple[Expr, ...] = ()
@@ -248,7 +247,6 @@ def _located(place: tree.Place) -> Place:
         if isinstance(block, Block):
             values = tuple(substitute(it.value, known) for it in block.iters)
             known |= zip((it.var for it in block.iters), values, strict=True)
-    assert isinstance(place.stmt, Block)
     return Place(place.stmt, place.loops, values)
 
 
