@@ -153,15 +153,18 @@ def send(stream: BinaryIO, body: dict[str, Any], arrays: Arrays) -> None:
 
 
 def receive(stream: BinaryIO) -> Message | None:
-    """Read one message; None at the stream's end. `Malformed` if it is not a message."""
+    """Read one message; None at the stream's end. `Malformed` for anything else."""
     head = stream.read(_SIZE.size)
     if len(head) < _SIZE.size:
         return None
     (size,) = _SIZE.unpack(head)
-    if size > LARGEST_TEXT + 2 * LARGEST_ARRAYS:
-        raise Malformed("a message of impossible size")
-    data = stream.read(size)
-    return unpacked(data) if len(data) == size else None
+    try:
+        if size > LARGEST_TEXT + 2 * LARGEST_ARRAYS:
+            raise Malformed("a message of impossible size")
+        data = stream.read(size)
+        return unpacked(data) if len(data) == size else None
+    except (Malformed, MemoryError) as error:
+        raise Malformed(f"what came back cannot be read: {error}") from None
 
 
 def _json_object(text: bytes) -> dict[str, Any]:

@@ -121,25 +121,25 @@ def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) 
         finally:  # whatever happens, this copy goes no further
             os._exit(0)
     os.close(writing)
-    why, message = "", None
     try:
         with os.fdopen(reading, "rb") as stream:
             message = receive(stream)
-    except (Malformed, MemoryError) as error:
-        why = f"what came back cannot be read: {error}"
+    except Malformed as error:
+        message = {"error": str(error), "token": token}, {}
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if end_children():
-        why = STARTED
+    left = end_children()
     shutil.rmtree(folder, ignore_errors=True)
-    if message is None:
-        why = why or how_it_ended(status)
+    if left:
+        why = STARTED
+    elif message is None:
+        why = how_it_ended(status)
     elif message[0].get("token") != token:
-        why = why or FOREIGN
-    if why or message is None:
-        return {"error": why, "token": token}, {}
-    return message
+        why = FOREIGN
+    else:
+        return message
+    return {"error": why, "token": token}, {}
 
 
 def explain(error: BaseException) -> str:

@@ -32,9 +32,9 @@ START_SECONDS = 60.0
 END_SECONDS = 2.0
 """How long to go on killing the new processes of a worker that is being ended."""
 
-OWN = 2 if sys.platform == "linux" else 0
-"""How many of a worker's processes below its first, the guard, are its own: the one that answers
-and its copy, which runs the submission.
+OWN = 3 if sys.platform == "linux" else 1
+"""How many of a worker's processes are its own. On Linux: the guard, the one that answers, and its
+copy, which runs the submission.
 """
 
 SPARES = 2
@@ -85,8 +85,8 @@ class Worker:
             self._ready.set()
             while (message := receive(answers)) is not None:
                 self._answers.put(message)
-        except (Malformed, MemoryError) as error:
-            self._answers.put(Malformed(str(error)))
+        except Malformed as error:
+            self._answers.put(error)
         except (OSError, ValueError):  # closed while it was read
             pass
         self._answers.put(None)
@@ -129,7 +129,7 @@ class Worker:
                     self._answers.put(None)  # for whoever asks again
                     raise Failed(self._how_it_ended())
                 if isinstance(message, Malformed):
-                    raise Failed(f"what came back cannot be read: {message}")
+                    raise message
                 return message
             if time.monotonic() > end:
                 seconds = f"{limits.wall_seconds:g} s"
@@ -137,12 +137,12 @@ class Worker:
             self._watch(limits)
 
     def _watch(self, limits: Limits) -> None:
-        below, used, seconds = [], 0, 0.0
+        processes, used, seconds = [], 0, 0.0
         with suppress(psutil.Error):  # it has ended: the next poll says how
-            below = psutil.Process(self._process.pid).children(recursive=True)
-        for one in below or [self._process]:
+            first = psutil.Process(self._process.pid)
+            processes = [first, *first.children(recursive=True)]
+        for process in processes:
             with suppress(psutil.Error):
-                process = psutil.Process(one.pid)
                 used = max(used, process.memory_info().rss)
                 seconds += sum(process.cpu_times()[:2])
         if used > 2 * limits.memory_bytes:
@@ -150,7 +150,7 @@ class Worker:
         if seconds > 10 * limits.cpu_seconds + 60:
             time_used = f"more than {limits.cpu_seconds:g} s of CPU time"
             raise Failed(f"it used {time_used}: is there an endless loop?")
-        if len(below) > limits.processes + OWN:
+        if len(processes) > limits.processes + OWN:
             raise Failed(STARTED)
         if _folder_size(self.folder) > limits.folder_bytes:
             raise Failed(f"it wrote more than {limits.folder_bytes:,} bytes of files")
