@@ -35,7 +35,7 @@ Shape = tuple[int, ...] | np.ndarray
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that an assignment asks for, and its points."""
+    """One requirement of an assignment, and its points."""
 
     kind: Kind
     text: str
@@ -60,12 +60,12 @@ def values(points: float, tolerance: float = 1e-4) -> Item:
 
 
 def pure(points: float) -> Item:
-    """Inputs are left as they are, and the same question gets the same answer twice."""
+    """Inputs are not modified, and two calls give the same result."""
     return Item("pure", "nothing it is given changes, and it answers twice alike", points)
 
 
 def speed(points: float, ratio: float) -> Item:
-    """At least `ratio` times as fast as the original, measured in turns in the same run."""
+    """At least `ratio` times as fast as the original; both are timed in turns in one process."""
     return Item("speed", f"at least {ratio} times as fast as the original", points, ratio=ratio)
 
 
@@ -80,7 +80,7 @@ class Assignment:
     """The reference that a submission is compared with, and the points it can earn.
 
     - `reference` an `IRModule` with one primitive function: a submission schedules it.
-    - `reference` a numpy function: a submission gives, per case, a program that computes the same.
+    - `reference` a numpy function: a submission returns, per case, a program that computes it.
       `cases` are the arguments of the submission, `inputs(*case)` the shapes of the program's
       inputs (an array stands for its shape and dtype; a bare shape is float32); the program's last
       parameter is the result. With `wanted="function"` a submission is itself a function of numpy
@@ -137,7 +137,7 @@ class Assignment:
         return [s if isinstance(s, np.ndarray) else np.empty(s, "float32") for s in shapes]
 
     def expected(self, inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """The reference's result for inputs; `HomeworkError` where that is not numbers."""
+        """The reference's result for inputs; `HomeworkError` if it is not an array of numbers."""
         assert callable(self.reference)
         try:
             with np.errstate(all="ignore"):
@@ -162,7 +162,7 @@ class Assignment:
     @property
     def taken(self) -> dict[str, str]:
         """What is taken away from a submission while it runs, by its Python name, and the message
-        for its callers; so is the reference, if it is a function of a module. A local function
+        for its callers. This includes the reference if it is a function of a module; a local one
         cannot be reached by name, and importing its module would cost seconds.
         """
         taken = allowed.sentences(self.name, self.forbidden)

@@ -1,4 +1,4 @@
-"""What a worker may use. This keeps accidents from the notebook; it is not a security sandbox."""
+"""What a worker may use. This protects a notebook from accidents; it is not a security sandbox."""
 
 import contextlib
 import ctypes
@@ -44,7 +44,7 @@ class Limits:
 
 
 def enforced() -> dict[str, str]:
-    """How each limit is kept on this machine: by the system, by watching, or not at all."""
+    """How each limit is enforced on this machine: by the system, by watching, or not at all."""
     system, linux = sys.platform != "win32", sys.platform == "linux"
     return {
         "cpu_seconds": "by the system" if system else "by watching",
@@ -59,7 +59,7 @@ def enforced() -> dict[str, str]:
 def apply(limits: Limits, final: bool) -> None:
     """Limit this process from now on; `final` limits cannot be raised again.
 
-    Where the system has no such limits (Windows), the parent's watching is all there is.
+    Windows has no such limits: there, only the parent watches.
     """
     if sys.platform == "win32":
         return
@@ -115,7 +115,7 @@ _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 
 
 def guard(worker: int) -> NoReturn:
-    """Wait for a child to end, kill what it leaves behind, and end as the child did."""
+    """Wait for a child to end, kill what it left behind, and end as the child did."""
     for stream in (0, 1):  # its own end of the pipes is enough
         os.close(stream)
     code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])

@@ -40,7 +40,7 @@ Naming = Callable[[Buffer], str]
 
 
 class Unrecognized(Failed):
-    """The computation was not found again, and why."""
+    """Why the computation could not be found again."""
 
 
 class Place(NamedTuple):
@@ -126,8 +126,8 @@ class Nest:
         return [part.loop for part in self.parts(axis)]
 
     def order(self) -> list[str]:
-        """The axes whose loops follow each other, from outside in; parts of one axis that do, once.
-        A fused loop counts as the loops that it was made of.
+        """The axes of the loops from outside in; adjacent parts of one axis count once, and a fused
+        loop as the loops that were fused.
         """
         parts = [(*_place(part), axis) for axis in self.axes() for part in self.parts(axis)]
         return [axis for axis, _ in groupby(axis for *_, axis in sorted(parts))]
@@ -206,7 +206,7 @@ class Nest:
 
     @cached_property
     def lowered(self) -> PrimFunc:
-        """The function as targets see it: buffers have become small and have their place."""
+        """The function as targets see it: buffers are as small as can be, and in their place."""
         return lower(self.func)
 
     def stored_size(self, buffer: Buffer) -> tuple[int, ...]:
@@ -262,7 +262,7 @@ def _computation(candidates: Sequence[Place], name: str) -> Place:
 
 
 def _copies(blocks: Iterable[Place]) -> dict[Buffer, Buffer]:
-    """Which buffer each copy was made from."""
+    """The buffer that each copy is a copy of."""
     sources = {}
     for block, *_ in blocks:
         if isinstance(block.body, Store) and block.init is None:

@@ -10,7 +10,7 @@ LONGEST = 4000
 
 
 def shown(text: str) -> str:
-    """A submission's text made printable: not too long, and without lone surrogates."""
+    """A submission's text as it can be printed: not too long, without lone surrogates."""
     return text[:LONGEST].encode("utf-8", "backslashreplace").decode("utf-8")
 
 

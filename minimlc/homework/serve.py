@@ -1,7 +1,7 @@
 """What a worker process runs: `python -m minimlc.homework.serve`.
 
-Requests come from stdin and answers go to stdout's place; what a submission prints goes elsewhere.
-`collect` runs a submission and returns data. The other requests take data, and run no submission's
+Requests come from stdin, answers go to what was stdout; a submission's output goes elsewhere.
+`collect` runs a submission and returns data. The other requests take data and run no submitted
 Python.
 """
 
@@ -59,7 +59,7 @@ FILENAME = "<submission>"
 def main() -> None:
     """Answer requests until there are none.
 
-    On Linux a guard is the parent: it inherits and kills what a submission started, even where the
+    On Linux its parent is a guard, which inherits and kills what a submission started, even if the
     submission kills the process that answers.
     """
     adopt()
@@ -76,7 +76,7 @@ def main() -> None:
     os.dup2(null, 0)
     os.dup2(2, 1)
     assert isinstance(sys.stdout, io.TextIOWrapper)
-    # A crash loses no line, and a lone surrogate can be printed.
+    # So that a crash loses no line, and a lone surrogate can be printed.
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     send(answers, {"ready": os.getpid()}, {})
     while (request := receive(requests)) is not None:
@@ -102,7 +102,7 @@ def _answer(body: dict[str, Any], arrays: Arrays) -> Message:
 
 def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) -> Message:
     """The answer from a copy of this process, which dies with the submission; this process stays
-    clean and ready. Only where forking a process without threads is safe and cheap.
+    clean and ready. Only on Linux, where forking a process without threads is safe and cheap.
     """
     token, folder = body["token"], tempfile.mkdtemp(dir=".")
     os.lseek(2, 0, os.SEEK_SET)
@@ -177,11 +177,11 @@ def collect(
     reference: str = "",
     taken: Mapping[str, str] = MappingProxyType({}),
 ) -> Message:
-    """Run a submission's source text; the results of its function `entry`, as data. Calls of what
-    is `taken` away raise, each with a message of its own.
+    """Run a submission's source text: the results of its function `entry`, as data. Calls of what
+    is `taken` away raise, each with its own message.
     """
-    if said := spelled(source, taken):
-        raise Failed(said)
+    if why := spelled(source, taken):
+        raise Failed(why)
     take_away(taken)
     names = {"mlc": _whole, "np": np, "te": te, "I": I, "R": R, "T": T, "__name__": "__main__"}
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
@@ -202,7 +202,7 @@ def _same(first: str, second: str) -> bool:
 
 
 def _results(function: Callable[..., Any], arrays: Arrays, cases: list) -> Message:
-    """A function's results on the inputs of each case, called twice; and the inputs after."""
+    """A function's results on each case's inputs, called twice, and the inputs afterwards."""
     results: Arrays = {}
     for number, count in enumerate(cases):
         inputs = [arrays[f"{number}.{place}"] for place in range(count)]
@@ -213,7 +213,7 @@ def _results(function: Callable[..., Any], arrays: Arrays, cases: list) -> Messa
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """What a function of arrays gave, as an array of its own."""
+    """What a function of arrays returned, as an array of its own."""
     if isinstance(value, np.ma.MaskedArray):
         raise Failed("an array is wanted, not a masked one: say what is in the gaps")
     result = np.asarray(value)

@@ -22,8 +22,8 @@ def source_text(function: Callable[..., Any], programs: bool = True) -> tuple[st
     """The text that defines `function`, and its name there.
 
     Includes the imports, functions, classes, programs and plain constants of the notebook that it
-    uses. `Failed` names what cannot be sent; without `programs`, neither can the notebook's
-    programs: nobody knows what they were made with.
+    uses. `Failed` names what cannot be sent. Without `programs`, the notebook's programs cannot be
+    sent either, as there is no telling what they were built with.
     """
     if not isinstance(function, FunctionType):
         raise Failed(f"a function is wanted, not {type(function).__name__}")

@@ -25,7 +25,7 @@ LARGEST_FILE = 64 * 1024 * 1024
 
 
 def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Report:
-    """Judge a submission now: values, purity, speed, structure. The report shows itself.
+    """Judge a submission: values, purity, speed, structure. The report displays itself.
 
     `submission` is a function (it runs in a process of its own, within limits), a module or a
     schedule.
@@ -45,7 +45,7 @@ class Exported(dict):
 def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
     """Write submissions, by the names of their assignments, to one file: data, no code.
 
-    `HomeworkError` where the file's folder does not exist, or is given in place of a file.
+    `HomeworkError` where the path is a folder, or its folder does not exist.
     """
     file = _path(path).resolve()
     if not file.parent.is_dir():
@@ -54,15 +54,15 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
         raise HomeworkError(f"{path} is a folder: name a file in it", code="E801")
     warm()
     arrays: Arrays = {}
-    bodies, said = {}, Exported()
+    bodies, outcomes = {}, Exported()
     for name, submission in submissions.items():
         answer = collect(find(name), submission)
         bodies[name] = {"failed": answer.failed} if answer.failed else answer.body
         arrays.update({f"{name}/{key}": array for key, array in answer.arrays.items()})
-        said[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
+        outcomes[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
     message = {"format": FORMAT, "answers": bodies}, arrays
     write_atomically(file, packed(message, zipfile.ZIP_DEFLATED))
-    return said
+    return outcomes
 
 
 def _path(path: str | os.PathLike) -> Path:

@@ -1,7 +1,7 @@
-"""Workers: processes of their own in which submissions run, with limits, and die alone.
+"""Workers: separate processes in which submissions run within limits, and may crash.
 
-Workers are started ahead of their use, so that one is ready. They answer with data; what the data
-is worth is judged by the caller, in another process.
+Workers are started in advance, so that one is ready. They answer with data, which the caller judges
+in its own process.
 """
 
 import atexit
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.1
 """How often a running submission's processes are checked; a check takes milliseconds."""
 START_SECONDS = 60.0
 END_SECONDS = 2.0
-"""How long to go on killing the new processes of a worker that is being ended."""
+"""How long to keep killing new processes of a worker that is being ended."""
 
 OWN = 3 if sys.platform == "linux" else 1
 """How many of a worker's processes are its own. On Linux: the guard, the one that answers, and its
@@ -93,16 +93,16 @@ class Worker:
         self._ready.set()
 
     def is_ready(self) -> bool:
-        """Whether it has said that it is ready, or has ended; does not wait."""
+        """Whether it has reported that it is ready, or has ended; does not wait."""
         return self._ready.is_set()
 
     def has_ended(self) -> bool:
-        """Whether the process has ended, for whatever reason."""
+        """Whether the process has ended, for any reason."""
         return self._process.poll() is not None
 
     def ask(self, body: dict[str, Any], arrays: Arrays, limits: Limits) -> Message:
-        """The answer to a request; `Failed` where there is none within the limits, and where the
-        worker, which then lives on, says why there is no result.
+        """The answer to a request. `Failed` where there is none within the limits, and where the
+        worker says why there is no result; in the latter case the worker lives on.
         """
         request = {**body, "token": self.token, "limits": limits.to_json()}
         try:
@@ -168,7 +168,7 @@ class Worker:
         return ""
 
     def close(self) -> None:
-        """End the process and all that it started, and remove its folder."""
+        """End the process and everything it started, and remove its folder."""
         if not self.alive:
             return
         self.alive = False
@@ -190,7 +190,7 @@ def _folder_size(folder: Path) -> int:
 
 
 def _end(process: subprocess.Popen, mark: str) -> None:
-    """Kill a worker and all below it; then what left its session but carries its mark."""
+    """Kill a worker and all below it, then what has left its session but carries its mark."""
     end = time.monotonic() + END_SECONDS
     below = process.poll() is not None  # by itself, or by its submission
     while kill_below(process.pid) and time.monotonic() < end:
@@ -221,14 +221,14 @@ class _Pool:
         self.owner = os.getpid()
 
     def warm(self) -> None:
-        """Start the spare workers that are missing; does not wait. `check` does so by itself."""
+        """Start missing spare workers; does not wait. `check` calls it."""
         if self.owner != os.getpid():  # a fork has its own
             self.__init__()  # type: ignore[misc]
         while len(self.spares) < SPARES:
             self.spares.append(Worker())
 
     def take(self) -> Worker:
-        """A worker that nothing has used, ready if one is."""
+        """An unused worker, ready if there is one that is."""
         for worker in [worker for worker in self.spares if worker.has_ended()]:
             worker.close()
             self.spares.remove(worker)
@@ -240,8 +240,8 @@ class _Pool:
 
     @contextmanager
     def fresh_worker(self) -> Iterator[Worker]:
-        """A worker for one submission. It ends with it; on Linux a copy of it does, and the worker
-        itself is as fresh as before.
+        """A worker for one submission, with which it ends. On Linux only a copy of it ends, and the
+        worker itself stays as fresh as before.
         """
         worker = self.take()
         try:
@@ -262,7 +262,7 @@ class _Pool:
         return self.evaluator.ask({"op": operation, **body}, arrays, replace(limits, processes=8))
 
     def close(self) -> None:
-        """End all workers that wait; the next check starts new ones."""
+        """End all waiting workers; the next check starts new ones."""
         for worker in [*self.spares, self.evaluator]:
             if worker is not None:
                 worker.close()
