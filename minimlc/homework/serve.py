@@ -5,19 +5,16 @@ Requests come from stdin, answers go to what was stdout; a submission's output g
 Python.
 """
 
-import contextlib
 import io
 import linecache
 import os
-import shutil
-import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -25,27 +22,9 @@ from minimlc.errors import CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
 from minimlc.homework.evaluate import ratio, replay, run, touched, written
-from minimlc.homework.limits import (
-    STARTED,
-    Limits,
-    adopt,
-    apply,
-    die_with_parent,
-    end_children,
-    guard,
-    how_it_ended,
-)
-from minimlc.homework.message import (
-    FOREIGN,
-    NUMBERS,
-    Arrays,
-    Failed,
-    Malformed,
-    Message,
-    numbered,
-    receive,
-    send,
-)
+from minimlc.homework.limits import Limits, apply
+from minimlc.homework.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
+from minimlc.homework.processes import apart, go_on_guarded
 from minimlc.node import structural_equal
 from minimlc.schedule import Schedule
 from minimlc.script import I, R, T, parse
@@ -57,19 +36,11 @@ FILENAME = "<submission>"
 
 
 def main() -> None:
-    """Answer requests until there are none.
-
-    On Linux its parent is a guard, which inherits and kills what a submission started, even if the
-    submission kills the process that answers.
+    """Answer requests until there are none. On Linux a guard kills what a submission started, even
+    if the submission kills the process that answers.
     """
-    adopt()
     if sys.platform == "linux":
-        worker = os.fork()
-        if worker:
-            guard(worker)
-        die_with_parent()
-        os.setsid()  # killing the group or the session does not reach the guard
-        adopt()  # what a submission leaves behind is seen at once, not only when this one ends
+        go_on_guarded()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -82,7 +53,7 @@ def main() -> None:
     while (request := receive(requests)) is not None:
         body, arrays = request
         if body["op"] == "collect" and sys.platform == "linux":
-            answer = _apart(body, arrays, (requests, answers))
+            answer = apart(partial(_answer, body, arrays), body["token"], (requests, answers))
         else:
             answer = _answer(body, arrays)
         send(answers, *answer)
@@ -98,48 +69,6 @@ def _answer(body: dict[str, Any], arrays: Arrays) -> Message:
     except BaseException as error:  # whatever a submission raises, sys.exit included
         answer, results = {"error": explain(error)}, {}
     return {**answer, "token": token}, results
-
-
-def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) -> Message:
-    """The answer from a copy of this process, which dies with the submission; this process stays
-    clean and ready. Only on Linux, where forking a process without threads is safe and cheap.
-    """
-    token, folder = body["token"], tempfile.mkdtemp(dir=".")
-    os.lseek(2, 0, os.SEEK_SET)
-    os.ftruncate(2, 0)
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        die_with_parent()
-        for stream in private:
-            os.close(stream.fileno())
-        os.close(reading)
-        os.chdir(folder)
-        os.setpgid(0, 0)
-        try:
-            send(os.fdopen(writing, "wb"), *_answer(body, arrays))
-        finally:  # whatever happens, this copy goes no further
-            os._exit(0)
-    os.close(writing)
-    try:
-        with os.fdopen(reading, "rb") as stream:
-            message = receive(stream)
-    except Malformed as error:
-        message = {"error": str(error), "token": token}, {}
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    left = end_children()
-    shutil.rmtree(folder, ignore_errors=True)
-    if left:
-        why = STARTED
-    elif message is None:
-        why = how_it_ended(status)
-    elif message[0].get("token") != token:
-        why = FOREIGN
-    else:
-        return message
-    return {"error": why, "token": token}, {}
 
 
 def explain(error: BaseException) -> str:

@@ -23,8 +23,9 @@ from typing import Any, BinaryIO, cast
 
 import psutil
 
-from minimlc.homework.limits import STARTED, Limits, how_it_ended, kill_below
+from minimlc.homework.limits import Limits
 from minimlc.homework.message import FOREIGN, Arrays, Failed, Malformed, Message, receive, send
+from minimlc.homework.processes import STARTED, how_it_ended, kill_below
 
 POLL_SECONDS = 0.1
 """How often a running submission's processes are checked; a check takes milliseconds."""

@@ -221,7 +221,8 @@ class _Recorder(Translate):
     def touching(self, item: Store) -> Eval:
         """What a store reads and writes, in that order, without the values."""
         loads = [part for part in walk(item.value) if isinstance(part, Load)]
-        places = [place for _, place in map(self.element, [*loads, item])]
+        parts: list[Load | Store] = [*loads, item]
+        places = [place for _, place in map(self.element, parts)]
 
         def touch(frame: Frame) -> None:
             for place in places:
@@ -240,11 +241,11 @@ class _Recorder(Translate):
                 frame[slot] = value
                 body(frame)
 
-        if item.kind == "vectorized":
-            batches, merge = _lanes, _side_by_side
-        elif item.kind == "parallel" and self.threads > 1:
+        batches: Callable[[int], Iterator[list[range]]] = _lanes
+        merge: Merge = _side_by_side
+        if item.kind == "parallel" and self.threads > 1:
             batches, merge = partial(_shares, threads=self.threads), _at_one_pace
-        else:
+        elif item.kind != "vectorized":
             return lambda frame: run(frame, range(extent(frame)))
 
         def batched(frame: Frame) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from minimlc import homework
 from minimlc.homework import worker
-from minimlc.homework.limits import MIB, Limits, apply, enforced, how_it_ended
+from minimlc.homework.limits import MIB, Limits, apply, enforced
+from minimlc.homework.processes import how_it_ended
 from minimlc.homework.worker import Failed, fresh_worker
 
 SOON = Limits(cpu_seconds=1, wall_seconds=60)
