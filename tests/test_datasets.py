@@ -184,7 +184,7 @@ def test_idx_files_of_several_types(tmp_path, dtype):
 )
 def test_what_is_no_idx_file_is_refused(tmp_path, data):
     (tmp_path / "bad").write_bytes(data)
-    refuses("E704", lambda: datasets.read_idx(tmp_path / "bad"), "no IDX file", "delete")
+    refuses("E704", lambda: datasets.read_idx(tmp_path / "bad"), "not an IDX file", "delete")
 
 
 def test_digits():

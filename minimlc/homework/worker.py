@@ -53,16 +53,18 @@ class Worker:
         self.token = secrets.token_hex(16)  # sent with a request, and expected in the answer
         self.mark = secrets.token_hex(8)  # in the environment of every process it starts
         self.folder = Path(tempfile.mkdtemp(prefix="minimlc-homework-"))
-        self._log = open(self.folder / "printed", "wb")  # noqa: SIM115 (closed in `close`)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "minimlc.homework.serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            cwd=self.folder,
-            env=self._environment(),
-            start_new_session=True,
-        )
+        with open(self.folder / "printed", "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "minimlc.homework.serve"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.folder,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        self._stdin = cast(BinaryIO, self._process.stdin)
+        self._stdout = cast(BinaryIO, self._process.stdout)
         self._answers: queue.Queue[Any] = queue.Queue()
         self._ready = threading.Event()
         self.alive = True
@@ -80,11 +82,10 @@ class Worker:
         }
 
     def _read(self) -> None:
-        answers = cast(BinaryIO, self._process.stdout)
         try:
-            receive(answers)  # says that it is ready
+            receive(self._stdout)  # says that it is ready
             self._ready.set()
-            while (message := receive(answers)) is not None:
+            while (message := receive(self._stdout)) is not None:
                 self._answers.put(message)
         except Malformed as error:
             self._answers.put(error)
@@ -110,7 +111,7 @@ class Worker:
             if not self._ready.wait(START_SECONDS):
                 raise Failed(f"the worker did not start within {START_SECONDS:g} s")
             with suppress(BrokenPipeError):
-                send(cast(BinaryIO, self._process.stdin), request, arrays)
+                send(self._stdin, request, arrays)
             answer, results = self._wait(limits)
             if answer.pop("token", None) != self.token:
                 raise Failed(FOREIGN)
@@ -174,9 +175,8 @@ class Worker:
             return
         self.alive = False
         _end(self._process, self.mark)
-        for stream in (self._process.stdin, self._process.stdout, self._log):
+        for stream in (self._stdin, self._stdout):
             with suppress(OSError):
-                assert stream is not None
                 stream.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -1,8 +1,8 @@
-"""Which elements a program touches, in which order: its run, written down.
+"""Which elements a program touches, in which order: a recorded run.
 
 A step is one execution of a store, with all that is read for it. What the machine does at once is
-one step: the lanes of a vectorized loop, and the threads of a parallel one, which take a run of
-neighbouring iterations each.
+one step: the lanes of a vectorized loop, and the threads of a parallel one, each of which takes a
+run of neighbouring iterations.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ LANES = 64
 
 
 class Touch(NamedTuple):
-    """One access: the buffer's number in the record, the element's in memory, and which it is."""
+    """One access: the buffer's number in the record, the element's in memory, read or write."""
 
     buffer: int
     element: int
@@ -72,7 +72,7 @@ Merge = Callable[[Runs], Iterator[Step]]
 
 
 def record(func: PrimFunc, *, limit: int = 1 << 20, threads: int = 1) -> Record:
-    """Run `func` on arbitrary data and note what it touches, up to `limit` accesses.
+    """Run `func` on arbitrary data and log what it touches, up to `limit` accesses.
 
     Where data decides what runs or what is touched, floats are drawn from a fixed seed and integers
     are 0; else no value is computed. `BoundsError` for an access outside its buffer.

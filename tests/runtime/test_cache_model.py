@@ -81,7 +81,7 @@ def test_against_a_model_by_ages(ways, sets):
 
 
 def test_sizes_refused():
-    with pytest.raises(CompileError, match="no whole number of sets") as caught:
+    with pytest.raises(CompileError, match="not a whole number of sets") as caught:
         Cache(1000, 64, 4)
     assert "Cache(1024, line=64, ways=4)" in str(caught.value)
     for wrong in (0, -64, 1.5, "64", True):
