@@ -241,10 +241,10 @@ WAYS_OUT = {
 
 def running(mark: str) -> list[int]:
     """The processes that carry a mark, in their command line or their environment."""
-    found = psutil.process_iter(["cmdline", "environ", "pid"])
+    processes = psutil.process_iter(["cmdline", "environ", "pid"])
     return [
         p.info["pid"]
-        for p in found
+        for p in processes
         if mark in " ".join(p.info["cmdline"] or ())
         or (p.info["environ"] or {}).get("VIRTUAL_ENV") == mark
     ]

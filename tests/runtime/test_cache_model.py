@@ -72,12 +72,12 @@ def test_against_a_model_by_ages(ways, sets):
     levels = [Cache(ways * sets * 16, 16, ways), Cache(4 * ways * sets * 32, 32, ways)]
     addresses = random.integers(0, 8 * ways * sets * 16, 2000)
     first, second = map(Plain, levels)
-    wanted = [
+    expected = [
         0 if first.has(a, now) else 1 if second.has(a, now) else 2
         for now, a in enumerate(addresses.tolist())
     ]
-    assert simulate(addresses, levels).tolist() == wanted
-    assert len(set(wanted)) == 3
+    assert simulate(addresses, levels).tolist() == expected
+    assert len(set(expected)) == 3
 
 
 def test_sizes_refused():
