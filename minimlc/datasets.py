@@ -163,13 +163,13 @@ def fetch(url: str, path: Path, checksum: str, progress: Progress | None = None)
         path.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    for attempt in range(ATTEMPTS):
+    for _ in range(ATTEMPTS):
         resumed = _download(url, path, part, progress)
         if _digest(part, checksum) == checksum:
             os.replace(part, path)
             return path
         part.unlink()
-        if not resumed or attempt == ATTEMPTS - 1:
+        if not resumed:
             break
     why = f"{url} gave a file whose checksum is not {checksum}"
     raise CompileError(why, code="E703", hint=f"call again, or put the right file at {path}")
