@@ -84,13 +84,6 @@ class Findings:
     differs: str
     schedule: Rescheduled | None = None
 
-    def wrong_values(self, tolerance: float) -> str:
-        return _first(o if isinstance(o, str) else wrong(o, tolerance) for o in self.outcomes)
-
-    def impure(self) -> str:
-        ran = (outcome for outcome in self.outcomes if isinstance(outcome, Outcome))
-        return self.differs or _first(map(changed, ran))
-
 
 def _first(sentences: Iterable[str]) -> str:
     """The first sentence that is not empty; "" if all are."""
@@ -98,7 +91,7 @@ def _first(sentences: Iterable[str]) -> str:
 
 
 def _result(item: Item, findings: Findings) -> Result:
-    why = findings.wrong_values(item.tolerance)
+    why = _first(o if isinstance(o, str) else wrong(o, item.tolerance) for o in findings.outcomes)
     if item.kind != "values":
         why = "not judged: the values are wrong" if why else _why_not(item, findings)
     return Result(item.text, 0.0 if why else float(item.points), float(item.points), why)
@@ -106,7 +99,8 @@ def _result(item: Item, findings: Findings) -> Result:
 
 def _why_not(item: Item, findings: Findings) -> str:
     if item.kind == "pure":
-        return findings.impure()
+        ran = (outcome for outcome in findings.outcomes if isinstance(outcome, Outcome))
+        return findings.differs or _first(map(changed, ran))
     schedule = findings.schedule
     assert schedule is not None
     try:
