@@ -182,7 +182,7 @@ def test_idx_files_of_several_types(tmp_path, dtype):
 @pytest.mark.parametrize(
     "data", [b"", b"\x00\x00\x08", b"<html>", idx(LABELS)[:-1], b"\x1f\x8bxx", FILES[FIRST][:-9]]
 )
-def test_what_is_no_idx_file_is_refused(tmp_path, data):
+def test_what_is_not_an_idx_file_is_refused(tmp_path, data):
     (tmp_path / "bad").write_bytes(data)
     refuses("E704", lambda: datasets.read_idx(tmp_path / "bad"), "not an IDX file", "delete")
 

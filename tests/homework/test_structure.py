@@ -145,7 +145,7 @@ def test_a_cached_write_back_counts_as_fused():
     assert st.fused_epilogue().explain(Nest(PLAIN.func, sch.func)) == ""
 
 
-def test_sums_in_the_callers_memory_are_no_register_tile():
+def test_sums_in_the_callers_memory_are_not_a_register_tile():
     @I.ir_module
     class Product:
         @T.prim_func

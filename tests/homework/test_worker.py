@@ -251,7 +251,7 @@ def running(mark: str) -> list[int]:
 
 
 def below() -> set[int]:
-    """The processes below this one that are no workers who wait."""
+    """The processes below this one, apart from waiting workers."""
     worker.close()
     return {p.pid for p in psutil.Process().children(recursive=True)}
 

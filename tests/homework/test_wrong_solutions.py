@@ -377,7 +377,7 @@ def own_reference(a, b):
     return a @ b
 
 
-def test_the_reference_is_no_submission(notebook):
+def test_the_reference_is_not_a_submission(notebook):
     assignment = homework.Assignment(
         "own.reference",
         own_reference,
