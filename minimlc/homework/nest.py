@@ -32,7 +32,7 @@ from minimlc.tir.nodes import (
     Var,
     substitute,
 )
-from minimlc.tir.walks import buffers_in
+from minimlc.tir.walks import buffers_in, stored_in
 
 Role = tuple[str, frozenset[str]]
 """What an iter does in a block: its kind, and the parameters that it indexes."""
@@ -167,7 +167,7 @@ class Nest:
 
     def read_for(self, name: str) -> Buffer:
         """What the computation reads where the original read the parameter `name`."""
-        for buffer in _touched(self.main.block, Load):
+        for buffer in _loaded(self.main.block):
             if self.origin(buffer) == name:
                 return buffer
         raise ValueError(f'the computation does not read "{name}"')
@@ -181,17 +181,17 @@ class Nest:
 
     def writers(self, buffer: Buffer) -> list[Place]:
         """The blocks that write a buffer."""
-        return [place for place in self.places if buffer in _touched(place.block, Store)]
+        return [place for place in self.places if buffer in stored_in(place.block.body)]
 
     def after(self) -> list[Place]:
         """The blocks that work on the computation's result, directly or not."""
         reached = {self.target}
         later: list[Place] = []
         for place in self.places:
-            stored = _touched(place.block, Store)
-            if reached & set(_touched(place.block, Load)) and self.target not in stored:
+            stored = stored_in(place.block.body)
+            if not reached.isdisjoint(_loaded(place.block)) and self.target not in stored:
                 later.append(place)
-                reached |= set(stored)
+                reached |= stored
         return later
 
     def shared(self, place: Place) -> tuple[For, ...]:
@@ -283,22 +283,21 @@ def _copied(value: Expr) -> Load | None:
             return None
 
 
-def _touched(block: Block, kind: type[Load | Store]) -> list[Buffer]:
-    """The buffers that a block's body loads, or stores to."""
-    return list(dict.fromkeys(n.buffer for n in walk(block.body) if isinstance(n, kind)))
+def _loaded(block: Block) -> list[Buffer]:
+    """The buffers that a block's body reads, each once."""
+    return list(dict.fromkeys(n.buffer for n in walk(block.body) if isinstance(n, Load)))
 
 
 def _task(block: Block, name: Naming) -> tuple[str | None, list[str]]:
     """What a block computes: the operator it reduces with, and the parameters that it combines."""
-    stored = _touched(block, Store)
-    inputs = [name(buffer) for buffer in _touched(block, Load) if buffer not in stored]
-    return reducer_of(block), sorted(inputs)
+    inputs = set(_loaded(block)) - stored_in(block.body)
+    return reducer_of(block), sorted(map(name, inputs))
 
 
 def _roles(block: Block, name: Naming) -> list[Role]:
     """What each iter does."""
     uses: dict[Var, set[str]] = {it.var: set() for it in block.iters}
-    stored = _touched(block, Store)
+    stored = stored_in(block.body)
     for item in walk(block.body):
         if isinstance(item, Load | Store):
             indexed = "" if item.buffer in stored else name(item.buffer)
