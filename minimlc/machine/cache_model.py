@@ -48,10 +48,10 @@ class Cache:
 
 def levels_of(target: Target) -> tuple[Cache, Cache]:
     """Levels 1 and 2 of a target with usual lines and ways: a rough idea, not a model."""
-    return tuple(
-        Cache(max(1, round(size / (64 * ways))) * 64 * ways, 64, ways)
-        for size, ways in ((target.l1, 8), (target.l2, 8))
-    )  # type: ignore[return-value]
+    usual = Cache()
+    one_set = usual.line * usual.ways
+    first, second = (max(1, round(size / one_set)) * one_set for size in (target.l1, target.l2))
+    return Cache(first), Cache(second)
 
 
 def simulate(addresses: Iterable[int] | np.ndarray, levels: Sequence[Cache]) -> np.ndarray:
