@@ -21,7 +21,7 @@ from minimlc.errors import CompileError
 from minimlc.runtime.cache import cache_dir
 
 Progress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes there so far and the bytes in all (0: not known)."""
+"""Called with a file's name, the bytes received so far and in total (0: not known)."""
 
 
 class Dataset(NamedTuple):
@@ -82,7 +82,7 @@ FASHION_CLASSES = (
 
 
 def print_progress(name: str, done: int, total: int) -> None:
-    """One line on the error stream, rewritten while a file comes in."""
+    """One line on the error stream, rewritten while a file is received."""
     share = f"{100 * done // total:3d} % of " if total else ""
     end = "\n" if done == total else ""
     size = (total or done) / 2**20
@@ -98,9 +98,9 @@ def fashion_mnist(
 ) -> Dataset:
     """Fashion-MNIST: 60 000 images of clothes to train, 10 000 to test, 784 (28x28) pixels each.
 
-    Downloaded once, into `root` (the cache folder, if not given), with its checksums compared; an
-    interrupted download goes on where it stopped. `CompileError` without a network, saying which
-    file to put where. `checksums` gives an MD5 or SHA-256 per file, in the order of
+    Downloaded once, into `root` (default: the cache folder), with its checksums compared; an
+    interrupted download continues where it stopped. `CompileError` without a network, saying which
+    file to put where. `checksums` has an MD5 or SHA-256 per file, in the order of
     `FASHION_CHECKSUMS`. Source: H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747.
     """
     folder = cache_dir() / "fashion-mnist" if root is None else Path(root)
@@ -126,7 +126,7 @@ IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E
 
 
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
-    """The array in an IDX file, plain or gzipped; `CompileError` for one that is no IDX file.
+    """The array in an IDX file, plain or gzipped; `CompileError` for any other file.
 
     The format: http://yann.lecun.com/exdb/mnist, "The IDX file format".
     """
@@ -140,7 +140,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
         values = np.frombuffer(data, IDX_TYPES[kind], offset=4 + 4 * ndim).reshape(shape)
     except (ValueError, struct.error, EOFError, OSError, zlib.error) as error:
         raise CompileError(
-            f"{Path(path).name} is no IDX file: {error}", code="E704", hint=f"delete {path}"
+            f"{Path(path).name} is not an IDX file: {error}", code="E704", hint=f"delete {path}"
         ) from error
     return values.astype(values.dtype.newbyteorder("="))
 
@@ -154,7 +154,7 @@ ATTEMPTS = 3
 def fetch(url: str, path: Path, checksum: str, progress: Progress | None = None) -> Path:
     """The file `path`, downloaded from `url` unless it is there and its checksum fits.
 
-    What has come in is kept as `<name>.part` until it is complete and checked, then renamed.
+    What has been received is kept as `<name>.part` until it is complete and checked, then renamed.
     """
     if path.exists():
         if _digest(path, checksum) == checksum:
@@ -163,13 +163,13 @@ def fetch(url: str, path: Path, checksum: str, progress: Progress | None = None)
         path.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    for attempt in range(ATTEMPTS):
+    for _ in range(ATTEMPTS):
         resumed = _download(url, path, part, progress)
         if _digest(part, checksum) == checksum:
             os.replace(part, path)
             return path
         part.unlink()
-        if not resumed or attempt == ATTEMPTS - 1:
+        if not resumed:
             break
     why = f"{url} gave a file whose checksum is not {checksum}"
     raise CompileError(why, code="E703", hint=f"call again, or put the right file at {path}")
@@ -185,7 +185,7 @@ def _digest(path: Path, checksum: str) -> str:
 
 
 def _download(url: str, path: Path, part: Path, progress: Progress | None) -> bool:
-    """Bring `part` to its full length; says whether there was something to go on from."""
+    """Download `part` to its full length; returns whether it continued an earlier download."""
     start = part.stat().st_size if part.exists() else 0
     headers = {"Range": f"bytes={start}-"} if start else {}
     try:
@@ -204,7 +204,7 @@ def _download(url: str, path: Path, part: Path, progress: Progress | None) -> bo
 
 
 def _receive(reply: Any, part: Path, start: int, progress: Progress | None, name: str) -> None:
-    """Append what comes in to `part`, from byte `start` on."""
+    """Append what is received to `part`, from byte `start` on."""
     length = reply.headers.get("Content-Length")
     total = start + int(length) if length else 0
     done, shown = start, 0.0

@@ -76,11 +76,11 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with Server() as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield made
-        made.shutdown()
+        yield server
+        server.shutdown()
         thread.join()
 
 
@@ -157,8 +157,8 @@ def test_offline_the_message_says_which_file_goes_where(tmp_path):
 
 
 def test_a_missing_file_on_the_server_is_reported(server, tmp_path):
-    wanted = {"no-such-file.gz": "0" * 32}
-    refuses("E702", lambda: fashion(server, tmp_path, checksums=wanted), "404")
+    missing = {"no-such-file.gz": "0" * 32}
+    refuses("E702", lambda: fashion(server, tmp_path, checksums=missing), "404")
 
 
 def test_progress_is_called_or_printed(server, tmp_path, capsys):
@@ -174,17 +174,17 @@ def test_progress_is_called_or_printed(server, tmp_path, capsys):
 def test_idx_files_of_several_types(tmp_path, dtype):
     values = np.arange(24).reshape(2, 3, 4).astype(dtype)
     (tmp_path / "plain").write_bytes(idx(values))
-    found = datasets.read_idx(tmp_path / "plain")
-    np.testing.assert_array_equal(found, values)
-    assert found.dtype == values.dtype
+    array = datasets.read_idx(tmp_path / "plain")
+    np.testing.assert_array_equal(array, values)
+    assert array.dtype == values.dtype
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\x00\x00\x08", b"<html>", idx(LABELS)[:-1], b"\x1f\x8bxx", FILES[FIRST][:-9]]
 )
-def test_what_is_no_idx_file_is_refused(tmp_path, data):
+def test_what_is_not_an_idx_file_is_refused(tmp_path, data):
     (tmp_path / "bad").write_bytes(data)
-    refuses("E704", lambda: datasets.read_idx(tmp_path / "bad"), "no IDX file", "delete")
+    refuses("E704", lambda: datasets.read_idx(tmp_path / "bad"), "not an IDX file", "delete")
 
 
 def test_digits():

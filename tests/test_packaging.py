@@ -30,6 +30,7 @@ IMPORT_SECONDS = 0.3
 # Files may import only from files above them in this list, and from their own package.
 ORDER = (
     "minimlc/errors.py",
+    "minimlc/files.py",
     "minimlc/explain.py",
     "minimlc/rooms.py",
     "minimlc/dtypes.py",

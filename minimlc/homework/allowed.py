@@ -2,7 +2,7 @@
 
 A name is one of `TOOLS`, a schedule primitive ("tensorize"), or Python's name of a function or a
 module ("numpy.matmul", "torch.*"). Functions are taken away while a submission runs; primitives,
-and schedules that a recipe has written, are found in its trace, which is all that grading sees.
+and schedules written by a recipe, are found in its trace, which is all that grading sees.
 """
 
 import ast
@@ -10,7 +10,7 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -28,7 +28,7 @@ class HomeworkError(CompileError):
 
 
 def invalid(why: str) -> HomeworkError:
-    """The error of an assignment that cannot be."""
+    """The error of an ill-defined assignment."""
     return HomeworkError(why, code="E802")
 
 
@@ -55,12 +55,12 @@ TOOLS = {
 }
 
 USUAL = ("recipes", "legalize")
-"""What is taken away if an assignment says nothing."""
+"""What is taken away by default."""
 
 ALIKE = 0.8
 FEWEST = 12
 """A trace counts as a recipe's if it holds this share of the recipe's steps in their order,
-whatever stands between them. Anybody may arrive at a recipe of fewer steps."""
+whatever other steps are between them. A recipe of fewer steps may be written by anyone."""
 
 HARMLESS = ("annotate", "unannotate", "add_unit_loop")
 """Steps that change no computation: they don't count."""
@@ -68,24 +68,23 @@ HARMLESS = ("annotate", "unannotate", "add_unit_loop")
 Step = tuple[str, Mapping[str, Any]]
 
 
-def check_names(names: Iterable[Any]) -> str:
-    """What is wrong with the names that an assignment allows or forbids; "" if nothing is."""
+def wrong_names(names: Iterable[Any]) -> Iterator[str]:
+    """What is wrong with the names that an assignment forbids."""
     for name in names:
         if not isinstance(name, str):
-            return f"what is allowed or forbidden is given by name, got {name!r:.60}"
+            yield f"what is allowed or forbidden is given by name, got {name!r:.60}"
         parts = name.removesuffix(".*").split(".")
         dotted = "." in name and all(part.isidentifier() for part in parts)
         if not dotted and name not in TOOLS and name not in PRIMITIVES:
             hint = did_you_mean(name, [*TOOLS, *PRIMITIVES])
-            return f'"{name}" can\'t be taken away: {hint}; a module is "name.*"'
-        if dotted and (said := _unknown(parts)):
-            return f'forbid="{name}" would forbid nothing: {said}'
-    return ""
+            yield f'"{name}" can\'t be taken away: {hint}; a module is "name.*"'
+        if dotted and (why := _unknown(parts)):
+            yield f'forbid="{name}" would forbid nothing: {why}'
 
 
 def _unknown(parts: Sequence[str]) -> str:
-    """Which part of a dotted name is not there, with near misses; "" if all are, and for a package
-    that is not installed: nobody can call it here.
+    """Which part of a dotted name does not exist, with near misses; "" if all exist, and for a
+    package that is not installed: nobody can call it here.
     """
     packages = {name.partition(".")[0] for name in sys.modules}
     if parts[0] not in packages and find_spec(parts[0]) is None:
@@ -105,16 +104,16 @@ def _unknown(parts: Sequence[str]) -> str:
 
 def sentences(assignment: str, forbidden: Sequence[str]) -> dict[str, str]:
     """The Python names of what is taken away, each with the message for its callers."""
-    said = {}
+    texts = {}
     for name in forbidden:
         if name in TOOLS:
             tool = TOOLS[name]
             text = f"{assignment} does not allow {tool.text}: {tool.instead}"
-            said.update(dict.fromkeys(tool.modules, text))
+            texts.update(dict.fromkeys(tool.modules, text))
         elif "." in name:
             text = f"{assignment} does not allow {name}: write it yourself"
-            said[name.removesuffix(".*")] = text
-    return said
+            texts[name.removesuffix(".*")] = text
+    return texts
 
 
 # While a submission runs
@@ -140,8 +139,10 @@ def take_away(sentences: Mapping[str, str]) -> None:
             name = _is_one_of(value, single)
             if name and not isinstance(value, FunctionType):
                 setattr(module, key, partial(_body, refusal=refusals[name]))
-    folders = {_folder(item): name for name, item in items.items() if isinstance(item, ModuleType)}
-    sys.addaudithook(_guard(refusals, {path: name for path, name in folders.items() if path}))
+    modules = {name: item for name, item in items.items() if isinstance(item, ModuleType)}
+    files = {name: vars(module).get("__file__") for name, module in modules.items()}
+    folders = {_folder(file): name for name, file in files.items() if file}
+    sys.addaudithook(partial(_guard, refusals, folders))
 
 
 def _body(*args: Any, refusal: HomeworkError, **options: Any) -> Any:
@@ -154,7 +155,7 @@ def _refuse(function: FunctionType, refusal: HomeworkError) -> None:
 
 
 def _resolved(name: str) -> Any:
-    """The module or object of a dotted name; None where there is none here."""
+    """The module or object of a dotted name; None where there is none."""
     start, _, last = name.rpartition(".")
     try:
         return getattr(import_module(start), last) if start else import_module(name)
@@ -171,34 +172,28 @@ def _is_one_of(value: Any, known: Mapping[str, Any]) -> str:
     return next((name for name, item in known.items() if item is value), "")
 
 
-def _folder(module: ModuleType) -> str:
-    """Where a module's file is; the folder of a package; "" for one that has no file."""
-    path = os.path.realpath(str(vars(module).get("__file__") or ""))
-    if not vars(module).get("__file__"):
-        return ""
+def _folder(file: str) -> str:
+    """The file of a module, or the folder of a package."""
+    path = os.path.realpath(file)
     return os.path.dirname(path) + os.sep if path.endswith("__init__.py") else path
 
 
 def _guard(
-    refusals: Mapping[str, HomeworkError], folders: Mapping[str, str]
-) -> Callable[[str, tuple], None]:
+    refusals: Mapping[str, HomeworkError], folders: Mapping[str, str], event: str, args: tuple
+) -> None:
     """An audit hook against importing anew what is taken away, and against reading its text."""
-
-    def guard(event: str, args: tuple) -> None:
-        name = ""
-        if event == "import":
-            name = above(str(args[0]), refusals)
-        elif event == "open" and isinstance(args[0], str | bytes | os.PathLike):
-            path = os.path.realpath(os.fsdecode(args[0]))
-            name = next((folders[start] for start in folders if path.startswith(start)), "")
-        if name:
-            raise refusals[name].with_traceback(None)
-
-    return guard
+    name = ""
+    if event == "import":
+        name = above(str(args[0]), refusals)
+    elif event == "open" and isinstance(args[0], str | bytes | os.PathLike):
+        path = os.path.realpath(os.fsdecode(args[0]))
+        name = next((folders[start] for start in folders if path.startswith(start)), "")
+    if name:
+        raise refusals[name].with_traceback(None)
 
 
 def spelled(source: str, sentences: Mapping[str, str]) -> str:
-    """Why a source is refused that uses what is taken away as a method or an operator: `a.dot(b)`
+    """Why a source is refused that uses as a method or an operator what is taken away: `a.dot(b)`
     for numpy.dot, `a @ b` for numpy.matmul; "" if it doesn't.
     """
     last = {
@@ -223,8 +218,8 @@ def in_trace(
     steps: Sequence[Step],
     recipes: Callable[[], Mapping[str, Sequence[Step]]],
 ) -> str:
-    """Why an assignment does not allow a trace's steps; "" if it does.
-    `recipes()` gives the steps of each recipe for the same program.
+    """Why an assignment does not allow a trace's steps; "" if it does. `recipes()` returns the
+    steps of each recipe for the same program.
     """
     for name, _ in steps:
         if name in forbidden:

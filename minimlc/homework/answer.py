@@ -1,4 +1,4 @@
-"""A submission as data: what travels from where it runs to where it is judged."""
+"""A submission as data, which travels from where it runs to where it is judged."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -9,7 +9,7 @@ double = Assignment(
 )
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -22,6 +22,7 @@ from minimlc.homework.answer import only_function
 from minimlc.homework.limits import Limits
 from minimlc.homework.message import NUMBERS, Failed
 from minimlc.homework.nest import Nest, Unrecognized
+from minimlc.homework.report import Report, Result
 from minimlc.homework.structure import Requirement
 from minimlc.module import IRModule
 from minimlc.tir.nodes import PrimFunc
@@ -34,7 +35,7 @@ Shape = tuple[int, ...] | np.ndarray
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that an assignment asks for, and its points."""
+    """One requirement of an assignment, and its points."""
 
     kind: Kind
     text: str
@@ -59,12 +60,12 @@ def values(points: float, tolerance: float = 1e-4) -> Item:
 
 
 def pure(points: float) -> Item:
-    """Inputs are left as they are, and the same question gets the same answer twice."""
+    """Inputs are not modified, and two calls give the same result."""
     return Item("pure", "nothing it is given changes, and it answers twice alike", points)
 
 
 def speed(points: float, ratio: float) -> Item:
-    """At least `ratio` times as fast as the original, measured in turns in the same run."""
+    """At least `ratio` times as fast as the original; both are timed in turns in one process."""
     return Item("speed", f"at least {ratio} times as fast as the original", points, ratio=ratio)
 
 
@@ -79,7 +80,7 @@ class Assignment:
     """The reference that a submission is compared with, and the points it can earn.
 
     - `reference` an `IRModule` with one primitive function: a submission schedules it.
-    - `reference` a numpy function: a submission gives, per case, a program that computes the same.
+    - `reference` a numpy function: a submission returns, per case, a program that computes it.
       `cases` are the arguments of the submission, `inputs(*case)` the shapes of the program's
       inputs (an array stands for its shape and dtype; a bare shape is float32); the program's last
       parameter is the result. With `wanted="function"` a submission is itself a function of numpy
@@ -115,10 +116,11 @@ class Assignment:
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise self._wrong(f"{name}=[...] is a list, got {value!r:.60}")
             object.__setattr__(self, name, tuple(value))
-        for check in (_wrong_kinds, _wrong_items, _wrong_inputs, _misfit):
-            if why := check(self):
+        schedule = self.wanted == "schedule"
+        for check in (_wrong_kinds, _wrong_items, _wrong_module if schedule else _wrong_inputs):
+            for why in check(self):
                 raise self._wrong(why)
-        if self.wanted != "schedule":
+        if not schedule:
             object.__setattr__(self, "cases", tuple(sorted(self.cases, key=self._size)))
 
     def _wrong(self, why: str) -> HomeworkError:
@@ -135,7 +137,7 @@ class Assignment:
         return [s if isinstance(s, np.ndarray) else np.empty(s, "float32") for s in shapes]
 
     def expected(self, inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """The reference's result for inputs; `HomeworkError` where that is not numbers."""
+        """The reference's result for inputs; `HomeworkError` if it is not an array of numbers."""
         assert callable(self.reference)
         try:
             with np.errstate(all="ignore"):
@@ -160,7 +162,7 @@ class Assignment:
     @property
     def taken(self) -> dict[str, str]:
         """What is taken away from a submission while it runs, by its Python name, and the message
-        for its callers; so is the reference, if it is a function of a module. A local function
+        for its callers. This includes the reference if it is a function of a module; a local one
         cannot be reached by name, and importing its module would cost seconds.
         """
         taken = allowed.sentences(self.name, self.forbidden)
@@ -175,93 +177,95 @@ class Assignment:
     def total(self) -> float:
         return float(sum(item.points for item in self.items))
 
-    def described(self) -> list[tuple[str, float]]:
-        """Each item's text and points."""
-        return [(item.text, item.points) for item in self.items]
+    def failed(self, why: str, printed: str = "") -> Report:
+        """The report of a submission with nothing to judge: its first item says why."""
+        results = [
+            Result(item.text, 0.0, item.points, "not judged: see above" if number else why)
+            for number, item in enumerate(self.items)
+        ]
+        return Report(self.name, tuple(results), printed)
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self.total:g} points for"]
-        return "\n".join([*lines, *(f"  {points:g}  {text}" for text, points in self.described())])
+        return "\n".join([*lines, *(f"  {item.points:g}  {item.text}" for item in self.items)])
 
 
-def _wrong_kinds(own: Assignment) -> str:
-    """Which field has a value of the wrong kind."""
+def _wrong_kinds(own: Assignment) -> Iterator[str]:
+    """Which fields have values of the wrong kind."""
     if not isinstance(own.name, str) or not own.name:
-        return "its name is a text"
+        yield "its name is a text"
     if own.wanted not in get_args(Wanted):
-        return f"wanted={own.wanted!r:.60}: {did_you_mean(str(own.wanted), get_args(Wanted))}"
+        yield f"wanted={own.wanted!r:.60}: {did_you_mean(str(own.wanted), get_args(Wanted))}"
     module = isinstance(own.reference, IRModule)
     if not module and (not callable(own.reference) or isinstance(own.reference, PrimFunc | type)):
         got = type(own.reference).__name__
-        return f"reference= is a module to schedule or a function of arrays, got {got}"
+        yield f"reference= is a module to schedule or a function of arrays, got {got}"
     if module != (own.wanted == "schedule"):
-        return f'wanted="{own.wanted}", but the reference is {"a" if module else "no"} module'
+        yield f'wanted="{own.wanted}", but the reference is {"a" if module else "no"} module'
     if not isinstance(own.limits, Limits):
-        return f"limits=Limits(...), got {own.limits!r:.60}"
+        yield f"limits=Limits(...), got {own.limits!r:.60}"
     if not isinstance(own.block, str):
-        return f"block= is the name of a block, got {own.block!r:.60}"
+        yield f"block= is the name of a block, got {own.block!r:.60}"
     for name in own.allow:
         if name not in allowed.USUAL:
             hint = did_you_mean(str(name), allowed.USUAL)
-            return f"allow={name!r:.60} was not taken away: {hint}"
+            yield f"allow={name!r:.60} was not taken away: {hint}"
         if name in own.forbid:
-            return f"{name!r} is both allowed and forbidden"
-    return questions.check_numbers(own.numbers) or allowed.check_names(own.forbid)
+            yield f"{name!r} is both allowed and forbidden"
+    yield from questions.wrong_numbers(own.numbers)
+    yield from allowed.wrong_names(own.forbid)
 
 
-def _wrong_items(own: Assignment) -> str:
+def _wrong_items(own: Assignment) -> Iterator[str]:
     for item in own.items:
         if not isinstance(item, Item):
-            return f"items are values(points), pure(points), ..., got {item!r:.60}"
+            yield f"items are values(points), pure(points), ..., got {item!r:.60}"
     kinds = {item.kind for item in own.items}
     if own.wanted != "schedule" and kinds & {"speed", "structure"}:
-        return "speed and structure are asked of schedules only: reference=MyModule"
+        yield "speed and structure are asked of schedules only: reference=MyModule"
     if "values" not in kinds:
-        return "every assignment asks for values(points) first: the rest rests on them"
+        yield "every assignment asks for values(points) first: the rest rests on them"
     texts = [item.text for item in own.items]
-    twice = [text for text in texts if texts.count(text) > 1]
-    return f'two items ask for the same: "{twice[0]}"' if twice else ""
+    for text in texts:
+        if texts.count(text) > 1:
+            yield f'two items ask for the same: "{text}"'
 
 
-def _wrong_inputs(own: Assignment) -> str:
+def _wrong_inputs(own: Assignment) -> Iterator[str]:
     """What is wrong with the cases of a reference in numpy, and with their inputs."""
-    if own.wanted == "schedule":
-        return "a module to schedule has neither cases nor inputs" if own.cases else ""
     if not callable(own.inputs) or not own.cases or not own.numbers:
-        return "cases=[...] and inputs=... say what the reference is called with"
+        yield "cases=[...] and inputs=... say what the reference is called with"
     for case in own.cases:
         if not isinstance(case, tuple) or not all(isinstance(size, int) for size in case):
-            return f"a case is a tuple of integers, such as (2, 3), got {case!r:.60}"
+            yield f"a case is a tuple of integers, such as (2, 3), got {case!r:.60}"
         try:
             arrays = own.arrays(case)
         except Exception as error:  # whatever an author's function raises
-            return f"inputs{case} gives no shapes: {type(error).__name__}: {error}"
+            yield f"inputs{case} gives no shapes: {type(error).__name__}: {error}"
         if any(array.dtype.kind not in NUMBERS for array in arrays):
-            return f"inputs{case} gives arrays of other things than numbers"
-    return ""
+            yield f"inputs{case} gives arrays of other things than numbers"
+    own.expected(next(questions.questions(own, seed=0)).inputs)
 
 
-def _misfit(own: Assignment) -> str:
-    """Why the reference can't be called, or a requirement can't be tested on it."""
-    if own.wanted != "schedule":
-        own.expected(next(questions.questions(own, seed=0)).inputs)
-        return ""
+def _wrong_module(own: Assignment) -> Iterator[str]:
+    """Why a module cannot be scheduled, or a requirement cannot be tested on it."""
     assert isinstance(own.reference, IRModule)
+    if own.cases:
+        yield "a module to schedule has neither cases nor inputs"
     try:
         only_function(own.reference)
         verify(own.reference)
     except Failed:
-        return "a module to schedule holds one primitive function"
+        yield "a module to schedule holds one primitive function"
     except CompileError as error:
-        return f"its reference is not well-formed: {error}"
+        yield f"its reference is not well-formed: {error}"
     for requirement in filter(None, (item.requirement for item in own.items)):
         try:
             requirement.explain(Nest(own.original, own.original, own.block))
         except ValueError as error:
-            return f'"{requirement.text}": {error}'
+            yield f'"{requirement.text}": {error}'
         except Unrecognized:
             continue
-    return ""
 
 
 _known: dict[str, Assignment] = {}

@@ -1,4 +1,4 @@
-"""From a submission to data: a function runs in a worker of its own, a value is taken as it is."""
+"""From a submission to data: a function runs in its own worker, a value is taken as it is."""
 
 from collections.abc import Callable
 from typing import Any
@@ -76,7 +76,7 @@ def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
 
 
 def _questions(assignment: Assignment) -> tuple[list[int], Arrays]:
-    """How many inputs each question has, and the inputs, as "question.place"."""
+    """How many inputs each question has, and the inputs, named "question.position"."""
     counts, arrays = [], {}
     for number, (_, _, inputs) in enumerate(questions(assignment, seed=0)):
         counts.append(len(inputs))

@@ -35,43 +35,41 @@ LONGEST_TRACE = 500
 """The most steps that a schedule may have."""
 
 MOST_SWAPPED = 6
-"""The most parameters of which all orders are tried, if their own does not fit."""
+"""The most parameters whose orders are all tried if the declared one does not fit."""
 
 
 def run(arrays: Arrays, text: str, compiled: bool = False) -> Message:
-    """Run a program (its only function) on arrays; what they are afterwards."""
+    """Run a program (its only function) on arrays: the arrays afterwards."""
     mod, name, func = program(text)
     arguments = in_order(arrays)
     if compiled:
         build(mod, bounds="check")[name](*arguments)
     else:
-        if why := _misdeclared(func, arguments):
-            raise Failed(why)
+        _check_declared(func, arguments)
         interpret(mod, name, *arguments)
     return {}, numbered(arguments)
 
 
-def _misdeclared(func: PrimFunc, arrays: list[np.ndarray]) -> str:
-    """The parameters that a program should have for arrays, the last of which is the result; "" if
-    they fit, or if their number differs.
+def _check_declared(func: PrimFunc, arrays: list[np.ndarray]) -> None:
+    """`Failed` says how to declare the parameters so that they fit the arrays, the last of which is
+    the result. A wrong number of parameters is left to the call.
     """
     params = func.params
     stored = {item.buffer for item in accesses(func) if item.is_write}
     read = {item.buffer for item in accesses(func) if not item.is_write}
     fitting = all(map(_fits, params, arrays))
     if len(params) != len(arrays) or (fitting and params[-1] not in read - stored):
-        return ""
+        return
     for order in permutations(params) if len(params) <= MOST_SWAPPED else ():
         if all(map(_fits, order, arrays)) and stored & set(params) == {order[-1]}:
             names = ", ".join(param.name for param in order)
-            return f"declare the parameters in the order {names}"
-    if fitting:
-        return ""
-    param, array = next(pair for pair in zip(params, arrays, strict=True) if not _fits(*pair))
-    return (
-        f"{param.name} is {param.dtype} {param.shape}, not {array.dtype} {array.shape}: "
-        f'declare {param.name} as T.Buffer({array.shape}, "{array.dtype}")'
-    )
+            raise Failed(f"declare the parameters in the order {names}")
+    for param, array in zip(params, arrays, strict=True):
+        if not _fits(param, array):
+            raise Failed(
+                f"{param.name} is {param.dtype} {param.shape}, not {array.dtype} {array.shape}: "
+                f'declare {param.name} as T.Buffer({array.shape}, "{array.dtype}")'
+            )
 
 
 def _fits(param: Buffer, array: np.ndarray) -> bool:
@@ -79,8 +77,8 @@ def _fits(param: Buffer, array: np.ndarray) -> bool:
 
 
 def touched(arrays: Arrays, text: str) -> Message:
-    """What a program does to its last parameter, which holds nothing at first: "early" says which
-    element it reads before it writes it, `written` are those that it writes.
+    """What a program does to its last parameter, which is undefined at first: "early" says which
+    element it reads before writing it, `written` are those that it writes.
     """
     _, _, func = program(text)
     history, out = record(func, limit=1 << 18), func.params[-1]
@@ -139,9 +137,11 @@ def written(arrays: Arrays, text: str) -> Message:
     return {"recipes": steps}, {}
 
 
-def ratio(arrays: Arrays, text: str, base: str, rounds: int, threads: int = 1) -> Message:
-    """How many times as fast as `base` a program is: in turns, the median of the rounds."""
-    set_num_threads(threads)
+def ratio(arrays: Arrays, text: str, base: str, rounds: int) -> Message:
+    """How many times as fast as `base` a program is, on one thread: the median of the rounds, in
+    which both run in turns.
+    """
+    set_num_threads(1)
     calls = []
     for part in (base, text):
         mod, name, _ = program(part)

@@ -20,37 +20,35 @@ from minimlc.homework.limits import Limits
 from minimlc.homework.message import Failed, Malformed, in_order, numbered
 from minimlc.homework.nest import Nest
 from minimlc.homework.questions import Question, filled, questions
-from minimlc.homework.report import Report, Result, all_failed
+from minimlc.homework.report import Report, Result
 from minimlc.homework.worker import evaluate
 from minimlc.module import IRModule
 from minimlc.schedule import Trace
 from minimlc.script import parse
-from minimlc.tir.nodes import PrimFunc
 
 ROUNDS = 9
 """How often the original and a submission are timed in turns."""
 
 AMPLE = Limits(cpu_seconds=120, wall_seconds=240)
-"""For work that is not a submission's: the recipes' schedules of the original."""
+"""For scheduling the original by the recipes, which is not a submission's work."""
 
 
 def judge(assignment: Assignment, answer: Answer, seed: int = 0) -> Report:
     """The points that an answer earns. `seed` chooses the inputs."""
-    why, printed = answer.failed, answer.printed.strip()
-    if not why:
-        try:
-            findings = _FINDINGS[assignment.wanted](assignment, answer, seed)
-        except (Failed, ScheduleError) as error:
-            why = str(error)
-    if why:
-        return all_failed(assignment.name, assignment.described(), why, printed)
+    printed = answer.printed.strip()
+    try:
+        if answer.failed:
+            raise Failed(answer.failed)
+        findings = _FINDINGS[assignment.wanted](assignment, answer, seed)
+    except (Failed, ScheduleError) as error:
+        return assignment.failed(str(error), printed)
     results = [_result(item, findings) for item in assignment.items]
     return Report(assignment.name, tuple(results), printed)
 
 
 @dataclass(frozen=True)
 class Rescheduled:
-    """The text of a scheduled program, and of the one that it was made from."""
+    """The text of a scheduled program, and of the original, `base`."""
 
     assignment: Assignment
     base: str
@@ -64,13 +62,13 @@ class Rescheduled:
 
     @cached_property
     def ratio(self) -> float:
-        """How many times as fast it is, measured once."""
+        """How many times as fast as the original it is, measured once."""
         arrays, limits = numbered(self.inputs), self.assignment.limits
         texts = {"text": self.text, "base": self.base}
         return float(evaluate("ratio", arrays, limits, rounds=ROUNDS, **texts)[0]["ratio"])
 
     def outcome(self) -> Outcome:
-        """What both programs make of the same inputs; the last parameter is compared."""
+        """What both programs compute from the same inputs; the last parameter is compared."""
         first, second = (
             _run(self.assignment, text, self.inputs, compiled=True)
             for text in (self.base, self.text)
@@ -80,27 +78,20 @@ class Rescheduled:
 
 @dataclass(frozen=True)
 class Findings:
-    """What each question gave, or why it gave nothing; how two calls differ; the schedule."""
+    """The outcome of each question, or why there is none; how two calls differ; the schedule."""
 
     outcomes: Sequence[Outcome | str]
     differs: str
     schedule: Rescheduled | None = None
 
-    def wrong_values(self, tolerance: float) -> str:
-        return _first(o if isinstance(o, str) else wrong(o, tolerance) for o in self.outcomes)
-
-    def impure(self) -> str:
-        ran = (outcome for outcome in self.outcomes if isinstance(outcome, Outcome))
-        return self.differs or _first(map(changed, ran))
-
 
 def _first(sentences: Iterable[str]) -> str:
-    """The first sentence that says something; "" if none does."""
+    """The first sentence that is not empty; "" if all are."""
     return next(filter(None, sentences), "")
 
 
 def _result(item: Item, findings: Findings) -> Result:
-    why = findings.wrong_values(item.tolerance)
+    why = _first(o if isinstance(o, str) else wrong(o, item.tolerance) for o in findings.outcomes)
     if item.kind != "values":
         why = "not judged: the values are wrong" if why else _why_not(item, findings)
     return Result(item.text, 0.0 if why else float(item.points), float(item.points), why)
@@ -108,7 +99,8 @@ def _result(item: Item, findings: Findings) -> Result:
 
 def _why_not(item: Item, findings: Findings) -> str:
     if item.kind == "pure":
-        return findings.impure()
+        ran = (outcome for outcome in findings.outcomes if isinstance(outcome, Outcome))
+        return findings.differs or _first(map(changed, ran))
     schedule = findings.schedule
     assert schedule is not None
     try:
@@ -150,13 +142,13 @@ def _outcome(assignment: Assignment, text: Any, question: Question) -> Outcome:
 def _run(
     assignment: Assignment, text: str, arrays: Sequence[np.ndarray], compiled: bool = False
 ) -> list[np.ndarray]:
-    """What the arrays are after a program has run on them."""
+    """The arrays after a program has run on them."""
     limits = assignment.limits
     return in_order(evaluate("run", numbered(arrays), limits, text=text, compiled=compiled)[1])
 
 
 def _touched(assignment: Assignment, text: str) -> tuple[str, np.ndarray | None]:
-    """What a program reads too early, and which elements of its result it writes."""
+    """What a program reads before writing it, and which elements of its result it writes."""
     try:
         answer, arrays = evaluate("touched", {}, assignment.limits, text=text)
     except Failed:
@@ -165,8 +157,8 @@ def _touched(assignment: Assignment, text: str) -> tuple[str, np.ndarray | None]
 
 
 def _poisoned(like: np.ndarray, number: int) -> np.ndarray:
-    """An array in which an element shows that is never written, or read too early: all NaN, or the
-    least and the greatest value in turns.
+    """An initial result in which it shows if an element is never written, or read before: all NaN,
+    or the least and the greatest value in turns.
     """
     if like.dtype.kind == "f":
         return np.full_like(like, np.nan)
@@ -201,7 +193,8 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     differs = "" if answer.part("same", bool) else "two calls give two different schedules"
     if not replayed["same"]:
         differs = "its trace replays to another program than the one it shows"
-    inputs = _random_params(assignment.original, seed)
+    random, params = np.random.default_rng(seed), assignment.original.params
+    inputs = [filled(np.empty(p.shape, p.dtype), random, "normal") for p in params]
     schedule = Rescheduled(assignment, base, replayed["text"], inputs)
     try:
         outcome: Outcome | str = schedule.outcome()
@@ -214,11 +207,6 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
 def _recipes(text: str) -> dict[str, list[Step]]:
     """The steps that each recipe takes on a program, by the recipe's name."""
     return evaluate("written", {}, AMPLE, text=text)[0]["recipes"]
-
-
-def _random_params(func: PrimFunc, seed: int) -> list[np.ndarray]:
-    random = np.random.default_rng(seed)
-    return [filled(np.empty(p.shape, p.dtype), random, "normal") for p in func.params]
 
 
 _FINDINGS = {"program": _program, "function": _function, "schedule": _schedule}

@@ -1,13 +1,8 @@
-"""What a worker may use. This keeps accidents from the notebook; it is not a security sandbox."""
+"""What a worker may use. This protects a notebook from accidents; it is not a security sandbox."""
 
-import contextlib
-import ctypes
-import os
-import signal
 import sys
-import time
 from dataclasses import asdict, dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 
@@ -17,7 +12,6 @@ if sys.platform != "win32":
     import resource
 
 MIB = 1024 * 1024
-STARTED = "it started other processes, which a submission may not"
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ class Limits:
 
 
 def enforced() -> dict[str, str]:
-    """How each limit is kept on this machine: by the system, by watching, or not at all."""
+    """How each limit is enforced on this machine: by the system, by watching, or not at all."""
     system, linux = sys.platform != "win32", sys.platform == "linux"
     return {
         "cpu_seconds": "by the system" if system else "by watching",
@@ -59,7 +53,7 @@ def enforced() -> dict[str, str]:
 def apply(limits: Limits, final: bool) -> None:
     """Limit this process from now on; `final` limits cannot be raised again.
 
-    Where the system has no such limits (Windows), the parent's watching is all there is.
+    Windows has no such limits: there, only the parent watches.
     """
     if sys.platform == "win32":
         return
@@ -84,72 +78,3 @@ def _limit(kind: int, value: int, final: bool, reserve: int = 0) -> None:
         resource.setrlimit(kind, (highest, highest + reserve if final else hard))
     except (ValueError, OSError):  # a system without this limit: the parent watches
         return
-
-
-def how_it_ended(code: int) -> str:
-    """What the exit code of a process that gave no answer means, in words."""
-    if sys.platform != "win32" and code == -signal.SIGXCPU:
-        return "it used more CPU time than it may: is there an endless loop?"
-    if code < 0:
-        known = -code in set(signal.Signals)  # the others are the real-time signals
-        name = signal.Signals(-code).name if known else f"signal {-code}"
-        words = {"SIGSEGV": "a segfault", "SIGABRT": "an abort", "SIGKILL": "killed"}
-        return f"the process crashed: {words.get(name, name)} ({name})"
-    return f"the process ended by itself (exit code {code}) without an answer"
-
-
-def adopt() -> None:
-    """Make this process the parent of its orphaned descendants (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def die_with_parent() -> None:
-    """Have the system kill this process when its parent ends (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
-"""See Linux's prctl(2)."""
-
-
-def guard(worker: int) -> NoReturn:
-    """Wait for a child to end, kill what it leaves behind, and end as the child did."""
-    for stream in (0, 1):  # its own end of the pipes is enough
-        os.close(stream)
-    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-    end_children()
-    if code < 0:
-        with contextlib.suppress(OSError, ValueError):  # SIGKILL can't be set
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(max(code, 0))
-
-
-def end_children() -> bool:
-    """Kill all descendants and wait until none is left; whether there were any. None escapes from
-    a process that has called `adopt`, whatever session or group it enters.
-    """
-    any_left = False
-    while True:
-        try:
-            ended, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return any_left
-        any_left = True
-        if not ended:
-            kill_below(os.getpid())
-            time.sleep(0.001)
-
-
-def kill_below(pid: int) -> bool:
-    """Kill the processes below one; whether there were any."""
-    try:
-        below = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return False
-    for process in below:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    return bool(below)

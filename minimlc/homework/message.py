@@ -25,22 +25,22 @@ LARGEST_ARRAYS = 64 * 1024 * 1024
 
 MOST_ARRAYS = 1000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""What unpacks bit by bit: zipfile unpacks all of the others at once, however large."""
+"""Zip methods that unpack piece by piece: zipfile unpacks the others at once, however large."""
 
 _JSON, _ARRAYS = "submission.json", "arrays.npz"
 _SIZE = struct.Struct("<Q")
 NUMBERS = "biuf"
 """The kinds of dtypes that travel: truth values, integers and floats."""
 FOREIGN = "what came back is not the worker's answer: something else wrote to it"
-"""Said of a message that lacks the request's token."""
+"""The reason for refusing a message that lacks the request's token."""
 
 
 class Failed(Exception):
-    """There is no result, and why, in words."""
+    """Why there is no result, in words."""
 
 
 class Malformed(Failed):
-    """Data that is not what it should be."""
+    """Data that does not have the expected form."""
 
 
 def numbered(arrays: Iterable[np.ndarray], prefix: str = "") -> Arrays:
@@ -49,7 +49,7 @@ def numbered(arrays: Iterable[np.ndarray], prefix: str = "") -> Arrays:
 
 
 def in_order(arrays: Arrays) -> list[np.ndarray]:
-    """The arrays that `numbered` has named."""
+    """The arrays named by `numbered`."""
     return [arrays[str(number)] for number in range(len(arrays))]
 
 
@@ -65,7 +65,7 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def _zipped(parts: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
-    """A zip archive of files; its bytes depend on their names and content alone."""
+    """A zip archive of files; its bytes depend only on their names and contents."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in parts.items():
@@ -82,7 +82,7 @@ def from_npz(data: bytes) -> Arrays:
 
 
 def _unzipped(data: bytes, largest: int, most: int) -> dict[str, bytes]:
-    """The files in a zip archive, which together have at most `largest` bytes."""
+    """The files in a zip archive: at most `most` of them, with at most `largest` bytes in all."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             entries = packed.infolist()
@@ -101,7 +101,7 @@ def _unzipped(data: bytes, largest: int, most: int) -> dict[str, bytes]:
 
 
 def _read(packed: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """A file of an archive; no more is unpacked than it says it has."""
+    """A file of an archive; no more is unpacked than the size it states."""
     with packed.open(entry) as part:
         return part.read(entry.file_size)
 
@@ -153,15 +153,18 @@ def send(stream: BinaryIO, body: dict[str, Any], arrays: Arrays) -> None:
 
 
 def receive(stream: BinaryIO) -> Message | None:
-    """Read one message; None at the stream's end. `Malformed` if it is not a message."""
+    """Read one message; None at the stream's end. `Malformed` for anything else."""
     head = stream.read(_SIZE.size)
     if len(head) < _SIZE.size:
         return None
     (size,) = _SIZE.unpack(head)
-    if size > LARGEST_TEXT + 2 * LARGEST_ARRAYS:
-        raise Malformed("a message of impossible size")
-    data = stream.read(size)
-    return unpacked(data) if len(data) == size else None
+    try:
+        if size > LARGEST_TEXT + 2 * LARGEST_ARRAYS:
+            raise Malformed("a message of impossible size")
+        data = stream.read(size)
+        return unpacked(data) if len(data) == size else None
+    except (Malformed, MemoryError) as error:
+        raise Malformed(f"what came back cannot be read: {error}") from None
 
 
 def _json_object(text: bytes) -> dict[str, Any]:

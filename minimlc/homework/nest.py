@@ -1,8 +1,8 @@
-"""What has become of a program's loops and buffers, whatever they are called now.
+"""What has become of a program's loops and buffers in a scheduled version.
 
 The original program names axes (its loops) and buffers. In a scheduled version of it, `Nest` finds
 the block that does the same computation, the loops each axis was cut into, and the copies of each
-buffer; all by what they compute, not by what they are called.
+buffer: by what they compute, as a schedule may rename them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ from minimlc.tir.nodes import (
     Var,
     substitute,
 )
-from minimlc.tir.walks import buffers_in
+from minimlc.tir.walks import buffers_in, stored_in
 
 Role = tuple[str, frozenset[str]]
 """What an iter does in a block: its kind, and the parameters that it indexes."""
@@ -40,7 +40,7 @@ Naming = Callable[[Buffer], str]
 
 
 class Unrecognized(Failed):
-    """The computation was not found again, and why."""
+    """Why the computation could not be found again."""
 
 
 class Place(NamedTuple):
@@ -74,7 +74,6 @@ class Nest:
         self.before = _computation(places(original), block)
         self.places = places(func)
         self.sources = _copies(self.places)
-        self._params = {buffer: buffer.name for buffer in original.params}
         pairs = zip(func.params, original.params, strict=True)
         self._origins = {buffer: param.name for buffer, param in pairs}
         self.main = self._find()
@@ -96,7 +95,7 @@ class Nest:
         return max(same, key=lambda place: _runs(place.loops))
 
     def _original_name(self, buffer: Buffer) -> str:
-        return self._params.get(buffer, "")
+        return buffer.name if buffer in self.original.params else ""
 
     # Axes
 
@@ -127,8 +126,8 @@ class Nest:
         return [part.loop for part in self.parts(axis)]
 
     def order(self) -> list[str]:
-        """The axes whose loops follow each other, from outside in; parts of one axis that do, once.
-        A fused loop counts as the loops that it was made of.
+        """The axes of the loops from outside in; adjacent parts of one axis count once, and a fused
+        loop as the loops that were fused.
         """
         parts = [(*_place(part), axis) for axis in self.axes() for part in self.parts(axis)]
         return [axis for axis, _ in groupby(axis for *_, axis in sorted(parts))]
@@ -168,7 +167,7 @@ class Nest:
 
     def read_for(self, name: str) -> Buffer:
         """What the computation reads where the original read the parameter `name`."""
-        for buffer in _touched(self.main.block, Load):
+        for buffer in _loaded(self.main.block):
             if self.origin(buffer) == name:
                 return buffer
         raise ValueError(f'the computation does not read "{name}"')
@@ -182,17 +181,17 @@ class Nest:
 
     def writers(self, buffer: Buffer) -> list[Place]:
         """The blocks that write a buffer."""
-        return [place for place in self.places if buffer in _touched(place.block, Store)]
+        return [place for place in self.places if buffer in stored_in(place.block.body)]
 
     def after(self) -> list[Place]:
         """The blocks that work on the computation's result, directly or not."""
         reached = {self.target}
         later: list[Place] = []
         for place in self.places:
-            stored = _touched(place.block, Store)
-            if reached & set(_touched(place.block, Load)) and self.target not in stored:
+            stored = stored_in(place.block.body)
+            if not reached.isdisjoint(_loaded(place.block)) and self.target not in stored:
                 later.append(place)
-                reached |= set(stored)
+                reached |= stored
         return later
 
     def shared(self, place: Place) -> tuple[For, ...]:
@@ -207,7 +206,7 @@ class Nest:
 
     @cached_property
     def lowered(self) -> PrimFunc:
-        """The function as targets see it: buffers have become small and have their place."""
+        """The function as targets see it: buffers are as small as can be, and in their place."""
         return lower(self.func)
 
     def stored_size(self, buffer: Buffer) -> tuple[int, ...]:
@@ -240,7 +239,7 @@ def places(func: PrimFunc) -> list[Place]:
     return [_located(find_block(func, name)) for name in names_of(func, "block")]
 
 
-def _located(place: tree.Place) -> Place:
+def _located(place: tree.Place[Block]) -> Place:
     """A block with its iters' values over loop variables, not over the iters of blocks around."""
     known: dict[Node, Node] = {}
     values: tuple[Expr, ...] = ()
@@ -248,7 +247,6 @@ def _located(place: tree.Place) -> Place:
         if isinstance(block, Block):
             values = tuple(substitute(it.value, known) for it in block.iters)
             known |= zip((it.var for it in block.iters), values, strict=True)
-    assert isinstance(place.stmt, Block)
     return Place(place.stmt, place.loops, values)
 
 
@@ -264,7 +262,7 @@ def _computation(candidates: Sequence[Place], name: str) -> Place:
 
 
 def _copies(blocks: Iterable[Place]) -> dict[Buffer, Buffer]:
-    """Which buffer each copy was made from."""
+    """The buffer that each copy is a copy of."""
     sources = {}
     for block, *_ in blocks:
         if isinstance(block.body, Store) and block.init is None:
@@ -285,22 +283,21 @@ def _copied(value: Expr) -> Load | None:
             return None
 
 
-def _touched(block: Block, kind: type[Load | Store]) -> list[Buffer]:
-    """The buffers that a block's body loads, or stores to."""
-    return list(dict.fromkeys(n.buffer for n in walk(block.body) if isinstance(n, kind)))
+def _loaded(block: Block) -> list[Buffer]:
+    """The buffers that a block's body reads, each once."""
+    return list(dict.fromkeys(n.buffer for n in walk(block.body) if isinstance(n, Load)))
 
 
 def _task(block: Block, name: Naming) -> tuple[str | None, list[str]]:
     """What a block computes: the operator it reduces with, and the parameters that it combines."""
-    stored = _touched(block, Store)
-    inputs = [name(buffer) for buffer in _touched(block, Load) if buffer not in stored]
-    return reducer_of(block), sorted(inputs)
+    inputs = set(_loaded(block)) - stored_in(block.body)
+    return reducer_of(block), sorted(map(name, inputs))
 
 
 def _roles(block: Block, name: Naming) -> list[Role]:
     """What each iter does."""
     uses: dict[Var, set[str]] = {it.var: set() for it in block.iters}
-    stored = _touched(block, Store)
+    stored = stored_in(block.body)
     for item in walk(block.body):
         if isinstance(item, Load | Store):
             indexed = "" if item.buffer in stored else name(item.buffer)

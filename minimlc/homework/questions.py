@@ -59,9 +59,8 @@ def filled(like: np.ndarray, random: Random, kind: str) -> np.ndarray:
     return random.integers(0 if like.dtype.kind == "u" else -4, 6, like.shape).astype(like.dtype)
 
 
-def check_numbers(kinds: Iterable[Any]) -> str:
-    """What is wrong with the kinds of numbers that an assignment asks for; "" if nothing is."""
+def wrong_numbers(kinds: Iterable[Any]) -> Iterator[str]:
+    """What is wrong with the kinds of numbers that an assignment asks for."""
     for kind in kinds:
         if not isinstance(kind, str) or kind not in NUMBERS:
-            return f"there is no kind of numbers {kind!r:.60}: {did_you_mean(str(kind), NUMBERS)}"
-    return ""
+            yield f"there is no kind of numbers {kind!r:.60}: {did_you_mean(str(kind), NUMBERS)}"

@@ -1,7 +1,6 @@
 """The result of a check: items with points, as text and as a table."""
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minimlc.node import display
@@ -11,7 +10,7 @@ LONGEST = 4000
 
 
 def shown(text: str) -> str:
-    """A submission's text made printable: not too long, and without lone surrogates."""
+    """A submission's text as it can be printed: not too long, without lone surrogates."""
     return text[:LONGEST].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -89,12 +88,3 @@ def _row(result: Result) -> str:
         f'<td style="text-align: left">{html.escape(result.text)}'
         f'<td style="text-align: left">{answer}'
     )
-
-
-def all_failed(name: str, items: Sequence[tuple[str, float]], why: str, note: str = "") -> Report:
-    """The report of a submission that gave nothing to judge: the first item says why."""
-    results = [
-        Result(text, 0.0, points, why if number == 0 else "not judged: see above")
-        for number, (text, points) in enumerate(items)
-    ]
-    return Report(name, tuple(results), note)

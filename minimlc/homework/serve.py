@@ -1,23 +1,20 @@
 """What a worker process runs: `python -m minimlc.homework.serve`.
 
-Requests come from stdin and answers go to stdout's place; what a submission prints goes elsewhere.
-`collect` runs a submission and returns data. The other requests take data, and run no submission's
+Requests come from stdin, answers go to what was stdout; a submission's output goes elsewhere.
+`collect` runs a submission and returns data. The other requests take data and run no submitted
 Python.
 """
 
-import contextlib
 import io
 import linecache
 import os
-import shutil
-import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -25,27 +22,9 @@ from minimlc.errors import CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
 from minimlc.homework.evaluate import ratio, replay, run, touched, written
-from minimlc.homework.limits import (
-    STARTED,
-    Limits,
-    adopt,
-    apply,
-    die_with_parent,
-    end_children,
-    guard,
-    how_it_ended,
-)
-from minimlc.homework.message import (
-    FOREIGN,
-    NUMBERS,
-    Arrays,
-    Failed,
-    Malformed,
-    Message,
-    numbered,
-    receive,
-    send,
-)
+from minimlc.homework.limits import Limits, apply
+from minimlc.homework.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
+from minimlc.homework.processes import apart, go_on_guarded
 from minimlc.node import structural_equal
 from minimlc.schedule import Schedule
 from minimlc.script import I, R, T, parse
@@ -57,32 +36,24 @@ FILENAME = "<submission>"
 
 
 def main() -> None:
-    """Answer requests until there are none.
-
-    On Linux a guard is the parent: it inherits and kills what a submission started, even where the
-    submission kills the process that answers.
+    """Answer requests until there are none. On Linux a guard kills what a submission started, even
+    if the submission kills the process that answers.
     """
-    adopt()
     if sys.platform == "linux":
-        worker = os.fork()
-        if worker:
-            guard(worker)
-        die_with_parent()
-        os.setsid()  # killing the group or the session does not reach the guard
-        adopt()  # what a submission leaves behind is seen at once, not only when this one ends
+        go_on_guarded()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)
     assert isinstance(sys.stdout, io.TextIOWrapper)
-    # A crash loses no line, and a lone surrogate can be printed.
+    # So that a crash loses no line, and a lone surrogate can be printed.
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     send(answers, {"ready": os.getpid()}, {})
     while (request := receive(requests)) is not None:
         body, arrays = request
         if body["op"] == "collect" and sys.platform == "linux":
-            answer = _apart(body, arrays, (requests, answers))
+            answer = apart(partial(_answer, body, arrays), body["token"], (requests, answers))
         else:
             answer = _answer(body, arrays)
         send(answers, *answer)
@@ -98,48 +69,6 @@ def _answer(body: dict[str, Any], arrays: Arrays) -> Message:
     except BaseException as error:  # whatever a submission raises, sys.exit included
         answer, results = {"error": explain(error)}, {}
     return {**answer, "token": token}, results
-
-
-def _apart(body: dict[str, Any], arrays: Arrays, private: tuple[BinaryIO, ...]) -> Message:
-    """The answer from a copy of this process, which dies with the submission; this process stays
-    clean and ready. Only where forking a process without threads is safe and cheap.
-    """
-    token, folder = body["token"], tempfile.mkdtemp(dir=".")
-    os.lseek(2, 0, os.SEEK_SET)
-    os.ftruncate(2, 0)
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        die_with_parent()
-        for stream in private:
-            os.close(stream.fileno())
-        os.close(reading)
-        os.chdir(folder)
-        os.setpgid(0, 0)
-        try:
-            send(os.fdopen(writing, "wb"), *_answer(body, arrays))
-        finally:  # whatever happens, this copy goes no further
-            os._exit(0)
-    os.close(writing)
-    why, message = "", None
-    try:
-        with os.fdopen(reading, "rb") as stream:
-            message = receive(stream)
-    except (Malformed, MemoryError) as error:
-        why = f"what came back cannot be read: {error}"
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if end_children():
-        why = STARTED
-    shutil.rmtree(folder, ignore_errors=True)
-    if message is None:
-        why = why or how_it_ended(status)
-    elif message[0].get("token") != token:
-        why = why or FOREIGN
-    if why or message is None:
-        return {"error": why, "token": token}, {}
-    return message
 
 
 def explain(error: BaseException) -> str:
@@ -177,11 +106,11 @@ def collect(
     reference: str = "",
     taken: Mapping[str, str] = MappingProxyType({}),
 ) -> Message:
-    """Run a submission's source text; the results of its function `entry`, as data. Calls of what
-    is `taken` away raise, each with a message of its own.
+    """Run a submission's source text: the results of its function `entry`, as data. Calls of what
+    is `taken` away raise, each with its own message.
     """
-    if said := spelled(source, taken):
-        raise Failed(said)
+    if why := spelled(source, taken):
+        raise Failed(why)
     take_away(taken)
     names = {"mlc": _whole, "np": np, "te": te, "I": I, "R": R, "T": T, "__name__": "__main__"}
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
@@ -202,7 +131,7 @@ def _same(first: str, second: str) -> bool:
 
 
 def _results(function: Callable[..., Any], arrays: Arrays, cases: list) -> Message:
-    """A function's results on the inputs of each case, called twice; and the inputs after."""
+    """A function's results on each case's inputs, called twice, and the inputs afterwards."""
     results: Arrays = {}
     for number, count in enumerate(cases):
         inputs = [arrays[f"{number}.{place}"] for place in range(count)]
@@ -213,7 +142,7 @@ def _results(function: Callable[..., Any], arrays: Arrays, cases: list) -> Messa
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """What a function of arrays gave, as an array of its own."""
+    """What a function of arrays returned, as an array of its own."""
     if isinstance(value, np.ma.MaskedArray):
         raise Failed("an array is wanted, not a masked one: say what is in the gaps")
     result = np.asarray(value)

@@ -22,8 +22,8 @@ def source_text(function: Callable[..., Any], programs: bool = True) -> tuple[st
     """The text that defines `function`, and its name there.
 
     Includes the imports, functions, classes, programs and plain constants of the notebook that it
-    uses. `Failed` names what cannot be sent; without `programs`, neither can the notebook's
-    programs: nobody knows what they were made with.
+    uses. `Failed` names what cannot be sent. Without `programs`, the notebook's programs cannot be
+    sent either, as there is no telling what they were built with.
     """
     if not isinstance(function, FunctionType):
         raise Failed(f"a function is wanted, not {type(function).__name__}")
@@ -48,9 +48,7 @@ def _add(name: str, value: Any, parts: dict[str, str], programs: bool) -> None:
             parts[name] = f"import {value.__name__} as {name}"
         case IRModule():
             parts[name] = f"{name} = mlc.parse({json.dumps(value.script())})"
-        case bool() | int() | float() | str() | None:
-            parts[name] = f"{name} = {value!r}"
-        case tuple() | list() | dict() | set() if _is_plain(value):
+        case _ if _is_plain(value):
             parts[name] = f"{name} = {value!r}"
         case FunctionType() | type() if value.__module__ == "__main__":
             _add_definition(name, value, parts, programs)
@@ -81,13 +79,11 @@ def _add_definition(name: str, value: Any, parts: dict[str, str], programs: bool
 
 def _globals(value: Any) -> dict[str, Any]:
     """The notebook's names that a function or a class's methods use."""
-    if isinstance(value, type):
-        functions = [f for f in vars(value).values() if isinstance(f, FunctionType)]
-    else:
-        functions = [value]
+    functions = vars(value).values() if isinstance(value, type) else [value]
     return {
         used: function.__globals__[used]
         for function in functions
+        if isinstance(function, FunctionType)
         for used in sorted(_names(function.__code__))
         if used in function.__globals__
     }

@@ -1,10 +1,10 @@
 """Requirements on a schedule's structure, in words: small predicates that can be combined.
 
-Each is a `Requirement`: a sentence, and a test of a `Nest` that gives "" or says what is missing.
+Each is a `Requirement`: a sentence, and a test of a `Nest` that returns "" or says what is missing.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from itertools import islice
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Requirement:
-    """`text` says what is wanted; `test(nest)` gives "" where it is so, else why it is not."""
+    """`text` says what is required; `test(nest)` returns "" where it holds, else why it doesn't."""
 
     text: str
     test: Callable[[Nest], str]
@@ -36,20 +36,20 @@ class Requirement:
         return invalid(f'the test of "{self.text}" {why}')
 
     def explain(self, nest: Nest) -> str:
-        """ "" where it holds, else why not. `HomeworkError` where the test itself fails, or
+        """Why it does not hold; "" where it does. `HomeworkError` where the test itself fails,
         `ValueError` where it names what the program does not have.
         """
         try:
-            said = self.test(nest)
+            why = self.test(nest)
         except Unrecognized as error:
             return str(error)
         except (HomeworkError, ValueError):
             raise
         except (Exception, SystemExit) as error:
             raise self._wrong(f"raised {type(error).__name__}: {error}") from error
-        if not isinstance(said, str):
-            raise self._wrong(f'gives "" or a sentence, got {said!r:.60}')
-        return said
+        if not isinstance(why, str):
+            raise self._wrong(f'gives "" or a sentence, got {why!r:.60}')
+        return why
 
     def __and__(self, other: "Requirement") -> "Requirement":
         def both(nest: Nest) -> str:
@@ -67,12 +67,13 @@ class Requirement:
 
 def _requirement(
     text: str,
-) -> Callable[[Callable[Concatenate[Nest, P], str]], Callable[P, Requirement]]:
-    """Make a function of a nest and some arguments one that takes the arguments and gives a
-    requirement. They stand in `text` by their names; `low` and `high` are a range of sizes.
+) -> Callable[[Callable[Concatenate[Nest, P], Iterator[str]]], Callable[P, Requirement]]:
+    """Turn a test of a nest, given some arguments, into a function from the arguments to a
+    requirement. The test yields what is missing, of which the first is said. `text` names the
+    arguments; `low` and `high` are a range of sizes.
     """
 
-    def decorate(test: Callable[Concatenate[Nest, P], str]) -> Callable[P, Requirement]:
+    def decorate(test: Callable[Concatenate[Nest, P], Iterator[str]]) -> Callable[P, Requirement]:
         signature = inspect.signature(test)
         own = list(signature.parameters.values())[1:]
         signature = signature.replace(parameters=own, return_annotation=Requirement)
@@ -84,7 +85,9 @@ def _requirement(
             if "low" in arguments.arguments:
                 _check_range(test.__name__, *arguments.args[-2:])
             words = {name: _spelled(value) for name, value in arguments.arguments.items()}
-            return Requirement(text.format(**words), lambda nest: test(nest, *args, **options))
+            return Requirement(
+                text.format(**words), lambda nest: next(test(nest, *args, **options), "")
+            )
 
         require.__signature__ = signature  # type: ignore[attr-defined]
         return require
@@ -103,19 +106,18 @@ def _check_range(what: str, low: Any, high: Any) -> None:
 
 
 @_requirement("the {axis} loop is tiled by {low}–{high}")
-def tiled(nest: Nest, axis: str, low: int, high: int) -> str:
+def tiled(nest: Nest, axis: str, low: int, high: int) -> Iterator[str]:
     """The axis is cut into tiles of `low` to `high`, with another axis's loop between the parts."""
     parts = nest.parts(axis)
-    sizes = [part.stride for part in parts[:-1]]
-    if not sizes:
-        return f"{axis} is not cut" + (f": it is one loop of {parts[0].extent}" if parts else "")
-    fitting = [part for part in parts[:-1] if low <= part.stride <= high]
+    tiles = parts[:-1]
+    if not tiles:
+        yield f"{axis} is not cut" + (f": it is one loop of {parts[0].extent}" if parts else "")
+    fitting = [part for part in tiles if low <= part.stride <= high]
     if not fitting:
-        return f"{axis} is cut into tiles of {_listed(sizes)}"
+        yield f"{axis} is cut into tiles of {_listed(part.stride for part in tiles)}"
     if all(_adjacent(nest, part, parts) for part in fitting):
         names = ", ".join(part.loop.var.name for part in parts)
-        return f"{axis} is cut, but no loop of another axis stands between {names}"
-    return ""
+        yield f"{axis} is cut, but no loop of another axis stands between {names}"
 
 
 def ordered(*axes: str | tuple[str, ...]) -> Requirement:
@@ -137,45 +139,44 @@ def ordered(*axes: str | tuple[str, ...]) -> Requirement:
 
 
 @_requirement("the {axis} loop is cut by {low}–{high}")
-def cut(nest: Nest, axis: str, low: int, high: int) -> str:
+def cut(nest: Nest, axis: str, low: int, high: int) -> Iterator[str]:
     """The axis is cut so that an inner loop has `low` to `high` steps, wherever it stands."""
     parts = nest.parts(axis)
-    if any(low <= part.stride <= high for part in parts[:-1]):
-        return ""
-    return f"{axis} has {len(parts)} loop(s), of {_listed([p.extent for p in parts])}"
+    if not any(low <= part.stride <= high for part in parts[:-1]):
+        yield f"{axis} has {len(parts)} loop(s), of {_listed(part.extent for part in parts)}"
 
 
 @_requirement("the {axis} loop is vectorized")
-def vectorized(nest: Nest, axis: str) -> str:
+def vectorized(nest: Nest, axis: str) -> Iterator[str]:
     """The innermost part of the axis is vectorized, in steps of one element."""
     steps = [part.stride for part in nest.parts(axis) if part.loop.kind == "vectorized"]
     if not steps:
-        return f"no loop of {axis} is vectorized"
-    return "" if steps[0] == 1 else f"the vectorized loop of {axis} steps by {steps[0]}"
+        yield f"no loop of {axis} is vectorized"
+    if steps[0] != 1:
+        yield f"the vectorized loop of {axis} steps by {steps[0]}"
 
 
 @_requirement("a loop of {axes} is parallel")
-def parallel(nest: Nest, *axes: str) -> str:
+def parallel(nest: Nest, *axes: str) -> Iterator[str]:
     """A loop of one of the axes is shared out among threads."""
     return _lacks_kind(nest, "parallel", axes)
 
 
 @_requirement("a loop of {axes} is unrolled")
-def unrolled(nest: Nest, *axes: str) -> str:
-    """A loop of one of the axes is written out."""
+def unrolled(nest: Nest, *axes: str) -> Iterator[str]:
+    """A loop of one of the axes is unrolled."""
     return _lacks_kind(nest, "unrolled", axes)
 
 
-def _lacks_kind(nest: Nest, kind: str, axes: tuple[str, ...]) -> str:
-    if any(loop.kind == kind for axis in axes for loop in nest.loops(axis)):
-        return ""
-    others = [loop.var.name for loop in nest.main.loops if loop.kind == kind]
-    elsewhere = f"; {others[0]} is, which comes from elsewhere" if others else ""
-    return f"no loop of {_spelled(axes)} is {kind}{elsewhere}"
+def _lacks_kind(nest: Nest, kind: str, axes: tuple[str, ...]) -> Iterator[str]:
+    if not any(loop.kind == kind for axis in axes for loop in nest.loops(axis)):
+        others = [loop.var.name for loop in nest.main.loops if loop.kind == kind]
+        elsewhere = f"; {others[0]} is, which comes from elsewhere" if others else ""
+        yield f"no loop of {_spelled(axes)} is {kind}{elsewhere}"
 
 
 @_requirement("{buffer} is staged in a cache inside {inside}")
-def staged(nest: Nest, buffer: str, inside: str) -> str:
+def staged(nest: Nest, buffer: str, inside: str) -> Iterator[str]:
     """The buffer is copied to a cache inside a loop: `inside` is an axis, or one of its loops
     counted from the outermost ("k_0").
     """
@@ -185,33 +186,29 @@ def staged(nest: Nest, buffer: str, inside: str) -> str:
         axis, loops = inside, nest.loops(inside)
     else:
         loops = nest.loops(axis)[int(number) :][:1]
-    if any(loop in loops for place in nest.writers(copy) for loop in nest.shared(place)):
-        return ""
-    return f"{copy.name} is filled outside of the loops of {axis}"
+    if not any(loop in loops for place in nest.writers(copy) for loop in nest.shared(place)):
+        yield f"{copy.name} is filled outside of the loops of {axis}"
 
 
 @_requirement("{buffer} is packed: read element after element")
-def packed(nest: Nest, buffer: str) -> str:
+def packed(nest: Nest, buffer: str) -> Iterator[str]:
     """A copy of the buffer holds its elements in the order in which the hot loops use them."""
     copy = nest.copy_of(buffer)
-    item = nest.hot(copy)
     reach = 1
-    for loop, step, extent in _steps(item, _hot_loops(nest)):
+    for loop, step, extent in _steps(nest.hot(copy), _hot_loops(nest)):
         if step != reach:
-            return f"in {copy.name}, {loop.var.name} steps by {step} elements, not by {reach}"
+            yield f"in {copy.name}, {loop.var.name} steps by {step} elements, not by {reach}"
         reach *= extent
-    return ""
 
 
 @_requirement("{buffer} is copied outside of the loops of {axis}")
-def copied_outside(nest: Nest, buffer: str, axis: str) -> str:
+def copied_outside(nest: Nest, buffer: str, axis: str) -> Iterator[str]:
     """The copy of the buffer is made outside of the axis's loops: once for all its iterations."""
     copy, loops = nest.copy_of(buffer), nest.loops(axis)
     for place in nest.writers(copy):
-        around = [loop.var.name for loop in place.loops if loop in loops]
-        if around:
-            return f"{copy.name} is filled anew in each iteration of {around[0]}"
-    return ""
+        for loop in place.loops:
+            if loop in loops:
+                yield f"{copy.name} is filled anew in each iteration of {loop.var.name}"
 
 
 def _hot_loops(nest: Nest) -> set[str]:
@@ -238,43 +235,40 @@ def _steps(item: Access, names: set[str]) -> list[tuple[For, int, int]]:
 
 
 @_requirement("the sums stay in a register tile of {low}–{high} elements")
-def register_tile(nest: Nest, low: int = 2, high: int = 1024) -> str:
+def register_tile(nest: Nest, low: int = 2, high: int = 1024) -> Iterator[str]:
     """The sums are kept in a local tile of `low` to `high` elements, whose indices are constants
     once unrolled loops are written out: registers.
     """
     target = nest.target
     if target in nest.func.params:
-        return f"the sums are kept in {target.name}, in the caller's memory"
+        yield f"the sums are kept in {target.name}, in the caller's memory"
     shape = nest.stored_size(target)
     if not low <= prod(shape) <= high:
         size = " × ".join(map(str, shape))
-        return f"the sums are kept in {target.name}, which has {size} elements"
+        yield f"the sums are kept in {target.name}, which has {size} elements"
     item = nest.hot(target, write=True)
-    moving = {v for place in item.indices for v in variables(place)}
+    moving = {var for part in item.indices for var in variables(part)}
     for loop in item.loops:
         if loop.var in moving and loop.kind not in ("unrolled", "vectorized"):
-            return (
+            yield (
                 f"{target.name} is indexed by {loop.var.name}, a {loop.kind} loop: "
                 "a register has no address"
             )
-    return ""
 
 
 @_requirement("the epilogue is fused into the write-back")
-def fused_epilogue(nest: Nest, *axes: str) -> str:
-    """What comes after the reduction happens inside the loops of its tile, along `axes` (all that
-    the result is spread over, if none are named): no pass of its own.
+def fused_epilogue(nest: Nest, *axes: str) -> Iterator[str]:
+    """What comes after the reduction happens inside the loops of its tile, along `axes` (by
+    default, all that the result is spread over): it is not a pass of its own.
     """
     after = nest.after()
+    if not after and nest.target in nest.func.params:
+        yield "the result is written by the reduction itself"
     if not after:
-        if nest.target in nest.func.params:
-            return "the result is written by the reduction itself"
-        return "nothing works on the result of the reduction"
+        yield "nothing works on the result of the reduction"
     for place in after:
-        apart = _apart(nest, place, axes or tuple(nest.spatial_axes()))
-        if apart:
-            return f"{place.block.name} is a pass of its own over {' and '.join(apart)}"
-    return ""
+        if apart := _apart(nest, place, axes or tuple(nest.spatial_axes())):
+            yield f"{place.block.name} is a pass of its own over {' and '.join(apart)}"
 
 
 def _apart(nest: Nest, place: Place, axes: tuple[str, ...]) -> list[str]:
@@ -285,12 +279,12 @@ def _apart(nest: Nest, place: Place, axes: tuple[str, ...]) -> list[str]:
 
 
 @_requirement("no guard in the hot loop")
-def no_guard(nest: Nest) -> str:
-    """The computation's update runs without a condition: no tail's guard, no start of the sum."""
+def no_guard(nest: Nest) -> Iterator[str]:
+    """The computation's update runs without a condition: no guard of a tail, no start of a sum."""
     if nest.main.block.init is not None:
-        return "the hot loop asks whether the sum begins: decompose the reduction"
-    guards = nest.guards()
-    return f"the hot loop asks whether {guards[0].script()}" if guards else ""
+        yield "the hot loop asks whether the sum begins: decompose the reduction"
+    for guard in nest.guards():
+        yield f"the hot loop asks whether {guard.script()}"
 
 
 def _adjacent(nest: Nest, outer: Part, parts: list[Part]) -> bool:
@@ -300,5 +294,5 @@ def _adjacent(nest: Nest, outer: Part, parts: list[Part]) -> bool:
     return not any(loop not in own and loop_extents((loop,))[loop.var] > 1 for loop in between)
 
 
-def _listed(sizes: list[int]) -> str:
+def _listed(sizes: Iterable[int]) -> str:
     return " and ".join(map(str, sizes))

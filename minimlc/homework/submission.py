@@ -5,19 +5,19 @@ traces) and `arrays.npz`. Grading reads it as data; no student's Python is run.
 """
 
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from minimlc.files import write_atomically
 from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.answer import Answer
 from minimlc.homework.assignment import Assignment, find
 from minimlc.homework.collect import collect
 from minimlc.homework.judge import judge
 from minimlc.homework.message import Arrays, Malformed, packed, unpacked
-from minimlc.homework.report import Report, all_failed
+from minimlc.homework.report import Report
 from minimlc.homework.worker import warm
 
 FORMAT = 1
@@ -25,7 +25,7 @@ LARGEST_FILE = 64 * 1024 * 1024
 
 
 def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Report:
-    """Judge a submission now: values, purity, speed, structure. The report shows itself.
+    """Judge a submission: values, purity, speed, structure. The report displays itself.
 
     `submission` is a function (it runs in a process of its own, within limits), a module or a
     schedule.
@@ -45,7 +45,7 @@ class Exported(dict):
 def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
     """Write submissions, by the names of their assignments, to one file: data, no code.
 
-    `HomeworkError` where the file's folder does not exist, or is given in place of a file.
+    `HomeworkError` where the path is a folder, or its folder does not exist.
     """
     file = _path(path).resolve()
     if not file.parent.is_dir():
@@ -54,15 +54,15 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
         raise HomeworkError(f"{path} is a folder: name a file in it", code="E801")
     warm()
     arrays: Arrays = {}
-    bodies, said = {}, Exported()
+    bodies, outcomes = {}, Exported()
     for name, submission in submissions.items():
         answer = collect(find(name), submission)
         bodies[name] = {"failed": answer.failed} if answer.failed else answer.body
         arrays.update({f"{name}/{key}": array for key, array in answer.arrays.items()})
-        said[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
+        outcomes[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
     message = {"format": FORMAT, "answers": bodies}, arrays
-    _write(file, packed(message, zipfile.ZIP_DEFLATED))
-    return said
+    write_atomically(file, packed(message, zipfile.ZIP_DEFLATED))
+    return outcomes
 
 
 def _path(path: str | os.PathLike) -> Path:
@@ -70,18 +70,6 @@ def _path(path: str | os.PathLike) -> Path:
         why = f"a submission file is named by its path, got {path!r:.60}"
         raise HomeworkError(why, code="E801")
     return Path(path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file: all of it, or nothing."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 0) -> Report:
@@ -92,7 +80,7 @@ def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 
         answer = _load(file, chosen.name)
     except (Malformed, OSError) as error:
         why = str(error) if isinstance(error, Malformed) else f"{file.name} cannot be read"
-        return all_failed(chosen.name, chosen.described(), f"the submission file: {why}")
+        return chosen.failed(f"the submission file: {why}")
     return judge(chosen, answer, seed)
 
 

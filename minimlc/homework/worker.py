@@ -1,7 +1,7 @@
-"""Workers: processes of their own in which submissions run, with limits, and die alone.
+"""Workers: separate processes in which submissions run within limits, and may crash.
 
-Workers are started ahead of their use, so that one is ready. They answer with data; what the data
-is worth is judged by the caller, in another process.
+Workers are started in advance, so that one is ready. They answer with data, which the caller judges
+in its own process.
 """
 
 import atexit
@@ -23,18 +23,19 @@ from typing import Any, BinaryIO, cast
 
 import psutil
 
-from minimlc.homework.limits import STARTED, Limits, how_it_ended, kill_below
+from minimlc.homework.limits import Limits
 from minimlc.homework.message import FOREIGN, Arrays, Failed, Malformed, Message, receive, send
+from minimlc.homework.processes import STARTED, how_it_ended, kill_below
 
 POLL_SECONDS = 0.1
 """How often a running submission's processes are checked; a check takes milliseconds."""
 START_SECONDS = 60.0
 END_SECONDS = 2.0
-"""How long to go on killing the new processes of a worker that is being ended."""
+"""How long to keep killing new processes of a worker that is being ended."""
 
-OWN = 2 if sys.platform == "linux" else 0
-"""How many of a worker's processes below its first, the guard, are its own: the one that answers
-and its copy, which runs the submission.
+OWN = 3 if sys.platform == "linux" else 1
+"""How many of a worker's processes are its own. On Linux: the guard, the one that answers, and its
+copy, which runs the submission.
 """
 
 SPARES = 2
@@ -52,16 +53,18 @@ class Worker:
         self.token = secrets.token_hex(16)  # sent with a request, and expected in the answer
         self.mark = secrets.token_hex(8)  # in the environment of every process it starts
         self.folder = Path(tempfile.mkdtemp(prefix="minimlc-homework-"))
-        self._log = open(self.folder / "printed", "wb")  # noqa: SIM115 (closed in `close`)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "minimlc.homework.serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            cwd=self.folder,
-            env=self._environment(),
-            start_new_session=True,
-        )
+        with open(self.folder / "printed", "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "minimlc.homework.serve"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.folder,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        self._stdin = cast(BinaryIO, self._process.stdin)
+        self._stdout = cast(BinaryIO, self._process.stdout)
         self._answers: queue.Queue[Any] = queue.Queue()
         self._ready = threading.Event()
         self.alive = True
@@ -79,37 +82,36 @@ class Worker:
         }
 
     def _read(self) -> None:
-        answers = cast(BinaryIO, self._process.stdout)
         try:
-            receive(answers)  # says that it is ready
+            receive(self._stdout)  # says that it is ready
             self._ready.set()
-            while (message := receive(answers)) is not None:
+            while (message := receive(self._stdout)) is not None:
                 self._answers.put(message)
-        except (Malformed, MemoryError) as error:
-            self._answers.put(Malformed(str(error)))
+        except Malformed as error:
+            self._answers.put(error)
         except (OSError, ValueError):  # closed while it was read
             pass
         self._answers.put(None)
         self._ready.set()
 
     def is_ready(self) -> bool:
-        """Whether it has said that it is ready, or has ended; does not wait."""
+        """Whether it has reported that it is ready, or has ended; does not wait."""
         return self._ready.is_set()
 
     def has_ended(self) -> bool:
-        """Whether the process has ended, for whatever reason."""
+        """Whether the process has ended, for any reason."""
         return self._process.poll() is not None
 
     def ask(self, body: dict[str, Any], arrays: Arrays, limits: Limits) -> Message:
-        """The answer to a request; `Failed` where there is none within the limits, and where the
-        worker, which then lives on, says why there is no result.
+        """The answer to a request. `Failed` where there is none within the limits, and where the
+        worker says why there is no result; in the latter case the worker lives on.
         """
         request = {**body, "token": self.token, "limits": limits.to_json()}
         try:
             if not self._ready.wait(START_SECONDS):
                 raise Failed(f"the worker did not start within {START_SECONDS:g} s")
             with suppress(BrokenPipeError):
-                send(cast(BinaryIO, self._process.stdin), request, arrays)
+                send(self._stdin, request, arrays)
             answer, results = self._wait(limits)
             if answer.pop("token", None) != self.token:
                 raise Failed(FOREIGN)
@@ -129,7 +131,7 @@ class Worker:
                     self._answers.put(None)  # for whoever asks again
                     raise Failed(self._how_it_ended())
                 if isinstance(message, Malformed):
-                    raise Failed(f"what came back cannot be read: {message}")
+                    raise message
                 return message
             if time.monotonic() > end:
                 seconds = f"{limits.wall_seconds:g} s"
@@ -137,12 +139,12 @@ class Worker:
             self._watch(limits)
 
     def _watch(self, limits: Limits) -> None:
-        below, used, seconds = [], 0, 0.0
+        processes, used, seconds = [], 0, 0.0
         with suppress(psutil.Error):  # it has ended: the next poll says how
-            below = psutil.Process(self._process.pid).children(recursive=True)
-        for one in below or [self._process]:
+            first = psutil.Process(self._process.pid)
+            processes = [first, *first.children(recursive=True)]
+        for process in processes:
             with suppress(psutil.Error):
-                process = psutil.Process(one.pid)
                 used = max(used, process.memory_info().rss)
                 seconds += sum(process.cpu_times()[:2])
         if used > 2 * limits.memory_bytes:
@@ -150,7 +152,7 @@ class Worker:
         if seconds > 10 * limits.cpu_seconds + 60:
             time_used = f"more than {limits.cpu_seconds:g} s of CPU time"
             raise Failed(f"it used {time_used}: is there an endless loop?")
-        if len(below) > limits.processes + OWN:
+        if len(processes) > limits.processes + OWN:
             raise Failed(STARTED)
         if _folder_size(self.folder) > limits.folder_bytes:
             raise Failed(f"it wrote more than {limits.folder_bytes:,} bytes of files")
@@ -168,14 +170,13 @@ class Worker:
         return ""
 
     def close(self) -> None:
-        """End the process and all that it started, and remove its folder."""
+        """End the process and everything it started, and remove its folder."""
         if not self.alive:
             return
         self.alive = False
         _end(self._process, self.mark)
-        for stream in (self._process.stdin, self._process.stdout, self._log):
+        for stream in (self._stdin, self._stdout):
             with suppress(OSError):
-                assert stream is not None
                 stream.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -190,7 +191,7 @@ def _folder_size(folder: Path) -> int:
 
 
 def _end(process: subprocess.Popen, mark: str) -> None:
-    """Kill a worker and all below it; then what left its session but carries its mark."""
+    """Kill a worker and all below it, then what has left its session but carries its mark."""
     end = time.monotonic() + END_SECONDS
     below = process.poll() is not None  # by itself, or by its submission
     while kill_below(process.pid) and time.monotonic() < end:
@@ -221,14 +222,14 @@ class _Pool:
         self.owner = os.getpid()
 
     def warm(self) -> None:
-        """Start the spare workers that are missing; does not wait. `check` does so by itself."""
+        """Start missing spare workers; does not wait. `check` calls it."""
         if self.owner != os.getpid():  # a fork has its own
             self.__init__()  # type: ignore[misc]
         while len(self.spares) < SPARES:
             self.spares.append(Worker())
 
     def take(self) -> Worker:
-        """A worker that nothing has used, ready if one is."""
+        """An unused worker, ready if there is one that is."""
         for worker in [worker for worker in self.spares if worker.has_ended()]:
             worker.close()
             self.spares.remove(worker)
@@ -240,8 +241,8 @@ class _Pool:
 
     @contextmanager
     def fresh_worker(self) -> Iterator[Worker]:
-        """A worker for one submission. It ends with it; on Linux a copy of it does, and the worker
-        itself is as fresh as before.
+        """A worker for one submission, with which it ends. On Linux only a copy of it ends, and the
+        worker itself stays as fresh as before.
         """
         worker = self.take()
         try:
@@ -262,7 +263,7 @@ class _Pool:
         return self.evaluator.ask({"op": operation, **body}, arrays, replace(limits, processes=8))
 
     def close(self) -> None:
-        """End all workers that wait; the next check starts new ones."""
+        """End all waiting workers; the next check starts new ones."""
         for worker in [*self.spares, self.evaluator]:
             if worker is not None:
                 worker.close()

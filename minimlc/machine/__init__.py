@@ -1,1 +1,1 @@
-"""What this machine can do: peaks, caches, instructions tried out, and runs written down."""
+"""What this machine can do: peaks, caches, trials of instructions, and recorded runs."""

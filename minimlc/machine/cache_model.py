@@ -1,4 +1,4 @@
-"""A cache by the book: sets of lines, the least recently used of a full set makes room.
+"""A textbook cache: sets of lines; in a full set, the least recently used line makes room.
 
     Cache(32 * 1024, line=64, ways=8)    64 sets of 8 lines of 64 bytes
 
@@ -33,7 +33,7 @@ class Cache:
         if self.size % (self.line * self.ways):
             whole = max(1, round(self.size / (self.line * self.ways))) * self.line * self.ways
             raise CompileError(
-                f"a cache of {self.size} bytes is no whole number of sets of {self.ways} lines "
+                f"a cache of {self.size} bytes is not a whole number of sets of {self.ways} lines "
                 f"of {self.line} bytes",
                 hint=f"Cache({whole}, line={self.line}, ways={self.ways})",
             )
@@ -47,16 +47,16 @@ class Cache:
 
 
 def levels_of(target: Target) -> tuple[Cache, Cache]:
-    """Level 1 and 2 of a target with usual lines and ways: an idea of it, not a model."""
-    return tuple(
-        Cache(max(1, round(size / (64 * ways))) * 64 * ways, 64, ways)
-        for size, ways in ((target.l1, 8), (target.l2, 8))
-    )  # type: ignore[return-value]
+    """Levels 1 and 2 of a target with usual lines and ways: a rough idea, not a model."""
+    usual = Cache()
+    one_set = usual.line * usual.ways
+    first, second = (max(1, round(size / one_set)) * one_set for size in (target.l1, target.l2))
+    return Cache(first), Cache(second)
 
 
 def simulate(addresses: Iterable[int] | np.ndarray, levels: Sequence[Cache]) -> np.ndarray:
     """For each access, in order, the number of the level that had its byte: 0 for the first one,
-    `len(levels)` where none had. A level is asked, and fills, only where those before it miss.
+    `len(levels)` where none had it. A level is asked, and filled, only where those before it miss.
     """
     flat = np.asarray(addresses, np.int64).ravel()
     missed = np.zeros(flat.size, np.int8)
@@ -68,7 +68,7 @@ def simulate(addresses: Iterable[int] | np.ndarray, levels: Sequence[Cache]) -> 
 
 
 def _misses(lines: np.ndarray, cache: Cache) -> np.ndarray:
-    """Whether each line, in order, is missing; a dict keeps a set's lines, the oldest first."""
+    """Whether each line, in order, is missing. A dict keeps a set's lines, oldest first."""
     count = cache.sets
     sets: list[dict[int, None]] = [{} for _ in range(count)]
     missing = np.zeros(lines.size, np.bool_)

@@ -1,18 +1,19 @@
-"""Whether a machine's tensor instructions can be used here, tried out before the first use.
+"""Whether a machine's tensor instructions can be used, tried out before the first use.
 
-A CPU may list what its system forbids or what an emulator does wrongly. So before code with such
-an instruction is first run, a small product of the kind is run by a process of its own, and its
-result compared. If that ends badly, the portable code is used: slower, and never a crash.
+A CPU may list what its system forbids, or what an emulator does wrongly. So before code with such
+an instruction is first run, a separate process runs a small product with it and compares the
+result. If that ends badly, the portable code is used: slower, but never a crash.
 """
 
 import json
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -20,32 +21,33 @@ import numpy as np
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.machine.trial import tiles_permitted
 from minimlc.module import IRModule
-from minimlc.node import walk
 from minimlc.recipes.lowprec import UNITS
 from minimlc.recipes.matmul import matmul
 from minimlc.rooms import room
 from minimlc.runtime.foreign import missing_features
+from minimlc.runtime.native import backend, emit_llvm, machine_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir import te
-from minimlc.tir.nodes import Block, PrimFunc
+from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.walks import blocks_in
 
 SIZES = (32, 48, 128)
 """Rows, columns and sums of the product that is tried: several tiles, and several steps."""
 
 SECONDS = 60.0
-"""The longest that a trial may take."""
+"""The time limit of a trial."""
 
 TRIED = dict(reversed(UNITS))
 """What is tried: the units of `recipes.lowprec` by their features."""
 
 
 def trusted(functions: Mapping[str, PrimFunc], target: Target) -> Target:
-    """The target without the features whose instructions these functions want and that fail here.
+    """The target without the features whose instructions these functions use and that fail here.
 
     Code for another machine is left alone: it is not run here.
     """
-    used = sorted(_wanted(functions, frozenset(target.features.split(","))))
+    used = sorted(_used(functions, frozenset(target.features.split(","))))
     if not used or missing_features(target):
         return target
     failing = {feature for feature in used if not works(feature)}
@@ -63,19 +65,13 @@ def trusted(functions: Mapping[str, PrimFunc], target: Target) -> Target:
     return replace(target, features=",".join(kept))
 
 
-def _wanted(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> Iterator[str]:
-    """The features to be tried for what the functions were tensorized with."""
-    names = {
-        value
-        for func in functions.values()
-        for part in walk(func.body)
-        if isinstance(part, Block)
-        for key, value in part.annotations
-        if key == "tensor_intrin"
-    }
+def _used(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> list[str]:
+    """The features to be tried for the tensor intrinsics in the functions."""
+    blocks = chain.from_iterable(blocks_in(func.body) for func in functions.values())
+    names = {dict(block.annotations).get("tensor_intrin") for block in blocks} - {None}
     units = room("codegen.llvm.tensor.units")
     if not names or not units:
-        return
+        return []
     known = units.INSTRUCTIONS
     needs = {
         feature
@@ -87,12 +83,12 @@ def _wanted(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> Iterator
     tried = [feature for feature in TRIED if feature in needs]
     if "+amx-tile" in needs and not any(feature.startswith("+amx") for feature in tried):
         tried += [feature for feature in TRIED if feature.startswith("+amx") and feature in have]
-    yield from tried
+    return tried
 
 
 @cache
 def works(feature: str) -> bool:
-    """Whether a unit's instructions do here what they should; tried once in a process's life.
+    """Whether a unit's instructions do what they should on this machine; tried once a process.
 
     For tile registers, this process gets the system's permission to use them as well.
     """
@@ -104,7 +100,7 @@ def works(feature: str) -> bool:
 
 
 def trial_of(feature: str) -> tuple[str, bytes, list[np.ndarray], np.ndarray]:
-    """A small product as machine code with a unit's instructions, its arguments and its result."""
+    """A small product with a unit's instructions: symbol, machine code, arguments and result."""
     unit = TRIED[feature]
     rows, columns, sums = SIZES
     result = "float32" if is_float(unit.left) else "int32"
@@ -117,27 +113,22 @@ def trial_of(feature: str) -> tuple[str, bytes, list[np.ndarray], np.ndarray]:
         name="C",
     )
     host = Target.host()
-    more = "" if not feature.startswith("+amx") else ",+amx-tile"
-    target = replace(host, features=f"{_without_units(host.features)},{feature}{more}")
+    portable = (part for part in host.features.split(",") if part not in TRIED)
+    tiles = ["+amx-tile"] if feature.startswith("+amx") else []
+    target = replace(host, features=",".join([*portable, feature, *tiles]))
     func = te.create_prim_func([a, b, c])
     schedule = matmul(Schedule.trusting(IRModule.of({"trial": func}), "trial"), target=target)
-    writer, maker = map(
-        import_module, ("minimlc.codegen.llvm.emit", "minimlc.codegen.llvm.machine")
-    )
-    machine = maker.Machine(target.cpu, target.features, target.vector_bits)
-    code = maker.compile_object(writer.emit_llvm({"trial": schedule.func}, machine).text, machine)
+    machine = machine_of(target)
+    code = backend().compile_object(emit_llvm({"trial": schedule.func}, machine).text, machine)
+    symbol = import_module("minimlc.codegen.llvm.entry").symbol("trial")
     rng = np.random.default_rng(0)
     arrays = [_numbers(rng, p.shape, p.dtype) for p in func.params[:2]]
     expected = (arrays[0].astype(np.int64) @ arrays[1].astype(np.int64)).astype(result)
-    return writer.symbol("trial"), code, [*arrays, np.zeros_like(expected)], expected
-
-
-def _without_units(features: str) -> str:
-    return ",".join(part for part in features.split(",") if part not in TRIED)
+    return symbol, code, [*arrays, np.zeros_like(expected)], expected
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Whole numbers so small that no sum of them is rounded; for integers, of all sizes."""
+    """Whole numbers: floats so small that no sum of them is rounded, integers of all sizes."""
     if is_float(dtype):
         return rng.integers(-8, 9, shape).astype(to_numpy(dtype))
     info = np.iinfo(dtype)
@@ -147,7 +138,7 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np
 def passes(
     symbol: str, code: bytes, arrays: list[np.ndarray], expected: np.ndarray, tiles: bool
 ) -> bool:
-    """Whether a process of its own gets the expected result and ends in peace."""
+    """Whether a separate process computes the expected result and ends normally."""
     parts = [code, expected.tobytes(), *(array.tobytes() for array in arrays)]
     header = {"path": sys.path, "symbol": symbol, "tiles": tiles, "sizes": [len(p) for p in parts]}
     script = Path(__file__).with_name("trial.py")

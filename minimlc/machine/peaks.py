@@ -1,4 +1,4 @@
-"""What the machine at hand can do at most, measured: multiply-adds and copied bytes a second.
+"""The peaks of the machine at hand, measured: multiply-adds and copied bytes a second.
 
 These are the two roofs of the roofline model (Williams, Waterman and Patterson, "Roofline: an
 insightful visual performance model for multicore architectures", CACM 52(4), 2009).
@@ -26,7 +26,7 @@ COPY_BYTES = 256 * 1024 * 1024
 @dataclass(frozen=True)
 class Peaks:
     """`operations`: float32 operations a second, a multiply-add being two; `bytes`: bytes read and
-    written a second, while copying what no cache holds. Both of one core; `machine` says whose.
+    written a second while copying what no cache holds. Both of one core of `machine`.
     """
 
     operations: float
@@ -35,7 +35,7 @@ class Peaks:
 
     @property
     def ridge(self) -> float:
-        """Operations a byte from which on the operations, not memory, are the limit."""
+        """Operations a byte from which on arithmetic, not memory, is the limit."""
         return self.operations / self.bytes
 
     def attainable(self, intensity: float) -> float:

@@ -1,12 +1,13 @@
-"""Which elements a program touches, in which order: its run, written down.
+"""Which elements a program touches, in which order: a recorded run.
 
 A step is one execution of a store, with all that is read for it. What the machine does at once is
-one step: the lanes of a vectorized loop, and the threads of a parallel one, which take a run of
-neighbouring iterations each.
+one step: the lanes of a vectorized loop, and the threads of a parallel one, each of which takes a
+run of neighbouring iterations.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise, zip_longest
+from functools import partial
+from itertools import chain, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from minimlc.dtypes import is_float, to_numpy
 from minimlc.node import Node, walk
 from minimlc.tir.execute import Eval, Frame, Translate
 from minimlc.tir.nodes import (
-    Alloc,
     Binary,
     Block,
     Buffer,
@@ -27,17 +27,14 @@ from minimlc.tir.nodes import (
     Select,
     Store,
 )
+from minimlc.tir.walks import buffers_in
 
 LANES = 64
 """The most iterations of a vectorized loop in one step."""
 
 
-Run = Callable[[Frame, range], None]
-"""Runs some of a loop's iterations."""
-
-
 class Touch(NamedTuple):
-    """One access: the buffer's number in the record, the element's in memory, and which it is."""
+    """One access: the buffer's number in the record, the element's in memory, read or write."""
 
     buffer: int
     element: int
@@ -68,8 +65,14 @@ class Record(NamedTuple):
     complete: bool
 
 
+Runs = Sequence[list[Step]]
+"""The steps of each lane, or of each thread."""
+
+Merge = Callable[[Runs], Iterator[Step]]
+
+
 def record(func: PrimFunc, *, limit: int = 1 << 20, threads: int = 1) -> Record:
-    """Run `func` on arbitrary data and note what it touches, up to `limit` accesses.
+    """Run `func` on arbitrary data and log what it touches, up to `limit` accesses.
 
     Where data decides what runs or what is touched, floats are drawn from a fixed seed and integers
     are 0; else no value is computed. `BoundsError` for an access outside its buffer.
@@ -82,7 +85,7 @@ def record(func: PrimFunc, *, limit: int = 1 << 20, threads: int = 1) -> Record:
             recorder.run([_data(buffer, random) for buffer in func.params])
         except _Full:
             complete = False
-    return Record(tuple(recorder.numbers), recorder.around, recorder.steps, complete)
+    return Record(tuple(recorder.numbers), recorder.around, recorder.log.steps, complete)
 
 
 def _data(buffer: Buffer, random: np.random.Generator) -> np.ndarray:
@@ -117,39 +120,66 @@ def _deciding(item: Node) -> tuple[Expr, ...]:
 
 
 class _Full(Exception):
-    """As many accesses as wanted have been noted."""
+    """As many accesses as allowed have been noted."""
+
+
+class _Log:
+    """The steps so far, the accesses of the next one, and how many may still be noted."""
+
+    def __init__(self, limit: int):
+        self.left = limit
+        self.steps: list[Step] = []
+        self.touches: list[Touch] = []
+
+    def end_step(self, store: Store, values: tuple[int, ...]) -> None:
+        self.left -= len(self.touches)
+        self.steps.append(Step(store, self.touches, values))
+        self.touches = []
+        if self.left <= 0:
+            raise _Full
+
+    def together(self, run: Callable[[range], None], parts: Sequence[range], merge: Merge) -> None:
+        """Run parts of a loop that go side by side. Each has an equal share of what may still be
+        noted; `merge` makes one list of their steps.
+        """
+        outer, left, runs, complete = self.steps, self.left, [], True
+        share = max(1, left // len(parts))
+        for numbers in parts:
+            self.steps, self.left = [], share
+            try:
+                run(numbers)
+            except _Full:
+                complete = False
+            left -= share - self.left
+            runs.append(self.steps)
+        self.steps, self.left = outer, left
+        self.steps += merge(runs)
+        if not complete:
+            raise _Full
 
 
 class _Recorder(Translate):
-    """Runs a function as the interpreter does, and keeps what it touches."""
+    """Runs a function as the interpreter does, and logs what it touches."""
 
     def __init__(self, func: PrimFunc, limit: int, threads: int):
-        self.left = limit
+        buffers = dict.fromkeys((*func.params, *func.allocs, *buffers_in(func.body)))
+        self.numbers = {buffer: number for number, buffer in enumerate(buffers)}
         self.with_values = _depends_on_data(func)
-        self.threads = max(1, threads)
-        self.numbers: dict[Buffer, int] = {}
+        self.threads = threads
         self.around: dict[Store, tuple[For, ...]] = {}
-        self.loops: list[For] = []
-        self.pending: list[Touch] = []
-        self.steps: list[Step] = []
-        for buffer in (*func.params, *func.allocs):
-            self.number(buffer)
+        self.loops: tuple[For, ...] = ()
+        self.log = _Log(limit)
         super().__init__(func)
 
-    def number(self, buffer: Buffer) -> int:
-        return self.numbers.setdefault(buffer, len(self.numbers))
+    def element(self, item: Load | Store) -> tuple[int, Eval]:
+        """Where a buffer's array is in the frame, and the element's place in it, logged when it is
+        computed.
+        """
+        slot, place = self.place(item.buffer), self.indices(item.buffer, item.indices)
+        number, shape, write = self.numbers[item.buffer], item.buffer.shape, isinstance(item, Store)
+        log, known = self.log, dict[tuple[int, ...], Touch]()
 
-    def alloc(self, item: Alloc) -> Eval:
-        self.number(item.buffer)
-        return super().alloc(item)
-
-    def noting(self, item: Load | Store) -> Eval:
-        """The element's place, noted as touched."""
-        place, number = self.indices(item.buffer, item.indices), self.number(item.buffer)
-        shape, write = item.buffer.shape, isinstance(item, Store)
-        known: dict[tuple[int, ...], Touch] = {}
-
-        def noted(frame: Frame) -> tuple[int, ...]:
+        def logged(frame: Frame) -> tuple[int, ...]:
             indices = place(frame)
             touch = known.get(indices)
             if touch is None:
@@ -157,34 +187,30 @@ class _Recorder(Translate):
                 for size, value in zip(shape, indices, strict=True):
                     flat = flat * size + value
                 touch = known[indices] = Touch(number, flat, write)
-            self.pending.append(touch)
+            log.touches.append(touch)
             return indices
 
-        return noted
+        return slot, logged
 
     def load(self, item: Load) -> Eval:
-        slot, place = self.place(item.buffer), self.noting(item)
+        slot, place = self.element(item)
         if is_float(item.dtype):
             return lambda frame: frame[slot][place(frame)]
         return lambda frame: frame[slot].item(place(frame))
 
     def store(self, item: Store) -> Eval:
         act = self.computing(item) if self.with_values else self.touching(item)
-        self.around[item] = tuple(self.loops)
-        loops = [self.slot(loop.var) for loop in self.loops]
+        self.around[item] = self.loops
+        loops, log = [self.slot(loop.var) for loop in self.loops], self.log
 
         def store(frame: Frame) -> None:
             act(frame)
-            self.left -= len(self.pending)
-            self.steps.append(Step(item, self.pending, tuple([frame[n] for n in loops])))
-            self.pending = []
-            if self.left <= 0:
-                raise _Full
+            log.end_step(item, tuple([frame[n] for n in loops]))
 
         return store
 
     def computing(self, item: Store) -> Eval:
-        slot, value, place = self.place(item.buffer), self.expr(item.value), self.noting(item)
+        value, (slot, place) = self.expr(item.value), self.element(item)
 
         def compute(frame: Frame) -> None:
             result = value(frame)
@@ -195,7 +221,8 @@ class _Recorder(Translate):
     def touching(self, item: Store) -> Eval:
         """What a store reads and writes, in that order, without the values."""
         loads = [part for part in walk(item.value) if isinstance(part, Load)]
-        places = [*map(self.noting, loads), self.noting(item)]
+        parts: list[Load | Store] = [*loads, item]
+        places = [place for _, place in map(self.element, parts)]
 
         def touch(frame: Frame) -> None:
             for place in places:
@@ -204,73 +231,61 @@ class _Recorder(Translate):
         return touch
 
     def loop(self, item: For) -> Eval:
-        extent, slot = self.expr(item.extent), self.slot(item.var)
-        self.loops.append(item)
+        extent, slot, log = self.expr(item.extent), self.slot(item.var), self.log
+        outer, self.loops = self.loops, (*self.loops, item)
         body = self.stmt(item.body)
-        self.loops.pop()
+        self.loops = outer
 
         def run(frame: Frame, numbers: range) -> None:
             for value in numbers:
                 frame[slot] = value
                 body(frame)
 
-        if item.kind == "vectorized":
-            return lambda frame: self.lanes(frame, extent(frame), run)
+        batches: Callable[[int], Iterator[list[range]]] = _lanes
+        merge: Merge = _side_by_side
         if item.kind == "parallel" and self.threads > 1:
-            return lambda frame: self.shares(frame, extent(frame), run)
-        return lambda frame: run(frame, range(extent(frame)))
+            batches, merge = partial(_shares, threads=self.threads), _at_one_pace
+        elif item.kind != "vectorized":
+            return lambda frame: run(frame, range(extent(frame)))
 
-    def lanes(self, frame: Frame, extent: int, run: Run) -> None:
-        """Iterations side by side; one after the other where they go different ways."""
-        for start in range(0, extent, LANES):
-            numbers = range(start, min(start + LANES, extent))
-            runs, whole = self.apart(frame, [range(n, n + 1) for n in numbers], run)
-            stores = [[step.store for step in steps] for steps in runs]
-            if all(order == stores[0] for order in stores):
-                self.steps += map(_side_by_side, zip(*runs, strict=True))
-            else:
-                self.steps += [step for steps in runs for step in steps]
-            if not whole:
-                raise _Full
+        def batched(frame: Frame) -> None:
+            for parts in batches(extent(frame)):
+                log.together(partial(run, frame), parts, merge)
 
-    def shares(self, frame: Frame, extent: int, run: Run) -> None:
-        """A run of neighbouring iterations for each thread; all go at one pace."""
-        count = max(1, min(self.threads, extent))
-        cuts = [extent * n // count for n in range(count + 1)]
-        runs, whole = self.apart(frame, [range(a, b) for a, b in pairwise(cuts)], run)
-        self.steps += _at_one_pace(runs)
-        if not whole:
-            raise _Full
-
-    def apart(
-        self, frame: Frame, parts: Sequence[range], run: Run
-    ) -> tuple[list[list[Step]], bool]:
-        """The steps of each part of a loop's iterations, and whether these are all of them: each
-        part has an equal share of what is left to be noted."""
-        outer, left, runs, whole = self.steps, self.left, [], True
-        share = max(1, left // len(parts))
-        for numbers in parts:
-            self.steps, self.left = [], share
-            try:
-                run(frame, numbers)
-            except _Full:
-                whole = False
-            left -= share - self.left
-            runs.append(self.steps)
-        self.steps, self.left = outer, left
-        return runs, whole
+        return batched
 
 
-def _side_by_side(lanes: Sequence[Step]) -> Step:
+def _lanes(extent: int) -> Iterator[list[range]]:
+    """A loop's iterations one by one, up to `LANES` of them together."""
+    for start in range(0, extent, LANES):
+        yield [range(n, n + 1) for n in range(start, min(start + LANES, extent))]
+
+
+def _shares(extent: int, threads: int) -> Iterator[list[range]]:
+    """A run of neighbouring iterations for each thread."""
+    count = max(1, min(threads, extent))
+    cuts = [extent * n // count for n in range(count + 1)]
+    yield [range(start, end) for start, end in pairwise(cuts)]
+
+
+def _side_by_side(lanes: Runs) -> Iterator[Step]:
+    """The steps of all lanes at once, if they take the same way, or else lane after lane."""
+    stores = [[step.store for step in steps] for steps in lanes]
+    if all(order == stores[0] for order in stores):
+        return map(_at_once, zip(*lanes, strict=True))
+    return chain.from_iterable(lanes)
+
+
+def _at_once(steps: Sequence[Step]) -> Step:
     """One step of many lanes: each access of all lanes before the next, each element once."""
-    columns = zip_longest(*(step.touches for step in lanes))
+    columns = zip_longest(*(step.touches for step in steps))
     touches = [touch for column in columns for touch in dict.fromkeys(column) if touch is not None]
-    return lanes[0]._replace(touches=touches, lanes=len(lanes))
+    return steps[0]._replace(touches=touches, lanes=len(steps))
 
 
-def _at_one_pace(runs: Sequence[list[Step]]) -> Iterator[Step]:
-    """Steps of the same time as one: the first of each run, then the second, ..."""
-    for steps in zip_longest(*runs):
+def _at_one_pace(threads: Runs) -> Iterator[Step]:
+    """One step of many threads: the first of each, then the second of each, ..."""
+    for steps in zip_longest(*threads):
         here: list[Any] = [step for step in steps if step is not None]
         touches = [touch for step in here for touch in step.touches]
         yield here[0]._replace(touches=touches, threads=len(here))

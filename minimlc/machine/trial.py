@@ -1,4 +1,4 @@
-"""Machine code tried in a process of its own, which may end as it likes.
+"""Machine code tried in a separate process, which may crash.
 
 This file is run as a script, so that little needs to be loaded: it imports nothing of the library.
 """

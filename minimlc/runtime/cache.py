@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from minimlc.files import write_atomically
+
 LIMIT_BYTES = 256 * 1024 * 1024
 """When the folder grows past this, the entries longest unused go."""
 
@@ -150,22 +152,9 @@ def store_entry(key: str, record: dict[str, Any], code: bytes) -> None:
         return
     body = json.dumps({**record, "key": key}).encode() + b"\n" + code
     data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
-    temporary = folder / f"{key}.{os.getpid()}-{time.time_ns()}.new"
-    try:
-        with open(temporary, "xb", opener=_private) as file:
-            file.write(data)
-        os.replace(temporary, folder / f"{key}.bin")
-    except OSError:
-        return
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
     with contextlib.suppress(OSError):
+        write_atomically(folder / f"{key}.bin", data)
         _evict(folder)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _evict(folder: Path) -> None:

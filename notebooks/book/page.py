@@ -123,8 +123,8 @@ def index(
 def title_of(notebook: nbformat.NotebookNode, name: str) -> str:
     """The first level-one heading, without Markdown marks."""
     for cell in notebook.cells:
-        if cell.cell_type == "markdown" and (found := re.search(r"^# +(.+)$", cell.source, re.M)):
-            return re.sub(r"[`*]", "", found[1]).strip()
+        if cell.cell_type == "markdown" and (title := re.search(r"^# +(.+)$", cell.source, re.M)):
+            return re.sub(r"[`*]", "", title[1]).strip()
     return name[3:].replace("_", " ")
 
 

@@ -1,16 +1,15 @@
 """All chapters in order, with progress, time and verdict; what is finished is on disk at once."""
 
 import json
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import nbformat
 
+from minimlc.files import write_atomically
 from notebooks.book import page
 from notebooks.book.execute import Failure, execute
 from notebooks.book.homework import STUDENTS, release
@@ -44,7 +43,7 @@ def run(
     `homework` are assignments, which the book offers without their solutions.
     """
     for path in homework:
-        write_atomically(_homework(build) / path.name, nbformat.writes(release(path)) + "\n")
+        write(_homework(build) / path.name, nbformat.writes(release(path)) + "\n")
     entries = _known_entries(book or paths, paths, build)
     _write_overview(entries, build)
     failed = 0
@@ -67,9 +66,9 @@ def run(
             failure.cell if failure else None,
             _plain(failure.traceback) if failure else "",
         )
-        write_atomically(build / "notebooks" / path.name, nbformat.writes(outcome.notebook) + "\n")
+        write(build / "notebooks" / path.name, nbformat.writes(outcome.notebook) + "\n")
         html = page.chapter(outcome.notebook, path.stem, list(entries.values()))
-        write_atomically(build / "html" / f"{path.stem}.html", html)
+        write(build / "html" / f"{path.stem}.html", html)
         _write_overview(entries, build)
         line.end(f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
         if failure:
@@ -84,7 +83,7 @@ def refresh(paths: Sequence[Path], timeout: int, homework: Sequence[Path] = ()) 
     `homework`, the students' versions are written anew.
     """
     for path in homework:
-        write_atomically(path.parent / STUDENTS / path.name, nbformat.writes(release(path)) + "\n")
+        write(path.parent / STUDENTS / path.name, nbformat.writes(release(path)) + "\n")
     failed = 0
     for number, path in enumerate(paths, 1):
         line = _Line(f"[{number}/{len(paths)}] {path.stem}")
@@ -95,24 +94,16 @@ def refresh(paths: Sequence[Path], timeout: int, homework: Sequence[Path] = ()) 
             _report(outcome.failure)
             continue
         stored = normalized(outcome.notebook, path.stem)
-        write_atomically(path, nbformat.writes(stored) + "\n")
+        write(path, nbformat.writes(stored) + "\n")
         line.end(f"refreshed in {outcome.seconds:.1f} s")
     return 1 if failed else 0
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, whole; an interrupt leaves the old one."""
+def write(path: Path, text: str) -> None:
+    """Write a file atomically, and its folders; all may read it, unless its mode says otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_atomically(path, text.encode(), mode=mode)
 
 
 def _known_entries(book: Sequence[Path], chosen: Sequence[Path], build: Path) -> dict[str, Entry]:
@@ -130,11 +121,11 @@ def _known_entries(book: Sequence[Path], chosen: Sequence[Path], build: Path) ->
 
 def _write_overview(entries: dict[str, Entry], build: Path) -> None:
     listed = list(entries.values())
-    write_atomically(_status(build), json.dumps([asdict(entry) for entry in listed], indent=1))
+    write(_status(build), json.dumps([asdict(entry) for entry in listed], indent=1))
     pages = {path.stem for path in (build / "html").glob("*.html")}
     homework = sorted(_homework(build).glob("*.ipynb"))
     assignments = [(f"homework/{path.name}", page.title_in(path)) for path in homework]
-    write_atomically(build / "html" / "index.html", page.index(listed, pages, assignments))
+    write(build / "html" / "index.html", page.index(listed, pages, assignments))
 
 
 def _homework(build: Path) -> Path:

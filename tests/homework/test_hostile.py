@@ -150,7 +150,7 @@ ARRAYS = {
     "a hundred empty axes": npy(f"({'0, ' * 100})"),
     "a million axes": npy(f"({'1, ' * 300})", rest=b"\0" * 4),
     "a truth value for a size": npy("(True,)", rest=b"\0" * 4),
-    "a size that is no integer": npy("(1.0,)", rest=b"\0" * 4),
+    "a size that is not an integer": npy("(1.0,)", rest=b"\0" * 4),
     "no numbers": npy("(1,)", "<U1", b"\0" * 4),
 }
 
@@ -175,7 +175,7 @@ def test_whatever_an_array_in_a_file_says_of_itself(kind, tmp_path):
 
 
 BODIES = {
-    "a failure that is no text": {"failed": [[]]},
+    "a failure that is not a text": {"failed": [[]]},
     "a failure of half a character": {"failed": "\ud800" * 3},
     "a failure of megabytes": {"failed": "x" * 10**6},
     "programs that are none": {"programs": [[], {}], "same": True},

@@ -115,9 +115,9 @@ def hand_in(course: Path, name: str, student: str) -> None:
     changes = {"right": {}, "half": HALF[name], "hostile": HOSTILE if name == "hw1" else {}}
     answered(notebook, {**solutions(name), **changes[student]})
     shown = notebook.cells
-    wanted = [c for c in shown if c.cell_type == "code" and "homework.check" not in c.source]
+    code = [c for c in shown if c.cell_type == "code" and "homework.check" not in c.source]
     run = nbformat.v4.new_notebook(
-        cells=[c for c in wanted if not c.metadata.get("nbgrader", {}).get("grade")]
+        cells=[c for c in code if not c.metadata.get("nbgrader", {}).get("grade")]
     )
     NotebookClient(run, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
     if student == "hostile":

@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def section() -> str:
     text = (ROOT / "README.md").read_text("utf-8")
-    found = re.search(r"^## In your homework\n(.*?)^## ", text, re.M | re.S)
-    assert found, "README.md has no section on homework"
-    return found[1]
+    match = re.search(r"^## In your homework\n(.*?)^## ", text, re.M | re.S)
+    assert match, "README.md has no section on homework"
+    return match[1]
 
 
 def test_the_example_runs_and_its_solution_earns_everything(tmp_path):

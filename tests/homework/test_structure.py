@@ -78,22 +78,22 @@ FIRST = {
 }
 
 
-@pytest.mark.parametrize("wanted", FIRST, ids=lambda wanted: wanted.text)
-def test_it_is_met_from_a_step_on(wanted):
-    first, before = FIRST[wanted]
+@pytest.mark.parametrize("requirement", FIRST, ids=lambda requirement: requirement.text)
+def test_it_is_met_from_a_step_on(requirement):
+    first, before = FIRST[requirement]
     names = list(STEPS)
     at = names.index(first)
     last = STEPS[names[at - 1]]
-    assert before in wanted.explain(Nest(PLAIN.func, last.func))
-    assert wanted.explain(Nest(PLAIN.func, STEPS[first].func)) == ""
+    assert before in requirement.explain(Nest(PLAIN.func, last.func))
+    assert requirement.explain(Nest(PLAIN.func, STEPS[first].func)) == ""
 
 
 @pytest.mark.parametrize("names", [("i", "j", "k"), ("k", "i", "j"), ("x", "C", "B")])
 def test_the_students_names_do_not_matter(names):
     nest = Nest(PLAIN.func, ladder(*(f"{name}_" for name in names))["parallel"].func)
-    for wanted in FIRST:
-        if "staged" not in wanted.text:
-            assert wanted.explain(nest) == "", wanted.text
+    for requirement in FIRST:
+        if "staged" not in requirement.text:
+            assert requirement.explain(nest) == "", requirement.text
 
 
 def test_staged_counts_the_loops_of_an_axis_from_the_outermost():
@@ -145,7 +145,7 @@ def test_a_cached_write_back_counts_as_fused():
     assert st.fused_epilogue().explain(Nest(PLAIN.func, sch.func)) == ""
 
 
-def test_sums_in_the_callers_memory_are_no_register_tile():
+def test_sums_in_the_callers_memory_are_not_a_register_tile():
     @I.ir_module
     class Product:
         @T.prim_func
@@ -164,11 +164,11 @@ def test_sums_in_the_callers_memory_are_no_register_tile():
 
 
 def test_the_loops_stand_in_an_order():
-    wanted = st.ordered("j", "i", "k", ("i", "j"))
-    assert wanted.text == "from outside in, the loops are those of j, i, k, i and j"
+    requirement = st.ordered("j", "i", "k", ("i", "j"))
+    assert requirement.text == "from outside in, the loops are those of j, i, k, i and j"
     for step in ("plain", "split"):
-        assert wanted.explain(Nest(PLAIN.func, STEPS[step].func)).startswith("from outside in")
-    assert wanted.explain(Nest(PLAIN.func, STEPS["parallel"].func)) == ""
+        assert requirement.explain(Nest(PLAIN.func, STEPS[step].func)).startswith("from outside in")
+    assert requirement.explain(Nest(PLAIN.func, STEPS["parallel"].func)) == ""
     tiled = PLAIN.split("i", [None, 4]).split("j", [None, 16])
     for loops, met in {
         ("j_0", "i_0", "k", "j_1", "i_1"): True,
@@ -177,11 +177,11 @@ def test_the_loops_stand_in_an_order():
         ("j_0", "i_0", "i_1", "k", "j_1"): False,
     }.items():
         sch = tiled.reorder(*loops)
-        assert (wanted.explain(Nest(PLAIN.func, sch.func)) == "") == met, loops
+        assert (requirement.explain(Nest(PLAIN.func, sch.func)) == "") == met, loops
         fused = sch.fuse(*loops[:2])
-        assert (wanted.explain(Nest(PLAIN.func, fused.func)) == "") == met, loops
+        assert (requirement.explain(Nest(PLAIN.func, fused.func)) == "") == met, loops
     unit = tiled.reorder("j_0", "i_0", "k", "i_1", "j_1").split("k", [64, 1])
-    assert wanted.explain(Nest(PLAIN.func, unit.func)) == ""
+    assert requirement.explain(Nest(PLAIN.func, unit.func)) == ""
 
 
 def test_a_copy_may_be_made_once_for_an_axis():
@@ -215,8 +215,8 @@ def test_a_requirement_on_an_axis_that_is_not_there_is_the_instructors_mistake()
     "test", [lambda nest: nest.nothing, lambda nest: None, lambda: "", lambda nest: sys.exit(0)]
 )
 def test_a_requirement_whose_test_is_wrong_is_the_instructors_mistake(test):
-    wanted = st.Requirement("it is fast", test)
-    for requirement in (wanted, wanted & wanted, wanted | wanted):
+    failing = st.Requirement("it is fast", test)
+    for requirement in (failing, failing & failing, failing | failing):
         with pytest.raises(homework.HomeworkError, match=r'the test of "it is fast"') as caught:
             requirement.explain(Nest(PLAIN.func, PLAIN.func))
         assert caught.value.code == "E802"

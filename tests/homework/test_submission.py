@@ -55,8 +55,8 @@ STEPS = homework.Assignment(
     reference=scaled(16, 64, 2.0),
     items=[homework.values(1), homework.pure(1), homework.speed(1, 0.01)],
 )
-for made in (TRIPLE, ROWS, STEPS):
-    homework.register(made)
+for assignment in (TRIPLE, ROWS, STEPS):
+    homework.register(assignment)
 
 
 def triple(n, m):
@@ -226,9 +226,9 @@ def test_a_schedule_is_replayed_and_timed():
         return sch.vectorize("j").parallel("i")
 
     assert homework.check("steps", steps).points == 3
-    made = mlc.Schedule(STEPS.reference).vectorize("j")
-    assert "a function that makes it is wanted" in homework.check("steps", made).results[0].why
-    assert homework.check(replace(STEPS, allow=("recipes", "legalize")), made).points == 3
+    schedule = mlc.Schedule(STEPS.reference).vectorize("j")
+    assert "a function that makes it is wanted" in homework.check("steps", schedule).results[0].why
+    assert homework.check(replace(STEPS, allow=("recipes", "legalize")), schedule).points == 3
     assert "its steps count" in homework.check("steps", STEPS.reference).results[0].why
 
 
@@ -244,11 +244,11 @@ def test_programs_are_timed_and_run_without_llvm(monkeypatch, compiled_by):
     monkeypatch.setattr(evaluate.builder, "build", build)
     monkeypatch.setattr(evaluate, "compiler", lambda: compiled_by == "c" or None)
     a, text = np.full((2, 3), 2, "float32"), scaled(2, 3, 4.0).script()
-    given = {"0": a, "1": np.zeros_like(a)}
+    arrays = {"0": a, "1": np.zeros_like(a)}
     if compiled_by == "python":
-        _, after = evaluate.run(given, text, compiled=True)
+        _, after = evaluate.run(arrays, text, compiled=True)
         assert after["1"].tolist() == [[8.0] * 3] * 2
-        assert evaluate.ratio(given, text, text, rounds=3)[0]["ratio"] > 0
+        assert evaluate.ratio(arrays, text, text, rounds=3)[0]["ratio"] > 0
     else:
         evaluate.build(evaluate.program(text)[0])
     assert set(used) == {compiled_by}
@@ -480,7 +480,7 @@ def test_where_a_submission_file_is_to_lie_is_looked_at_first(tmp_path):
         "E801", lambda: homework.export(tmp_path / "no" / "a.zip", {"rows": asked.append}), "no"
     )
     refuses("E801", lambda: homework.export(tmp_path, {"rows": asked.append}), "is a folder")
-    assert not list(tmp_path.parent.glob("*.part"))
+    assert not list(tmp_path.parent.glob("*.new"))
     refuses("E801", lambda: homework.export(3, {}), "path")
     refuses("E801", lambda: homework.grade(3, "rows"), "path")
     assert not asked

@@ -9,7 +9,8 @@ import pytest
 
 from minimlc import homework
 from minimlc.homework import worker
-from minimlc.homework.limits import MIB, Limits, apply, enforced, how_it_ended
+from minimlc.homework.limits import MIB, Limits, apply, enforced
+from minimlc.homework.processes import how_it_ended
 from minimlc.homework.worker import Failed, fresh_worker
 
 SOON = Limits(cpu_seconds=1, wall_seconds=60)
@@ -240,17 +241,17 @@ WAYS_OUT = {
 
 def running(mark: str) -> list[int]:
     """The processes that carry a mark, in their command line or their environment."""
-    found = psutil.process_iter(["cmdline", "environ", "pid"])
+    processes = psutil.process_iter(["cmdline", "environ", "pid"])
     return [
         p.info["pid"]
-        for p in found
+        for p in processes
         if mark in " ".join(p.info["cmdline"] or ())
         or (p.info["environ"] or {}).get("VIRTUAL_ENV") == mark
     ]
 
 
 def below() -> set[int]:
-    """The processes below this one that are no workers who wait."""
+    """The processes below this one, apart from waiting workers."""
     worker.close()
     return {p.pid for p in psutil.Process().children(recursive=True)}
 

@@ -167,8 +167,8 @@ def test_wrong_schedules_miss_the_item(item, kind, notebook, record_property):
     report = homework.check("hw2.dense", notebook(text, "chain"))
     record_property("points", report.points)
     assert report.points < 20
-    found = item_of(report, item)
-    assert found.earned == 0 and found.why != "not judged: the values are wrong", report
+    missed = item_of(report, item)
+    assert missed.earned == 0 and missed.why != "not judged: the values are wrong", report
     if item == "at least 2 times":
         assert item_of(report, "at least 4 times").earned == 0
 
@@ -222,16 +222,16 @@ def recipe_schedule() -> mlc.Schedule:
 
 
 def test_what_was_made_before_earns_nothing(notebook, tmp_path):
-    made = recipe_schedule()
+    schedule = recipe_schedule()
     again = notebook(
         "def again(sch):\n    return mlc.Schedule.replay(sch.mod, mlc.Trace.from_json(TRACE))",
         "again",
-        TRACE=made.trace.to_json(),
+        TRACE=schedule.trace.to_json(),
     )
     for submission, words in {
-        made: "a function that makes it is wanted",
+        schedule: "a function that makes it is wanted",
         mlc.recipes.matmul: "does not allow mlc.recipes",
-        again: f"its {len(made.trace)} steps hold those of mlc.recipes.matmul",
+        again: f"its {len(schedule.trace)} steps hold those of mlc.recipes.matmul",
     }.items():
         report = homework.check("hw2.dense", submission)
         assert report.points == 0 and words in report.results[0].why, report
@@ -296,10 +296,10 @@ def test_the_errors_page_shows_what_is_said(notebook):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_grading_knows_a_recipes_steps(change, tmp_path):
-    made = recipe_schedule()
-    steps = CHANGES[change](list(made.trace))
+    schedule = recipe_schedule()
+    steps = CHANGES[change](list(schedule.trace))
     trace = json.dumps({"version": 1, "steps": steps})
-    body = {"trace": trace, "text": made.mod.script(), "same": True}
+    body = {"trace": trace, "text": schedule.mod.script(), "same": True}
     with zipfile.ZipFile(tmp_path / "work.zip", "w") as packed:
         packed.writestr(
             "submission.json", json.dumps({"format": 1, "answers": {"hw2.dense": body}})
@@ -346,39 +346,39 @@ FORBIDDEN = {
 
 @pytest.mark.parametrize("body", FORBIDDEN)
 def test_an_assignment_forbids_functions_modules_and_operators(body, notebook):
-    made = product(
+    assignment = product(
         wanted="function",
         forbid=["numpy.matmul", "numpy.dot", "numpy.linalg.*", "json.tool.*"],
     )
     answer = notebook(f"def answer(a, b):\n    {body}", "answer")
-    report = homework.check(made, answer)
+    report = homework.check(assignment, answer)
     assert report.points == 0 and FORBIDDEN[body] in report.results[0].why, report
     right = "def answer(a, b):\n    return (a[:, :, None] * b[None]).sum(1)"
-    assert homework.check(made, notebook(right, "answer")).points == 1
+    assert homework.check(assignment, notebook(right, "answer")).points == 1
 
 
 def test_an_assignment_forbids_primitives_and_allows_recipes(notebook):
-    def made(**options):
+    def defined(**options):
         return homework.Assignment(
             "own.steps", homework.find("hw2.dense").reference, [homework.values(1, 1e-3)], **options
         )
 
     recipe = notebook("def recipe(sch):\n    return mlc.recipes.matmul(sch)", "recipe")
-    assert homework.check(made(), recipe).points == 0
-    assert homework.check(made(allow=["recipes"]), recipe).points == 1
+    assert homework.check(defined(), recipe).points == 0
+    assert homework.check(defined(allow=["recipes"]), recipe).points == 1
     split = notebook("def split(sch):\n    return sch.split('i', [None, 4])", "split")
-    assert homework.check(made(forbid=["tensorize"]), split).points == 1
-    report = homework.check(made(forbid=["split"]), split)
+    assert homework.check(defined(forbid=["tensorize"]), split).points == 1
+    report = homework.check(defined(forbid=["split"]), split)
     assert report.points == 0 and report.results[0].why == "own.steps does not allow split"
-    assert homework.check(made(allow=["recipes", "legalize"]), recipe_schedule()).points == 1
+    assert homework.check(defined(allow=["recipes", "legalize"]), recipe_schedule()).points == 1
 
 
 def own_reference(a, b):
     return a @ b
 
 
-def test_the_reference_is_no_submission(notebook):
-    made = homework.Assignment(
+def test_the_reference_is_not_a_submission(notebook):
+    assignment = homework.Assignment(
         "own.reference",
         own_reference,
         [homework.values(1)],
@@ -386,13 +386,13 @@ def test_the_reference_is_no_submission(notebook):
         lambda n: [(n, n), (n, n)],
         wanted="function",
     )
-    assert "reference" in homework.check(made, own_reference).results[0].why
+    assert "reference" in homework.check(assignment, own_reference).results[0].why
     inside = notebook(
         "def inside(a, b):\n    from tests.homework.test_wrong_solutions import own_reference\n"
         "    return own_reference(a, b)",
         "inside",
     )
-    report = homework.check(made, inside)
+    report = homework.check(assignment, inside)
     assert report.points == 0 and "does not allow its own reference" in report.results[0].why
 
 

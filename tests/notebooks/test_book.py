@@ -168,7 +168,7 @@ def test_interrupting_keeps_the_finished_chapters(tmp_path):
     }
     assert "kept" in (tmp_path / "build" / "html" / "01_quick.html").read_text("utf-8")
     assert '"01_quick.html"' in (tmp_path / "build" / "html" / "index.html").read_text("utf-8")
-    assert not list((tmp_path / "build").rglob("*.part"))
+    assert not list((tmp_path / "build").rglob("*.new"))
 
 
 def test_a_dying_kernel_and_a_broken_file_are_failures_like_others(tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minimlc import files
 from minimlc.codegen.c import compiler as c_compiler
 from minimlc.codegen.c.compiler import compiler
 from minimlc.runtime import cache
@@ -127,7 +128,7 @@ def _refusing(error: int):
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
-@pytest.mark.parametrize("where", [(cache, "_private"), (os, "replace"), (Path, "mkdir")])
+@pytest.mark.parametrize("where", [(files, "_private"), (os, "replace"), (Path, "mkdir")])
 def test_a_disk_that_is_full_or_fails_does_no_harm(folder, monkeypatch, where, error):
     monkeypatch.setattr(*where, _refusing(error))
     check(square())
@@ -143,7 +144,7 @@ def test_a_disk_that_fills_up_keeps_no_half_entry(folder, monkeypatch):
     def filling(path, mode="rb", opener=None, **options):
         return Filling(path, mode, opener=opener) if "x" in mode else open(path, mode, **options)
 
-    monkeypatch.setattr(cache, "open", filling, raising=False)
+    monkeypatch.setattr(files, "open", filling, raising=False)
     check(square())
     assert not any(folder.iterdir())
 
@@ -167,7 +168,7 @@ def test_a_folder_to_read_only_is_read(folder, compilations, monkeypatch):
     check(square())
     for name in ("utime", "replace"):
         monkeypatch.setattr(os, name, _refusing(errno.EROFS))
-    monkeypatch.setattr(cache, "_private", _refusing(errno.EROFS))
+    monkeypatch.setattr(files, "_private", _refusing(errno.EROFS))
     check(square())
     assert len(compilations) == 1
 

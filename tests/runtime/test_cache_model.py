@@ -72,16 +72,16 @@ def test_against_a_model_by_ages(ways, sets):
     levels = [Cache(ways * sets * 16, 16, ways), Cache(4 * ways * sets * 32, 32, ways)]
     addresses = random.integers(0, 8 * ways * sets * 16, 2000)
     first, second = map(Plain, levels)
-    wanted = [
+    expected = [
         0 if first.has(a, now) else 1 if second.has(a, now) else 2
         for now, a in enumerate(addresses.tolist())
     ]
-    assert simulate(addresses, levels).tolist() == wanted
-    assert len(set(wanted)) == 3
+    assert simulate(addresses, levels).tolist() == expected
+    assert len(set(expected)) == 3
 
 
 def test_sizes_refused():
-    with pytest.raises(CompileError, match="no whole number of sets") as caught:
+    with pytest.raises(CompileError, match="not a whole number of sets") as caught:
         Cache(1000, 64, 4)
     assert "Cache(1024, line=64, ways=4)" in str(caught.value)
     for wrong in (0, -64, 1.5, "64", True):

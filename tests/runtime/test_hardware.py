@@ -37,8 +37,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_another_process_takes_what_may_go_wrong(case):
     body, good = CASES[case]
-    given, result = np.array([5]), np.array([0])
-    assert passes(symbol("f"), compiled(body), [given, result], given, tiles=False) is good
+    array, result = np.array([5]), np.array([0])
+    assert passes(symbol("f"), compiled(body), [array, result], array, tiles=False) is good
     assert result[0] == 0
 
 
@@ -80,12 +80,12 @@ def test_where_a_trial_fails_the_portable_code_is_used(feature, monkeypatch):
     monkeypatch.setattr(hardware, "works", lambda name: False)
     monkeypatch.setattr(hardware, "missing_features", lambda target: ())
     mod = product(40, 50, 70, *PRODUCTS[feature])
-    made = recipes.matmul(Schedule(mod, check=False), target=target).mod
+    scheduled = recipes.matmul(Schedule(mod, check=False), target=target).mod
     with pytest.warns(RuntimeWarning, match=f"{feature[1:]}.*portable code is used"):
-        safe = trusted(made.functions, target)
+        safe = trusted(scheduled.functions, target)
     assert not {feature, "+amx-tile"} & set(safe.features.split(","))
     with pytest.warns(RuntimeWarning, match="portable code is used"):
-        lib = mlc.build(made, target=target, cache=False)
+        lib = mlc.build(scheduled, target=target, cache=False)
     assert lib.target == safe
     arrays = arguments(mod)
     lib["mm"](*arrays)
@@ -100,9 +100,9 @@ def test_products_on_this_machine_are_right_with_the_units_that_work(feature):
     has = feature in HAVE and works(feature)
     print(f"{feature}: {'used' if has else 'not here, portable code'}")
     mod = product(70, 90, 200, *PRODUCTS[feature])
-    made = recipes.matmul(Schedule(mod, check=False)).mod
+    scheduled = recipes.matmul(Schedule(mod, check=False)).mod
     arrays = arguments(mod)
-    mlc.build(made, cache=False)["mm"](*arrays)
+    mlc.build(scheduled, cache=False)["mm"](*arrays)
     np.testing.assert_allclose(arrays[2], exact((False, False), arrays), rtol=1e-5, atol=1e-4)
 
 
@@ -113,8 +113,8 @@ def test_code_for_another_machine_and_plain_code_are_not_tried(monkeypatch):
     monkeypatch.setattr(hardware, "works", tried)
     mod = product(40, 50, 70, "int8", "int8", "int32")
     other = Target("llvm", "sapphirerapids", "+amx-tile,+amx-int8,+avx512f,+avx512vnni", 512)
-    made = recipes.matmul(Schedule(mod, check=False), target=other).mod
+    scheduled = recipes.matmul(Schedule(mod, check=False), target=other).mod
     if not {"+amx-int8", "+avx512vnni"} <= set(HAVE):
-        assert trusted(made.functions, other) is other
+        assert trusted(scheduled.functions, other) is other
     plain = recipes.matmul(Schedule(product(40, 50, 70, *["float32"] * 3), check=False)).mod
     assert trusted(plain.functions, Target.host()) == Target.host()

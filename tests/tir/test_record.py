@@ -26,13 +26,13 @@ class Module:
 
 
 def test_each_store_is_a_step_with_what_it_reads_first():
-    made = record(COPY)
-    assert made.complete and [b.name for b in made.buffers] == ["A", "B"]
-    assert [step.touches for step in made.steps] == [
+    run = record(COPY)
+    assert run.complete and [b.name for b in run.buffers] == ["A", "B"]
+    assert [step.touches for step in run.steps] == [
         [Touch(0, i * 3 + j, False), Touch(1, j * 2 + i, True)] for j in range(3) for i in range(2)
     ]
-    assert [step.values for step in made.steps] == [(j, i) for j in range(3) for i in range(2)]
-    assert [[loop.var.name for loop in loops] for loops in made.loops.values()] == [["j", "i"]]
+    assert [step.values for step in run.steps] == [(j, i) for j in range(3) for i in range(2)]
+    assert [[loop.var.name for loop in loops] for loops in run.loops.values()] == [["j", "i"]]
 
 
 def test_the_lowered_program_touches_the_same():
@@ -40,9 +40,9 @@ def test_the_lowered_program_touches_the_same():
 
 
 def test_a_record_is_cut_at_its_limit():
-    made = record(COPY, limit=5)
-    assert not made.complete
-    assert [step.touches for step in made.steps] == [s.touches for s in record(COPY).steps[:3]]
+    run = record(COPY, limit=5)
+    assert not run.complete
+    assert [step.touches for step in run.steps] == [s.touches for s in record(COPY).steps[:3]]
 
 
 def scheduled(*steps) -> mlc.PrimFunc:
@@ -139,9 +139,9 @@ def test_every_access_of_a_product_is_noted():
     b = mlc.te.placeholder((4, 2), "float32", name="B")
     k = mlc.te.reduce_axis((0, 4), name="k")
     c = mlc.te.compute((3, 2), lambda i, j: mlc.te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    made = record(mlc.te.create_prim_func([a, b, c]))
+    run = record(mlc.te.create_prim_func([a, b, c]))
     counts = np.zeros((3, 2), int)
-    for step in made.steps:
+    for step in run.steps:
         for touch in step.touches:
             counts[touch.buffer, int(touch.write)] += 1
     assert counts.tolist() == [[24, 0], [24, 0], [24, 6 + 24]]
@@ -157,10 +157,10 @@ class Module:
             for i in range(100):
                 B[j] = A[i, j]
 """)
-    made = record(func, limit=40)
-    assert not made.complete
-    assert [step.lanes for step in made.steps] == [4] * 5
-    assert made.steps[2].touches[0] == Touch(0, 8, False)
+    run = record(func, limit=40)
+    assert not run.complete
+    assert [step.lanes for step in run.steps] == [4] * 5
+    assert run.steps[2].touches[0] == Touch(0, 8, False)
     assert [(s.lanes, s.threads) for s in record(func).steps] == [(4, 1)] * 100
 
 
