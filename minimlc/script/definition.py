@@ -10,6 +10,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -100,16 +101,14 @@ def decorator(parse: Reading) -> Callable[..., Any]:
         check_well_formed: bool = True,
         pure: bool = True,
     ) -> Any:
-        frame = sys._getframe(1)
-        if func is None:
-            return lambda definition: _function(parse, definition, frame, name, private)
-        return _function(parse, func, frame, name, private)
+        described = partial(_function, parse, sys._getframe(1), name, private)
+        return described if func is None else described(func)
 
     return decorate
 
 
 def _function(
-    parse: Reading, func: FunctionType, frame: FrameType, name: str, private: bool
+    parse: Reading, frame: FrameType, name: str, private: bool, func: FunctionType
 ) -> Any:
     """The function that a script describes; where it stands alone, it carries its name itself."""
     if _in_class_body(frame):

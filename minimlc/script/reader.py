@@ -88,8 +88,8 @@ class Reader:
         """A call of `T....` or `R....`."""
         raise self.error(node.func, f"{name} cannot be used here", "E124")
 
-    def callable_(self, called: str) -> str:
-        """A hint: what can be called instead."""
+    def instead_of(self, called: str) -> str:
+        """A hint: what to call instead of a name that is no function here."""
         return ""
 
     def attribute(self, node: ast.expr, what: str) -> Any:
@@ -266,7 +266,7 @@ def call(reader: Reader, node: ast.Call) -> Any:
         return reader.construct(node, name)
     called = ast.unparse(node.func)
     if called not in FOLDABLE or node.keywords:
-        why, hint = f"a script cannot call {called}", reader.callable_(called)
+        why, hint = f"a script cannot call {called}", reader.instead_of(called)
         raise reader.error(node.func, why, "E124", hint)
     return _fold(reader, node, called, FOLDABLE[called], [reader.read(a) for a in node.args])
 
