@@ -105,6 +105,12 @@ def test_too_deep_a_text(body, line, shown):
     assert line is None or error.span.line == line
 
 
+def test_a_chain_of_indices_is_read_once():
+    """Reading what is indexed once more at each level would take 2**60 steps."""
+    chain = "(" * 60 + "2.0" + ",)" * 60 + "[0]" * 60
+    assert structural_equal(parse(HEAD + f"    A[0] = {chain}"), parse(HEAD + "    A[0] = 2.0"))
+
+
 def test_too_deep_an_annotation():
     text = f"@T.prim_func\ndef main(A: '{'-' * 1990}T.Buffer((8,))'):\n    A[0] = 1.0\n"
     with pytest.raises(mlc.ScriptError):

@@ -5,11 +5,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from types import FrameType
 from typing import Any, TypeVar
 
-from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
-from minimlc.script.source import Source, frame_span
+from minimlc.errors import CompileError, ScriptError, did_you_mean
+from minimlc.script.source import Source, frame_span, narrowed
 
 V = TypeVar("V")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -129,23 +128,15 @@ class Namespace:
             raise AttributeError(name)
         if name in self._values:
             return self._values[name]
-        frame = sys._getframe(1)
-        why = f"{self._name} has no name {name!r}"
-        hint = did_you_mean(name, self._values)
-        raise ScriptError(why, code="E120", span=_only(frame, name), hint=hint)
+        span = narrowed(frame_span(sys._getframe(1)), name)
+        why, hint = f"{self._name} has no name {name!r}", did_you_mean(name, self._values)
+        raise ScriptError(why, code="E120", span=span, hint=hint)
 
     def __dir__(self) -> Iterable[str]:
         return sorted(self._values)
 
     def __repr__(self) -> str:
         return self._name
-
-
-def _only(frame: FrameType, name: str) -> Span:
-    """The span of a name at the end of the expression that a frame evaluates."""
-    span = frame_span(frame)
-    at = span.text.find(name, span.column, span.end_column)
-    return span if at < 0 else span._replace(column=at, end_column=at + len(name))
 
 
 def in_annotation(make: Callable[..., V]) -> Callable[..., V]:

@@ -1,7 +1,7 @@
 """Decorated classes and functions: their syntax, and what names mean around them.
 
-A definition is found again through the line its decorator runs on and the syntax tree of the whole
-file or cell. That works where `inspect.getsource` gives up or picks the wrong one: notebook cells,
+A definition is located by the line its decorator runs on, in the syntax tree of the whole file or
+cell. That works where `inspect.getsource` gives up or picks the wrong one: notebook cells,
 several classes of one name, classes inside functions.
 """
 
@@ -10,6 +10,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -21,23 +22,23 @@ Definition = ast.ClassDef | ast.FunctionDef
 Reading = Callable[[Source, Any, Names], Any]
 
 
-def first_line(item: Definition) -> int:
+def _first_line(item: Definition) -> int:
     """The line where a definition begins: its first decorator's."""
     return min([item.lineno, *(d.lineno for d in item.decorator_list)])
 
 
-def _found(
+def _locate(
     kind: type, name: str, filename: str, line: int, module_globals: dict[str, Any]
 ) -> tuple[Source, Definition]:
     """The source and syntax tree of the class or function `name` that surrounds a line."""
     source = source_of(filename, module_globals)
     tree = ast.walk(source.tree) if source else ()
     known: Any = [d for d in tree if isinstance(d, kind) and getattr(d, "name", "") == name]
-    before = [d for d in known if first_line(d) <= line]
+    before = [d for d in known if _first_line(d) <= line]
     around = [d for d in before if line <= (d.end_lineno or d.lineno)]
     for candidates in (around, before, known):
         if source and candidates:
-            chosen = max(candidates, key=first_line)
+            chosen = max(candidates, key=_first_line)
             source.limited(chosen)
             return source, chosen
     span, why = Span(filename, line, 0, 0, ""), f"Python kept no source text for {name}"
@@ -71,7 +72,7 @@ def read(kind: type, definition: Any, frame: FrameType, reading: Reading) -> Any
         filename, line, around = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
         own = dict(vars(definition))
         functions = [f for f in own.values() if isinstance(f, FunctionType)]
-    source, node = _found(kind, definition.__name__, filename, line, around)
+    source, node = _locate(kind, definition.__name__, filename, line, around)
     inside = (own, _closure_names(functions), dict(frame.f_locals))
     try:
         return reading(source, node, ChainMap(*inside, frame.f_globals))
@@ -100,16 +101,14 @@ def decorator(parse: Reading) -> Callable[..., Any]:
         check_well_formed: bool = True,
         pure: bool = True,
     ) -> Any:
-        frame = sys._getframe(1)
-        if func is None:
-            return lambda definition: _function(parse, definition, frame, name, private)
-        return _function(parse, func, frame, name, private)
+        described = partial(_function, parse, sys._getframe(1), name, private)
+        return described if func is None else described(func)
 
     return decorate
 
 
 def _function(
-    parse: Reading, func: FunctionType, frame: FrameType, name: str, private: bool
+    parse: Reading, frame: FrameType, name: str, private: bool, func: FunctionType
 ) -> Any:
     """The function that a script describes; where it stands alone, it carries its name itself."""
     if _in_class_body(frame):

@@ -29,23 +29,21 @@ def parse_function(
 ) -> graph.Function:
     """The graph function that a `def` describes."""
     reader = Values(source, names, module or Module())
-    params = tuple([_parameter(reader, *item) for item in parameters(source, node, _HINT)])
-    for item in node.body:
+    params = []
+    for item, kind in parameters(source, node, _HINT):
+        var = graph.Var(reader.unique.take(item.arg), reader.guard(item, reader.type, kind))
+        reader.scope[item.arg] = var
+        params.append(reader.placed(var, item))
+    for statement in node.body:
         if reader.result is not None:
-            raise reader.error(item, "nothing follows return", "E129")
-        reader.stmt(item)
+            raise reader.error(statement, "nothing follows return", "E129")
+        reader.stmt(statement)
     place = source.word(node, node.name)
     if reader.result is None:
         raise reader.error(place, f"{node.name} returns nothing", "E129", "return x")
     reader.check_type(node.returns, reader.result, "the result")
-    func = graph.Function(params, tuple(reader.blocks), reader.result, reader.attrs)
+    func = graph.Function(tuple(params), tuple(reader.blocks), reader.result, reader.attrs)
     return with_span(func, place)
-
-
-def _parameter(reader: Values, node: ast.arg, kind: ast.expr) -> graph.Var:
-    var = graph.Var(reader.unique.take(node.arg), reader.guard(node, reader.type, kind))
-    reader.scope[node.arg] = var
-    return reader.placed(var, node)
 
 
 # Statements

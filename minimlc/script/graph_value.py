@@ -151,7 +151,7 @@ class Values(Reader):
             raise self.error(node, f"a graph function cannot hold {op} of tensors", "E124", hint)
         return self.operator(node, _OPERATORS[op], operands, {})
 
-    def callable_(self, called: str) -> str:
+    def instead_of(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
         if name in OPS:
             return f"R.{name}{OPS[name].signature}"

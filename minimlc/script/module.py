@@ -36,10 +36,8 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
 
     `check_well_formed`, which other compilers' scripts say, means nothing here.
     """
-    frame = sys._getframe(1)
-    if cls is None:
-        return lambda definition: _module_of(definition, frame)
-    return _module_of(cls, frame)
+    described = partial(_module_of, sys._getframe(1))
+    return described if cls is None else described(cls)
 
 
 _MODULE = Form("I.ir_module(check_well_formed=True)", ir_module)
@@ -50,7 +48,7 @@ _TEXT_NAMES = {"T": T, "R": R, "I": I, "relax": Namespace("relax", {"op": R})}
 """What names mean in a text, which has no Python around it."""
 
 
-def _module_of(cls: type, frame: FrameType) -> IRModule:
+def _module_of(frame: FrameType, cls: type) -> IRModule:
     owners = frozenset({cls.__name__})
     return read(ast.ClassDef, cls, frame, partial(_read_module, owners=owners))
 

@@ -88,8 +88,8 @@ class Reader:
         """A call of `T....` or `R....`."""
         raise self.error(node.func, f"{name} cannot be used here", "E124")
 
-    def callable_(self, called: str) -> str:
-        """A hint: what can be called instead."""
+    def instead_of(self, called: str) -> str:
+        """A hint: what to call instead of a name that is no function here."""
         return ""
 
     def attribute(self, node: ast.expr, what: str) -> Any:
@@ -100,25 +100,24 @@ class Reader:
 
     def path(self, node: ast.expr) -> str:
         """The full name of a construct, such as "T.axis.remap"; '' for anything else."""
-        owner = self._owner(node.value) if isinstance(node, ast.Attribute) else None
-        if not isinstance(node, ast.Attribute) or owner is None:
+        owner = self._named(node.value) if isinstance(node, ast.Attribute) else None
+        if not isinstance(node, ast.Attribute) or not isinstance(owner, Namespace):
             return ""
         self.in_namespace(node, owner)
         return f"{owner!r}.{node.attr}"
 
-    def _owner(self, node: ast.expr) -> Namespace | None:
-        """The namespace that an expression names, if it names one."""
-        value: Any = None
+    def _named(self, node: ast.expr) -> Any:
+        """What a dotted name means, as far as it leads through namespaces or out of a module."""
         match node:
             case ast.Name(name):
-                value = self.names.get(name)
-            case ast.Attribute(ast.Name(name), attr) if isinstance(
-                module := self.names.get(name), ModuleType
-            ):
-                value = getattr(module, attr, None)
-            case ast.Attribute(outer) if (owner := self._owner(outer)) is not None:
-                value = self.in_namespace(node, owner)
-        return value if isinstance(value, Namespace) else None
+                return self.names.get(name)
+            case ast.Attribute(outer, attr):
+                owner = self._named(outer)
+                if isinstance(owner, Namespace):
+                    return self.in_namespace(node, owner)
+                if isinstance(owner, ModuleType) and isinstance(outer, ast.Name):
+                    return getattr(owner, attr, None)
+        return None
 
     def in_namespace(self, node: ast.Attribute, owner: Namespace) -> Any:
         """A name such as `T.exp`; the one error for all misspelt names."""
@@ -266,7 +265,7 @@ def call(reader: Reader, node: ast.Call) -> Any:
         return reader.construct(node, name)
     called = ast.unparse(node.func)
     if called not in FOLDABLE or node.keywords:
-        why, hint = f"a script cannot call {called}", reader.callable_(called)
+        why, hint = f"a script cannot call {called}", reader.instead_of(called)
         raise reader.error(node.func, why, "E124", hint)
     return _fold(reader, node, called, FOLDABLE[called], [reader.read(a) for a in node.args])
 

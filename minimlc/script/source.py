@@ -87,9 +87,7 @@ class Source:
 
     def word(self, place: Place, word: str) -> Span:
         """Where `word` first stands in a piece of the syntax tree; the piece if nowhere."""
-        span = self.span(place)
-        at = span.text.find(word, span.column)
-        return span if at < 0 else span._replace(column=at, end_column=at + len(word))
+        return narrowed(self.span(place), word)
 
     def attribute(self, node: ast.Attribute) -> Span:
         """Where the name behind a dot stands."""
@@ -161,6 +159,12 @@ def unquoted(source: Source, kind: ast.expr) -> ast.expr:
         ast.copy_location(part, kind)
     source.limited(inner)
     return inner
+
+
+def narrowed(span: Span, word: str) -> Span:
+    """Where `word` first stands in a span; all of it if nowhere."""
+    at = span.text.find(word, span.column, span.end_column)
+    return span if at < 0 else span._replace(column=at, end_column=at + len(word))
 
 
 def _characters(text: str, offset: int) -> int:

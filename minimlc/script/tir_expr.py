@@ -20,10 +20,6 @@ from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import BlockIter, Buffer, Const, Expr, Unary, Var, as_expr
 
 _PYTHON_TO_SCRIPT = {
-    "max": "T.max(a, b)",
-    "min": "T.min(a, b)",
-    "abs": "T.abs(x)",
-    "round": "T.round(x)",
     "float": 'T.cast(x, "float32")',
     "int": 'T.cast(x, "int64")',
     "bool": "x != 0",
@@ -117,15 +113,16 @@ class Loops(Reader):
                 if isinstance(a, int | float) and isinstance(b, float):
                     a = float(a)
                 return self.guard(node, tir.select, test, a, b)
-            case _ if op in _PYTHON_TO_SCRIPT:
+            case _ if op in _PYTHON_TO_SCRIPT or op in FUNCTIONS:
+                instead = _PYTHON_TO_SCRIPT.get(op) or self.instead_of(op)
                 why = f"{op} is Python's own, for constants"
-                raise self.error(node, why, "E124", f"in a script: {_PYTHON_TO_SCRIPT[op]}")
+                raise self.error(node, why, "E124", f"in a script: {instead}")
             case _, [a, b]:
                 return self.guard(node, tir.binary, op, a, b)
             case _:
                 raise self.error(node, f"a script cannot call {op} of an expression", "E124")
 
-    def callable_(self, called: str) -> str:
+    def instead_of(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
         if name in FUNCTIONS:
             return _form(name, FUNCTIONS[name]).usage
