@@ -18,9 +18,6 @@ CONTRACTS = {
 """What every node, rewrite and error derives from: no level of its own."""
 
 TALLER = {
-    "minimlc.codegen.c.functions._Steps",
-    "minimlc.codegen.c.stmt.Function",
-    "minimlc.codegen.python.expr._Steps",
     "minimlc.machine.record._Recorder",
     "minimlc.script.graph_body.GraphReader",
     "minimlc.script.graph_value.ValueReader",

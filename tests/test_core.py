@@ -19,6 +19,7 @@ ROOMS = {
     "schedule/more": 1305,
     "schedule/tensor": 643,
     "schedule/net": 378,
+    "codegen/source": 184,
     "codegen/c": 924,
     "codegen/python": 578,
     "machine": 487,

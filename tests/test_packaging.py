@@ -52,6 +52,7 @@ ORDER = (
     "minimlc/passes/",
     "minimlc/codegen/",
     "minimlc/runtime/",
+    "minimlc/codegen/source/",
     "minimlc/codegen/c/",
     "minimlc/codegen/python/",
     "minimlc/recipes/",

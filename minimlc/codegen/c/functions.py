@@ -13,23 +13,25 @@ from itertools import filterfalse, product
 from minimlc.codegen.c.expr import (
     BITS,
     INTEGERS,
+    OPERATORS,
     PLUS,
     SHORT,
     TIMES,
     UNARY,
     VALUE,
-    C,
     Expressions,
-    call,
+    converted,
     function_name,
 )
 from minimlc.codegen.c.names import LOCAL, unique_names
+from minimlc.codegen.c.stmt import SYNTAX
 from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32, is_count
-from minimlc.dtypes import DTYPES, INDEX, is_integer
+from minimlc.codegen.source.writer import Infix, Statements, Text, call
+from minimlc.dtypes import DTYPES, INDEX
 from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
-from minimlc.tir.nodes import Binary, Const, Expr, Intrin, Var
+from minimlc.tir.nodes import Binary, Const, Intrin
 from minimlc.tir.values import HALF
 
 C_DIALECT = Dialect(halves_in_float32)
@@ -67,80 +69,66 @@ static inline {c} neg_{t}({c} a) {{
 
 
 _MACHINE = {
-    "quotient": ("/", TIMES),
-    "remainder": ("%", TIMES),
-    "shift_left": ("<<", BITS),
-    "shift_right": (">>", BITS),
+    "quotient": Infix("/", TIMES, UNARY, UNARY),
+    "remainder": Infix("%", TIMES, UNARY, UNARY),
+    "shift_left": Infix("<<", BITS, UNARY, UNARY),
+    "shift_right": Infix(">>", BITS, UNARY, UNARY),
 }
 """Operations that C has for the operands they are used on in definitions."""
+
+_PRODUCT, _SUM = Infix("*", PLUS, UNARY, UNARY), Infix("+", PLUS, PLUS, UNARY)
 
 
 class _Steps(Expressions):
     """The expressions of a definition."""
 
-    def _variable(self, item: Var) -> C:
-        return C(self.names[item])
-
-    def _binary(self, item: Binary) -> C:
+    def visit_Binary(self, item: Binary) -> Text:
         if item.op == ">>" and is_count(item.b):
-            return self._machine("shift_right", item.a, item.b)
+            return self.visit(Intrin("shift_right", (item.a, item.b)))
         if isinstance(item.b, Const) and item.op in ("&", "|") and item.b.value > 9:
-            return C(f"{self.expr(item.a).inside(UNARY)} {item.op} 0x{item.b.value:X}", BITS)
-        return Expressions._binary(self, item)
+            return OPERATORS[item.op].of(self.visit(item.a), Text(f"0x{item.b.value:X}"))
+        return Expressions.visit_Binary(self, item)
 
-    def _machine(self, name: str, a: Expr, b: Expr) -> C:
-        sign, level = _MACHINE[name]
-        left, right = self.expr(a).inside(UNARY), self.expr(b).inside(UNARY)
+    def visit_Intrin(self, item: Intrin) -> Text:
+        name = item.name
+        arguments = [self.visit(argument) for argument in item.args]
         if name == "shift_left":
-            unsigned = "uint64_t" if a.dtype == INDEX else "uint32_t"
-            return C(f"({VALUE[a.dtype]})(({unsigned}){left} << {right})", UNARY)
-        return C(f"{left} {sign} {right}", level)
-
-    def _intrinsic(self, item: Intrin) -> C:
-        if item.name in _MACHINE:
-            return self._machine(item.name, *item.args)
-        arguments = [self.expr(argument) for argument in item.args]
-        if item.name == "muladd":
+            unsigned = "uint64_t" if item.dtype == INDEX else "uint32_t"
+            arguments[0] = Text(f"({unsigned}){arguments[0].inside(UNARY)}", UNARY)
+            return Text(f"({VALUE[item.dtype]})({_MACHINE[name].of(*arguments).code})", UNARY)
+        if name in _MACHINE:
+            return _MACHINE[name].of(*arguments)
+        if name == "muladd":
             return _muladd(*arguments)
-        if item.name in ("bits", "number"):
-            return call(f"{item.name}_f32", *arguments)
-        if item.name.startswith("truncate_"):
-            return C(f"({VALUE[item.dtype]}){arguments[0].inside(UNARY)}", UNARY)
-        return Expressions._intrinsic(self, item)
+        if name in ("bits", "number"):
+            return call(f"{name}_f32", *arguments)
+        if name.startswith("truncate_"):
+            return converted(arguments[0], item.dtype)
+        return Expressions.visit_Intrin(self, item)
 
 
-def _muladd(a: C, b: C, c: C) -> C:
-    product = f"{a.inside(UNARY)} * {b.inside(UNARY)}"
-    if c.text.startswith("-") and c.level >= UNARY:
-        return C(f"{product} - {c.text[1:]}", PLUS)
-    return C(f"{product} + {c.inside(UNARY)}", PLUS)
+def _muladd(a: Text, b: Text, c: Text) -> Text:
+    product = _PRODUCT.of(a, b)
+    if c.code.startswith("-") and c.level >= UNARY:
+        return Text(f"{product.code} - {c.code[1:]}", PLUS)
+    return _SUM.of(product, c)
 
 
 def _function(name: str, program: Program, library: str = "") -> str:
     """A definition as a C function; where it is rare, `library`'s gives the result."""
-    scope = unique_names(LOCAL)
-    steps = _Steps({var: scope.take(var.name) for var in program.params})
-    arguments = [steps.names[var] for var in program.params]
-    parameters = ", ".join(f"{VALUE[var.dtype]} {steps.names[var]}" for var in program.params)
-    lines = [f"// {program.note}"] if program.note else []
-    lines += [f"static inline {VALUE[program.result.dtype]} {name}({parameters}) {{"]
-    for var, value in program.steps:
-        text, step = _text(steps, value), scope.take(var.name)
-        lines.append(f"    const {VALUE[var.dtype]} {step} = {text};")
-        steps.names[var] = step
-        if is_integer(var.dtype):
-            steps.ranges[var] = steps.interval(value)
+    program = Program(*Legalize(C_DIALECT).visit(program))
+    steps = _Steps()
+    body = Statements(SYNTAX, steps, unique_names(LOCAL))
+    arguments = [body.declare(var) for var in program.params]
+    typed = zip(program.params, arguments, strict=True)
+    parameters = ", ".join(f"{VALUE[var.dtype]} {argument}" for var, argument in typed)
+    body.steps(program)
     if program.rare is not None:
-        lines += _returned(_text(steps, program.rare), f"{library}f({', '.join(arguments)})")
-    cases, rest = program.cases()
-    for condition, value in cases:
-        lines += _returned(_text(steps, condition), _text(steps, value))
-    lines += [f"    return {_text(steps, rest)};", "}"]
-    return "\n".join(part for line in lines for part in _wrapped(line))
-
-
-def _returned(condition: str, value: str) -> list[str]:
-    return [f"    if ({condition}) {{", f"        return {value};", "    }"]
+        body.case(program.rare, f"{library}f({', '.join(arguments)})")
+    body.results(program)
+    lines = [f"// {program.note}"] if program.note else []
+    lines += [f"static inline {VALUE[program.result.dtype]} {name}({parameters}) {{", *body.lines]
+    return "\n".join(part for line in [*lines, "}"] for part in _wrapped(line))
 
 
 def _wrapped(line: str) -> list[str]:
@@ -152,10 +140,6 @@ def _wrapped(line: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _text(steps: _Steps, value: Expr) -> str:
-    return steps.expr(Legalize(C_DIALECT).visit(value)).text
 
 
 def _named(operations: Mapping[str, tuple[str, str]]) -> dict[str, str]:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from math import prod
 
-from minimlc.codegen.c.expr import PLUS, STORED, Expressions
+from minimlc.codegen.c.expr import PLUS, STORED, VALUE, Expressions, converted
 from minimlc.codegen.c.names import LOCAL, comment, unique_names
+from minimlc.codegen.source.writer import Statements, Syntax, Text
 from minimlc.dtypes import DTYPES, INDEX
-from minimlc.errors import BuildError
 from minimlc.node import Node, structural_equal, walk
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import has_loads
@@ -23,8 +23,6 @@ from minimlc.tir.nodes import (
     Load,
     PrimFunc,
     Select,
-    Seq,
-    Stmt,
     Store,
     Unary,
 )
@@ -41,20 +39,28 @@ MOST_COPIES = 1024
 NO_MEMORY = 2
 """What a function returns when malloc gave nothing."""
 
+SYNTAX = Syntax(
+    let="const {} {} = {};",
+    store="{} = {};",
+    condition="if ({}) {{",
+    otherwise="} else {",
+    result="return {};",
+    end="}",
+    types=VALUE,
+)
 LINE = 100
 _INDENT = "    "
 
 
-class Function(Expressions):
+class Function(Statements):
     """Writes one C function. `text` first; what the others say is known after it."""
 
+    exprs: Expressions
+
     def __init__(self, symbol: str, program: PrimFunc, defined: Iterable[str] = ()):
-        super().__init__()
+        super().__init__(SYNTAX, Expressions(), unique_names({*LOCAL, *defined, symbol}))
         self.symbol = symbol
         self.program = program
-        self.scope = unique_names({*LOCAL, *defined, symbol})
-        self.lines: list[str] = []
-        self.depth = 1
         self.copies = 1
         self.together: set[str] = set()
         self.threaded = self.simd = False
@@ -98,33 +104,14 @@ class Function(Expressions):
         header = self._header()
         if self.can_fail:
             self.line("int status = 0;")
-        self.stmt(self.program.body)
+        self.visit(self.program.body)
         if self.can_fail:
             self.line("return status;")
         return "\n".join([header, *self.lines, "}"])
 
-    def line(self, text: str) -> None:
-        self.lines.append(_INDENT * self.depth + text)
-
-    def stmt(self, item: Stmt) -> None:
-        """Write a statement."""
-        match item:
-            case Seq():
-                for part in item.stmts:
-                    self.stmt(part)
-            case Block():
-                self.line(comment(f"block {item.name}"))
-                self.stmt(item.body)
-            case For():
-                self._for(item)
-            case Store():
-                self._store(item)
-            case IfThenElse():
-                self._if(item)
-            case Alloc():
-                self._alloc(item)
-            case _:
-                raise BuildError(f"C code has no statement {type(item).__name__}")
+    def visit_Block(self, item: Block) -> None:
+        self.line(comment(f"block {item.name}"))
+        self.visit(item.body)
 
     def _header(self) -> str:
         result = "int" if self.can_fail else "void"
@@ -136,56 +123,34 @@ class Function(Expressions):
         return f"{result} {self.symbol}(\n{_INDENT}" + f",\n{_INDENT}".join(listed) + "\n) {"
 
     def _parameter(self, buffer: Buffer, written: bool) -> str:
-        name = self.names[buffer] = self.scope.take(buffer.name)
-        first, *rest = _sizes(buffer)
+        name = self.declare(buffer)
+        first, *rest = sizes(buffer)
         inner = "".join(f"[{size}]" for size in rest)
         start = "" if written else "const "
         return f"{start}{STORED[buffer.dtype]} {name}[restrict {first}]{inner}"
 
-    def _body(self, item: Stmt) -> None:
-        self.depth += 1
-        self.stmt(item)
-        self.depth -= 1
-
-    def _store(self, item: Store) -> None:
-        place = self.element(item.buffer, item.indices)
+    def visit_Store(self, item: Store) -> None:
         value = item.value
-        if (
-            isinstance(value, Binary)
-            and value.op in ("+", "-", "*", "/")
-            and value.dtype in _IN_PLACE
-        ):
-            a = value.a
-            if isinstance(a, Load) and a.buffer is item.buffer and _same(a, item):
-                self.line(f"{place} {value.op}= {self.expr(value.b).text};")
-                return
-        self.line(f"{place} = {self.stored(value)};")
+        if not (isinstance(value, Binary) and _updates(item, value)):
+            super().visit_Store(item)
+            return
+        place = self.exprs.element(item)
+        self.line(f"{place} {value.op}= {self.exprs.visit(value.b).code};")
 
-    def _if(self, item: IfThenElse) -> None:
-        self.line(f"if ({self.expr(item.condition).text}) {{")
-        self._body(item.then_case)
-        if item.else_case is not None:
-            self.line("} else {")
-            self._body(item.else_case)
-        self.line("}")
-
-    def _for(self, item: For) -> None:
-        extent, name = self._extent(item), self.scope.take(item.var.name)
+    def visit_For(self, item: For) -> None:
+        extent, name = self._extent(item), self.declare_loop(item)
         saved = self.copies, set(self.together)
         self._pragma(item)
-        self.line(f"for (int64_t {name} = 0; {name} < {extent}; ++{name}) {{")
-        self.names[item.var] = name
-        most = max(0, self.interval(item.extent)[1] - 1)
-        if item.var.dtype == INDEX:
-            self.ranges[item.var] = (0, most)
-        self._body(item.body)
-        self.line("}")
+        if item.var.dtype != INDEX:
+            self.exprs.names[item.var] = converted(Text(name), item.var.dtype)
+        with self.block(f"for (int64_t {name} = 0; {name} < {extent}; ++{name}) {{"):
+            self.visit(item.body)
         self.scope.release(name, item.var.name)
         self.copies, self.together = saved
 
     def _extent(self, item: For) -> str:
         """How far the loop goes. It is read once, before the loop: its body might change it."""
-        text = self.expr(item.extent).inside(PLUS)
+        text = self.exprs.visit(item.extent).inside(PLUS)
         if not has_loads(item.extent):
             return text
         name = self.scope.take(f"{item.var.name}_extent")
@@ -221,24 +186,22 @@ class Function(Expressions):
         own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
         return carried_dependence(item, self.accesses, own) is None
 
-    def _alloc(self, item: Alloc) -> None:
+    def visit_Alloc(self, item: Alloc) -> None:
         buffer = item.buffer
-        name = self.names[buffer] = self.scope.take(buffer.name)
-        kind = STORED[buffer.dtype]
-        first, *rest = _sizes(buffer)
+        name, kind = self.declare(buffer), STORED[buffer.dtype]
+        first, *rest = sizes(buffer)
         inner = "".join(f"[{size}]" for size in rest)
         if buffer not in self.on_heap:
             self.line(f"{kind} {name}[{first}]{inner};")
-            self.stmt(item.body)
+            self.visit(item.body)
             return
         pointer = f"(*{name}){inner}" if rest else f"*{name}"
         self.line(f"{kind} {pointer} = malloc(sizeof({kind}[{first}]{inner}));")
-        self.line(f"if ({name} == NULL) {{")
-        self.line(f"{_INDENT}status = {NO_MEMORY};")
-        self.line("} else {")
-        self._body(item.body)
-        self.line(f"{_INDENT}free({name});")
-        self.line("}")
+        with self.block(f"if ({name} == NULL) {{"):
+            self.line(f"status = {NO_MEMORY};")
+            self.otherwise()
+            self.visit(item.body)
+            self.line(f"free({name});")
 
 
 def _falls(part: Node) -> bool:
@@ -262,12 +225,17 @@ def _guards(item: Node) -> bool:
             return isinstance(item, IfThenElse)
 
 
-_IN_PLACE = ("float64", "float32")
-
-
-def _sizes(buffer: Buffer) -> list[int]:
+def sizes(buffer: Buffer) -> list[int]:
     """A buffer's dimensions as C can have them: at least one, and none of them 0."""
     return [max(1, size) for size in buffer.shape] or [1]
+
+
+def _updates(item: Store, value: Binary) -> bool:
+    """Whether a store is C's `+=` or its like, in floats: integers may wrap."""
+    a = value.a
+    if value.op not in ("+", "-", "*", "/") or value.dtype not in ("float64", "float32"):
+        return False
+    return isinstance(a, Load) and a.buffer is item.buffer and _same(a, item)
 
 
 def _same(load: Load, item: Store) -> bool:

@@ -9,7 +9,8 @@ Interval = tuple[int, int]
 class Intervals:
     """Bounds of expressions, from the `ranges` of the loops' variables."""
 
-    ranges: dict[Var, Interval]
+    def __init__(self) -> None:
+        self.ranges: dict[Var, Interval] = {}
 
     def wraps(self, item: Expr) -> bool:
         """Whether C's operator on 32 or 64 bits might overflow."""
