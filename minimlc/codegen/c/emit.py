@@ -55,23 +55,21 @@ def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
     """
     defined = {**FUNCTIONS, **entered()}
     names = unique_names({*GLOBAL, *defined})
-    made = {
+    written = {
         name: Function(names.take(name), lower(func, dialect=C_DIALECT, named=True), defined)
         for name, func in functions.items()
     }
-    bodies = [item.text() for item in made.values()]
+    bodies = [item.text() for item in written.values()]
     code = re.sub("//.*", "", "\n".join(bodies))
     helpers = function_texts(code, defined)
     includes = _includes([code, *helpers])
     parts = [*([includes] if includes else []), *helpers, *bodies]
-    return Emitted(
-        "\n\n".join(parts) + "\n",
-        {name: CFunction(item.symbol, item.can_fail) for name, item in made.items()},
-        any(item.threaded for item in made.values()),
-        any(item.simd for item in made.values()),
-        any(item.guarded for item in made.values()),
-        any(item.backward for item in made.values()),
-    )
+    notes = {
+        note: any(getattr(item, note) for item in written.values())
+        for note in ("threaded", "simd", "guarded", "backward")
+    }
+    symbols = {name: CFunction(item.symbol, item.can_fail) for name, item in written.items()}
+    return Emitted("\n\n".join(parts) + "\n", symbols, **notes)
 
 
 def _includes(texts: Sequence[str]) -> str:

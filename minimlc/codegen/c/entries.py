@@ -38,8 +38,8 @@ def c_entries(
         return dict.fromkeys(functions, _refuse), None
     loaded = compile_c(emitted, target, cache=cache)
     entries = {
-        name: _entry(loaded, made, len(functions[name].params))
-        for name, made in emitted.functions.items()
+        name: _entry(loaded, function, len(functions[name].params))
+        for name, function in emitted.functions.items()
     }
     if emitted.threaded and hasattr(loaded.library, "omp_set_num_threads"):
         entries = {name: _threaded(entry, loaded) for name, entry in entries.items()}
@@ -50,14 +50,15 @@ def _refuse(*_: Any) -> NoReturn:
     raise missing_compiler()
 
 
-def _entry(loaded: SharedObject, made: CFunction, count: int) -> Entry:
-    result = ctypes.c_int if made.can_fail else None
-    return entry_point(loaded.address(made.symbol), count, result)
+def _entry(loaded: SharedObject, function: CFunction, count: int) -> Entry:
+    result = ctypes.c_int if function.can_fail else None
+    return entry_point(loaded.address(function.symbol), count, result)
 
 
 def _threaded(entry: Entry, loaded: SharedObject) -> Entry:
-    """`entry` on the number of threads asked for; what else the thread does with OpenMP keeps its
-    own."""
+    """`entry` on as many threads as were asked for; other OpenMP code of the caller's thread keeps
+    its own number.
+    """
     minds_forks(loaded.library)
     ask, choose = loaded.library.omp_get_max_threads, loaded.library.omp_set_num_threads
 

@@ -70,8 +70,8 @@ OPERATORS = {
 compilers warn without them."""
 
 _SIGNS = {"and": "&&", "or": "||", "//": "/", "not": "!"}
-_WRAPPING = {"+": "add", "-": "sub", "*": "mul"}
-_NAMED = {**_WRAPPING, "//": "floordiv", "%": "floormod", "<<": "shl", ">>": "shr"}
+WRAPPING = {"+": "add", "-": "sub", "*": "mul"}
+_NAMED = {**WRAPPING, "//": "floordiv", "%": "floormod", "<<": "shl", ">>": "shr"}
 _LIBRARY = {"abs": "fabs", "round": "rint"}
 
 
@@ -138,7 +138,7 @@ class Expressions(Visitor):
         if op == "+" and is_integer(dtype) and -(2**31) < added < 0:
             op, b = "-", Text(str(-added))  # a - 1 for a + -1
         result = OPERATORS[_SIGNS.get(op, op)].of(a, b)
-        return self._narrow(result, item) if op in _WRAPPING else result
+        return self._narrow(result, item) if op in WRAPPING else result
 
     def _is_own(self, item: Binary) -> bool:
         """Whether C's own operator gives what ours does."""
@@ -146,7 +146,7 @@ class Expressions(Visitor):
         if op in ("//", "%"):
             down = is_integer(dtype) and self.bounds.interval(item.a)[0] >= 0
             return down and self.bounds.interval(item.b)[0] > 0
-        if op in _WRAPPING and is_integer(dtype):
+        if op in WRAPPING and is_integer(dtype):
             return dtype in SMALL or not self.bounds.wraps(item)
         return op not in ("<<", ">>", "min", "max")
 
@@ -154,7 +154,7 @@ class Expressions(Visitor):
         """Back to a small integer type where C computed an `int` that may not fit."""
         if item.dtype not in SMALL or self.bounds.stays_in(item, item.dtype):
             return text
-        return converted(text, item.dtype)
+        return converted(text, VALUE[item.dtype])
 
     def visit_Cast(self, item: Cast) -> Text:
         source, target = item.a.dtype, item.dtype
@@ -167,7 +167,7 @@ class Expressions(Visitor):
             return call(f"round_{SHORT[target]}", a)
         if is_float(source) and is_integer(target):
             return call(f"to_{SHORT[target]}", a)
-        return converted(a, target)
+        return converted(a, VALUE[target])
 
     def visit_Intrin(self, item: Intrin) -> Text:
         """A function of C's mathematical library, or one that the text defines."""
@@ -181,9 +181,9 @@ class Expressions(Visitor):
         return self._narrow(result, item) if name == "abs" else result
 
 
-def converted(text: Text, dtype: str) -> Text:
-    """C's own conversion."""
-    return Text(f"({VALUE[dtype]}){text.inside(UNARY)}", UNARY)
+def converted(text: Text, kind: str) -> Text:
+    """C's own conversion to a type."""
+    return Text(f"({kind}){text.inside(UNARY)}", UNARY)
 
 
 def function_name(operation: str, dtype: str) -> str:

@@ -7,7 +7,7 @@ roundabout way are written here.
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import filterfalse, product
 
 from minimlc.codegen.c.expr import (
@@ -19,6 +19,7 @@ from minimlc.codegen.c.expr import (
     TIMES,
     UNARY,
     VALUE,
+    WRAPPING,
     Expressions,
     converted,
     function_name,
@@ -38,35 +39,6 @@ C_DIALECT = Dialect(halves_in_float32)
 """What C has no operator for is a function of the text, so all is C's own but 16-bit floats."""
 
 WIDTH = 100
-
-_COPIED = """
-static inline {to} {name}_f32({of} {a}) {{
-    {to} {b};
-    memcpy(&{b}, &{a}, sizeof {b});
-    return {b};
-}}
-"""
-
-_ROUND = """
-static inline float round_{t}(float x) {{
-    return {t}_to_f32(f32_to_{t}(x));
-}}
-"""
-
-_WRAP = """
-// Wraps around where C's own operator must not overflow.
-static inline {c} {name}_{t}({c} a, {c} b) {{
-    return ({c})((u{c})a {op} (u{c})b);
-}}
-"""
-
-_NEG = """
-// Wraps around for the least value.
-static inline {c} neg_{t}({c} a) {{
-    return ({c})(0u - (u{c})a);
-}}
-"""
-
 
 _MACHINE = {
     "quotient": Infix("/", TIMES, UNARY, UNARY),
@@ -93,9 +65,8 @@ class _Steps(Expressions):
         name = item.name
         arguments = [self.visit(argument) for argument in item.args]
         if name == "shift_left":
-            unsigned = "uint64_t" if item.dtype == INDEX else "uint32_t"
-            arguments[0] = Text(f"({unsigned}){arguments[0].inside(UNARY)}", UNARY)
-            return Text(f"({VALUE[item.dtype]})({_MACHINE[name].of(*arguments).code})", UNARY)
+            first = converted(arguments[0], "uint64_t" if item.dtype == INDEX else "uint32_t")
+            return converted(_MACHINE[name].of(first, arguments[1]), VALUE[item.dtype])
         if name in _MACHINE:
             return _MACHINE[name].of(*arguments)
         if name == "muladd":
@@ -103,7 +74,7 @@ class _Steps(Expressions):
         if name in ("bits", "number"):
             return call(f"{name}_f32", *arguments)
         if name.startswith("truncate_"):
-            return converted(arguments[0], item.dtype)
+            return converted(arguments[0], VALUE[item.dtype])
         return Expressions.visit_Intrin(self, item)
 
 
@@ -114,61 +85,71 @@ def _muladd(a: Text, b: Text, c: Text) -> Text:
     return _SUM.of(product, c)
 
 
-def _function(name: str, program: Program, library: str = "") -> str:
-    """A definition as a C function; where it is rare, `library`'s gives the result."""
-    program = Program(*Legalize(C_DIALECT).visit(program))
-    steps = _Steps()
-    body = Statements(SYNTAX, steps, unique_names(LOCAL))
-    arguments = [body.declare(var) for var in program.params]
-    typed = zip(program.params, arguments, strict=True)
-    parameters = ", ".join(f"{VALUE[var.dtype]} {argument}" for var, argument in typed)
-    body.steps(program)
-    if program.rare is not None:
-        body.case(program.rare, f"{library}f({', '.join(arguments)})")
-    body.results(program)
-    lines = [f"// {program.note}"] if program.note else []
-    lines += [f"static inline {VALUE[program.result.dtype]} {name}({parameters}) {{", *body.lines]
-    return "\n".join(part for line in [*lines, "}"] for part in _wrapped(line))
+Named = tuple[str, str]
+"""A function's name and text."""
+
+
+def _inline(result: str, name: str, parameters: str, *body: str, note: str = "") -> Named:
+    header = f"static inline {result} {name}({parameters}) {{"
+    lines = [*([f"// {note}"] if note else []), header, *body, "}"]
+    return name, "\n".join(part for line in lines for part in _wrapped(line))
 
 
 def _wrapped(line: str) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.wrap(
-        line,
-        WIDTH,
-        subsequent_indent=indent + ("// " if line.startswith("//") else "    "),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    more = indent + ("// " if line.startswith("//") else "    ")
+    wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent=more, break_on_hyphens=False)
+    wrapper.break_long_words = False
+    return wrapper.wrap(line)
+
+
+def _function(name: str, program: Program, library: str = "") -> Named:
+    """A definition as a C function; where it is rare, `library`'s gives the result."""
+    program = Program(*Legalize(C_DIALECT).visit(program))
+    body = Statements(SYNTAX, _Steps(), unique_names(LOCAL))
+    arguments = {body.declare(var): VALUE[var.dtype] for var in program.params}
+    body.steps(program)
+    if program.rare is not None:
+        body.case(program.rare, f"{library}f({', '.join(arguments)})")
+    body.results(program)
+    parameters = ", ".join(f"{kind} {argument}" for argument, kind in arguments.items())
+    return _inline(VALUE[program.result.dtype], name, parameters, *body.lines, note=program.note)
 
 
 def _named(operations: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """The functions of operations on a dtype, as far as there are definitions."""
     programs = {name: definition(*operation) for name, operation in operations.items()}
-    return {n: _function(n, p, operations[n][0]) for n, p in programs.items() if p is not None}
+    named = ((name, program) for name, program in programs.items() if program is not None)
+    return dict(_function(*item, operations[item[0]][0]) for item in named)
 
 
 def _defined(operations: Iterable[str], dtypes: Iterable[str]) -> dict[str, str]:
     return _named({function_name(*pair): pair for pair in product(operations, dtypes)})
 
 
-def _machine() -> dict[str, str]:
-    bits = _COPIED.format(name="bits", to="int32_t", of="float", a="x", b="bits")
-    number = _COPIED.format(name="number", to="float", of="int32_t", a="bits", b="x")
-    texts = {"bits_f32": bits, "number_f32": number}
+_BITS = "    int32_t bits;", "    memcpy(&bits, &x, sizeof bits);", "    return bits;"
+_NUMBER = "    float x;", "    memcpy(&x, &bits, sizeof x);", "    return x;"
+
+
+def _machine() -> Iterator[Named]:
+    """What C spells in a roundabout way."""
+    yield _inline("int32_t", "bits_f32", "float x", *_BITS)
+    yield _inline("float", "number_f32", "int32_t bits", *_NUMBER)
     for t in (SHORT[dtype] for dtype in HALF):
-        texts[f"round_{t}"] = _ROUND.format(t=t)
+        yield _inline("float", f"round_{t}", "float x", f"    return {t}_to_f32(f32_to_{t}(x));")
     for t, c in (("i64", "int64_t"), ("i32", "int32_t")):
-        texts[f"neg_{t}"] = _NEG.format(t=t, c=c)
-        for name, op in (("add", "+"), ("sub", "-"), ("mul", "*")):
-            texts[f"{name}_{t}"] = _WRAP.format(name=name, t=t, c=c, op=op)
-    return {name: text.strip() for name, text in texts.items()}
+        note, code = "Wraps around for the least value.", f"    return ({c})(0u - (u{c})a);"
+        yield _inline(c, f"neg_{t}", f"{c} a", code, note=note)
+        for op, name in WRAPPING.items():
+            note = "Wraps around where C's own operator must not overflow."
+            code = f"    return ({c})((u{c})a {op} (u{c})b);"
+            yield _inline(c, f"{name}_{t}", f"{c} a, {c} b", code, note=note)
 
 
 _WIDE = ("float64", "float32", "int64", "int32")
 
 FUNCTIONS = {
-    **_machine(),
+    **dict(_machine()),
     **_defined(("//", "%", "min", "max", *filterfalse(is_formula, INTRINSICS)), _WIDE),
     **_defined(("<<", ">>"), INTEGERS),
     **_named({f"to_{SHORT[dtype]}": (f"to_{dtype}", "float64") for dtype in INTEGERS}),

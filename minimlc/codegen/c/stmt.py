@@ -124,8 +124,7 @@ class Function(Statements):
 
     def _parameter(self, buffer: Buffer, written: bool) -> str:
         name = self.declare(buffer)
-        first, *rest = sizes(buffer)
-        inner = "".join(f"[{size}]" for size in rest)
+        first, inner = dimensions(buffer)
         start = "" if written else "const "
         return f"{start}{STORED[buffer.dtype]} {name}[restrict {first}]{inner}"
 
@@ -142,7 +141,7 @@ class Function(Statements):
         saved = self.copies, set(self.together)
         self._pragma(item)
         if item.var.dtype != INDEX:
-            self.exprs.names[item.var] = converted(Text(name), item.var.dtype)
+            self.exprs.names[item.var] = converted(Text(name), VALUE[item.var.dtype])
         with self.block(f"for (int64_t {name} = 0; {name} < {extent}; ++{name}) {{"):
             self.visit(item.body)
         self.scope.release(name, item.var.name)
@@ -189,13 +188,12 @@ class Function(Statements):
     def visit_Alloc(self, item: Alloc) -> None:
         buffer = item.buffer
         name, kind = self.declare(buffer), STORED[buffer.dtype]
-        first, *rest = sizes(buffer)
-        inner = "".join(f"[{size}]" for size in rest)
+        first, inner = dimensions(buffer)
         if buffer not in self.on_heap:
             self.line(f"{kind} {name}[{first}]{inner};")
             self.visit(item.body)
             return
-        pointer = f"(*{name}){inner}" if rest else f"*{name}"
+        pointer = f"(*{name}){inner}" if inner else f"*{name}"
         self.line(f"{kind} {pointer} = malloc(sizeof({kind}[{first}]{inner}));")
         with self.block(f"if ({name} == NULL) {{"):
             self.line(f"status = {NO_MEMORY};")
@@ -225,9 +223,10 @@ def _guards(item: Node) -> bool:
             return isinstance(item, IfThenElse)
 
 
-def sizes(buffer: Buffer) -> list[int]:
-    """A buffer's dimensions as C can have them: at least one, and none of them 0."""
-    return [max(1, size) for size in buffer.shape] or [1]
+def dimensions(buffer: Buffer) -> tuple[int, str]:
+    """The first dimension, and the others as C writes them: there is one, and none of them is 0."""
+    first, *rest = [max(1, size) for size in buffer.shape] or [1]
+    return first, "".join(f"[{size}]" for size in rest)
 
 
 def _updates(item: Store, value: Binary) -> bool:
@@ -235,9 +234,5 @@ def _updates(item: Store, value: Binary) -> bool:
     a = value.a
     if value.op not in ("+", "-", "*", "/") or value.dtype not in ("float64", "float32"):
         return False
-    return isinstance(a, Load) and a.buffer is item.buffer and _same(a, item)
-
-
-def _same(load: Load, item: Store) -> bool:
-    pairs = zip(load.indices, item.indices, strict=True)
-    return all(structural_equal(a, b) for a, b in pairs)
+    same = isinstance(a, Load) and a.buffer is item.buffer
+    return same and structural_equal(a.indices, item.indices)

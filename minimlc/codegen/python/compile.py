@@ -145,26 +145,22 @@ class _Emitter:
             f"{name} = constants[{number}]  # {dtype_name(data.dtype)} {data.shape}"
             for number, (name, data) in enumerate(self.constants.items())
         ]
-        heads = ["\n".join(lines) for lines in (list(self.imports()), top) if lines]
+        heads = ["\n".join(lines) for lines in (self.imports(), top) if lines]
         return "\n\n".join(heads) + "\n\n\n" + "\n\n\n".join([*helpers, *parts]) + "\n"
 
-    def imports(self) -> Iterator[str]:
+    def imports(self) -> list[str]:
         used = self.shared.used
-        if "math" in used:
-            yield "import math"
-            yield ""
-        yield "import numpy as np"
-        if "bfloat16" in used:
-            yield "from ml_dtypes import bfloat16"
         plain = sorted(({*DTYPES, "bool_"} - {"bfloat16", "bool"}) & used)
-        if plain:
-            yield f"from numpy import {', '.join(plain)}"
-        if self.shared.sites:
-            yield "from minimlc.codegen.bounds import outside"
-        if "op" in used:
-            yield "from minimlc.codegen.python.compile import op"
-        if "call_packed" in used:
-            yield "from minimlc.run import call_packed"
+        lines = (
+            ("math" in used, "import math\n"),
+            (True, "import numpy as np"),
+            ("bfloat16" in used, "from ml_dtypes import bfloat16"),
+            (plain, f"from numpy import {', '.join(plain)}"),
+            (self.shared.sites, "from minimlc.codegen.bounds import outside"),
+            ("op" in used, "from minimlc.codegen.python.compile import op"),
+            ("call_packed" in used, "from minimlc.run import call_packed"),
+        )
+        return [line for needed, line in lines if needed]
 
     def function(self, name: str, func: Any) -> list[str]:
         """The lines of a function, its arguments named in its docstring."""
@@ -301,40 +297,38 @@ class _GraphFunction(Visitor):
 
     def binding(self, item: graph.Binding) -> None:
         value = item.value
-        if not _is_destination(value):
-            text = self.visit(value)
-            self.line(f"{self.declare(item.var)} = {text}")
-            return
-        inputs = self.inputs(value)
-        name = self.declare(item.var)
-        if isinstance(value.type, graph.TensorType):
-            self.destination(value, inputs, [name])
-            return
-        outs = [
-            self.scope.take(f"{name}_{n}") for n, _ in enumerate(graph.tensor_types(value.type))
-        ]
-        self.destination(value, inputs, outs)
-        self.line(f"{name} = {_nested(value.type, iter(outs))}")
+        if _is_destination(value):
+            inputs, name = self.inputs(value), self.declare(item.var)
+            parts = [f"{name}_{n}" for n, _ in enumerate(graph.tensor_types(value.type))]
+            whole = isinstance(value.type, graph.TensorType)
+            text = self.filled(
+                value, inputs, [name] if whole else list(map(self.scope.take, parts))
+            )
+        else:
+            text, name = self.visit(value), self.declare(item.var)
+        if text != name:
+            self.line(f"{name} = {text}")
 
     def result(self, item: graph.Expr) -> None:
-        text = ""
         if _is_destination(item):
             outs = [self.scope.take("out") for _ in graph.tensor_types(item.type)]
-            self.destination(item, self.inputs(item), outs)
-            text = _nested(item.type, iter(outs))
-        self.line(f"return {text or self.visit(item)}")
+            text = self.filled(item, self.inputs(item), outs)
+        else:
+            text = self.visit(item)
+        self.line(f"return {text}")
 
-    def destination(self, call: graph.Call, inputs: list[str], outs: list[str]) -> None:
-        """A call that writes its results into fresh arrays named `outs`."""
+    def filled(self, call: graph.Call, inputs: list[str], outs: list[str]) -> str:
+        """The value of a call that writes its results into fresh arrays named `outs`."""
         shared = self.emitter.shared
         for name, kind in zip(outs, graph.tensor_types(call.type), strict=True):
             self.line(f"{name} = {_empty(shared, kind)}")
         if call.op == "call_tir":
             self.line(f"{self.emitter.functions[call.callee]}({', '.join([*inputs, *outs])})")
-            return
-        shared.used.add("call_packed")
-        arguments = f"[{', '.join(inputs)}], [{', '.join(outs)}]"
-        self.line(f"call_packed({literal(call.callee)}, {arguments})")
+        else:
+            shared.used.add("call_packed")
+            arguments = f"[{', '.join(inputs)}], [{', '.join(outs)}]"
+            self.line(f"call_packed({literal(call.callee)}, {arguments})")
+        return _nested(call.type, iter(outs))
 
     def inputs(self, call: graph.Call) -> list[str]:
         return [leaf for arg in call.args for leaf in self.leaves(arg)]

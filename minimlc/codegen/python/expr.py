@@ -1,13 +1,12 @@
 """Expressions of the loop IR as Python expressions on numpy scalars."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32
 from minimlc.codegen.source.interval import Intervals
-from minimlc.codegen.source.writer import ATOM, Statements, Syntax, Text, operators
+from minimlc.codegen.source.writer import ATOM, Statements, Syntax, Text, call, operators
 from minimlc.dtypes import DTYPES, INDEX, holds, integer_range, is_float, is_integer
 from minimlc.errors import BuildError
 from minimlc.literals import float_literal
@@ -65,8 +64,9 @@ def inside(number, *index):
 """What checks the accesses, each known by its number."""
 
 NAMED = {"min": "minimum", "max": "maximum"}
-NUMPY = {"abs": "abs", "round": "rint"}
+NUMPY = {"round": "rint"}
 """numpy's names of intrinsics, where they differ."""
+_DIVISIONS = {"//": "floordiv", "%": "modulo"}
 
 CHOICE, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MULTIPLY, NEGATE = range(12)
 OPERATORS = {
@@ -135,17 +135,18 @@ class Expressions(Visitor):
     def visit_children(self, item: Node) -> NoReturn:
         raise BuildError(f"no Python for the expression {type(item).__name__}")
 
-    def make(self, dtype: str, code: str) -> Text:
-        return Text(f"{self.shared.word(dtype)}({code})")
-
-    def helper(self, name: str, *codes: str) -> Text:
+    def call(self, name: str, *arguments: Text) -> Text:
+        """The call of a function, which is noted."""
         self.shared.used.add(name)
-        return Text(f"{name}({', '.join(codes)})")
+        return call(name, *arguments)
+
+    def converted(self, dtype: str, a: Text) -> Text:
+        return call(self.shared.word(dtype), a)
 
     def scalar(self, item: Expr, text: Text | None = None) -> Text:
         """`item` as a numpy scalar of its dtype."""
         text = text or self.visit(item)
-        return self.make(item.dtype, text.code) if text.kind else text
+        return self.converted(item.dtype, text) if text.kind else text
 
     def stored(self, value: Expr) -> str:
         """A value to store: a plain number will do, the array gives it its dtype."""
@@ -194,22 +195,24 @@ class Expressions(Visitor):
         if op in ("and", "or"):
             return OPERATORS[op].of(a, b)
         whole = a.kind == b.kind == "int" and self.is_whole(item)
-        if op in ("min", "max"):
-            return self.extreme(item, a, b, whole)
         if not whole:
             a, b = self.operands(item, a, b)
-            if op in ("//", "%") and not is_float(item.dtype) and _may_be_zero(item.b):
-                return self.helper("floordiv" if op == "//" else "modulo", a.code, b.code)
-        counts = whole and op not in COMPARISONS
-        return OPERATORS[op].of(a, b)._replace(kind="int" if counts else "")
+        if op in ("min", "max"):
+            if not whole and is_float(item.dtype):
+                return self.defined(op, item.dtype, a, b)
+            result = self.call(op, a, b)
+        elif op in _DIVISIONS and not whole and is_integer(item.dtype) and _may_be_zero(item.b):
+            return self.call(_DIVISIONS[op], a, b)
+        else:
+            result = OPERATORS[op].of(a, b)
+        return result._replace(kind="int" if whole and op not in COMPARISONS else "")
 
     def operands(self, item: Binary, a: Text, b: Text) -> tuple[Text, Text]:
         """Both sides, of which at least one is a numpy scalar: it gives the result its dtype."""
-        if item.a.dtype == "bfloat16":
-            return self.scalar(item.a, a), self.scalar(item.b, b)
-        if item.op in ("<<", ">>") or (a.kind and b.kind):
-            return self.scalar(item.a, a), b
-        return a, b
+        both = item.a.dtype == "bfloat16" or item.op in ("min", "max")
+        if both or item.op in ("<<", ">>") or (a.kind and b.kind):
+            a = self.scalar(item.a, a)
+        return a, self.scalar(item.b, b) if both else b
 
     def is_whole(self, item: Binary) -> bool:
         """Whether an operation on Python ints gives what it gives on indices, which wrap."""
@@ -219,15 +222,7 @@ class Expressions(Visitor):
             return False
         return item.op not in ("<<", ">>") and self.bounds.stays_in(item, INDEX)
 
-    def extreme(self, item: Binary, a: Text, b: Text, whole: bool) -> Text:
-        if whole:
-            return Text(f"{item.op}({a.code}, {b.code})", kind="int")
-        codes = self.scalar(item.a, a).code, self.scalar(item.b, b).code
-        if is_float(item.a.dtype):
-            return self.defined(item.op, item.a.dtype, codes)
-        return Text(f"{item.op}({', '.join(codes)})")
-
-    def defined(self, operation: str, dtype: str, codes: Iterable[str]) -> Text:
+    def defined(self, operation: str, dtype: str, *arguments: Text) -> Text:
         """The call of a function that is made of the operation's definition."""
         name = f"scalar_{operation}" if is_formula(operation) else NAMED.get(operation, operation)
         text = self.function(name, operation, dtype)
@@ -235,7 +230,7 @@ class Expressions(Visitor):
             name = f"{name}_{dtype}"
             text = self.function(name, operation, dtype)
         self.shared.definitions[name] = text
-        return Text(f"{name}({', '.join(codes)})")
+        return call(name, *arguments)
 
     def function(self, name: str, operation: str, dtype: str) -> str:
         """An operation's definition as a Python function."""
@@ -262,14 +257,12 @@ class Expressions(Visitor):
 
     def visit_Intrin(self, item: Intrin) -> Text:
         dtype, name = item.args[0].dtype, item.name
-        codes = [self.scalar(x).code for x in item.args]
+        arguments = [self.scalar(x) for x in item.args]
         if name.startswith("truncate_"):
-            return self.make(item.dtype, codes[0])
+            return self.converted(item.dtype, arguments[0])
         if name != "abs" and definition(name, dtype, approximate=False) is not None:
-            return self.defined(name, dtype, codes)
-        if name in HELPERS:
-            return self.helper(name, *codes)
-        return Text(f"np.{NUMPY.get(name, name)}({', '.join(codes)})")
+            return self.defined(name, dtype, *arguments)
+        return self.call(name if name in HELPERS else f"np.{NUMPY.get(name, name)}", *arguments)
 
     def visit_Cast(self, item: Cast) -> Text:
         source, target, a = item.a.dtype, item.dtype, self.visit(item.a)
@@ -278,11 +271,14 @@ class Expressions(Visitor):
         if target == "bool":
             return Text(f"{self.scalar(item.a, a).inside(BIT_OR)} != 0", COMPARE)
         if a.kind == "int" and self.fits(item):
-            return self.make(target, a.code)
+            return self.converted(target, a)
         a = self.scalar(item.a, a)
-        if is_integer(target):
-            return self.to_integer(source, target, a)
-        return self.make(target, a.code)
+        if not is_integer(target) or source == "bool" or holds(target, source):
+            return self.converted(target, a)
+        if is_float(source):
+            wide = a if source == "float64" else self.converted("float64", a)
+            return self.defined(f"to_{target}", "float64", wide)
+        return Text(f"{a.inside(ATOM)}.astype({self.shared.word(target)})")
 
     def fits(self, item: Cast) -> bool:
         """Whether the dtype's own conversion of a Python int is right for every value it takes."""
@@ -290,14 +286,6 @@ class Expressions(Visitor):
         limit = {"float64": 2**63, "float32": 2**53, "float16": 2**24}.get(item.dtype, 0)
         least, most = integer_range(item.dtype) if is_integer(item.dtype) else (-limit, limit)
         return least <= low and high <= most
-
-    def to_integer(self, source: str, target: str, a: Text) -> Text:
-        if is_float(source):
-            wide = a if source == "float64" else self.make("float64", a.code)
-            return self.defined(f"to_{target}", "float64", [wide.code])
-        if source == "bool" or holds(target, source):
-            return self.make(target, a.code)
-        return Text(f"{a.inside(ATOM)}.astype({self.shared.word(target)})")
 
 
 def _may_be_zero(divisor: Expr) -> bool:
