@@ -26,13 +26,6 @@ _HEADERS = {
 """What in a text needs which header."""
 
 
-class CFunction(NamedTuple):
-    """One function of the text: its name there, and whether it returns a status (else nothing)."""
-
-    symbol: str
-    can_fail: bool
-
-
 class Emitted(NamedTuple):
     """The text, its functions by their names in the module, and which pragmas it has.
 
@@ -41,7 +34,7 @@ class Emitted(NamedTuple):
     """
 
     text: str
-    functions: dict[str, CFunction]
+    functions: dict[str, Function]
     threaded: bool
     simd: bool
     guarded: bool
@@ -64,12 +57,14 @@ def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
     helpers = function_texts(code, defined)
     includes = _includes([code, *helpers])
     parts = [*([includes] if includes else []), *helpers, *bodies]
-    notes = {
-        note: any(getattr(item, note) for item in written.values())
-        for note in ("threaded", "simd", "guarded", "backward")
-    }
-    symbols = {name: CFunction(item.symbol, item.can_fail) for name, item in written.items()}
-    return Emitted("\n\n".join(parts) + "\n", symbols, **notes)
+    return Emitted(
+        "\n\n".join(parts) + "\n",
+        written,
+        threaded="#pragma omp parallel" in code,
+        simd="#pragma omp simd" in code,
+        guarded=any(item.guarded for item in written.values()),
+        backward=any(item.backward for item in written.values()),
+    )
 
 
 def _includes(texts: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from minimlc.codegen.c.compiler import SharedObject, compile_c, compiler, missing_compiler
-from minimlc.codegen.c.emit import CFunction, emit_c
+from minimlc.codegen.c.emit import emit_c
 from minimlc.errors import BuildError
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import minds_forks, num_threads
@@ -37,10 +37,11 @@ def c_entries(
     if not functions or compiler() is None:
         return dict.fromkeys(functions, _refuse), None
     loaded = compile_c(emitted, target, cache=cache)
-    entries = {
-        name: _entry(loaded, function, len(functions[name].params))
-        for name, function in emitted.functions.items()
-    }
+    entries: dict[str, Entry] = {}
+    for name, function in emitted.functions.items():
+        result = ctypes.c_int if function.can_fail else None
+        address = loaded.address(function.symbol)
+        entries[name] = entry_point(address, len(function.program.params), result)
     if emitted.threaded and hasattr(loaded.library, "omp_set_num_threads"):
         entries = {name: _threaded(entry, loaded) for name, entry in entries.items()}
     return entries, loaded
@@ -48,11 +49,6 @@ def c_entries(
 
 def _refuse(*_: Any) -> NoReturn:
     raise missing_compiler()
-
-
-def _entry(loaded: SharedObject, function: CFunction, count: int) -> Entry:
-    result = ctypes.c_int if function.can_fail else None
-    return entry_point(loaded.address(function.symbol), count, result)
 
 
 def _threaded(entry: Entry, loaded: SharedObject) -> Entry:

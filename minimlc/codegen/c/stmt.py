@@ -63,7 +63,6 @@ class Function(Statements):
         self.program = program
         self.copies = 1
         self.together: set[str] = set()
-        self.threaded = self.simd = False
 
     @cached_property
     def accesses(self) -> list[Access]:
@@ -130,15 +129,15 @@ class Function(Statements):
 
     def visit_Store(self, item: Store) -> None:
         value = item.value
-        if not (isinstance(value, Binary) and _updates(item, value)):
+        if isinstance(value, Binary) and _updates(value, Load(item.buffer, item.indices)):
+            place, change = self.exprs.element(item), self.exprs.visit(value.b)
+            self.line(f"{place} {value.op}= {change.code};")
+        else:
             super().visit_Store(item)
-            return
-        place = self.exprs.element(item)
-        self.line(f"{place} {value.op}= {self.exprs.visit(value.b).code};")
 
     def visit_For(self, item: For) -> None:
         extent, name = self._extent(item), self.declare_loop(item)
-        saved = self.copies, set(self.together)
+        saved = self.copies, self.together
         self._pragma(item)
         if item.var.dtype != INDEX:
             self.exprs.names[item.var] = converted(Text(name), VALUE[item.var.dtype])
@@ -163,27 +162,22 @@ class Function(Statements):
             if extent > 1 and extent * self.copies <= MOST_COPIES:
                 self.copies *= extent
                 self.line(f"#pragma GCC unroll {extent}")
-        elif item.kind == "parallel" and not self.together and self._side_by_side(item):
-            self.together.add("parallel")
-            self.threaded = True
+        elif self._may_run_together(item):
+            self.together = {*self.together, item.kind}
             fails = " reduction(|: status)" if self._allocates(item) else ""
-            self.line(f"#pragma omp parallel for{fails}")
-        elif item.kind == "vectorized" and "simd" not in self.together:
-            self._simd(item)
+            what = "simd" if item.kind == "vectorized" else f"parallel for{fails}"
+            self.line(f"#pragma omp {what}")
 
-    def _simd(self, item: For) -> None:
-        if not self._allocates(item) and self._side_by_side(item):
-            self.together.add("simd")
-            self.simd = True
-            self.line("#pragma omp simd")
+    def _may_run_together(self, item: For) -> bool:
+        """Whether the iterations are independent, proven of the code as lowering left it."""
+        free = item.kind == "parallel" and not self.together
+        if item.kind == "vectorized":
+            free = "vectorized" not in self.together and not self._allocates(item)
+        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
+        return free and carried_dependence(item, self.accesses, own) is None
 
     def _allocates(self, item: For) -> bool:
         return any(isinstance(p, Alloc) and p.buffer in self.on_heap for p in walk(item.body))
-
-    def _side_by_side(self, item: For) -> bool:
-        """Whether the loop's iterations are independent, proven of the code as lowering made it."""
-        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
-        return carried_dependence(item, self.accesses, own) is None
 
     def visit_Alloc(self, item: Alloc) -> None:
         buffer = item.buffer
@@ -229,10 +223,7 @@ def dimensions(buffer: Buffer) -> tuple[int, str]:
     return first, "".join(f"[{size}]" for size in rest)
 
 
-def _updates(item: Store, value: Binary) -> bool:
-    """Whether a store is C's `+=` or its like, in floats: integers may wrap."""
-    a = value.a
-    if value.op not in ("+", "-", "*", "/") or value.dtype not in ("float64", "float32"):
-        return False
-    same = isinstance(a, Load) and a.buffer is item.buffer
-    return same and structural_equal(a.indices, item.indices)
+def _updates(value: Binary, old: Load) -> bool:
+    """Whether C's `+=` or its like stores a value: in floats, as integers may wrap."""
+    is_update = value.op in ("+", "-", "*", "/") and value.dtype in ("float64", "float32")
+    return is_update and structural_equal(value.a, old)
