@@ -40,6 +40,7 @@ NO_MEMORY = 2
 """What a function returns when malloc gave nothing."""
 
 SYNTAX = Syntax(
+    loop="for (int64_t {0} = 0; {0} < {1}; ++{0}) {{",
     let="const {} {} = {};",
     store="{} = {};",
     condition="if ({}) {{",
@@ -141,7 +142,7 @@ class Function(Statements):
         self._pragma(item)
         if item.var.dtype != INDEX:
             self.exprs.names[item.var] = converted(Text(name), VALUE[item.var.dtype])
-        with self.block(f"for (int64_t {name} = 0; {name} < {extent}; ++{name}) {{"):
+        with self.block(SYNTAX.loop.format(name, extent)):
             self.visit(item.body)
         self.scope.release(name, item.var.name)
         self.copies, self.together = saved

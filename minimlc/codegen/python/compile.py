@@ -231,7 +231,7 @@ class _Function(Statements):
     def visit_For(self, item: For) -> None:
         extent, name = self.exprs.visit(item.extent), self.declare_loop(item, "int")
         note = "" if item.kind == "serial" else f"  # {item.kind}"
-        header = f"for {name} in range({extent.code}):{note}"
+        header = SYNTAX.loop.format(name, extent.code) + note
         self.loops += 1
         (self.apart if self.loops % MOST_LOOPS == 0 else self.loop)(header, item.body)
         self.loops -= 1

@@ -81,6 +81,7 @@ OPERATORS = {
     **operators(MULTIPLY, "*", "/", "//", "%"),
 }
 SYNTAX = Syntax(
+    loop="for {} in range({}):",
     let="{1} = {2}",
     store="{} = {}",
     condition="if {}:",

@@ -65,6 +65,7 @@ class Syntax(NamedTuple):
     `types` are those of named values, by dtype.
     """
 
+    loop: str
     let: str
     store: str
     condition: str
