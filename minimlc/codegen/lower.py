@@ -5,10 +5,11 @@ from typing import Any
 
 from minimlc.codegen.dialect import PLAIN, Dialect, Legalize
 from minimlc.node import Mutator, Node, replace
+from minimlc.schedule.redirect import Redirect, to
 from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, reads
 from minimlc.tir.analysis.arith import Ranges, constant_value
 from minimlc.tir.analysis.legality import has_lanes
-from minimlc.tir.analysis.regions import Box, enclosing_box, is_private
+from minimlc.tir.analysis.regions import enclosing_box, is_private
 from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.nodes import (
     Alloc,
@@ -19,7 +20,6 @@ from minimlc.tir.nodes import (
     Expr,
     For,
     IfThenElse,
-    Load,
     PrimFunc,
     Seq,
     Stmt,
@@ -112,31 +112,13 @@ def _allocate(buffer: Buffer, stmt: Stmt, items: Sequence[Access], loops: tuple[
     small = replace(buffer, shape=tuple(side.extent for side in box))
     if small is buffer:
         return Alloc(buffer, stmt)
-    return Alloc(small, _Shrink(buffer, small, box).visit(stmt))
 
+    def at(indices: Sequence[Expr]) -> list[Expr]:
+        """Where an element is from the box's corner on."""
+        pairs = zip(indices, box, strict=True)
+        return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
 
-class _Shrink(Mutator):
-    """Moves the accesses of a buffer to a smaller one that starts at a box's corner."""
-
-    def __init__(self, old: Buffer, new: Buffer, box: Box):
-        self.old, self.new = old, new
-        self.starts = [side.start for side in box]
-
-    def visit_Load(self, item: Load) -> Any:
-        item = self.visit_children(item)
-        if item.buffer is not self.old:
-            return item
-        return replace(item, buffer=self.new, indices=self._moved(item.indices))
-
-    def visit_Store(self, item: Store) -> Any:
-        item = self.visit_children(item)
-        if item.buffer is not self.old:
-            return item
-        return replace(item, buffer=self.new, indices=self._moved(item.indices))
-
-    def _moved(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
-        pairs = zip(indices, self.starts, strict=True)
-        return tuple(i if constant_value(s) == 0 else i - s for i, s in pairs)
+    return Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
 
 
 class _Flatten(Mutator):

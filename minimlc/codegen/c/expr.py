@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from minimlc.codegen.source.interval import Intervals
-from minimlc.codegen.source.writer import ATOM, Text, call, operators
+from minimlc.codegen.source.writer import Text, call, operators
 from minimlc.dtypes import INDEX, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
 from minimlc.node import Node, Visitor
@@ -35,27 +35,21 @@ SMALL = ("int16", "int8", "uint8")
 """Integers that C computes as `int`."""
 
 INTEGERS = ("int64", "int32", *SMALL)
-SHORT = {
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "bool": "bool",
-    **{dtype: dtype.replace("int", "i") for dtype in INTEGERS},
-    "uint8": "u8",
+TYPES = {
+    "float64": ("f64", "double", "double"),
+    "float32": ("f32", "float", "float"),
+    "float16": ("f16", "float", "uint16_t"),
+    "bfloat16": ("bf16", "float", "uint16_t"),
+    "int64": ("i64", "int64_t", "int64_t"),
+    "int32": ("i32", "int32_t", "int32_t"),
+    "int16": ("i16", "int16_t", "int16_t"),
+    "int8": ("i8", "int8_t", "int8_t"),
+    "uint8": ("u8", "uint8_t", "uint8_t"),
+    "bool": ("bool", "bool", "uint8_t"),
 }
-"""The dtypes' names in those of helpers."""
+"""Each dtype in the names of helpers, the C type it is computed in, and that of its elements."""
 
-VALUE = {
-    **dict.fromkeys(("float32", *HALF), "float"),
-    **{dtype: f"{dtype}_t" for dtype in INTEGERS},
-    "float64": "double",
-    "bool": "bool",
-}
-"""The C type that a dtype is computed in."""
-
-STORED = {**VALUE, "float16": "uint16_t", "bfloat16": "uint16_t", "bool": "uint8_t"}
-"""The C type of a buffer's elements."""
+SHORT, VALUE, STORED = ({dtype: row[n] for dtype, row in TYPES.items()} for n in range(3))
 
 CHOICE, OR, AND, BITS, COMPARE, PLUS, TIMES, UNARY = range(8)
 OPERATORS = {
@@ -207,18 +201,19 @@ def constant(item: Const) -> Text:
     bits = 64 if item.dtype == INDEX else 32
     if value == -(2 ** (bits - 1)):
         return Text(f"INT{bits}_MIN")
-    text = f"INT64_C({abs(value)})" if abs(value) > 2**31 - 1 else str(abs(value))
-    return Text(f"-{text}", UNARY) if value < 0 else Text(text)
+    size = str(abs(value))
+    return _signed(f"INT64_C({size})" if abs(value) > 2**31 - 1 else size, value < 0)
+
+
+def _signed(size: str, negative: bool) -> Text:
+    return Text(f"-{size}", UNARY) if negative else Text(size)
 
 
 def _float_constant(value: float, dtype: str) -> Text:
     with np.errstate(over="ignore"):
         exact = np.asarray(value, np.float64).astype(to_numpy(dtype))
     number = exact.astype(np.float64 if dtype == "float64" else np.float32)[()]
-    sign = "-" if np.signbit(number) and number == number else ""
-    if number != number:
+    if np.isnan(number):
         return Text("NAN")
-    text = "INFINITY" if np.isinf(number) else str(abs(number))
-    if text != "INFINITY" and dtype != "float64":
-        text += "f"
-    return Text(f"{sign}{text}", UNARY if sign else ATOM)
+    size = str(abs(number)) + ("" if dtype == "float64" else "f")
+    return _signed("INFINITY" if np.isinf(number) else size, bool(np.signbit(number)))

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
+from minimlc.arguments import Arguments, parameters_of
 from minimlc.codegen.lower import lower
 from minimlc.codegen.python.expr import (
     HELPERS,
@@ -85,8 +86,13 @@ class _Constants(list[np.ndarray]):
 
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+    expected = Arguments(name, parameters_of(func)) if isinstance(func, PrimFunc) else None
+
     def call(*args: Any, **named: Any) -> Any:
-        plain = check_arguments(func, name, args, named)
+        if expected is not None:
+            plain, _ = expected.check(args, named)
+        else:
+            plain = check_arguments(func, name, args, named)
         try:
             with np.errstate(all="ignore"):
                 return inner(*plain)

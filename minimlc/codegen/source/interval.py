@@ -51,12 +51,9 @@ class Intervals:
                 return int(item.value), int(item.value)
             case Cast(_, a) if not is_float(a.dtype) and item.dtype != "bool":
                 return self.interval(a)
-            case Unary("~", a) if is_integer(a.dtype):
+            case Unary(op, a) if is_integer(a.dtype):
                 low, high = self.interval(a)
-                return ~high, ~low
-            case Unary("-", a) if is_integer(a.dtype):
-                low, high = self.interval(a)
-                return -high, -low
+                return (~high, ~low) if op == "~" else (-high, -low)
             case Select(_, a, b):
                 return _hull(*self.interval(a), *self.interval(b))
             case Binary("&", a, b) if is_integer(a.dtype) and self.interval(b)[0] >= 0:
