@@ -13,7 +13,7 @@ from minimlc.errors import BuildError
 from minimlc.node import Mutator
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import definition, operands, operation, rounded, written_out
-from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Unary
+from minimlc.tir.nodes import Cast, Const, Expr, Intrin
 from minimlc.tir.values import HALF
 
 EXACT = ("<", "<=", ">", ">=", "==", "!=", "negate", "min", "max", "isnan")
@@ -59,14 +59,10 @@ class Legalize(Mutator):
     def __init__(self, dialect: Dialect):
         self.dialect = dialect
 
-    def visit_Unary(self, item: Unary) -> Expr:
+    def _visit_operation(self, item: Expr) -> Expr:
         return self._computed(self.visit_children(item))
 
-    def visit_Binary(self, item: Binary) -> Expr:
-        return self._computed(self.visit_children(item))
-
-    def visit_Intrin(self, item: Intrin) -> Expr:
-        return self._computed(self.visit_children(item))
+    visit_Unary = visit_Binary = visit_Intrin = _visit_operation
 
     def visit_Cast(self, item: Cast) -> Expr:
         item = self.visit_children(item)

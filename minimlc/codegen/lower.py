@@ -1,7 +1,7 @@
 """Blocks become flat loops, and buffers get storage: the form that every target starts from."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from minimlc.codegen.dialect import PLAIN, Dialect, Legalize
 from minimlc.node import Mutator, Node, replace
@@ -60,37 +60,52 @@ def lower(
 def _place_all(func: PrimFunc, whole: bool) -> PrimFunc:
     body = func.body
     for buffer in func.allocs:
-        items = accesses(body)
-        body = _place(buffer, body, items, (), whole)
+        body = _Placement(buffer, accesses(body), whole).place(body)
     return replace(func, allocs=(), body=body)
 
 
-def _place(
-    buffer: Buffer,
-    stmt: Stmt,
-    items: Sequence[Access],
-    loops: tuple[For, ...],
-    whole: bool,
-) -> Stmt:
-    """`stmt` with an `Alloc` of `buffer` as far inside as is right."""
-    match stmt:  # other nodes: no further inside
-        case Seq(stmts):
-            users = [part for part in stmts if _uses(part, buffer)]
-            if len(users) == 1 and not isinstance(users[0], Store):
-                new = _place(buffer, users[0], items, loops, whole)
-                return Seq(tuple(new if part is users[0] else part for part in stmts))
-        case For():
-            if not has_lanes(stmt) and is_private(buffer, stmt, items):
-                return replace(stmt, body=_place(buffer, stmt.body, items, (*loops, stmt), whole))
-        case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
-            return replace(stmt, then_case=_place(buffer, then_case, items, loops, whole))
-        case Block(init=None) if not _is_read_outside(stmt, buffer):
-            return replace(stmt, body=_place(buffer, stmt.body, items, loops, whole))
-        case Alloc():
-            return replace(stmt, body=_place(buffer, stmt.body, items, loops, whole))
-    if whole and any(item.buffer is buffer for item in items):
-        return Alloc(buffer, stmt)
-    return _allocate(buffer, stmt, items, loops)
+class _Placement(NamedTuple):
+    """The storage of a buffer, of which there are `accesses`; with `whole`, it is not cut."""
+
+    buffer: Buffer
+    accesses: Sequence[Access]
+    whole: bool
+
+    def place(self, stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
+        """`stmt`, which is in these loops, with an `Alloc` as far inside as is right."""
+        buffer = self.buffer
+        match stmt:  # other nodes: no further inside
+            case Seq(stmts):
+                users = [part for part in stmts if _uses(part, buffer)]
+                if len(users) == 1 and not isinstance(users[0], Store):
+                    new = self.place(users[0], loops)
+                    return Seq(tuple(new if part is users[0] else part for part in stmts))
+            case For():
+                if not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
+                    return replace(stmt, body=self.place(stmt.body, (*loops, stmt)))
+            case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
+                return replace(stmt, then_case=self.place(then_case, loops))
+            case Block(init=None) if not _is_read_outside(stmt, buffer):
+                return replace(stmt, body=self.place(stmt.body, loops))
+            case Alloc():
+                return replace(stmt, body=self.place(stmt.body, loops))
+        return self._allocated(stmt, loops)
+
+    def _allocated(self, stmt: Stmt, loops: tuple[For, ...]) -> Stmt:
+        buffer, own = self.buffer, [item for item in self.accesses if item.buffer is self.buffer]
+        if not own:
+            return stmt
+        box = enclosing_box(buffer, own, [loop.var for loop in loops])
+        small = replace(buffer, shape=tuple(side.extent for side in box))
+        if self.whole or small is buffer:
+            return Alloc(buffer, stmt)
+
+        def at(indices: Sequence[Expr]) -> list[Expr]:
+            """Where an element is from the box's corner on."""
+            pairs = zip(indices, box, strict=True)
+            return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
+
+        return Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
 
 
 def _is_read_outside(block: Block, buffer: Buffer) -> bool:
@@ -102,23 +117,6 @@ def _is_read_outside(block: Block, buffer: Buffer) -> bool:
 
 def _uses(stmt: Stmt, buffer: Buffer) -> bool:
     return any(item.buffer is buffer for item in accesses(stmt))
-
-
-def _allocate(buffer: Buffer, stmt: Stmt, items: Sequence[Access], loops: tuple[For, ...]) -> Stmt:
-    mine = [item for item in items if item.buffer is buffer]
-    if not mine:
-        return stmt
-    box = enclosing_box(buffer, mine, [loop.var for loop in loops])
-    small = replace(buffer, shape=tuple(side.extent for side in box))
-    if small is buffer:
-        return Alloc(buffer, stmt)
-
-    def at(indices: Sequence[Expr]) -> list[Expr]:
-        """Where an element is from the box's corner on."""
-        pairs = zip(indices, box, strict=True)
-        return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
-
-    return Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
 
 
 class _Flatten(Mutator):
