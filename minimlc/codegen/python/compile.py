@@ -173,7 +173,8 @@ class _Emitter:
         match func:
             case PrimFunc():
                 func = lower(func, dialect=NUMPY_DIALECT, whole=self.shared.sites is not None)
-                body: _Function | _GraphFunction = _Function(self)
+                names = UniqueNames(self.taken)
+                body: _Body = _Function(SYNTAX, Expressions(self.shared), names)
                 types = [f"{p.dtype} {p.shape}" for p in func.params]
             case graph.Function():
                 body = _GraphFunction(self)
@@ -220,18 +221,16 @@ def _docstring(items: list[str]) -> list[str]:
 
 
 class _Function(Statements):
-    """The statements of a primitive function."""
+    """The statements of a primitive function, inside so many `loops`."""
 
-    def __init__(self, emitter: _Emitter):
-        super().__init__(SYNTAX, Expressions(emitter.shared), UniqueNames(emitter.taken))
-        self.shared = emitter.shared
-        self.loops = 0
+    exprs: Expressions
+    loops = 0
 
     def write(self, func: PrimFunc) -> None:
         self.visit(func.body)
 
     def visit_Alloc(self, item: Alloc) -> None:
-        self.line(f"{self.declare(item.buffer)} = {_empty(self.shared, item.buffer)}")
+        self.line(f"{self.declare(item.buffer)} = {_empty(self.exprs.shared, item.buffer)}")
         self.visit(item.body)
 
     def visit_For(self, item: For) -> None:
@@ -252,8 +251,7 @@ class _Function(Statements):
         with self.indented():
             self.loop(header, body)
         function = self.scope.take("inner_loops")
-        self.line(f"def {function}():")
-        self.lines.insert(start, self.lines.pop())
+        self.lines.insert(start, "    " * self.depth + f"def {function}():")
         self.line(f"{function}()")
 
 
@@ -303,17 +301,17 @@ class _GraphFunction(Visitor):
 
     def binding(self, item: graph.Binding) -> None:
         value = item.value
-        if _is_destination(value):
-            inputs, name = self.inputs(value), self.declare(item.var)
-            parts = [f"{name}_{n}" for n, _ in enumerate(graph.tensor_types(value.type))]
-            whole = isinstance(value.type, graph.TensorType)
-            text = self.filled(
-                value, inputs, [name] if whole else list(map(self.scope.take, parts))
-            )
-        else:
-            text, name = self.visit(value), self.declare(item.var)
-        if text != name:
-            self.line(f"{name} = {text}")
+        if not _is_destination(value):
+            text = self.visit(value)
+            self.line(f"{self.declare(item.var)} = {text}")
+            return
+        inputs, name = self.inputs(value), self.declare(item.var)
+        if isinstance(value.type, graph.TensorType):
+            self.filled(value, inputs, [name])
+            return
+        fields = enumerate(graph.tensor_types(value.type))
+        outs = [self.scope.take(f"{name}_{n}") for n, _ in fields]
+        self.line(f"{name} = {self.filled(value, inputs, outs)}")
 
     def result(self, item: graph.Expr) -> None:
         if _is_destination(item):
@@ -344,6 +342,9 @@ class _GraphFunction(Visitor):
         if isinstance(item, graph.Tuple):
             return [leaf for field in item.fields for leaf in self.leaves(field)]
         return _parts(self.visit(item), item.type)
+
+
+_Body = _Function | _GraphFunction
 
 
 def _empty(shared: Shared, item: Buffer | graph.TensorType) -> str:
