@@ -46,10 +46,9 @@ def lower(
 
     A buffer is placed in the innermost loop whose iterations can own it (each writes every
     element before it reads it), and is cut to the box of elements that one iteration touches.
-    With `named`, a block without iters stays around what was a block, to say its name; with
-    `tensors`, one stays around what was tensorized. With `whole`, no buffer is cut: an index is
-    outside of the buffer that was written, and says so. Expressions are of the `dialect`'s own
-    operations.
+    With `named`, a block without iters stays around what was a block, for its name; with `tensors`,
+    around what was tensorized. With `whole`, no buffer is cut, so that an index error shows the
+    buffer as the user wrote it. Expressions use the `dialect`'s operations only.
     """
     placed = _place_all(func, whole)
     body = _Flatten(named, tensors).visit(placed.body)
@@ -122,7 +121,7 @@ def _uses(stmt: Stmt, buffer: Buffer) -> bool:
 class _Flatten(Mutator):
     """Iters become their values, predicates and inits become conditions.
 
-    The threads of a GPU become iterations one after the other: no target has such threads yet.
+    The threads of a GPU become iterations of a serial loop: no target has such threads yet.
     """
 
     def __init__(self, named: bool, tensors: bool):

@@ -36,19 +36,19 @@ Nobody looks at errno. Not -fno-trapping-math: with it GCC 12 computes the conve
 an integer and back as `trunc`, which keeps the sign of a zero."""
 
 MASKS = ("-mno-avx512f",)
-"""For accesses under conditions: where GCC 12 finds out the mask of a masked load of AVX-512, it
-loads the whole vector, and reads behind an array's end. It leaves the masked loads of AVX alone."""
+"""For accesses under conditions: where GCC 12 knows the mask of a masked load of AVX-512, it loads
+the whole vector, and reads past the array's end. It leaves the masked loads of AVX alone."""
 
 BACKWARD = ("-fno-tree-loop-vectorize",)
-"""For indices that fall: GCC 12 reads groups of bytes that go backwards in vectors, and one group
-too many, before an array's start."""
+"""For indices that decrease: GCC 12 reads groups of bytes that go backward as vectors, and one
+group too many, before the array's start."""
 
 MOST_MESSAGE_LINES = 6
 _TRIAL = "int trial(int x) { return x + 1; }\n"
 
 
 class Compiler(NamedTuple):
-    """A C compiler: the words that call it, and what it says of itself."""
+    """A C compiler: the command that runs it, and the version that it states."""
 
     command: tuple[str, ...]
     version: str
@@ -77,7 +77,7 @@ def _words(text: str) -> list[str]:
 
 
 def missing_compiler() -> BuildError:
-    """What to say where there is none."""
+    """The error where there is none."""
     chosen = os.environ.get("CC", "").strip()
     which = f"$CC names {chosen}, which is not there" if chosen else "there is none here"
     return BuildError(
@@ -170,7 +170,7 @@ def compile_c(emitted: Emitted, target: Target, *, cache: bool) -> "SharedObject
 
 @functools.cache
 def _cpu_flags() -> str:
-    """Something that differs where the host's instructions do, when LLVM is not here to say."""
+    """A digest that differs where the host's instructions do, where LLVM cannot list them."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         features = {line for line in lines if line.lower().startswith(("flags", "features"))}

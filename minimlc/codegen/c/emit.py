@@ -1,7 +1,7 @@
 """The C backend: lowered functions as C99 text, to read, to compile, or to take elsewhere.
 
-One C function per primitive function, and no library of ours: what C has no operator for is a
-small function at the top of the text.
+One C function per primitive function, and no library of ours: operations that C lacks are small
+functions at the top of the text.
 """
 
 import re
@@ -21,14 +21,14 @@ _HEADERS = {
     "stdlib.h": re.compile(r"\bmalloc\("),
     "string.h": re.compile(r"\bmemcpy\("),
 }
-"""What in a text needs which header."""
+"""What each header is for."""
 
 
 class Emitted(NamedTuple):
     """The text, its functions by their names in the module, and which pragmas it has.
 
-    `guarded` is whether a condition holds off some access to memory, `backward` whether an index
-    may fall while a loop goes on.
+    `guarded` is whether some access to memory is under a condition, `backward` whether some index
+    may decrease as a loop advances.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Emitted(NamedTuple):
 def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
     """C99 text for primitive functions: pointers in the caller's order, each of them `restrict`.
 
-    A function that needs memory returns 0, or 2 where it got none; the others return nothing.
+    A function that calls malloc returns 0, or 2 if it fails; the others return nothing.
     """
     defined = {**FUNCTIONS, **entered()}
     names = unique_names({*GLOBAL, *defined})

@@ -23,7 +23,7 @@ def c_text(functions: Mapping[str, PrimFunc]) -> str:
 def c_entries(
     functions: Mapping[str, PrimFunc], target: Target, *, check: bool, cache: bool
 ) -> tuple[dict[str, Entry], object]:
-    """What takes the addresses of each function's arrays, and what keeps the code in memory.
+    """The functions, to call with the addresses of their arrays, and what keeps their code loaded.
 
     All functions are one text, compiled at once. Without a compiler, each raises when called.
     """

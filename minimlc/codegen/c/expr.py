@@ -1,8 +1,8 @@
 """Expressions of the loop IR as C text, with no more parentheses than C needs.
 
 16-bit floats are held as `float`. Integer arithmetic is written with C's own operators where the
-values of the loops show that it cannot overflow (as in nearly every index), and with a small
-function that wraps where they do not.
+bounds of the loops prove that it cannot overflow (as in nearly every index); elsewhere it calls a
+small function that wraps.
 """
 
 from typing import NoReturn
@@ -135,7 +135,7 @@ class Expressions(Visitor):
         return self._narrow(result, item) if op in WRAPPING else result
 
     def _is_own(self, item: Binary) -> bool:
-        """Whether C's own operator gives what ours does."""
+        """Whether C's own operator means what ours does."""
         op, dtype = item.op, item.a.dtype
         if op in ("//", "%"):
             down = is_integer(dtype) and self.bounds.interval(item.a)[0] >= 0
@@ -181,7 +181,7 @@ def converted(text: Text, kind: str) -> Text:
 
 
 def function_name(operation: str, dtype: str) -> str:
-    """What the function of an operation on operands of `dtype` is called."""
+    """The name of the function for an operation on operands of `dtype`."""
     wide = "float32" if dtype in HALF else dtype
     if operation in ("//", "%", "min", "max", "abs") and dtype in (*SMALL, "bool"):
         wide = "int32"
@@ -190,7 +190,7 @@ def function_name(operation: str, dtype: str) -> str:
 
 
 def constant(item: Const) -> Text:
-    """A number as C spells it: floats with as few digits as give the value back."""
+    """A number as C spells it: floats with just enough digits to read back the same value."""
     if is_float(item.dtype):
         return _float_constant(float(item.value), item.dtype)
     if item.dtype == "bool":

@@ -1,8 +1,7 @@
-"""Functions that the C text defines where it uses them.
+"""Functions that a C text contains where it calls them.
 
-Each is `static inline`. What a scalar operation means where C has no operator for it is written
-from its definition in `minimlc.tir.math.scalars`; the few machine operations that C spells in a
-roundabout way are written here.
+Each is `static inline`. A scalar operation that C lacks is written from its definition in
+`minimlc.tir.math.scalars`; the few machine operations that C spells in a roundabout way are here.
 """
 
 import re
@@ -36,7 +35,8 @@ from minimlc.tir.nodes import Binary, Const, Intrin
 from minimlc.tir.values import HALF
 
 C_DIALECT = Dialect(halves_in_float32)
-"""What C has no operator for is a function of the text, so all is C's own but 16-bit floats."""
+"""Operations that C lacks are functions of the text; only 16-bit floats are computed in another
+dtype."""
 
 WIDTH = 100
 
@@ -46,7 +46,7 @@ _MACHINE = {
     "shift_left": Infix("<<", BITS, UNARY, UNARY),
     "shift_right": Infix(">>", BITS, UNARY, UNARY),
 }
-"""Operations that C has for the operands they are used on in definitions."""
+"""Operations that are C's own for the operands that they have in definitions."""
 
 _PRODUCT, _SUM = Infix("*", PLUS, UNARY, UNARY), Infix("+", PLUS, PLUS, UNARY)
 
@@ -117,7 +117,7 @@ def _function(name: str, program: Program, library: str = "") -> Named:
 
 
 def _named(operations: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """The functions of operations on a dtype, as far as there are definitions."""
+    """The functions of operations (name, dtype) that have a definition."""
     programs = {name: definition(*operation) for name, operation in operations.items()}
     named = ((name, program) for name, program in programs.items() if program is not None)
     return dict(_function(*item, operations[item[0]][0]) for item in named)
@@ -132,7 +132,7 @@ _NUMBER = "    float x;", "    memcpy(&x, &bits, sizeof x);", "    return x;"
 
 
 def _machine() -> Iterator[Named]:
-    """What C spells in a roundabout way."""
+    """Machine operations that C spells in a roundabout way."""
     yield _inline("int32_t", "bits_f32", "float x", *_BITS)
     yield _inline("float", "number_f32", "int32_t bits", *_NUMBER)
     for t in (SHORT[dtype] for dtype in HALF):
@@ -160,7 +160,7 @@ FUNCTIONS = {
 
 
 def entered() -> dict[str, str]:
-    """Those of the functions that were entered as formulas."""
+    """The texts of functions that were entered as formulas."""
     texts: dict[str, str] = {}
     for name in filter(is_formula, INTRINSICS):
         kinds = INTRINSICS[name].kinds

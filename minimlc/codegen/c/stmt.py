@@ -37,7 +37,7 @@ MOST_COPIES = 1024
 """Unrolled loops ask for at most this many copies of a statement."""
 
 NO_MEMORY = 2
-"""What a function returns when malloc gave nothing."""
+"""What a function returns when malloc fails."""
 
 SYNTAX = Syntax(
     loop="for (int64_t {0} = 0; {0} < {1}; ++{0}) {{",
@@ -54,7 +54,7 @@ _INDENT = "    "
 
 
 class Function(Statements):
-    """Writes one C function. `text` first; what the others say is known after it."""
+    """Writes one C function, and knows what its callers and its compiler must."""
 
     exprs: Expressions
 
@@ -84,12 +84,12 @@ class Function(Statements):
 
     @property
     def guarded(self) -> bool:
-        """Whether a condition holds off some access to memory."""
+        """Whether some access to memory is under a condition."""
         return any(map(_guards, walk(self.program.body)))
 
     @property
     def backward(self) -> bool:
-        """Whether an index may fall while a loop goes on."""
+        """Whether some index may decrease as a loop advances."""
         touched = (part for part in walk(self.program.body) if isinstance(part, Load | Store))
         indices = (at for part in touched for at in part.indices)
         return any(_falls(part) for at in indices for part in walk(at))
@@ -148,7 +148,7 @@ class Function(Statements):
         self.copies, self.together = saved
 
     def _extent(self, item: For) -> str:
-        """How far the loop goes. It is read once, before the loop: its body might change it."""
+        """The loop's extent. It is read once, before the loop: its body might change it."""
         text = self.exprs.visit(item.extent).inside(PLUS)
         if not has_loads(item.extent):
             return text
@@ -198,13 +198,13 @@ class Function(Statements):
 
 
 def _falls(part: Node) -> bool:
-    """Whether a part of an index falls where what it is computed from rises."""
+    """Whether part of an index decreases as its operands increase."""
     match part:
         case Binary("-", _, b):
             return not isinstance(b, Const)
         case Binary("*", a, b):
             return any(isinstance(side, Const) and side.value < 0 for side in (a, b))
-        case _:  # other nodes: they rise with their parts, or have none
+        case _:  # other nodes: they increase with their operands, or have none
             return isinstance(part, Unary)
 
 

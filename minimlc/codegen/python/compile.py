@@ -41,7 +41,7 @@ from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Stmt
 LINE = 100
 
 MOST_LOOPS = 20
-"""Python takes no more loops in each other in one function; those inside get one of their own."""
+"""Python nests no more loops in one function; those inside get a function of their own."""
 
 
 def emit_python(mod: IRModule, check: bool = False) -> str:
@@ -82,7 +82,7 @@ _NUMBERS = itertools.count(1)
 
 
 class _Constants(list[np.ndarray]):
-    """They live as long as the functions: the source that a traceback shows goes with them."""
+    """They live as long as the functions, and so does the source that a traceback shows."""
 
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ def _type_of(value: Any) -> graph.Type:
 
 
 class _Emitter:
-    """Writes the functions of a module; the names in `taken` are not for what is in them."""
+    """Writes the functions of a module; none of their symbols gets a name in `taken`."""
 
     def __init__(self, mod: IRModule, check: bool):
         self.mod = mod
@@ -203,7 +203,7 @@ class _Emitter:
 
 
 def _own_words() -> set[str]:
-    """What the source itself may call something, so that no function or symbol does."""
+    """Names that the source itself may use, so that no function or symbol gets them."""
     plain = itertools.filterfalse(is_formula, INTRINSICS)
     defined = [name for name in plain if definition(name, "float64", approximate=False)]
     defined += [f"scalar_{name}" for name in filter(is_formula, INTRINSICS)]

@@ -53,7 +53,7 @@ def pow(x, y):
     kind = np.result_type(x, y)
     return np.power(np.array([x], kind), np.array([y], kind))[0]""",
 }
-"""Functions that the source defines where it needs them, beside those of definitions."""
+"""Functions that the source defines where it calls them, beside those made from definitions."""
 
 INSIDE = '''\
 def inside(number, *index):
@@ -61,7 +61,7 @@ def inside(number, *index):
     if all(0 <= i < size for i, size in zip(index, sites[number].shape)):
         return index
     raise outside(sites[number], index)'''
-"""What checks the accesses, each known by its number."""
+"""The function that checks accesses, each known by its number."""
 
 NAMED = {"min": "minimum", "max": "maximum"}
 NUMPY = {"round": "rint"}
@@ -224,7 +224,7 @@ class Expressions(Visitor):
         return item.op not in ("<<", ">>") and self.bounds.stays_in(item, INDEX)
 
     def defined(self, operation: str, dtype: str, *arguments: Text) -> Text:
-        """The call of a function that is made of the operation's definition."""
+        """The call of a function written from the operation's definition."""
         name = f"scalar_{operation}" if is_formula(operation) else NAMED.get(operation, operation)
         text = self.function(name, operation, dtype)
         if self.shared.definitions.get(name, text) != text:

@@ -1,4 +1,4 @@
-"""Bounds of integers in the loops they are in: where C's own operators cannot overflow."""
+"""Bounds of integers within their loops, which show where C's own operators cannot overflow."""
 
 from minimlc.dtypes import INDEX, integer_range, is_float, is_integer
 from minimlc.tir.nodes import Binary, Cast, Const, Expr, Load, Select, Unary, Var
@@ -17,7 +17,7 @@ class Intervals:
         return not self.stays_in(item, item.dtype if self._is_wide(item) else "int32")
 
     def stays_in(self, item: Expr, dtype: str) -> bool:
-        """Whether the value before it wraps is surely one of an integer dtype."""
+        """Whether the value before it wraps always fits an integer dtype."""
         exact = self.exact_interval(item)
         least, most = integer_range(dtype)
         return exact is not None and least <= exact[0] and exact[1] <= most
