@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minimlc.codegen.c.functions import C_DIALECT, FUNCTIONS, entered, function_texts
-from minimlc.codegen.c.names import GLOBAL, MATH, unique_names
+from minimlc.codegen.c.names import GLOBAL, unique_names
 from minimlc.codegen.c.stmt import Function
 from minimlc.codegen.lower import lower
 from minimlc.tir.nodes import PrimFunc
 
+_MATH = r"""\b(INFINITY|NAN)\b|\b(isnan|fabsf?|copysignf?|fmodf?|rintf?|powf?|erfc?f?|expf?|logf?
+    |sqrtf?|tanhf?|sinf?|cosf?|floorf?|ceilf?|truncf?)\("""
 _HEADERS = {
-    "math.h": re.compile(rf"\b(INFINITY|NAN)\b|\b(isnan|({'|'.join(sorted(MATH))})f?)\("),
+    "math.h": re.compile(_MATH, re.VERBOSE),
     "stdbool.h": re.compile(r"\b(bool|true|false)\b"),
     "stdint.h": re.compile(r"\bu?int\d+_t\b|\bU?INT\d+_"),
     "stdlib.h": re.compile(r"\bmalloc\("),

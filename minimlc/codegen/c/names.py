@@ -22,7 +22,7 @@ KEYWORDS = _words(
 )
 """C's, the later standards' and C++'s: the text should also survive in a header."""
 
-MATH = _words(
+_MATH = _words(
     """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2
     expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log
     log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder
@@ -51,7 +51,7 @@ _TYPES = _words(
 _BESSEL = ("j0", "j1", "jn", "y0", "y1", "yn", "gamma", "drem", "significand", "signgam", "finite")
 
 LOCAL = KEYWORDS | {
-    *(f"{name}{kind}" for name in MATH for kind in ("", "f", "l")),
+    *(f"{name}{kind}" for name in _MATH for kind in ("", "f", "l")),
     *("malloc", "free", "memcpy", "status", "f16", "bf16"),
     *_MACROS,
     *_TYPES,
