@@ -174,8 +174,10 @@ class Function(Statements):
         free = item.kind == "parallel" and not self.together
         if item.kind == "vectorized":
             free = "vectorized" not in self.together and not self._allocates(item)
+        if not free:
+            return False
         own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
-        return free and carried_dependence(item, self.accesses, own) is None
+        return carried_dependence(item, self.accesses, own) is None
 
     def _allocates(self, item: For) -> bool:
         return any(isinstance(p, Alloc) and p.buffer in self.on_heap for p in walk(item.body))
