@@ -22,6 +22,7 @@ ROOMS = {
     "schedule/net": 378,
     "codegen/llvm/tensor": 336,
     "codegen/llvm/listing.py": 95,
+    "codegen/source": 184,
     "codegen/c": 924,
     "codegen/python": 578,
     "machine": 488,

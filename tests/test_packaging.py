@@ -53,6 +53,7 @@ ORDER = (
     "minimlc/passes/",
     "minimlc/codegen/",
     "minimlc/runtime/",
+    "minimlc/codegen/source/",
     "minimlc/codegen/c/",
     "minimlc/codegen/python/",
     "minimlc/recipes/",

@@ -1,4 +1,4 @@
-"""What a target computes by itself, and the rest written out in that.
+"""Scalar operations that a target lacks, written out in those that it has.
 
 A back-end spells about 25 machine operations. What the loop IR's operators mean beyond those (which
 way `//` rounds, NaN in `max`, shifts that go too far, 16-bit floats, exp) is in `tir.math.scalars`,
@@ -13,11 +13,11 @@ from minimlc.errors import BuildError
 from minimlc.node import Mutator
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import definition, operands, operation, rounded, written_out
-from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Unary
+from minimlc.tir.nodes import Cast, Const, Expr, Intrin
 from minimlc.tir.values import HALF
 
 EXACT = ("<", "<=", ">", ">=", "==", "!=", "negate", "min", "max", "isnan")
-"""Operations on 16-bit floats that give the same in float32, without rounding."""
+"""Operations whose results on 16-bit floats are those on the same values in float32."""
 
 
 SHIFTS = {"<<": "shift_left", ">>": "shift_right"}
@@ -30,7 +30,7 @@ class Dialect(NamedTuple):
     `computed_in(operation, dtype)` is the dtype in which it computes an operation on operands of a
     dtype: this one where it has the operation (as an instruction, an operator or a function); a
     wider one, whose result is rounded; or "" where the definition is to be written out, with a
-    `Let` for each value that it names. Operations are called as `tir.math.scalars.operation` says.
+    `Let` for each value that it names. `tir.math.scalars.operation` gives the operations' names.
     With `approximate`, functions in float32 are our own polynomials, not a library's.
     """
 
@@ -39,18 +39,18 @@ class Dialect(NamedTuple):
 
 
 def formulas_written_out(name: str, dtype: str) -> str:
-    """Where a target has every operation but those that were entered as formulas."""
+    """For a target that has every operation except those entered as formulas."""
     return "" if is_formula(name) else dtype
 
 
 def halves_in_float32(name: str, dtype: str) -> str:
-    """Where a target has every operation on dtypes of 32 bits and more."""
+    """For a target that has every operation on dtypes of 32 bits and more."""
     exact = name in EXACT or name.startswith("to_")
     return "float32" if dtype in HALF and not exact else dtype
 
 
 PLAIN = Dialect(formulas_written_out)
-"""Of a target that gives every operator its meaning itself."""
+"""For a target that implements every operator itself."""
 
 
 class Legalize(Mutator):
@@ -59,14 +59,10 @@ class Legalize(Mutator):
     def __init__(self, dialect: Dialect):
         self.dialect = dialect
 
-    def visit_Unary(self, item: Unary) -> Expr:
+    def _visit_operation(self, item: Expr) -> Expr:
         return self._computed(self.visit_children(item))
 
-    def visit_Binary(self, item: Binary) -> Expr:
-        return self._computed(self.visit_children(item))
-
-    def visit_Intrin(self, item: Intrin) -> Expr:
-        return self._computed(self.visit_children(item))
+    visit_Unary = visit_Binary = visit_Intrin = _visit_operation
 
     def visit_Cast(self, item: Cast) -> Expr:
         item = self.visit_children(item)

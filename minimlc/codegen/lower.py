@@ -1,14 +1,15 @@
 """Blocks become flat loops, and buffers get storage: the form that every target starts from."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from minimlc.codegen.dialect import PLAIN, Dialect, Legalize
 from minimlc.node import Mutator, Node, replace
+from minimlc.schedule.redirect import Redirect, to
 from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, reads
 from minimlc.tir.analysis.arith import Ranges, constant_value
 from minimlc.tir.analysis.legality import has_lanes
-from minimlc.tir.analysis.regions import Box, enclosing_box, is_private
+from minimlc.tir.analysis.regions import enclosing_box, is_private
 from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.nodes import (
     Alloc,
@@ -19,7 +20,6 @@ from minimlc.tir.nodes import (
     Expr,
     For,
     IfThenElse,
-    Load,
     PrimFunc,
     Seq,
     Stmt,
@@ -49,10 +49,9 @@ def lower(
 
     A buffer is placed in the innermost loop whose iterations can own it (each writes every
     element before it reads it), and is cut to the box of elements that one iteration touches.
-    With `named`, a block without iters stays around what was a block, to say its name; with
-    `tensors`, one stays around what was tensorized. With `whole`, no buffer is cut: an index is
-    outside of the buffer that was written, and says so. Expressions are of the `dialect`'s own
-    operations.
+    With `named`, a block without iters stays around what was a block, for its name; with `tensors`,
+    around what was tensorized. With `whole`, no buffer is cut, so that an index error shows the
+    buffer as the user wrote it. Expressions use the `dialect`'s operations only.
     """
     placed = _place_all(func, whole)
     body = _Flatten(named, tensors).visit(placed.body)
@@ -63,37 +62,52 @@ def lower(
 def _place_all(func: PrimFunc, whole: bool) -> PrimFunc:
     body = func.body
     for buffer in func.allocs:
-        items = accesses(body)
-        body = _place(buffer, body, items, (), whole)
+        body = _Placement(buffer, accesses(body), whole).place(body)
     return replace(func, allocs=(), body=body)
 
 
-def _place(
-    buffer: Buffer,
-    stmt: Stmt,
-    items: Sequence[Access],
-    loops: tuple[For, ...],
-    whole: bool,
-) -> Stmt:
-    """`stmt` with an `Alloc` of `buffer` as far inside as is right."""
-    match stmt:  # other nodes: no further inside
-        case Seq(stmts):
-            users = [part for part in stmts if _uses(part, buffer)]
-            if len(users) == 1 and not isinstance(users[0], Store):
-                new = _place(buffer, users[0], items, loops, whole)
-                return Seq(tuple(new if part is users[0] else part for part in stmts))
-        case For():
-            if not has_lanes(stmt) and is_private(buffer, stmt, items):
-                return replace(stmt, body=_place(buffer, stmt.body, items, (*loops, stmt), whole))
-        case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
-            return replace(stmt, then_case=_place(buffer, then_case, items, loops, whole))
-        case Block(init=None) if not _is_read_outside(stmt, buffer):
-            return replace(stmt, body=_place(buffer, stmt.body, items, loops, whole))
-        case Alloc():
-            return replace(stmt, body=_place(buffer, stmt.body, items, loops, whole))
-    if whole and any(item.buffer is buffer for item in items):
-        return Alloc(buffer, stmt)
-    return _allocate(buffer, stmt, items, loops)
+class _Placement(NamedTuple):
+    """The storage of a buffer, of which there are `accesses`; with `whole`, it is not cut."""
+
+    buffer: Buffer
+    accesses: Sequence[Access]
+    whole: bool
+
+    def place(self, stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
+        """`stmt`, which is in these loops, with an `Alloc` as far inside as is right."""
+        buffer = self.buffer
+        match stmt:  # other nodes: no further inside
+            case Seq(stmts):
+                users = [part for part in stmts if _uses(part, buffer)]
+                if len(users) == 1 and not isinstance(users[0], Store):
+                    new = self.place(users[0], loops)
+                    return Seq(tuple(new if part is users[0] else part for part in stmts))
+            case For():
+                if not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
+                    return replace(stmt, body=self.place(stmt.body, (*loops, stmt)))
+            case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
+                return replace(stmt, then_case=self.place(then_case, loops))
+            case Block(init=None) if not _is_read_outside(stmt, buffer):
+                return replace(stmt, body=self.place(stmt.body, loops))
+            case Alloc():
+                return replace(stmt, body=self.place(stmt.body, loops))
+        return self._allocated(stmt, loops)
+
+    def _allocated(self, stmt: Stmt, loops: tuple[For, ...]) -> Stmt:
+        buffer, own = self.buffer, [item for item in self.accesses if item.buffer is self.buffer]
+        if not own:
+            return stmt
+        box = enclosing_box(buffer, own, [loop.var for loop in loops])
+        small = replace(buffer, shape=tuple(side.extent for side in box))
+        if self.whole or small is buffer:
+            return Alloc(buffer, stmt)
+
+        def at(indices: Sequence[Expr]) -> list[Expr]:
+            """Where an element is from the box's corner on."""
+            pairs = zip(indices, box, strict=True)
+            return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
+
+        return Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
 
 
 def _is_read_outside(block: Block, buffer: Buffer) -> bool:
@@ -107,45 +121,10 @@ def _uses(stmt: Stmt, buffer: Buffer) -> bool:
     return any(item.buffer is buffer for item in accesses(stmt))
 
 
-def _allocate(buffer: Buffer, stmt: Stmt, items: Sequence[Access], loops: tuple[For, ...]) -> Stmt:
-    mine = [item for item in items if item.buffer is buffer]
-    if not mine:
-        return stmt
-    box = enclosing_box(buffer, mine, [loop.var for loop in loops])
-    small = replace(buffer, shape=tuple(side.extent for side in box))
-    if small is buffer:
-        return Alloc(buffer, stmt)
-    return Alloc(small, _Shrink(buffer, small, box).visit(stmt))
-
-
-class _Shrink(Mutator):
-    """Moves the accesses of a buffer to a smaller one that starts at a box's corner."""
-
-    def __init__(self, old: Buffer, new: Buffer, box: Box):
-        self.old, self.new = old, new
-        self.starts = [side.start for side in box]
-
-    def visit_Load(self, item: Load) -> Any:
-        item = self.visit_children(item)
-        if item.buffer is not self.old:
-            return item
-        return replace(item, buffer=self.new, indices=self._moved(item.indices))
-
-    def visit_Store(self, item: Store) -> Any:
-        item = self.visit_children(item)
-        if item.buffer is not self.old:
-            return item
-        return replace(item, buffer=self.new, indices=self._moved(item.indices))
-
-    def _moved(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
-        pairs = zip(indices, self.starts, strict=True)
-        return tuple(i if constant_value(s) == 0 else i - s for i, s in pairs)
-
-
 class _Flatten(Mutator):
     """Iters become their values, predicates and inits become conditions.
 
-    The threads of a GPU become iterations one after the other: no target has such threads yet.
+    The threads of a GPU become iterations of a serial loop: no target has such threads yet.
     """
 
     def __init__(self, named: bool, tensors: bool):

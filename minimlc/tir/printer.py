@@ -244,7 +244,7 @@ class TirPrinter:
     def expr(self, item: Expr, level: int = 0) -> str:
         """An expression, in parentheses where it binds looser than `level`."""
         match item:
-            case Var():
+            case Expr(_symbol=True):
                 return self.names[item]
             case Const():
                 return str(item.value) if item.dtype == INDEX else _typed(item)

@@ -48,7 +48,7 @@ def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
         refuse(f'the reduce axis "{name}" is empty: {low} ... {high}')
     if low < -(2**63) or not is_size(high) or not is_size(high - low):
         refuse(f'the reduce axis "{name}" leaves {INDEX}')
-    return ReduceAxis(_name(name), INDEX, low, high)
+    return ReduceAxis(_name(name), low, high)
 
 
 Axes = ReduceAxis | Sequence[ReduceAxis] | None

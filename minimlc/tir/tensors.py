@@ -1,8 +1,9 @@
 """Tensors of `te`, and the primitive functions that they become."""
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
+from minimlc.dtypes import INDEX
 from minimlc.errors import CompileError, Span
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
@@ -28,11 +29,14 @@ from minimlc.tir.operators import start_of
 
 
 @node
-class ReduceAxis(Var):
+class ReduceAxis(Expr):
     """The variable of a reduction: takes low ... high-1."""
 
-    low: int = 0
-    high: int = 0
+    _symbol: ClassVar[bool] = True
+    name: str
+    low: int
+    high: int
+    dtype: str = INDEX
 
 
 @node
@@ -108,7 +112,7 @@ class Uses(Visitor):
     """The variables and tensors that an expression uses, in order of appearance."""
 
     def __init__(self) -> None:
-        self.variables: dict[Var, None] = {}
+        self.variables: dict[Var | ReduceAxis, None] = {}
         self.tensors: dict[Tensor, None] = {}
 
     def visit_Var(self, item: Var) -> None:
@@ -182,7 +186,7 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
 class _Instantiate(Mutator):
     """New variables and buffers in place of a compute's own."""
 
-    def __init__(self, variables: dict[Var, Expr], buffers: dict[Buffer, Buffer]):
+    def __init__(self, variables: dict[Expr, Expr], buffers: dict[Buffer, Buffer]):
         self.variables = variables
         self.buffers = buffers
 
@@ -200,7 +204,7 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> 
     """Loops over the tensor's indices, then over its reduce axes, around its block."""
     value = tensor.value
     reduction = value if isinstance(value, Reduction) else None
-    axes: list[tuple[Var, int, int, IterKind]] = [
+    axes: list[tuple[Var | ReduceAxis, int, int, IterKind]] = [
         (var, 0, size, "S") for var, size in zip(tensor.axes, tensor.shape, strict=True)
     ]
     if reduction is not None:
@@ -208,7 +212,7 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> 
     loops = [Var(names.take(var.name)) for var, *_ in axes]
     iter_names = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
     iters: list[BlockIter] = []
-    variables: dict[Var, Expr] = {}
+    variables: dict[Expr, Expr] = {}
     for (var, low, high, kind), loop, text in zip(axes, loops, iter_names, strict=True):
         mine = Var(names.take(text))
         iters.append(BlockIter(mine, high - low, kind, loop))

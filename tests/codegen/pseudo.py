@@ -2,26 +2,13 @@
 
 from minimlc.codegen.dialect import Dialect
 from minimlc.codegen.lower import lower
+from minimlc.codegen.source.interval import Intervals
+from minimlc.codegen.source.writer import Statements, Syntax, Text, call
 from minimlc.errors import BuildError
-from minimlc.names import SymbolNames
+from minimlc.names import UniqueNames
+from minimlc.node import Visitor
 from minimlc.runtime.library import Library
-from minimlc.tir.nodes import (
-    Alloc,
-    Binary,
-    Cast,
-    Const,
-    For,
-    IfThenElse,
-    Intrin,
-    Let,
-    Load,
-    PrimFunc,
-    Select,
-    Seq,
-    Store,
-    Unary,
-    Var,
-)
+from minimlc.tir.nodes import PrimFunc
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
@@ -46,77 +33,94 @@ def computed_in(name, dtype):
 PSEUDO = Dialect(computed_in, approximate=False)
 
 
-class Writer:
-    """Collects the lines of one function."""
+SYNTAX = Syntax(
+    loop="for {} below {}",
+    let="{1} := {2}",
+    store="{} <- {}",
+    condition="if {}",
+    otherwise="else",
+    result="give {}",
+)
+
+
+class Expressions(Visitor):
+    """Every operation in parentheses."""
+
+    def __init__(self, scope):
+        self.names, self.bounds, self.scope = {}, Intervals(), scope
+
+    def visit_children(self, item):
+        raise BuildError(f"no pseudo-code for {type(item).__name__}")
+
+    def codes(self, *items):
+        return [self.visit(item).code for item in items]
+
+    def element(self, item):
+        return f"{self.names[item.buffer].code}[{', '.join(self.codes(*item.indices))}]"
+
+    def stored(self, value):
+        return self.visit(value).code
+
+    returned = stored
+
+    def visit_Var(self, item):
+        return self.names[item]
+
+    def visit_Const(self, item):
+        return Text(str(item.value))
+
+    def visit_Load(self, item):
+        return Text(self.element(item))
+
+    def visit_Unary(self, item):
+        return Text(f"({item.op} {self.stored(item.a)})")
+
+    def visit_Binary(self, item):
+        a, b = self.codes(item.a, item.b)
+        return Text(f"({a} {item.op} {b})")
+
+    def visit_Select(self, item):
+        return Text("({} ? {} : {})".format(*self.codes(item.condition, item.a, item.b)))
+
+    def visit_Cast(self, item):
+        return call(item.dtype, self.visit(item.a))
+
+    def visit_Intrin(self, item):
+        return call(item.name, *map(self.visit, item.args))
+
+    def visit_Let(self, item):
+        value, name = self.stored(item.value), self.scope.take(item.var.name)
+        self.names[item.var] = Text(name)
+        return Text(f"(let {name} = {value} in {self.stored(item.body)})")
+
+
+class Procedure(Statements):
+    """Writes one function."""
 
     def __init__(self):
-        self.names = SymbolNames()
-        self.lines = []
+        scope = UniqueNames()
+        super().__init__(SYNTAX, Expressions(scope), scope)
 
-    def line(self, depth, text):
-        self.lines.append("  " * depth + text)
+    def text(self, name, func):
+        params = [f"{p.dtype} {self.declare(p)}{list(p.shape)}" for p in func.params]
+        self.visit(lower(func, dialect=PSEUDO).body)
+        return "\n".join([f"procedure {name}({', '.join(params)})", *self.lines])
 
-    def function(self, name, func):
-        params = [f"{p.dtype} {self.names.declare(p)}{list(p.shape)}" for p in func.params]
-        self.line(0, f"procedure {name}({', '.join(params)})")
-        self.stmt(lower(func, dialect=PSEUDO).body, 1)
-        return "\n".join(self.lines)
+    def visit_For(self, item):
+        header = SYNTAX.loop.format(self.declare(item.var), self.exprs.stored(item.extent))
+        word = {"serial": "for", "parallel": "forall"}.get(item.kind, f"for {item.kind}")
+        with self.block(header.replace("for", word, 1)):
+            self.visit(item.body)
 
-    def stmt(self, item, depth):
-        match item:
-            case Seq(stmts):
-                for part in stmts:
-                    self.stmt(part, depth)
-            case For(var, extent, kind, body):
-                word = {"serial": "for", "parallel": "forall"}.get(kind, f"for {kind}")
-                self.line(depth, f"{word} {self.names.declare(var)} below {self.expr(extent)}")
-                self.stmt(body, depth + 1)
-            case Store(buffer, indices, value):
-                self.line(depth, f"{self.element(buffer, indices)} <- {self.expr(value)}")
-            case IfThenElse(condition, then_case, else_case):
-                self.line(depth, f"if {self.expr(condition)}")
-                self.stmt(then_case, depth + 1)
-                if else_case is not None:
-                    self.line(depth, "else")
-                    self.stmt(else_case, depth + 1)
-            case Alloc(buffer, body):
-                place = f"{buffer.dtype} {self.names.declare(buffer)}{list(buffer.shape)}"
-                self.line(depth, f"var {place}")
-                self.stmt(body, depth)
-            case _:
-                raise BuildError(f"no pseudo-code for {type(item).__name__}")
-
-    def element(self, buffer, indices):
-        return f"{self.names[buffer]}[{', '.join(map(self.expr, indices))}]"
-
-    def expr(self, item):
-        match item:
-            case Var():
-                return self.names[item]
-            case Const(value, _):
-                return str(value)
-            case Load(buffer, indices):
-                return self.element(buffer, indices)
-            case Unary(op, a):
-                return f"({op} {self.expr(a)})"
-            case Binary(op, a, b):
-                return f"({self.expr(a)} {op} {self.expr(b)})"
-            case Select(condition, a, b):
-                return f"({self.expr(condition)} ? {self.expr(a)} : {self.expr(b)})"
-            case Cast(dtype, a):
-                return f"{dtype}({self.expr(a)})"
-            case Intrin(name, args):
-                return f"{name}({', '.join(map(self.expr, args))})"
-            case Let(var, value, body):
-                text = self.expr(value)
-                return f"(let {self.names.declare(var)} = {text} in {self.expr(body)})"
-            case _:
-                raise BuildError(f"no pseudo-code for {type(item).__name__}")
+    def visit_Alloc(self, item):
+        buffer = item.buffer
+        self.line(f"var {buffer.dtype} {self.declare(buffer)}{list(buffer.shape)}")
+        self.visit(item.body)
 
 
 def build(module, target, check, cache):
     def text():
         functions = ((n, f) for n, f in module.entries if isinstance(f, PrimFunc))
-        return "\n\n".join(Writer().function(name, func) for name, func in functions)
+        return "\n\n".join(Procedure().text(name, func) for name, func in functions)
 
     return Library(module, target, {}, {"pseudo": text})

@@ -30,6 +30,7 @@ from minimlc.tir.nodes import (
     Select,
     Var,
     index,
+    intrin,
     seq,
     store,
 )
@@ -196,6 +197,13 @@ def test_guards_vectors_and_threads_as_text():
 
 def test_the_text_is_there_for_native_libraries():
     assert build(Mod, cache=False).source("c") == MATMUL
+
+
+def test_every_function_of_the_library_has_its_header():
+    x, y = Buffer("x", (4,), "float64"), Buffer("y", (4,), "float64")
+    func = PrimFunc((x, y), (), loop(i, 4, "serial", store(y, (i,), intrin("gelu", x[i]))))
+    text = emit_c({"f": func}).text
+    assert "erfc(" in text and text.startswith("#include <math.h>\n")
 
 
 @needs_compiler

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from minimlc.codegen.interval import Intervals
+from minimlc.codegen.source.interval import Intervals
 from minimlc.tir.nodes import Binary, Const, Unary, Var, index
 from minimlc.tir.values import binary_value, unary_value
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc import te
 from minimlc.codegen.lower import lower
 from minimlc.dtypes import DTYPES, is_float, to_numpy
 from minimlc.module import IRModule
@@ -31,7 +32,7 @@ from minimlc.tir.nodes import (
     store,
 )
 from tests.code_lines import code_lines
-from tests.codegen import pseudo
+from tests.codegen import kernels, pseudo
 from tests.codegen.test_llvm_ops import LENGTH, hard_values
 from tests.codegen.test_python import operators, same_bits
 from tests.helpers import refuses
@@ -55,13 +56,13 @@ class Matmul:
 
 SCHEDULED = """\
 procedure mm(float32 A[64, 32], float32 B[32, 64], float32 C[64, 64])
-  forall i below 64
-    for j_0 below 4
-      for j_1_init below 16
-        C[i, ((j_0 * 16) + j_1_init)] <- 0.0
-      for k below 32
-        for vectorized j_1 below 16
-          C[i, ((j_0 * 16) + j_1)] <- \
+    forall i below 64
+        for j_0 below 4
+            for j_1_init below 16
+                C[i, ((j_0 * 16) + j_1_init)] <- 0.0
+            for k below 32
+                for vectorized j_1 below 16
+                    C[i, ((j_0 * 16) + j_1)] <- \
 (C[i, ((j_0 * 16) + j_1)] + (A[i, k] * B[k, ((j_0 * 16) + j_1)]))"""
 
 
@@ -82,6 +83,30 @@ def test_it_prints_a_scheduled_matmul(pseudo_target):
 
 def test_it_is_one_short_file():
     assert code_lines(Path(pseudo.__file__)) <= 150
+
+
+KERNEL = """\
+// The greater one; NaN where one is NaN.
+__device__ static inline float max_f32(float a, float b) {
+    return a >= b || a != a ? a : b;
+}
+
+extern "C" __global__ void relu(float (*__restrict__ A)[40], float (*__restrict__ B)[40]) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < 64) {
+        for (int64_t j = 0; j < 40; ++j) {
+            B[i][j] = max_f32(A[i][j] * 2.0f, 0.0f);
+        }
+    }
+}"""
+
+
+def test_a_language_like_c_stands_on_target_c():
+    A = te.placeholder((64, 40), name="A")
+    B = te.compute((64, 40), lambda i, j: te.max(A[i, j] * 2.0, 0.0), name="B")
+    sch = mlc.Schedule(IRModule.of({"relu": te.create_prim_func([A, B])})).parallel("i")
+    assert kernels.kernels(dict(sch.mod.functions)) == KERNEL
+    assert code_lines(Path(kernels.__file__)) <= 60
 
 
 def test_a_name_is_taken_once(pseudo_target):

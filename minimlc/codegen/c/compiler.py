@@ -1,4 +1,4 @@
-"""The system's C compiler: found when it is first needed, told what numbers mean, and cached.
+"""The system's C compiler: looked up when first needed; its flags say what numbers mean.
 
 A program is compiled to a shared object, loaded, and its file removed: the loaded code stays.
 """
@@ -24,7 +24,7 @@ from minimlc.target import Target
 
 NAMES = ("cc", "gcc", "clang")
 REQUIRED = ("-O2", "-shared", "-fPIC")
-WANTED = (
+PREFERRED = (
     "-std=c99",
     "-fno-fast-math",
     "-ffp-contract=fast",
@@ -36,19 +36,19 @@ Nobody looks at errno. Not -fno-trapping-math: with it GCC 12 computes the conve
 an integer and back as `trunc`, which keeps the sign of a zero."""
 
 MASKS = ("-mno-avx512f",)
-"""For accesses under conditions: where GCC 12 finds out the mask of a masked load of AVX-512, it
-loads the whole vector, and reads behind an array's end. It leaves the masked loads of AVX alone."""
+"""For accesses under conditions: where GCC 12 knows the mask of a masked load of AVX-512, it loads
+the whole vector, and reads past the array's end. It leaves the masked loads of AVX alone."""
 
 BACKWARD = ("-fno-tree-loop-vectorize",)
-"""For indices that fall: GCC 12 reads groups of bytes that go backwards in vectors, and one group
-too many, before an array's start."""
+"""For indices that decrease: GCC 12 reads groups of bytes that go backward as vectors, and one
+group too many, before the array's start."""
 
 MOST_MESSAGE_LINES = 6
 _TRIAL = "int trial(int x) { return x + 1; }\n"
 
 
 class Compiler(NamedTuple):
-    """A C compiler: the words that call it, and what it says of itself."""
+    """A C compiler: the command that runs it, and the version that it states."""
 
     command: tuple[str, ...]
     version: str
@@ -77,7 +77,7 @@ def _words(text: str) -> list[str]:
 
 
 def missing_compiler() -> BuildError:
-    """What to say where there is none."""
+    """The error where there is none."""
     chosen = os.environ.get("CC", "").strip()
     which = f"$CC names {chosen}, which is not there" if chosen else "there is none here"
     return BuildError(
@@ -106,13 +106,13 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def flags(found: Compiler, march: str, special: tuple[str, ...]) -> tuple[str, ...]:
+def flags(cc: Compiler, march: str, special: tuple[str, ...]) -> tuple[str, ...]:
     """The flags for a compile, `special` ones for its text: those that this compiler takes."""
-    wanted = [*WANTED, *([march] if march else []), *special]
-    if _takes(found, wanted):
-        return (*REQUIRED, *wanted)
-    kept = [flag for flag in wanted if _takes(found, [flag])]
-    if "-fopenmp" in special and "-fopenmp" not in kept and _takes(found, ["-fopenmp-simd"]):
+    all_of_them = (*PREFERRED, march, *special)
+    if _takes(cc, all_of_them):
+        return (*REQUIRED, *all_of_them)
+    kept = [flag for flag in all_of_them if _takes(cc, [flag])]
+    if "-fopenmp" in special and "-fopenmp" not in kept and _takes(cc, ["-fopenmp-simd"]):
         kept.append("-fopenmp-simd")
     return (*REQUIRED, *kept)
 
@@ -123,17 +123,20 @@ def _special(emitted: Emitted) -> tuple[str, ...]:
     return (*careful, *pragmas)
 
 
-def _takes(found: Compiler, wanted: Sequence[str]) -> bool:
-    with tempfile.TemporaryDirectory(prefix="minimlc-") as folder:
-        return _compile(found, _TRIAL, (*REQUIRED, *wanted), Path(folder)).returncode == 0
+def _takes(cc: Compiler, options: Sequence[str]) -> bool:
+    return _compile(cc, _TRIAL, (*REQUIRED, *options))[0].returncode == 0
 
 
 def _compile(
-    found: Compiler, text: str, options: Sequence[str], folder: Path
-) -> subprocess.CompletedProcess[str]:
-    (folder / "program.c").write_text(text, "ascii")
-    source, made = str(folder / "program.c"), str(folder / "program.so")
-    return _run([*found.command, *options, source, "-o", made, "-lm"])
+    cc: Compiler, text: str, options: Sequence[str]
+) -> tuple[subprocess.CompletedProcess[str], bytes | None]:
+    """What the compiler answers, and the shared object where there is one."""
+    with tempfile.TemporaryDirectory(prefix="minimlc-") as folder:
+        source, library = Path(folder) / "program.c", Path(folder) / "program.so"
+        source.write_text(text, "ascii")
+        result = _run([*cc.command, *options, str(source), "-o", str(library), "-lm"])
+        compiled = result.returncode == 0 and library.exists()
+        return result, library.read_bytes() if compiled else None
 
 
 def march_of(target: Target) -> str:
@@ -146,45 +149,42 @@ def march_of(target: Target) -> str:
 
 def compile_c(emitted: Emitted, target: Target, *, cache: bool) -> "SharedObject":
     """C text as loaded code; `BuildError` where there is no compiler or it fails."""
-    found = compiler()
-    if found is None:
+    cc = compiler()
+    if cc is None:
         raise missing_compiler()
-    options = flags(found, march_of(target), _special(emitted))
-    parts = ["c", emitted.text, *found.command, found.version, *options]
+    options = flags(cc, march_of(target), _special(emitted))
+    parts = ["c", emitted.text, *cc.command, cc.version, *options]
     parts += [target.cpu, target.features, *([] if target.features else [_cpu_flags()])]
     key = cache_key(parts)
     entry = load_entry(key) if cache else None
     if entry is not None:
         with contextlib.suppress(BuildError):
             return SharedObject(entry[1], emitted.threaded)
-    with tempfile.TemporaryDirectory(prefix="minimlc-") as folder:
-        result = _compile(found, emitted.text, options, Path(folder))
-        made = Path(folder) / "program.so"
-        if result.returncode != 0 or not made.exists():
-            raise _failed(found, result)
-        code = made.read_bytes()
+    answer, code = _compile(cc, emitted.text, options)
+    if code is None:
+        raise _failed(cc, answer)
     if cache:
-        store_entry(key, {"compiler": " ".join(found.command), "target": target.cpu}, code)
+        store_entry(key, {"compiler": " ".join(cc.command), "target": target.cpu}, code)
     return SharedObject(code, emitted.threaded)
 
 
 @functools.cache
 def _cpu_flags() -> str:
-    """Something that differs where the host's instructions do, when LLVM is not here to say."""
+    """A digest that differs where the host's instructions do, where LLVM cannot list them."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        told = {line for line in lines if line.lower().startswith(("flags", "features"))}
-        return hashlib.blake2b("".join(sorted(told)).encode(), digest_size=8).hexdigest()
+        features = {line for line in lines if line.lower().startswith(("flags", "features"))}
+        return hashlib.blake2b("".join(sorted(features)).encode(), digest_size=8).hexdigest()
     return ""
 
 
-def _failed(found: Compiler, result: subprocess.CompletedProcess[str]) -> BuildError:
-    said = [line for line in (result.stderr or result.stdout).splitlines() if line.strip()]
-    shown = said[:MOST_MESSAGE_LINES]
+def _failed(cc: Compiler, answer: subprocess.CompletedProcess[str]) -> BuildError:
+    lines = (answer.stderr or answer.stdout).splitlines()
+    messages = [line[:160] for line in lines if line.strip()]
     return BuildError(
-        f"the C compiler {' '.join(found.command)} failed with status {result.returncode}",
+        f"the C compiler {' '.join(cc.command)} failed with status {answer.returncode}",
         code="E507",
-        excerpt="\n".join(line[:160] for line in shown),
+        excerpt="\n".join(messages[:MOST_MESSAGE_LINES]),
         hint='compare lib.source("c") of build(mod, target="llvm"); CC=gcc chooses a compiler',
     )
 

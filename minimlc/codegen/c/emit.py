@@ -1,7 +1,7 @@
 """The C backend: lowered functions as C99 text, to read, to compile, or to take elsewhere.
 
-One C function per primitive function, and no library of ours: what C has no operator for is a
-small function at the top of the text.
+One C function per primitive function, and no library of ours: operations that C lacks are small
+functions at the top of the text.
 """
 
 import re
@@ -14,7 +14,7 @@ from minimlc.codegen.c.stmt import Function
 from minimlc.codegen.lower import lower
 from minimlc.tir.nodes import PrimFunc
 
-_MATH = r"""\b(INFINITY|NAN)\b|\b(isnan|fabsf?|copysignf?|fmodf?|rintf?|powf?|erff?|expf?|logf?
+_MATH = r"""\b(INFINITY|NAN)\b|\b(isnan|fabsf?|copysignf?|fmodf?|rintf?|powf?|erfc?f?|expf?|logf?
     |sqrtf?|tanhf?|sinf?|cosf?|floorf?|ceilf?|truncf?)\("""
 _HEADERS = {
     "math.h": re.compile(_MATH, re.VERBOSE),
@@ -23,25 +23,18 @@ _HEADERS = {
     "stdlib.h": re.compile(r"\bmalloc\("),
     "string.h": re.compile(r"\bmemcpy\("),
 }
-"""What in a text needs which header."""
-
-
-class CFunction(NamedTuple):
-    """One function of the text: its name there, and whether it returns a status (else nothing)."""
-
-    symbol: str
-    can_fail: bool
+"""What each header is for."""
 
 
 class Emitted(NamedTuple):
     """The text, its functions by their names in the module, and which pragmas it has.
 
-    `guarded` is whether a condition holds off some access to memory, `backward` whether an index
-    may fall while a loop goes on.
+    `guarded` is whether some access to memory is under a condition, `backward` whether some index
+    may decrease as a loop advances.
     """
 
     text: str
-    functions: dict[str, CFunction]
+    functions: dict[str, Function]
     threaded: bool
     simd: bool
     guarded: bool
@@ -51,26 +44,26 @@ class Emitted(NamedTuple):
 def emit_c(functions: Mapping[str, PrimFunc]) -> Emitted:
     """C99 text for primitive functions: pointers in the caller's order, each of them `restrict`.
 
-    A function that needs memory returns 0, or 2 where it got none; the others return nothing.
+    A function that calls malloc returns 0, or 2 if it fails; the others return nothing.
     """
     defined = {**FUNCTIONS, **entered()}
     names = unique_names({*GLOBAL, *defined})
-    made = {
+    written = {
         name: Function(names.take(name), lower(func, dialect=C_DIALECT, named=True), defined)
         for name, func in functions.items()
     }
-    bodies = [item.text() for item in made.values()]
+    bodies = [item.text() for item in written.values()]
     code = re.sub("//.*", "", "\n".join(bodies))
     helpers = function_texts(code, defined)
     includes = _includes([code, *helpers])
     parts = [*([includes] if includes else []), *helpers, *bodies]
     return Emitted(
         "\n\n".join(parts) + "\n",
-        {name: CFunction(item.symbol, item.can_fail) for name, item in made.items()},
-        any(item.threaded for item in made.values()),
-        any(item.simd for item in made.values()),
-        any(item.guarded for item in made.values()),
-        any(item.backward for item in made.values()),
+        written,
+        threaded="#pragma omp parallel" in code,
+        simd="#pragma omp simd" in code,
+        guarded=any(item.guarded for item in written.values()),
+        backward=any(item.backward for item in written.values()),
     )
 
 

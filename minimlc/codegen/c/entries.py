@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from minimlc.codegen.c.compiler import SharedObject, compile_c, compiler, missing_compiler
-from minimlc.codegen.c.emit import CFunction, emit_c
+from minimlc.codegen.c.emit import emit_c
 from minimlc.errors import BuildError
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import minds_forks, num_threads
@@ -23,7 +23,7 @@ def c_text(functions: Mapping[str, PrimFunc]) -> str:
 def c_entries(
     functions: Mapping[str, PrimFunc], target: Target, *, check: bool, cache: bool
 ) -> tuple[dict[str, Entry], object]:
-    """What takes the addresses of each function's arrays, and what keeps the code in memory.
+    """The functions, to call with the addresses of their arrays, and what keeps their code loaded.
 
     All functions are one text, compiled at once. Without a compiler, each raises when called.
     """
@@ -37,10 +37,11 @@ def c_entries(
     if not functions or compiler() is None:
         return dict.fromkeys(functions, _refuse), None
     loaded = compile_c(emitted, target, cache=cache)
-    entries = {
-        name: _entry(loaded, made, len(functions[name].params))
-        for name, made in emitted.functions.items()
-    }
+    entries: dict[str, Entry] = {}
+    for name, function in emitted.functions.items():
+        result = ctypes.c_int if function.can_fail else None
+        address = loaded.address(function.symbol)
+        entries[name] = entry_point(address, len(function.program.params), result)
     if emitted.threaded and hasattr(loaded.library, "omp_set_num_threads"):
         entries = {name: _threaded(entry, loaded) for name, entry in entries.items()}
     return entries, loaded
@@ -50,14 +51,10 @@ def _refuse(*_: Any) -> NoReturn:
     raise missing_compiler()
 
 
-def _entry(loaded: SharedObject, made: CFunction, count: int) -> Entry:
-    result = ctypes.c_int if made.can_fail else None
-    return entry_point(loaded.address(made.symbol), count, result)
-
-
 def _threaded(entry: Entry, loaded: SharedObject) -> Entry:
-    """`entry` on the number of threads asked for; what else the thread does with OpenMP keeps its
-    own."""
+    """`entry` on as many threads as were asked for; other OpenMP code of the caller's thread keeps
+    its own number.
+    """
     minds_forks(loaded.library)
     ask, choose = loaded.library.omp_get_max_threads, loaded.library.omp_set_num_threads
 

@@ -1,29 +1,31 @@
 """Expressions of the loop IR as C text, with no more parentheses than C needs.
 
 16-bit floats are held as `float`. Integer arithmetic is written with C's own operators where the
-values of the loops show that it cannot overflow (as in nearly every index), and with a small
-function that wraps where they do not.
+bounds of the loops prove that it cannot overflow (as in nearly every index); elsewhere it calls a
+small function that wraps.
 """
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NoReturn
 
 import numpy as np
 
-from minimlc.codegen.interval import Interval, Intervals
+from minimlc.codegen.source.interval import Intervals
+from minimlc.codegen.source.writer import Text, call, operators
 from minimlc.dtypes import INDEX, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
+from minimlc.node import Node, Visitor
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import (
+    COMPARISONS,
     Binary,
-    Buffer,
     Cast,
     Const,
     Expr,
     Intrin,
     Load,
     Select,
+    Store,
     Unary,
     Var,
 )
@@ -33,184 +35,153 @@ SMALL = ("int16", "int8", "uint8")
 """Integers that C computes as `int`."""
 
 INTEGERS = ("int64", "int32", *SMALL)
-SHORT = {
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "bool": "bool",
-    **{dtype: dtype.replace("int", "i") for dtype in INTEGERS},
-    "uint8": "u8",
+TYPES = {
+    "float64": ("f64", "double", "double"),
+    "float32": ("f32", "float", "float"),
+    "float16": ("f16", "float", "uint16_t"),
+    "bfloat16": ("bf16", "float", "uint16_t"),
+    "int64": ("i64", "int64_t", "int64_t"),
+    "int32": ("i32", "int32_t", "int32_t"),
+    "int16": ("i16", "int16_t", "int16_t"),
+    "int8": ("i8", "int8_t", "int8_t"),
+    "uint8": ("u8", "uint8_t", "uint8_t"),
+    "bool": ("bool", "bool", "uint8_t"),
 }
-"""The dtypes' names in those of helpers."""
+"""Each dtype in the names of helpers, the C type it is computed in, and that of its elements."""
 
-VALUE = {
-    **dict.fromkeys(("float32", *HALF), "float"),
-    **{dtype: f"{dtype}_t" for dtype in INTEGERS},
-    "float64": "double",
-    "bool": "bool",
+SHORT, VALUE, STORED = ({dtype: row[n] for dtype, row in TYPES.items()} for n in range(3))
+
+CHOICE, OR, AND, BITS, COMPARE, PLUS, TIMES, UNARY = range(8)
+OPERATORS = {
+    **operators(TIMES, "*", "/", "%"),
+    **operators(PLUS, "+", "-"),
+    **operators(COMPARE, *COMPARISONS, left=PLUS, right=PLUS),
+    **operators(BITS, "&", "|", "^", left=UNARY, right=UNARY),
+    **operators(AND, "&&", right=AND),
+    **operators(OR, "||", left=COMPARE, right=COMPARE),
 }
-"""The C type that a dtype is computed in."""
+"""C's binary operators. Those of bits, and `||` around `&&`, get more parentheses than C asks for:
+compilers warn without them."""
 
-STORED = {**VALUE, "float16": "uint16_t", "bfloat16": "uint16_t", "bool": "uint8_t"}
-"""The C type of a buffer's elements."""
-
-PRIMARY, UNARY, TIMES, PLUS, COMPARE, BITS, AND, OR, CHOICE = 9, 8, 7, 6, 5, 4, 3, 2, 1
-_LEVELS = {
-    **dict.fromkeys(("*", "/"), TIMES),
-    **dict.fromkeys(("+", "-"), PLUS),
-    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE),
-    **dict.fromkeys(("&", "|", "^"), BITS),
-    "&&": AND,
-    "||": OR,
-}
-_WRAPPING = {"+": "add", "-": "sub", "*": "mul"}
-_NAMED = {**_WRAPPING, "//": "floordiv", "%": "floormod", "<<": "shl", ">>": "shr"}
+_SIGNS = {"and": "&&", "or": "||", "//": "/", "not": "!"}
+WRAPPING = {"+": "add", "-": "sub", "*": "mul"}
+_NAMED = {**WRAPPING, "//": "floordiv", "%": "floormod", "<<": "shl", ">>": "shr"}
 _LIBRARY = {"abs": "fabs", "round": "rint"}
 
 
-class C(NamedTuple):
-    """An expression's text and how tightly its outermost operator binds."""
+class Expressions(Visitor):
+    """Writes expressions: `names` of symbols, and `bounds` of integers."""
 
-    text: str
-    level: int = PRIMARY
+    def __init__(self) -> None:
+        self.names: dict[Node, Text] = {}
+        self.bounds = Intervals()
 
-    def inside(self, level: int) -> str:
-        """The text as an operand that must bind at least as tightly as `level`."""
-        return self.text if self.level >= level else f"({self.text})"
+    def visit_children(self, item: Node) -> NoReturn:
+        raise BuildError(f"C code has no expression {type(item).__name__}")
 
-
-@dataclass
-class Expressions(Intervals):
-    """Writes expressions: `names` of symbols, and the `ranges` of the loops' variables."""
-
-    names: dict[Var | Buffer, str] = field(default_factory=dict)
-    ranges: dict[Var, Interval] = field(default_factory=dict)
-
-    def expr(self, item: Expr) -> C:
-        """The text of an expression."""
-        match item:
-            case Var():
-                return self._variable(item)
-            case Const():
-                return constant(item)
-            case Unary():
-                return self._unary(item)
-            case Binary():
-                return self._binary(item)
-            case Select():
-                condition = self.expr(item.condition).inside(OR)
-                a, b = self.expr(item.a).inside(OR), self.expr(item.b).inside(OR)
-                return C(f"{condition} ? {a} : {b}", CHOICE)
-            case Cast():
-                return self._cast(item)
-            case Intrin():
-                return self._intrinsic(item)
-            case Load():
-                return self._load(item)
-            case _:
-                raise BuildError(f"C code has no expression {type(item).__name__}")
-
-    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    def element(self, item: Load | Store) -> str:
         """`buffer[i][j]`; a buffer without dimensions is an array of one."""
-        places = [self.expr(i).text for i in indices] or ["0"]
-        return self.names[buffer] + "".join(f"[{place}]" for place in places)
+        places = [self.visit(i).code for i in item.indices] or ["0"]
+        return self.names[item.buffer].code + "".join(f"[{place}]" for place in places)
 
     def stored(self, value: Expr) -> str:
         """A value as it is stored; one that is rounded to 16 bits is not widened again."""
         if value.dtype not in HALF:
-            return self.expr(value).text
+            return self.returned(value)
         if isinstance(value, Load):
-            return self.element(value.buffer, value.indices)
+            return self.element(value)
         wide = value.a if isinstance(value, Cast) and value.a.dtype == "float32" else value
-        return call(f"f32_to_{SHORT[value.dtype]}", self.expr(wide)).text
+        return call(f"f32_to_{SHORT[value.dtype]}", self.visit(wide)).code
 
-    def _variable(self, item: Var) -> C:
-        name = self.names[item]
-        return C(name) if item.dtype == INDEX else C(f"({VALUE[item.dtype]}){name}", UNARY)
+    def returned(self, value: Expr) -> str:
+        return self.visit(value).code
 
-    def _load(self, item: Load) -> C:
-        text = C(self.element(item.buffer, item.indices))
+    def visit_Var(self, item: Var) -> Text:
+        return self.names[item]
+
+    def visit_Const(self, item: Const) -> Text:
+        return constant(item)
+
+    def visit_Select(self, item: Select) -> Text:
+        parts = [self.visit(part).inside(OR) for part in (item.condition, item.a, item.b)]
+        return Text("{} ? {} : {}".format(*parts), CHOICE)
+
+    def visit_Load(self, item: Load) -> Text:
+        element = Text(self.element(item))
         if item.dtype in HALF:
-            return call(f"{SHORT[item.dtype]}_to_f32", text)
-        return C(f"{text.text} != 0", COMPARE) if item.dtype == "bool" else text
+            return call(f"{SHORT[item.dtype]}_to_f32", element)
+        return Text(f"{element.code} != 0", COMPARE) if item.dtype == "bool" else element
 
-    def _unary(self, item: Unary) -> C:
-        a = self.expr(item.a)
+    def visit_Unary(self, item: Unary) -> Text:
+        a = self.visit(item.a)
         small = item.dtype in SMALL
-        if item.op == "-" and is_integer(item.dtype) and not small and self.wraps(item):
+        if item.op == "-" and is_integer(item.dtype) and not small and self.bounds.wraps(item):
             return call(f"neg_{SHORT[item.dtype]}", a)
         operand = a.inside(UNARY)
-        sign = {"-": "-", "~": "~", "not": "!"}[item.op]
-        text = C(f"{sign}({operand})" if operand.startswith("-") else f"{sign}{operand}", UNARY)
-        return self._narrow(text, item) if small else text
+        sign = _SIGNS.get(item.op, item.op)
+        text = f"{sign}({operand})" if operand.startswith("-") else f"{sign}{operand}"
+        return self._narrow(Text(text, UNARY), item)
 
-    def _binary(self, item: Binary) -> C:
+    def visit_Binary(self, item: Binary) -> Text:
         op, dtype = item.op, item.a.dtype
-        if op in ("and", "or"):
-            return self._infix("&&" if op == "and" else "||", item)
-        if op in _LEVELS and (is_float(dtype) or op not in _WRAPPING):
-            return self._infix(op, item)
-        if op in _WRAPPING and (dtype in SMALL or not self.wraps(item)):
-            return self._narrow(self._plain(op, item), item)
-        if op in ("//", "%") and is_integer(dtype) and self._rounds_down(item):
-            return self._infix("/" if op == "//" else "%", item)
-        made = call(function_name(op, dtype), self.expr(item.a), self.expr(item.b))
-        return self._narrow(made, item) if op in ("//", "%") and dtype in SMALL else made
+        a, b = self.visit(item.a), self.visit(item.b)
+        if not self._is_own(item):
+            result = call(function_name(op, dtype), a, b)
+            return self._narrow(result, item) if op in ("//", "%") else result
+        added = item.b.value if isinstance(item.b, Const) else 0
+        if op == "+" and is_integer(dtype) and -(2**31) < added < 0:
+            op, b = "-", Text(str(-added))  # a - 1 for a + -1
+        result = OPERATORS[_SIGNS.get(op, op)].of(a, b)
+        return self._narrow(result, item) if op in WRAPPING else result
 
-    def _rounds_down(self, item: Binary) -> bool:
-        """Whether C's own division rounds as ours does."""
-        return self.interval(item.a)[0] >= 0 and self.interval(item.b)[0] > 0
+    def _is_own(self, item: Binary) -> bool:
+        """Whether C's own operator means what ours does."""
+        op, dtype = item.op, item.a.dtype
+        if op in ("//", "%"):
+            down = is_integer(dtype) and self.bounds.interval(item.a)[0] >= 0
+            return down and self.bounds.interval(item.b)[0] > 0
+        if op in WRAPPING and is_integer(dtype):
+            return dtype in SMALL or not self.bounds.wraps(item)
+        return op not in ("<<", ">>", "min", "max")
 
-    def _infix(self, op: str, item: Binary) -> C:
-        level = _LEVELS.get(op, TIMES)
-        inner = {BITS: UNARY, COMPARE: PLUS, OR: COMPARE}.get(level, level)
-        outer = inner if level == AND else max(inner, level + 1)
-        left, right = self.expr(item.a).inside(inner), self.expr(item.b).inside(outer)
-        return C(f"{left} {op} {right}", level)
-
-    def _plain(self, op: str, item: Binary) -> C:
-        """C's operator; `a - 1` for `a + -1`."""
-        b = item.b
-        if op == "+" and isinstance(b, Const) and -(2**31) < b.value < 0:
-            return C(f"{self.expr(item.a).inside(PLUS)} - {-b.value}", PLUS)
-        return self._infix(op, item)
-
-    def _narrow(self, made: C, item: Expr) -> C:
+    def _narrow(self, text: Text, item: Expr) -> Text:
         """Back to a small integer type where C computed an `int` that may not fit."""
-        if item.dtype in ("int64", "int32"):
-            return made
-        if self.stays_in(item, item.dtype):
-            return made
-        return C(f"({VALUE[item.dtype]}){made.inside(UNARY)}", UNARY)
+        if item.dtype not in SMALL or self.bounds.stays_in(item, item.dtype):
+            return text
+        return converted(text, VALUE[item.dtype])
 
-    def _cast(self, item: Cast) -> C:
+    def visit_Cast(self, item: Cast) -> Text:
         source, target = item.a.dtype, item.dtype
-        a = self.expr(item.a)
+        a = self.visit(item.a)
         if source == target or (source in HALF and target == "float32"):
             return a
         if target == "bool":
-            return C(f"{a.inside(PLUS)} != 0", COMPARE)
+            return Text(f"{a.inside(PLUS)} != 0", COMPARE)
         if target in HALF:
             return call(f"round_{SHORT[target]}", a)
         if is_float(source) and is_integer(target):
             return call(f"to_{SHORT[target]}", a)
-        return C(f"({VALUE[target]}){a.inside(UNARY)}", UNARY)
+        return converted(a, VALUE[target])
 
-    def _intrinsic(self, item: Intrin) -> C:
+    def visit_Intrin(self, item: Intrin) -> Text:
         """A function of C's mathematical library, or one that the text defines."""
         name, dtype = item.name, item.args[0].dtype
-        arguments = [self.expr(a) for a in item.args]
+        arguments = [self.visit(a) for a in item.args]
         if name == "isnan":
-            return C(f"(bool){call('isnan', *arguments).text}", UNARY)
+            return converted(call("isnan", *arguments), "bool")
         if definition(name, dtype) is None:
             return call(_LIBRARY.get(name, name) + ("" if dtype == "float64" else "f"), *arguments)
         result = call(function_name(name, dtype), *arguments)
-        return self._narrow(result, item) if name == "abs" and dtype in SMALL else result
+        return self._narrow(result, item) if name == "abs" else result
+
+
+def converted(text: Text, kind: str) -> Text:
+    """C's own conversion to a type."""
+    return Text(f"({kind}){text.inside(UNARY)}", UNARY)
 
 
 def function_name(operation: str, dtype: str) -> str:
-    """What the function of an operation on operands of `dtype` is called."""
+    """The name of the function for an operation on operands of `dtype`."""
     wide = "float32" if dtype in HALF else dtype
     if operation in ("//", "%", "min", "max", "abs") and dtype in (*SMALL, "bool"):
         wide = "int32"
@@ -218,35 +189,31 @@ def function_name(operation: str, dtype: str) -> str:
     return f"{name}_{SHORT[wide]}"
 
 
-def call(name: str, *arguments: C) -> C:
-    """A call of a helper or of a function of the C library."""
-    return C(f"{name}({', '.join(a.text for a in arguments)})")
-
-
-def constant(item: Const) -> C:
-    """A number as C spells it: floats with as few digits as give the value back."""
+def constant(item: Const) -> Text:
+    """A number as C spells it: floats with just enough digits to read back the same value."""
     if is_float(item.dtype):
         return _float_constant(float(item.value), item.dtype)
     if item.dtype == "bool":
-        return C("true" if item.value else "false")
+        return Text("true" if item.value else "false")
     value = int(item.value)
     if item.dtype == "uint8":
-        return C(str(value & 255))
+        return Text(str(value & 255))
     bits = 64 if item.dtype == INDEX else 32
     if value == -(2 ** (bits - 1)):
-        return C(f"INT{bits}_MIN")
-    text = f"INT64_C({abs(value)})" if abs(value) > 2**31 - 1 else str(abs(value))
-    return C(f"-{text}", UNARY) if value < 0 else C(text)
+        return Text(f"INT{bits}_MIN")
+    size = str(abs(value))
+    return _signed(f"INT64_C({size})" if abs(value) > 2**31 - 1 else size, value < 0)
 
 
-def _float_constant(value: float, dtype: str) -> C:
+def _signed(size: str, negative: bool) -> Text:
+    return Text(f"-{size}", UNARY) if negative else Text(size)
+
+
+def _float_constant(value: float, dtype: str) -> Text:
     with np.errstate(over="ignore"):
         exact = np.asarray(value, np.float64).astype(to_numpy(dtype))
     number = exact.astype(np.float64 if dtype == "float64" else np.float32)[()]
-    sign = "-" if np.signbit(number) and number == number else ""
-    if number != number:
-        return C("NAN")
-    text = "INFINITY" if np.isinf(number) else str(abs(number))
-    if text != "INFINITY" and dtype != "float64":
-        text += "f"
-    return C(f"{sign}{text}", UNARY if sign else PRIMARY)
+    if np.isnan(number):
+        return Text("NAN")
+    size = str(abs(number)) + ("" if dtype == "float64" else "f")
+    return _signed("INFINITY" if np.isinf(number) else size, bool(np.signbit(number)))

@@ -1,190 +1,155 @@
-"""Functions that the C text defines where it uses them.
+"""Functions that a C text contains where it calls them.
 
-Each is `static inline`. What a scalar operation means where C has no operator for it is written
-from its definition in `minimlc.tir.math.scalars`; the few machine operations that C spells in a
-roundabout way are written here.
+Each is `static inline`. A scalar operation that C lacks is written from its definition in
+`minimlc.tir.math.scalars`; the few machine operations that C spells in a roundabout way are here.
 """
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import filterfalse, product
 
 from minimlc.codegen.c.expr import (
     BITS,
     INTEGERS,
+    OPERATORS,
     PLUS,
     SHORT,
     TIMES,
     UNARY,
     VALUE,
-    C,
+    WRAPPING,
     Expressions,
-    call,
+    converted,
     function_name,
 )
 from minimlc.codegen.c.names import LOCAL, unique_names
+from minimlc.codegen.c.stmt import SYNTAX
 from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32, is_count
-from minimlc.dtypes import DTYPES, INDEX, is_integer
+from minimlc.codegen.source.writer import Infix, Statements, Text, call
+from minimlc.dtypes import DTYPES, INDEX
 from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
-from minimlc.tir.nodes import Binary, Const, Expr, Intrin, Var
+from minimlc.tir.nodes import Binary, Const, Intrin
 from minimlc.tir.values import HALF
 
 C_DIALECT = Dialect(halves_in_float32)
-"""What C has no operator for is a function of the text, so all is C's own but 16-bit floats."""
+"""Operations that C lacks are functions of the text; only 16-bit floats are computed in another
+dtype."""
 
 WIDTH = 100
 
-_COPIED = """
-static inline {to} {name}_f32({of} {a}) {{
-    {to} {b};
-    memcpy(&{b}, &{a}, sizeof {b});
-    return {b};
-}}
-"""
-
-_ROUND = """
-static inline float round_{t}(float x) {{
-    return {t}_to_f32(f32_to_{t}(x));
-}}
-"""
-
-_WRAP = """
-// Wraps around where C's own operator must not overflow.
-static inline {c} {name}_{t}({c} a, {c} b) {{
-    return ({c})((u{c})a {op} (u{c})b);
-}}
-"""
-
-_NEG = """
-// Wraps around for the least value.
-static inline {c} neg_{t}({c} a) {{
-    return ({c})(0u - (u{c})a);
-}}
-"""
-
-
 _MACHINE = {
-    "quotient": ("/", TIMES),
-    "remainder": ("%", TIMES),
-    "shift_left": ("<<", BITS),
-    "shift_right": (">>", BITS),
+    "quotient": Infix("/", TIMES, UNARY, UNARY),
+    "remainder": Infix("%", TIMES, UNARY, UNARY),
+    "shift_left": Infix("<<", BITS, UNARY, UNARY),
+    "shift_right": Infix(">>", BITS, UNARY, UNARY),
 }
-"""Operations that C has for the operands they are used on in definitions."""
+"""Operations that are C's own for the operands that they have in definitions."""
+
+_PRODUCT, _SUM = Infix("*", PLUS, UNARY, UNARY), Infix("+", PLUS, PLUS, UNARY)
 
 
 class _Steps(Expressions):
     """The expressions of a definition."""
 
-    def _variable(self, item: Var) -> C:
-        return C(self.names[item])
-
-    def _binary(self, item: Binary) -> C:
+    def visit_Binary(self, item: Binary) -> Text:
         if item.op == ">>" and is_count(item.b):
-            return self._machine("shift_right", item.a, item.b)
+            return self.visit(Intrin("shift_right", (item.a, item.b)))
         if isinstance(item.b, Const) and item.op in ("&", "|") and item.b.value > 9:
-            return C(f"{self.expr(item.a).inside(UNARY)} {item.op} 0x{item.b.value:X}", BITS)
-        return Expressions._binary(self, item)
+            return OPERATORS[item.op].of(self.visit(item.a), Text(f"0x{item.b.value:X}"))
+        return Expressions.visit_Binary(self, item)
 
-    def _machine(self, name: str, a: Expr, b: Expr) -> C:
-        sign, level = _MACHINE[name]
-        left, right = self.expr(a).inside(UNARY), self.expr(b).inside(UNARY)
+    def visit_Intrin(self, item: Intrin) -> Text:
+        name = item.name
+        arguments = [self.visit(argument) for argument in item.args]
         if name == "shift_left":
-            unsigned = "uint64_t" if a.dtype == INDEX else "uint32_t"
-            return C(f"({VALUE[a.dtype]})(({unsigned}){left} << {right})", UNARY)
-        return C(f"{left} {sign} {right}", level)
-
-    def _intrinsic(self, item: Intrin) -> C:
-        if item.name in _MACHINE:
-            return self._machine(item.name, *item.args)
-        arguments = [self.expr(argument) for argument in item.args]
-        if item.name == "muladd":
+            first = converted(arguments[0], "uint64_t" if item.dtype == INDEX else "uint32_t")
+            return converted(_MACHINE[name].of(first, arguments[1]), VALUE[item.dtype])
+        if name in _MACHINE:
+            return _MACHINE[name].of(*arguments)
+        if name == "muladd":
             return _muladd(*arguments)
-        if item.name in ("bits", "number"):
-            return call(f"{item.name}_f32", *arguments)
-        if item.name.startswith("truncate_"):
-            return C(f"({VALUE[item.dtype]}){arguments[0].inside(UNARY)}", UNARY)
-        return Expressions._intrinsic(self, item)
+        if name in ("bits", "number"):
+            return call(f"{name}_f32", *arguments)
+        if name.startswith("truncate_"):
+            return converted(arguments[0], VALUE[item.dtype])
+        return Expressions.visit_Intrin(self, item)
 
 
-def _muladd(a: C, b: C, c: C) -> C:
-    product = f"{a.inside(UNARY)} * {b.inside(UNARY)}"
-    if c.text.startswith("-") and c.level >= UNARY:
-        return C(f"{product} - {c.text[1:]}", PLUS)
-    return C(f"{product} + {c.inside(UNARY)}", PLUS)
+def _muladd(a: Text, b: Text, c: Text) -> Text:
+    product = _PRODUCT.of(a, b)
+    if c.code.startswith("-") and c.level >= UNARY:
+        return Text(f"{product.code} - {c.code[1:]}", PLUS)
+    return _SUM.of(product, c)
 
 
-def _function(name: str, program: Program, library: str = "") -> str:
-    """A definition as a C function; where it is rare, `library`'s gives the result."""
-    scope = unique_names(LOCAL)
-    steps = _Steps({var: scope.take(var.name) for var in program.params})
-    arguments = [steps.names[var] for var in program.params]
-    parameters = ", ".join(f"{VALUE[var.dtype]} {steps.names[var]}" for var in program.params)
-    lines = [f"// {program.note}"] if program.note else []
-    lines += [f"static inline {VALUE[program.result.dtype]} {name}({parameters}) {{"]
-    for var, value in program.steps:
-        text, step = _text(steps, value), scope.take(var.name)
-        lines.append(f"    const {VALUE[var.dtype]} {step} = {text};")
-        steps.names[var] = step
-        if is_integer(var.dtype):
-            steps.ranges[var] = steps.interval(value)
-    if program.rare is not None:
-        lines += _returned(_text(steps, program.rare), f"{library}f({', '.join(arguments)})")
-    cases, rest = program.cases()
-    for condition, value in cases:
-        lines += _returned(_text(steps, condition), _text(steps, value))
-    lines += [f"    return {_text(steps, rest)};", "}"]
-    return "\n".join(part for line in lines for part in _wrapped(line))
+Named = tuple[str, str]
+"""A function's name and text."""
 
 
-def _returned(condition: str, value: str) -> list[str]:
-    return [f"    if ({condition}) {{", f"        return {value};", "    }"]
+def _inline(result: str, name: str, parameters: str, *body: str, note: str = "") -> Named:
+    header = f"static inline {result} {name}({parameters}) {{"
+    lines = [*([f"// {note}"] if note else []), header, *body, "}"]
+    return name, "\n".join(part for line in lines for part in _wrapped(line))
 
 
 def _wrapped(line: str) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.wrap(
-        line,
-        WIDTH,
-        subsequent_indent=indent + ("// " if line.startswith("//") else "    "),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    more = indent + ("// " if line.startswith("//") else "    ")
+    wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent=more, break_on_hyphens=False)
+    wrapper.break_long_words = False
+    return wrapper.wrap(line)
 
 
-def _text(steps: _Steps, value: Expr) -> str:
-    return steps.expr(Legalize(C_DIALECT).visit(value)).text
+def _function(name: str, program: Program, library: str = "") -> Named:
+    """A definition as a C function; where it is rare, `library`'s gives the result."""
+    program = Program(*Legalize(C_DIALECT).visit(program))
+    body = Statements(SYNTAX, _Steps(), unique_names(LOCAL))
+    arguments = {body.declare(var): VALUE[var.dtype] for var in program.params}
+    body.steps(program)
+    if program.rare is not None:
+        body.case(program.rare, f"{library}f({', '.join(arguments)})")
+    body.results(program)
+    parameters = ", ".join(f"{kind} {argument}" for argument, kind in arguments.items())
+    return _inline(VALUE[program.result.dtype], name, parameters, *body.lines, note=program.note)
 
 
 def _named(operations: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """The functions of operations on a dtype, as far as there are definitions."""
+    """The functions of operations (name, dtype) that have a definition."""
     programs = {name: definition(*operation) for name, operation in operations.items()}
-    return {n: _function(n, p, operations[n][0]) for n, p in programs.items() if p is not None}
+    named = ((name, program) for name, program in programs.items() if program is not None)
+    return dict(_function(*item, operations[item[0]][0]) for item in named)
 
 
 def _defined(operations: Iterable[str], dtypes: Iterable[str]) -> dict[str, str]:
     return _named({function_name(*pair): pair for pair in product(operations, dtypes)})
 
 
-def _machine() -> dict[str, str]:
-    bits = _COPIED.format(name="bits", to="int32_t", of="float", a="x", b="bits")
-    number = _COPIED.format(name="number", to="float", of="int32_t", a="bits", b="x")
-    texts = {"bits_f32": bits, "number_f32": number}
+_BITS = "    int32_t bits;", "    memcpy(&bits, &x, sizeof bits);", "    return bits;"
+_NUMBER = "    float x;", "    memcpy(&x, &bits, sizeof x);", "    return x;"
+
+
+def _machine() -> Iterator[Named]:
+    """Machine operations that C spells in a roundabout way."""
+    yield _inline("int32_t", "bits_f32", "float x", *_BITS)
+    yield _inline("float", "number_f32", "int32_t bits", *_NUMBER)
     for t in (SHORT[dtype] for dtype in HALF):
-        texts[f"round_{t}"] = _ROUND.format(t=t)
+        yield _inline("float", f"round_{t}", "float x", f"    return {t}_to_f32(f32_to_{t}(x));")
     for t, c in (("i64", "int64_t"), ("i32", "int32_t")):
-        texts[f"neg_{t}"] = _NEG.format(t=t, c=c)
-        for name, op in (("add", "+"), ("sub", "-"), ("mul", "*")):
-            texts[f"{name}_{t}"] = _WRAP.format(name=name, t=t, c=c, op=op)
-    return {name: text.strip() for name, text in texts.items()}
+        note, code = "Wraps around for the least value.", f"    return ({c})(0u - (u{c})a);"
+        yield _inline(c, f"neg_{t}", f"{c} a", code, note=note)
+        for op, name in WRAPPING.items():
+            note = "Wraps around where C's own operator must not overflow."
+            code = f"    return ({c})((u{c})a {op} (u{c})b);"
+            yield _inline(c, f"{name}_{t}", f"{c} a, {c} b", code, note=note)
 
 
 _WIDE = ("float64", "float32", "int64", "int32")
 
 FUNCTIONS = {
-    **_machine(),
+    **dict(_machine()),
     **_defined(("//", "%", "min", "max", *filterfalse(is_formula, INTRINSICS)), _WIDE),
     **_defined(("<<", ">>"), INTEGERS),
     **_named({f"to_{SHORT[dtype]}": (f"to_{dtype}", "float64") for dtype in INTEGERS}),
@@ -195,7 +160,7 @@ FUNCTIONS = {
 
 
 def entered() -> dict[str, str]:
-    """Those of the functions that were entered as formulas."""
+    """The texts of functions that were entered as formulas."""
     texts: dict[str, str] = {}
     for name in filter(is_formula, INTRINSICS):
         kinds = INTRINSICS[name].kinds

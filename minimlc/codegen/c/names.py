@@ -1,4 +1,4 @@
-"""Names in C: the user's own, made legal; never a keyword, and none of the C library's."""
+"""Names in C: the user's own, made legal, and kept apart from keywords and the C library's."""
 
 import re
 from collections.abc import Iterable

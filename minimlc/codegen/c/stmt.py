@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from math import prod
 
-from minimlc.codegen.c.expr import PLUS, STORED, Expressions
+from minimlc.codegen.c.expr import PLUS, STORED, VALUE, Expressions, converted
 from minimlc.codegen.c.names import LOCAL, comment, unique_names
+from minimlc.codegen.source.writer import Statements, Syntax, Text
 from minimlc.dtypes import DTYPES, INDEX
-from minimlc.errors import BuildError
 from minimlc.node import Node, structural_equal, walk
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import has_loads
@@ -23,8 +23,6 @@ from minimlc.tir.nodes import (
     Load,
     PrimFunc,
     Select,
-    Seq,
-    Stmt,
     Store,
     Unary,
 )
@@ -39,25 +37,33 @@ MOST_COPIES = 1024
 """Unrolled loops ask for at most this many copies of a statement."""
 
 NO_MEMORY = 2
-"""What a function returns when malloc gave nothing."""
+"""What a function returns when malloc fails."""
 
+SYNTAX = Syntax(
+    loop="for (int64_t {0} = 0; {0} < {1}; ++{0}) {{",
+    let="const {} {} = {};",
+    store="{} = {};",
+    condition="if ({}) {{",
+    otherwise="} else {",
+    result="return {};",
+    end="}",
+    types=VALUE,
+)
 LINE = 100
 _INDENT = "    "
 
 
-class Function(Expressions):
-    """Writes one C function. `text` first; what the others say is known after it."""
+class Function(Statements):
+    """Writes one C function, and knows what its callers and its compiler must."""
+
+    exprs: Expressions
 
     def __init__(self, symbol: str, program: PrimFunc, defined: Iterable[str] = ()):
-        super().__init__()
+        super().__init__(SYNTAX, Expressions(), unique_names({*LOCAL, *defined, symbol}))
         self.symbol = symbol
         self.program = program
-        self.scope = unique_names({*LOCAL, *defined, symbol})
-        self.lines: list[str] = []
-        self.depth = 1
         self.copies = 1
         self.together: set[str] = set()
-        self.threaded = self.simd = False
 
     @cached_property
     def accesses(self) -> list[Access]:
@@ -78,12 +84,12 @@ class Function(Expressions):
 
     @property
     def guarded(self) -> bool:
-        """Whether a condition holds off some access to memory."""
+        """Whether some access to memory is under a condition."""
         return any(map(_guards, walk(self.program.body)))
 
     @property
     def backward(self) -> bool:
-        """Whether an index may fall while a loop goes on."""
+        """Whether some index may decrease as a loop advances."""
         touched = (part for part in walk(self.program.body) if isinstance(part, Load | Store))
         indices = (at for part in touched for at in part.indices)
         return any(_falls(part) for at in indices for part in walk(at))
@@ -98,33 +104,14 @@ class Function(Expressions):
         header = self._header()
         if self.can_fail:
             self.line("int status = 0;")
-        self.stmt(self.program.body)
+        self.visit(self.program.body)
         if self.can_fail:
             self.line("return status;")
         return "\n".join([header, *self.lines, "}"])
 
-    def line(self, text: str) -> None:
-        self.lines.append(_INDENT * self.depth + text)
-
-    def stmt(self, item: Stmt) -> None:
-        """Write a statement."""
-        match item:
-            case Seq():
-                for part in item.stmts:
-                    self.stmt(part)
-            case Block():
-                self.line(comment(f"block {item.name}"))
-                self.stmt(item.body)
-            case For():
-                self._for(item)
-            case Store():
-                self._store(item)
-            case IfThenElse():
-                self._if(item)
-            case Alloc():
-                self._alloc(item)
-            case _:
-                raise BuildError(f"C code has no statement {type(item).__name__}")
+    def visit_Block(self, item: Block) -> None:
+        self.line(comment(f"block {item.name}"))
+        self.visit(item.body)
 
     def _header(self) -> str:
         result = "int" if self.can_fail else "void"
@@ -136,56 +123,33 @@ class Function(Expressions):
         return f"{result} {self.symbol}(\n{_INDENT}" + f",\n{_INDENT}".join(listed) + "\n) {"
 
     def _parameter(self, buffer: Buffer, written: bool) -> str:
-        name = self.names[buffer] = self.scope.take(buffer.name)
-        first, *rest = _sizes(buffer)
-        inner = "".join(f"[{size}]" for size in rest)
+        name = self.declare(buffer)
+        first, inner = dimensions(buffer)
         start = "" if written else "const "
         return f"{start}{STORED[buffer.dtype]} {name}[restrict {first}]{inner}"
 
-    def _body(self, item: Stmt) -> None:
-        self.depth += 1
-        self.stmt(item)
-        self.depth -= 1
-
-    def _store(self, item: Store) -> None:
-        place = self.element(item.buffer, item.indices)
+    def visit_Store(self, item: Store) -> None:
         value = item.value
-        if (
-            isinstance(value, Binary)
-            and value.op in ("+", "-", "*", "/")
-            and value.dtype in _IN_PLACE
-        ):
-            a = value.a
-            if isinstance(a, Load) and a.buffer is item.buffer and _same(a, item):
-                self.line(f"{place} {value.op}= {self.expr(value.b).text};")
-                return
-        self.line(f"{place} = {self.stored(value)};")
+        if isinstance(value, Binary) and _updates(value, Load(item.buffer, item.indices)):
+            place, change = self.exprs.element(item), self.exprs.visit(value.b)
+            self.line(f"{place} {value.op}= {change.code};")
+        else:
+            super().visit_Store(item)
 
-    def _if(self, item: IfThenElse) -> None:
-        self.line(f"if ({self.expr(item.condition).text}) {{")
-        self._body(item.then_case)
-        if item.else_case is not None:
-            self.line("} else {")
-            self._body(item.else_case)
-        self.line("}")
-
-    def _for(self, item: For) -> None:
-        extent, name = self._extent(item), self.scope.take(item.var.name)
-        saved = self.copies, set(self.together)
+    def visit_For(self, item: For) -> None:
+        extent, name = self._extent(item), self.declare_loop(item)
+        saved = self.copies, self.together
         self._pragma(item)
-        self.line(f"for (int64_t {name} = 0; {name} < {extent}; ++{name}) {{")
-        self.names[item.var] = name
-        most = max(0, self.interval(item.extent)[1] - 1)
-        if item.var.dtype == INDEX:
-            self.ranges[item.var] = (0, most)
-        self._body(item.body)
-        self.line("}")
+        if item.var.dtype != INDEX:
+            self.exprs.names[item.var] = converted(Text(name), VALUE[item.var.dtype])
+        with self.block(SYNTAX.loop.format(name, extent)):
+            self.visit(item.body)
         self.scope.release(name, item.var.name)
         self.copies, self.together = saved
 
     def _extent(self, item: For) -> str:
-        """How far the loop goes. It is read once, before the loop: its body might change it."""
-        text = self.expr(item.extent).inside(PLUS)
+        """The loop's extent. It is read once, before the loop: its body might change it."""
+        text = self.exprs.visit(item.extent).inside(PLUS)
         if not has_loads(item.extent):
             return text
         name = self.scope.take(f"{item.var.name}_extent")
@@ -199,56 +163,50 @@ class Function(Expressions):
             if extent > 1 and extent * self.copies <= MOST_COPIES:
                 self.copies *= extent
                 self.line(f"#pragma GCC unroll {extent}")
-        elif item.kind == "parallel" and not self.together and self._side_by_side(item):
-            self.together.add("parallel")
-            self.threaded = True
+        elif self._may_run_together(item):
+            self.together = {*self.together, item.kind}
             fails = " reduction(|: status)" if self._allocates(item) else ""
-            self.line(f"#pragma omp parallel for{fails}")
-        elif item.kind == "vectorized" and "simd" not in self.together:
-            self._simd(item)
+            what = "simd" if item.kind == "vectorized" else f"parallel for{fails}"
+            self.line(f"#pragma omp {what}")
 
-    def _simd(self, item: For) -> None:
-        if not self._allocates(item) and self._side_by_side(item):
-            self.together.add("simd")
-            self.simd = True
-            self.line("#pragma omp simd")
+    def _may_run_together(self, item: For) -> bool:
+        """Whether the iterations are independent, proven of the code as lowering left it."""
+        free = item.kind == "parallel" and not self.together
+        if item.kind == "vectorized":
+            free = "vectorized" not in self.together and not self._allocates(item)
+        if not free:
+            return False
+        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
+        return carried_dependence(item, self.accesses, own) is None
 
     def _allocates(self, item: For) -> bool:
         return any(isinstance(p, Alloc) and p.buffer in self.on_heap for p in walk(item.body))
 
-    def _side_by_side(self, item: For) -> bool:
-        """Whether the loop's iterations are independent, proven of the code as lowering made it."""
-        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
-        return carried_dependence(item, self.accesses, own) is None
-
-    def _alloc(self, item: Alloc) -> None:
+    def visit_Alloc(self, item: Alloc) -> None:
         buffer = item.buffer
-        name = self.names[buffer] = self.scope.take(buffer.name)
-        kind = STORED[buffer.dtype]
-        first, *rest = _sizes(buffer)
-        inner = "".join(f"[{size}]" for size in rest)
+        name, kind = self.declare(buffer), STORED[buffer.dtype]
+        first, inner = dimensions(buffer)
         if buffer not in self.on_heap:
             self.line(f"{kind} {name}[{first}]{inner};")
-            self.stmt(item.body)
+            self.visit(item.body)
             return
-        pointer = f"(*{name}){inner}" if rest else f"*{name}"
+        pointer = f"(*{name}){inner}" if inner else f"*{name}"
         self.line(f"{kind} {pointer} = malloc(sizeof({kind}[{first}]{inner}));")
-        self.line(f"if ({name} == NULL) {{")
-        self.line(f"{_INDENT}status = {NO_MEMORY};")
-        self.line("} else {")
-        self._body(item.body)
-        self.line(f"{_INDENT}free({name});")
-        self.line("}")
+        with self.block(f"if ({name} == NULL) {{"):
+            self.line(f"status = {NO_MEMORY};")
+            self.otherwise()
+            self.visit(item.body)
+            self.line(f"free({name});")
 
 
 def _falls(part: Node) -> bool:
-    """Whether a part of an index falls where what it is computed from rises."""
+    """Whether part of an index decreases as its operands increase."""
     match part:
         case Binary("-", _, b):
             return not isinstance(b, Const)
         case Binary("*", a, b):
             return any(isinstance(side, Const) and side.value < 0 for side in (a, b))
-        case _:  # other nodes: they rise with their parts, or have none
+        case _:  # other nodes: they increase with their operands, or have none
             return isinstance(part, Unary)
 
 
@@ -262,14 +220,13 @@ def _guards(item: Node) -> bool:
             return isinstance(item, IfThenElse)
 
 
-_IN_PLACE = ("float64", "float32")
+def dimensions(buffer: Buffer) -> tuple[int, str]:
+    """The first dimension, and the others as C writes them: there is one, and none of them is 0."""
+    first, *rest = [max(1, size) for size in buffer.shape] or [1]
+    return first, "".join(f"[{size}]" for size in rest)
 
 
-def _sizes(buffer: Buffer) -> list[int]:
-    """A buffer's dimensions as C can have them: at least one, and none of them 0."""
-    return [max(1, size) for size in buffer.shape] or [1]
-
-
-def _same(load: Load, item: Store) -> bool:
-    pairs = zip(load.indices, item.indices, strict=True)
-    return all(structural_equal(a, b) for a, b in pairs)
+def _updates(value: Binary, old: Load) -> bool:
+    """Whether C's `+=` or its like stores a value: in floats, as integers may wrap."""
+    is_update = value.op in ("+", "-", "*", "/") and value.dtype in ("float64", "float32")
+    return is_update and structural_equal(value.a, old)

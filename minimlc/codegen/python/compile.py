@@ -9,30 +9,39 @@ import itertools
 import linecache
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
-from minimlc.codegen.bounds import Site
+from minimlc.arguments import Arguments, parameters_of
 from minimlc.codegen.lower import lower
-from minimlc.codegen.python.expr import HELPERS, INSIDE, NAMED, NUMPY_DIALECT, Expressions
+from minimlc.codegen.python.expr import (
+    HELPERS,
+    INSIDE,
+    NAMED,
+    NUMPY_DIALECT,
+    SYNTAX,
+    Expressions,
+    Shared,
+)
+from minimlc.codegen.source.writer import Statements
 from minimlc.dtypes import DTYPES, dtype_name
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph
 from minimlc.graph.ops import OPS, evaluate, find_op
 from minimlc.literals import array_literal, literal, prints_inline
 from minimlc.module import IRModule
-from minimlc.names import UniqueNames
-from minimlc.node import Node
+from minimlc.names import UniqueNames, spelled
+from minimlc.node import Node, Visitor
 from minimlc.run import check_arguments
 from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.scalars import definition
-from minimlc.tir.nodes import Alloc, For, IfThenElse, PrimFunc, Seq, Stmt, Store
+from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Stmt
 
 LINE = 100
 
 MOST_LOOPS = 20
-"""Python takes no more loops in each other in one function; those inside get one of their own."""
+"""Python nests no more loops in one function; those inside get a function of their own."""
 
 
 def emit_python(mod: IRModule, check: bool = False) -> str:
@@ -52,10 +61,10 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
     """
     emitter = _Emitter(mod, check)
     filename = f"<minimlc python {next(_NUMBERS)}>"
-    constants = emitter.constants
-    scope: dict[str, Any] = {"constants": constants, "sites": emitter.sites}
     try:
         source = emitter.source()
+        constants = _Constants(emitter.constants.values())
+        scope: dict[str, Any] = {"constants": constants, "sites": emitter.shared.sites}
         exec(compile(source, filename, "exec"), scope)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise BuildError(
@@ -73,12 +82,17 @@ _NUMBERS = itertools.count(1)
 
 
 class _Constants(list[np.ndarray]):
-    """They live as long as the functions: the source that a traceback shows goes with them."""
+    """They live as long as the functions, and so does the source that a traceback shows."""
 
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+    expected = Arguments(name, parameters_of(func)) if isinstance(func, PrimFunc) else None
+
     def call(*args: Any, **named: Any) -> Any:
-        plain = check_arguments(func, name, args, named)
+        if expected is not None:
+            plain, _ = expected.check(args, named)
+        else:
+            plain = check_arguments(func, name, args, named)
         try:
             with np.errstate(all="ignore"):
                 return inner(*plain)
@@ -114,110 +128,88 @@ def _type_of(value: Any) -> graph.Type:
 
 
 class _Emitter:
+    """Writes the functions of a module; none of their symbols gets a name in `taken`."""
+
     def __init__(self, mod: IRModule, check: bool):
         self.mod = mod
-        self.sites: list[Site] | None = [] if check else None
-        self.constants = _Constants()
-        self.used: set[str] = set()
-        self.names = UniqueNames()
-        self.definitions: dict[str, str] = {}
-        own = ("np", "op", "call_packed", "constants", "bool_", "math", *HELPERS, *NAMED.values())
-        plain = itertools.filterfalse(is_formula, INTRINSICS)
-        defined = [name for name in plain if definition(name, "float64", approximate=False)]
-        defined += [f"scalar_{name}" for name in filter(is_formula, INTRINSICS)]
-        typed = [f"{name}_{dtype}" for name in ("to", *defined) for dtype in DTYPES]
-        for word in (*own, *DTYPES, *defined, *typed):
-            if word != "bool":
-                self.names.take(word)
-        for word in ("inside", "outside", "sites") if check else ():
-            self.names.take(word)
-        self.functions = {name: self.names.take(name) for name in mod.functions}
-        self.top: list[str] = []
-        self.constant_names: list[str] = []
+        self.shared = Shared([] if check else None)
+        self.constants: dict[str, np.ndarray] = {}
+        words = _own_words() | ({"inside", "outside", "sites"} if check else set())
+        names = UniqueNames(words)
+        self.functions = {name: names.take(name) for name in mod.functions}
+        self.taken = {*words, *self.functions.values()}
 
     def source(self) -> str:
-        parts: list[str] = []
-        for name, func in self.mod.functions.items():
-            lines = self.prim_func(name, func) if isinstance(func, PrimFunc) else []
-            if isinstance(func, graph.Function):
-                lines = self.graph_function(name, func)
-            if not lines:
-                raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
-            parts.append("\n".join(lines))
-        helpers = [text for name, text in HELPERS.items() if name in self.used]
-        helpers += self.definitions.values()
-        helpers += [INSIDE] if self.sites else []
-        for text in helpers:
-            self.used |= {"math"} if "math." in text else set()
-        heads = ["\n".join(self.imports()), *(["\n".join(self.top)] if self.top else [])]
+        parts = ["\n".join(self.function(*entry)) for entry in self.mod.functions.items()]
+        used, definitions = self.shared.used, self.shared.definitions
+        helpers = [text for name, text in HELPERS.items() if name in used]
+        helpers += definitions.values()
+        helpers += [INSIDE] if self.shared.sites else []
+        if any("math." in text for text in helpers):
+            used.add("math")
+        top = [
+            f"{name} = constants[{number}]  # {dtype_name(data.dtype)} {data.shape}"
+            for number, (name, data) in enumerate(self.constants.items())
+        ]
+        heads = ["\n".join(lines) for lines in (self.imports(), top) if lines]
         return "\n\n".join(heads) + "\n\n\n" + "\n\n\n".join([*helpers, *parts]) + "\n"
 
-    def imports(self) -> Iterator[str]:
-        if "math" in self.used:
-            yield "import math"
-            yield ""
-        yield "import numpy as np"
-        if "bfloat16" in self.used:
-            yield "from ml_dtypes import bfloat16"
-        plain = sorted(({*DTYPES, "bool_"} - {"bfloat16", "bool"}) & self.used)
-        if plain:
-            yield f"from numpy import {', '.join(plain)}"
-        if self.sites:
-            yield "from minimlc.codegen.bounds import outside"
-        if "op" in self.used:
-            yield "from minimlc.codegen.python.compile import op"
-        if "call_packed" in self.used:
-            yield "from minimlc.run import call_packed"
+    def imports(self) -> list[str]:
+        used = self.shared.used
+        plain = sorted(({*DTYPES, "bool_"} - {"bfloat16", "bool"}) & used)
+        lines = (
+            ("math" in used, "import math\n"),
+            (True, "import numpy as np"),
+            ("bfloat16" in used, "from ml_dtypes import bfloat16"),
+            (plain, f"from numpy import {', '.join(plain)}"),
+            (self.shared.sites, "from minimlc.codegen.bounds import outside"),
+            ("op" in used, "from minimlc.codegen.python.compile import op"),
+            ("call_packed" in used, "from minimlc.run import call_packed"),
+        )
+        return [line for needed, line in lines if needed]
 
-    def dtype(self, name: str) -> str:
-        word = "bool_" if name == "bool" else name
-        self.used.add(word)
-        return word
+    def function(self, name: str, func: Any) -> list[str]:
+        """The lines of a function, its arguments named in its docstring."""
+        match func:
+            case PrimFunc():
+                func = lower(func, dialect=NUMPY_DIALECT, whole=self.shared.sites is not None)
+                names = UniqueNames(self.taken)
+                body: _Body = _Function(SYNTAX, Expressions(self.shared), names)
+                types = [f"{p.dtype} {p.shape}" for p in func.params]
+            case graph.Function():
+                body = _GraphFunction(self)
+                types = [str(p.type) for p in func.params]
+            case _:
+                raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
+        params = [body.declare(param) for param in func.params]
+        body.write(func)
+        described = [f"{param}: {kind}" for param, kind in zip(params, types, strict=True)]
+        header = f"def {self.functions[name]}({', '.join(params)}):"
+        return [header, *_docstring(described), *body.lines]
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> str:
-        return f"np.empty({shape}, {self.dtype(dtype)})"
-
-    # Primitive functions
-
-    def prim_func(self, name: str, func: PrimFunc) -> list[str]:
-        flat = lower(func, dialect=NUMPY_DIALECT, whole=self.sites is not None)
-        scope = _Scope(self)
-        params = [scope.declare(param) for param in flat.params]
-        shapes = [
-            f"{text}: {p.dtype} {p.shape}" for text, p in zip(params, flat.params, strict=True)
-        ]
-        lines = [f"def {self.functions[name]}({', '.join(params)}):", *_docstring(shapes)]
-        lines += [f"    {line}" for line in scope.stmt(flat.body)]
-        scope.close()
-        return lines
-
-    # Graph functions
-
-    def graph_function(self, name: str, func: graph.Function) -> list[str]:
-        scope = _GraphScope(self)
-        params = [scope.declare(param) for param in func.params]
-        lines = [f"def {self.functions[name]}({', '.join(params)}):"]
-        lines += _docstring([f"{t}: {p.type}" for t, p in zip(params, func.params, strict=True)])
-        for binding in func.bindings():
-            lines += [f"    {line}" for line in scope.binding(binding)]
-        lines += [f"    {line}" for line in scope.result(func.result)]
-        scope.close()
-        return lines
-
-    def constant(self, data: np.ndarray) -> str:
-        dtype = self.dtype(dtype_name(data.dtype))
+    def constant(self, data: np.ndarray, names: UniqueNames) -> str:
+        """A constant's literal, or the name of what is kept beside the source."""
+        dtype = self.shared.word(dtype_name(data.dtype))
         text = array_literal(data) if prints_inline(data) else ""
         if text and "nan:" not in text:
             return f"np.array({text}, {dtype})"
-        for number, known in enumerate(self.constants):
+        for name, known in self.constants.items():
             if known is data:
-                return self.constant_names[number]
-        name = self.names.take(f"c{len(self.constants)}")
-        self.constant_names.append(name)
-        shape = f"{dtype_name(data.dtype)} {data.shape}"
-        self.top.append(f"{name} = constants[{len(self.constants)}]  # {shape}")
-        self.constants.append(data)
+                return name
+        name = names.take(f"c{len(self.constants)}")
+        self.taken.add(name)
+        self.constants[name] = data
         return name
+
+
+def _own_words() -> set[str]:
+    """Names that the source itself may use, so that no function or symbol gets them."""
+    plain = itertools.filterfalse(is_formula, INTRINSICS)
+    defined = [name for name in plain if definition(name, "float64", approximate=False)]
+    defined += [f"scalar_{name}" for name in filter(is_formula, INTRINSICS)]
+    typed = [f"{name}_{dtype}" for name in ("to", *defined) for dtype in DTYPES]
+    own = ("np", "op", "call_packed", "constants", "bool_", "math", *HELPERS, *NAMED.values())
+    return set(map(spelled, (*own, *DTYPES, *defined, *typed))) - {"bool"}
 
 
 def _docstring(items: list[str]) -> list[str]:
@@ -228,131 +220,119 @@ def _docstring(items: list[str]) -> list[str]:
     return ['    """', *(f"    {item}" for item in items), '    """']
 
 
-class _Names:
-    """The names of one function's symbols; they are free again when it ends."""
+class _Function(Statements):
+    """The statements of a primitive function, inside so many `loops`."""
+
+    exprs: Expressions
+    loops = 0
+
+    def write(self, func: PrimFunc) -> None:
+        self.visit(func.body)
+
+    def visit_Alloc(self, item: Alloc) -> None:
+        self.line(f"{self.declare(item.buffer)} = {_empty(self.exprs.shared, item.buffer)}")
+        self.visit(item.body)
+
+    def visit_For(self, item: For) -> None:
+        extent, name = self.exprs.visit(item.extent), self.declare_loop(item, "int")
+        note = "" if item.kind == "serial" else f"  # {item.kind}"
+        header = SYNTAX.loop.format(name, extent.code) + note
+        self.loops += 1
+        (self.apart if self.loops % MOST_LOOPS == 0 else self.loop)(header, item.body)
+        self.loops -= 1
+
+    def loop(self, header: str, body: Stmt) -> None:
+        with self.block(header):
+            self.visit(body)
+
+    def apart(self, header: str, body: Stmt) -> None:
+        """A loop in a function of its own, which is called once."""
+        start = len(self.lines)
+        with self.indented():
+            self.loop(header, body)
+        function = self.scope.take("inner_loops")
+        self.lines.insert(start, "    " * self.depth + f"def {function}():")
+        self.line(f"{function}()")
+
+
+class _GraphFunction(Visitor):
+    """The bindings of a graph function."""
 
     def __init__(self, emitter: _Emitter):
         self.emitter = emitter
-        self.known: dict[Node, str] = {}
-        self.wanted: list[tuple[str, str]] = []
+        self.names: dict[Node, str] = {}
+        self.scope = UniqueNames(emitter.taken)
+        self.lines: list[str] = []
 
-    def declare(self, symbol: Any) -> str:
-        self.known[symbol] = self.take(symbol.name)
-        return self.known[symbol]
+    def line(self, text: str) -> None:
+        self.lines.append(f"    {text}")
 
-    def take(self, wanted: str) -> str:
-        name = self.emitter.names.take(wanted)
-        self.wanted.append((name, wanted))
+    def declare(self, var: graph.Var) -> str:
+        name = self.names[var] = self.scope.take(var.name)
         return name
 
-    def close(self) -> None:
-        for name, wanted in reversed(self.wanted):
-            self.emitter.names.release(name, wanted)
+    def write(self, func: graph.Function) -> None:
+        for binding in func.bindings():
+            self.binding(binding)
+        self.result(func.result)
 
+    def visit_children(self, item: Node) -> NoReturn:
+        raise CompileError(f"no Python for {type(item).__name__} in a graph function")
 
-class _Scope(_Names):
-    """The statements of a primitive function."""
+    def visit_Var(self, item: graph.Var) -> str:
+        return self.names[item]
 
-    def __init__(self, emitter: _Emitter):
-        super().__init__(emitter)
-        self.exprs = Expressions(self.known, emitter.used, emitter.definitions, emitter.sites)
-        self.depth = 0
+    def visit_Constant(self, item: graph.Constant) -> str:
+        return self.emitter.constant(item.data, self.scope)
 
-    def stmt(self, item: Stmt) -> list[str]:
-        match item:
-            case Seq():
-                return [line for part in item.stmts for line in self.stmt(part)] or ["pass"]
-            case For():
-                return self.loop(item)
-            case Store():
-                target = self.exprs.element(item)
-                return [f"{target} = {self.exprs.stored(item.value)}"]
-            case IfThenElse():
-                lines = [f"if {self.exprs.expr(item.condition).code}:", *self.body(item.then_case)]
-                if item.else_case is not None:
-                    lines += ["else:", *self.body(item.else_case)]
-                return lines
-            case Alloc():
-                name, buffer = self.declare(item.buffer), item.buffer
-                made = self.emitter.empty(buffer.shape, buffer.dtype)
-                return [f"{name} = {made}", *self.stmt(item.body)]
-            case _:
-                raise CompileError(f"no Python for the statement {type(item).__name__}")
+    def visit_Tuple(self, item: graph.Tuple) -> str:
+        return _tuple([self.visit(field) for field in item.fields])
 
-    def body(self, item: Stmt) -> list[str]:
-        return [f"    {line}" for line in self.stmt(item)]
+    def visit_TupleGetItem(self, item: graph.TupleGetItem) -> str:
+        return f"{self.visit(item.tuple)}[{item.index}]"
 
-    def loop(self, item: For) -> list[str]:
-        extent = self.exprs.expr(item.extent)
-        name = self.declare(item.var)
-        self.exprs.ranges[item.var] = 0, max(0, self.exprs.interval(item.extent)[1] - 1)
-        note = "" if item.kind == "serial" else f"  # {item.kind}"
-        self.depth += 1
-        apart = self.depth % MOST_LOOPS == 0
-        lines = [f"for {name} in range({extent.code}):{note}", *self.body(item.body)]
-        self.depth -= 1
-        if not apart:
-            return lines
-        function = self.take("inner_loops")
-        return [f"def {function}():", *(f"    {line}" for line in lines), f"{function}()"]
-
-
-class _GraphScope(_Names):
-    """The bindings of a graph function."""
-
-    def value(self, item: graph.Expr) -> str:
-        match item:
-            case graph.Var():
-                return self.known[item]
-            case graph.Constant():
-                return self.emitter.constant(item.data)
-            case graph.Tuple():
-                return _tuple([self.value(field) for field in item.fields])
-            case graph.TupleGetItem():
-                return f"{self.value(item.tuple)}[{item.index}]"
-            case graph.Call():
-                return self.call(item)
-            case _:
-                raise CompileError(f"no Python for {type(item).__name__} in a graph function")
-
-    def call(self, item: graph.Call) -> str:
-        args = [self.value(arg) for arg in item.args]
+    def visit_Call(self, item: graph.Call) -> str:
+        args = [self.visit(arg) for arg in item.args]
         if item.op == "call":
             return f"{self.emitter.functions[item.callee]}({', '.join(args)})"
-        self.emitter.used.add("op")
+        self.emitter.shared.used.add("op")
         args += [f"{key}={literal(value)}" for key, value in item.attrs]
         return f"op.{item.op}({', '.join(args)})"
 
-    def binding(self, item: graph.Binding) -> list[str]:
+    def binding(self, item: graph.Binding) -> None:
         value = item.value
         if not _is_destination(value):
-            text = self.value(value)
-            return [f"{self.declare(item.var)} = {text}"]
-        inputs = self.inputs(value)
-        name = self.declare(item.var)
+            text = self.visit(value)
+            self.line(f"{self.declare(item.var)} = {text}")
+            return
+        inputs, name = self.inputs(value), self.declare(item.var)
         if isinstance(value.type, graph.TensorType):
-            return self.destination(value, inputs, [name])
-        outs = [self.take(f"{name}_{n}") for n, _ in enumerate(graph.tensor_types(value.type))]
-        lines = self.destination(value, inputs, outs)
-        return [*lines, f"{name} = {_nested(value.type, iter(outs))}"]
+            self.filled(value, inputs, [name])
+            return
+        fields = enumerate(graph.tensor_types(value.type))
+        outs = [self.scope.take(f"{name}_{n}") for n, _ in fields]
+        self.line(f"{name} = {self.filled(value, inputs, outs)}")
 
-    def result(self, item: graph.Expr) -> list[str]:
-        if not _is_destination(item):
-            return [f"return {self.value(item)}"]
-        outs = [self.take("out") for _ in graph.tensor_types(item.type)]
-        lines = self.destination(item, self.inputs(item), outs)
-        return [*lines, f"return {_nested(item.type, iter(outs))}"]
+    def result(self, item: graph.Expr) -> None:
+        if _is_destination(item):
+            outs = [self.scope.take("out") for _ in graph.tensor_types(item.type)]
+            text = self.filled(item, self.inputs(item), outs)
+        else:
+            text = self.visit(item)
+        self.line(f"return {text}")
 
-    def destination(self, call: graph.Call, inputs: list[str], outs: list[str]) -> list[str]:
-        """A call that writes its results into fresh arrays named `outs`."""
-        types = graph.tensor_types(call.type)
-        made = [self.emitter.empty(t.shape, t.dtype) for t in types]
-        lines = [f"{name} = {text}" for name, text in zip(outs, made, strict=True)]
+    def filled(self, call: graph.Call, inputs: list[str], outs: list[str]) -> str:
+        """The value of a call that writes its results into fresh arrays named `outs`."""
+        shared = self.emitter.shared
+        for name, kind in zip(outs, graph.tensor_types(call.type), strict=True):
+            self.line(f"{name} = {_empty(shared, kind)}")
         if call.op == "call_tir":
-            return [*lines, f"{self.emitter.functions[call.callee]}({', '.join([*inputs, *outs])})"]
-        self.emitter.used.add("call_packed")
-        given = f"[{', '.join(inputs)}], [{', '.join(outs)}]"
-        return [*lines, f"call_packed({literal(call.callee)}, {given})"]
+            self.line(f"{self.emitter.functions[call.callee]}({', '.join([*inputs, *outs])})")
+        else:
+            shared.used.add("call_packed")
+            arguments = f"[{', '.join(inputs)}], [{', '.join(outs)}]"
+            self.line(f"call_packed({literal(call.callee)}, {arguments})")
+        return _nested(call.type, iter(outs))
 
     def inputs(self, call: graph.Call) -> list[str]:
         return [leaf for arg in call.args for leaf in self.leaves(arg)]
@@ -361,24 +341,31 @@ class _GraphScope(_Names):
         """The tensors of an argument, tuples taken apart."""
         if isinstance(item, graph.Tuple):
             return [leaf for field in item.fields for leaf in self.leaves(field)]
-        return _parts(self.value(item), item.type)
+        return _parts(self.visit(item), item.type)
+
+
+_Body = _Function | _GraphFunction
+
+
+def _empty(shared: Shared, item: Buffer | graph.TensorType) -> str:
+    return f"np.empty({item.shape}, {shared.word(item.dtype)})"
 
 
 def _is_destination(item: graph.Expr) -> TypeGuard[graph.Call]:
     return isinstance(item, graph.Call) and item.op in ("call_tir", "call_dps_packed")
 
 
-def _parts(text: str, wanted: graph.Type) -> list[str]:
-    if isinstance(wanted, graph.TensorType):
+def _parts(text: str, kind: graph.Type) -> list[str]:
+    if isinstance(kind, graph.TensorType):
         return [text]
-    fields = enumerate(wanted.fields)
+    fields = enumerate(kind.fields)
     return [leaf for n, field in fields for leaf in _parts(f"{text}[{n}]", field)]
 
 
-def _nested(wanted: graph.Type, names: Iterator[str]) -> str:
-    if isinstance(wanted, graph.TensorType):
+def _nested(kind: graph.Type, names: Iterator[str]) -> str:
+    if isinstance(kind, graph.TensorType):
         return next(names)
-    return _tuple([_nested(field, names) for field in wanted.fields])
+    return _tuple([_nested(field, names) for field in kind.fields])
 
 
 def _tuple(codes: list[str]) -> str:

@@ -1,17 +1,19 @@
 """Expressions of the loop IR as Python expressions on numpy scalars."""
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NoReturn
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32
-from minimlc.codegen.interval import Interval, Intervals
+from minimlc.codegen.source.interval import Intervals
+from minimlc.codegen.source.writer import ATOM, Statements, Syntax, Text, call, operators
 from minimlc.dtypes import DTYPES, INDEX, holds, integer_range, is_float, is_integer
-from minimlc.errors import CompileError
+from minimlc.errors import BuildError
 from minimlc.literals import float_literal
 from minimlc.names import RESERVED, UniqueNames
-from minimlc.node import Node, span_of
+from minimlc.node import Node, Visitor, span_of
 from minimlc.tir.intrinsics import is_formula
+from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import (
     COMPARISONS,
@@ -51,7 +53,7 @@ def pow(x, y):
     kind = np.result_type(x, y)
     return np.power(np.array([x], kind), np.array([y], kind))[0]""",
 }
-"""Functions that the source defines where it needs them, beside those of definitions."""
+"""Functions that the source defines where it calls them, beside those made from definitions."""
 
 INSIDE = '''\
 def inside(number, *index):
@@ -59,18 +61,34 @@ def inside(number, *index):
     if all(0 <= i < size for i, size in zip(index, sites[number].shape)):
         return index
     raise outside(sites[number], index)'''
-"""What checks the accesses, each known by its number."""
+"""The function that checks accesses, each known by its number."""
 
 NAMED = {"min": "minimum", "max": "maximum"}
-NUMPY = {"abs": "abs", "round": "rint"}
+NUMPY = {"round": "rint"}
 """numpy's names of intrinsics, where they differ."""
+_DIVISIONS = {"//": "floordiv", "%": "modulo"}
 
-CHOICE, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MULTIPLY, NEGATE, ATOM = range(
-    13
+CHOICE, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MULTIPLY, NEGATE = range(12)
+OPERATORS = {
+    **operators(OR, "or"),
+    **operators(AND, "and"),
+    **operators(COMPARE, *COMPARISONS, left=BIT_OR, right=BIT_OR),
+    **operators(BIT_OR, "|"),
+    **operators(BIT_XOR, "^"),
+    **operators(BIT_AND, "&"),
+    **operators(SHIFT, "<<", ">>"),
+    **operators(ADD, "+", "-"),
+    **operators(MULTIPLY, "*", "/", "//", "%"),
+}
+SYNTAX = Syntax(
+    loop="for {} in range({}):",
+    let="{1} = {2}",
+    store="{} = {}",
+    condition="if {}:",
+    otherwise="else:",
+    result="return {}",
+    empty="pass",
 )
-LEVELS = {"or": OR, "and": AND, "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND}
-LEVELS |= {"<<": SHIFT, ">>": SHIFT, "+": ADD, "-": ADD}
-LEVELS |= dict.fromkeys(("*", "/", "//", "%"), MULTIPLY)
 
 
 def _computed_in(name: str, dtype: str) -> str:
@@ -83,250 +101,193 @@ def _computed_in(name: str, dtype: str) -> str:
 NUMPY_DIALECT = Dialect(_computed_in, approximate=False)
 
 
-class Piece(NamedTuple):
-    """A Python expression, how tightly it binds, and what Python has when it is evaluated.
+@dataclass
+class Shared:
+    """What the functions of one source share.
 
-    "scalar": a numpy scalar of its dtype, or a truth value. "weak": a number literal, which takes
-    the dtype of the scalar it is combined with. "int": a Python int for an index.
+    `used` are the words they need at its top (dtypes, helpers), `definitions` the operations that
+    numpy lacks. With `sites`, each access is checked, and noted there.
     """
 
-    code: str
-    level: int = ATOM
-    kind: str = "scalar"
-
-
-def _at(piece: Piece, level: int) -> str:
-    """The code as an operand of an operator that binds at `level`."""
-    return piece.code if piece.level >= level else f"({piece.code})"
-
-
-class Expressions(Intervals):
-    """Emits the expressions of one function; notes the words (dtypes, helpers) they use, and the
-    `definitions` of the operations that numpy lacks.
-
-    With `sites`, each access is checked, and noted there.
-    """
-
-    def __init__(
-        self,
-        names: Mapping[Node, str],
-        used: set[str],
-        definitions: dict[str, str],
-        sites: list[Site] | None = None,
-    ):
-        self.names = names
-        self.used = used
-        self.definitions = definitions
-        self.sites = sites
-        self.ranges: dict[Var, Interval] = {}
+    sites: list[Site] | None = None
+    used: set[str] = field(default_factory=set)
+    definitions: dict[str, str] = field(default_factory=dict)
 
     def word(self, dtype: str) -> str:
         """A dtype's name in the source."""
-        self.used.add("bool_" if dtype == "bool" else dtype)
-        return "bool_" if dtype == "bool" else dtype
+        word = "bool_" if dtype == "bool" else dtype
+        self.used.add(word)
+        return word
 
-    def make(self, dtype: str, code: str) -> Piece:
-        return Piece(f"{self.word(dtype)}({code})")
 
-    def helper(self, name: str, *codes: str) -> Piece:
-        self.used.add(name)
-        return Piece(f"{name}({', '.join(codes)})")
+class Expressions(Visitor):
+    """Writes the expressions of one function.
 
-    def scalar(self, item: Expr, piece: Piece | None = None) -> Piece:
+    The kind of an expression is what Python has when it is evaluated. "": a numpy scalar of its
+    dtype, or a truth value. "weak": a number literal, which takes the dtype of the scalar it is
+    combined with. "int": a Python int for an index.
+    """
+
+    def __init__(self, shared: Shared):
+        self.shared = shared
+        self.names: dict[Node, Text] = {}
+        self.bounds = Intervals()
+
+    def visit_children(self, item: Node) -> NoReturn:
+        raise BuildError(f"no Python for the expression {type(item).__name__}")
+
+    def call(self, name: str, *arguments: Text) -> Text:
+        """The call of a function, which is noted."""
+        self.shared.used.add(name)
+        return call(name, *arguments)
+
+    def converted(self, dtype: str, a: Text) -> Text:
+        return call(self.shared.word(dtype), a)
+
+    def scalar(self, item: Expr, text: Text | None = None) -> Text:
         """`item` as a numpy scalar of its dtype."""
-        made = self.expr(item) if piece is None else piece
-        return made if made.kind == "scalar" else self.make(item.dtype, made.code)
+        text = text or self.visit(item)
+        return self.converted(item.dtype, text) if text.kind else text
 
-    def stored(self, item: Expr) -> str:
+    def stored(self, value: Expr) -> str:
         """A value to store: a plain number will do, the array gives it its dtype."""
-        piece = self.expr(item)
-        return self.scalar(item, piece).code if item.dtype == "bfloat16" else piece.code
+        return (self.scalar if value.dtype == "bfloat16" else self.visit)(value).code
+
+    def returned(self, value: Expr) -> str:
+        return self.scalar(value).code
 
     def element(self, item: Load | Store) -> str:
-        buffer = item.buffer
-        place = ", ".join(self.expr(i).code for i in item.indices) or "()"
-        if self.sites is not None and item.indices:
+        buffer, sites = item.buffer, self.shared.sites
+        place = ", ".join(self.visit(i).code for i in item.indices) or "()"
+        if sites is not None and item.indices:
             action = "load" if isinstance(item, Load) else "store"
-            place = f"inside({len(self.sites)}, {place})"
-            self.sites.append(Site(buffer.name, buffer.shape, action, span_of(item)))
-        return f"{self.names[buffer]}[{place}]"
+            place = f"inside({len(sites)}, {place})"
+            sites.append(Site(buffer.name, buffer.shape, action, span_of(item)))
+        return f"{self.names[buffer].code}[{place}]"
 
-    def expr(self, item: Expr) -> Piece:
-        match item:
-            case Var():
-                return self.variable(item)
-            case Const():
-                return self.const(item)
-            case Load():
-                return Piece(self.element(item))
-            case Unary():
-                return self.unary(item)
-            case Binary():
-                return self.binary(item)
-            case Select():
-                return self.select(item)
-            case Cast():
-                return self.cast(item)
-            case Intrin():
-                return self.intrin(item)
-            case _:
-                raise CompileError(f"no Python for the expression {type(item).__name__}")
+    def visit_Load(self, item: Load) -> Text:
+        return Text(self.element(item))
 
-    def variable(self, item: Var) -> Piece:
-        name = self.names[item]
-        if item.dtype != INDEX:
-            return self.make(item.dtype, name)
-        return Piece(name, ATOM, "int")
+    def visit_Var(self, item: Var) -> Text:
+        text = self.names[item]
+        return text if item.dtype == INDEX else self.scalar(item, text)
 
-    def const(self, item: Const) -> Piece:
+    def visit_Const(self, item: Const) -> Text:
         value = item.value
         if item.dtype == "bool":
-            return Piece(repr(value))
+            return Text(repr(value))
+        code = repr(value)
         if is_float(item.dtype):
             code = "np.nan" if value != value else float_literal(float(value))
-            return Piece(code, NEGATE if code[0] == "-" else ATOM, "weak")
-        level = NEGATE if value < 0 else ATOM
-        if item.dtype == INDEX:
-            return Piece(repr(value), level, "int")
-        return Piece(repr(value), level, "weak")
+        level = NEGATE if code[0] == "-" else ATOM
+        return Text(code, level, "int" if item.dtype == INDEX else "weak")
 
-    def unary(self, item: Unary) -> Piece:
-        a = self.expr(item.a)
+    def visit_Unary(self, item: Unary) -> Text:
+        a = self.visit(item.a)
         if item.op == "not":
-            return Piece(f"not {_at(a, NOT)}", NOT)
-        code = item.op + _at(a, NEGATE)
-        if a.kind == "int" and self.stays_in(item, INDEX):
-            return Piece(code, NEGATE, "int")
-        return Piece(item.op + _at(self.scalar(item.a, a), NEGATE), NEGATE)
+            return Text(f"not {a.inside(NOT)}", NOT)
+        whole = a.kind == "int" and self.bounds.stays_in(item, INDEX)
+        operand = a if whole else self.scalar(item.a, a)
+        return Text(item.op + operand.inside(NEGATE), NEGATE, "int" if whole else "")
 
-    def binary(self, item: Binary) -> Piece:
-        op, dtype = item.op, item.a.dtype
-        a, b = self.expr(item.a), self.expr(item.b)
+    def visit_Binary(self, item: Binary) -> Text:
+        op = item.op
+        a, b = self.visit(item.a), self.visit(item.b)
         if op in ("and", "or"):
-            level = LEVELS[op]
-            return Piece(f"{_at(a, level)} {op} {_at(b, level + 1)}", level)
+            return OPERATORS[op].of(a, b)
         whole = a.kind == b.kind == "int" and self.is_whole(item)
-        if op in ("min", "max"):
-            return self.extreme(item, a, b, whole)
         if not whole:
             a, b = self.operands(item, a, b)
-        if op in COMPARISONS:
-            return Piece(f"{_at(a, BIT_OR)} {op} {_at(b, BIT_OR)}", COMPARE)
-        if not whole and op in ("//", "%") and not is_float(dtype) and _may_be_zero(item.b):
-            return self.helper("floordiv" if op == "//" else "modulo", a.code, b.code)
-        level = LEVELS[op]
-        code = f"{_at(a, level)} {op} {_at(b, level + 1)}"
-        return Piece(code, level, "int" if whole else "scalar")
+        if op in ("min", "max"):
+            if not whole and is_float(item.dtype):
+                return self.defined(op, item.dtype, a, b)
+            result = self.call(op, a, b)
+        elif op in _DIVISIONS and not whole and is_integer(item.dtype) and _may_be_zero(item.b):
+            return self.call(_DIVISIONS[op], a, b)
+        else:
+            result = OPERATORS[op].of(a, b)
+        return result._replace(kind="int" if whole and op not in COMPARISONS else "")
 
-    def operands(self, item: Binary, a: Piece, b: Piece) -> tuple[Piece, Piece]:
+    def operands(self, item: Binary, a: Text, b: Text) -> tuple[Text, Text]:
         """Both sides, of which at least one is a numpy scalar: it gives the result its dtype."""
-        if item.a.dtype == "bfloat16":
-            return self.scalar(item.a, a), self.scalar(item.b, b)
-        if item.op in ("<<", ">>") or "scalar" not in (a.kind, b.kind):
-            return self.scalar(item.a, a), b
-        return a, b
+        both = item.a.dtype == "bfloat16" or item.op in ("min", "max")
+        if both or item.op in ("<<", ">>") or (a.kind and b.kind):
+            a = self.scalar(item.a, a)
+        return a, self.scalar(item.b, b) if both else b
 
     def is_whole(self, item: Binary) -> bool:
         """Whether an operation on Python ints gives what it gives on indices, which wrap."""
         if item.op in COMPARISONS:
             return True
-        if item.op in ("//", "%") and self.interval(item.b)[0] <= 0:
+        if item.op in ("//", "%") and self.bounds.interval(item.b)[0] <= 0:
             return False
-        return item.op not in ("<<", ">>") and self.stays_in(item, INDEX)
+        return item.op not in ("<<", ">>") and self.bounds.stays_in(item, INDEX)
 
-    def extreme(self, item: Binary, a: Piece, b: Piece, whole: bool) -> Piece:
-        if whole:
-            return Piece(f"{item.op}({a.code}, {b.code})", ATOM, "int")
-        codes = self.scalar(item.a, a).code, self.scalar(item.b, b).code
-        if is_float(item.a.dtype):
-            return self.defined(item.op, item.a.dtype, codes)
-        return Piece(f"{item.op}({', '.join(codes)})")
-
-    def defined(self, operation: str, dtype: str, codes: Iterable[str]) -> Piece:
-        """The call of a function that is made of the operation's definition."""
+    def defined(self, operation: str, dtype: str, *arguments: Text) -> Text:
+        """The call of a function written from the operation's definition."""
         name = f"scalar_{operation}" if is_formula(operation) else NAMED.get(operation, operation)
         text = self.function(name, operation, dtype)
-        if self.definitions.get(name, text) != text:
+        if self.shared.definitions.get(name, text) != text:
             name = f"{name}_{dtype}"
             text = self.function(name, operation, dtype)
-        self.definitions[name] = text
-        return Piece(f"{name}({', '.join(codes)})")
+        self.shared.definitions[name] = text
+        return call(name, *arguments)
 
     def function(self, name: str, operation: str, dtype: str) -> str:
         """An operation's definition as a Python function."""
         program = definition(operation, dtype, approximate=False)
         if program is None:
-            raise CompileError(f"no Python for {operation} of {dtype}")
-        scope = UniqueNames(reserved={*RESERVED, "np", "math", "type", "bool_", *DTYPES, *HELPERS})
-        names: dict[Node, str] = {var: scope.take(var.name) for var in program.params}
-        legal = Legalize(NUMPY_DIALECT).visit
-        steps = _Steps(names, self.used, self.definitions)
-        lines = [f"def {name}({', '.join(names.values())}):"]
-        lines += [f'    """{program.note}"""'] if program.note else []
-        for var, value in program.steps:
-            code, names[var] = steps.expr(legal(value)).code, scope.take(var.name)
-            lines.append(f"    {names[var]} = {code}")
-        cases, rest = program.cases()
-        for condition, value in cases:
-            lines.append(f"    if {steps.expr(legal(condition)).code}:")
-            lines.append(f"        return {steps.scalar(legal(value)).code}")
-        return "\n".join([*lines, f"    return {steps.scalar(legal(rest)).code}"])
+            raise BuildError(f"no Python for {operation} of {dtype}")
+        program = Program(*Legalize(NUMPY_DIALECT).visit(program))
+        reserved = {*RESERVED, "np", "math", "type", "bool_", *DTYPES, *HELPERS}
+        scope = UniqueNames(reserved=reserved)
+        body = Statements(SYNTAX, Expressions(self.shared), scope)
+        parameters = ", ".join([body.declare(var) for var in program.params])
+        if program.note:
+            body.line(f'"""{program.note}"""')
+        body.steps(program)
+        body.results(program)
+        return "\n".join([f"def {name}({parameters}):", *body.lines])
 
-    def select(self, item: Select) -> Piece:
-        test, a, b = self.expr(item.condition), self.expr(item.a), self.expr(item.b)
+    def visit_Select(self, item: Select) -> Text:
+        test, a, b = self.visit(item.condition), self.visit(item.a), self.visit(item.b)
         if not a.kind == b.kind == "int":
             a, b = self.scalar(item.a, a), self.scalar(item.b, b)
-        return Piece(f"{_at(a, OR)} if {_at(test, OR)} else {_at(b, CHOICE)}", CHOICE, a.kind)
+        code = f"{a.inside(OR)} if {test.inside(OR)} else {b.inside(CHOICE)}"
+        return Text(code, CHOICE, a.kind)
 
-    def intrin(self, item: Intrin) -> Piece:
+    def visit_Intrin(self, item: Intrin) -> Text:
         dtype, name = item.args[0].dtype, item.name
-        codes = [self.scalar(x).code for x in item.args]
+        arguments = [self.scalar(x) for x in item.args]
+        if name.startswith("truncate_"):
+            return self.converted(item.dtype, arguments[0])
         if name != "abs" and definition(name, dtype, approximate=False) is not None:
-            return self.defined(name, dtype, codes)
-        if name in HELPERS:
-            return self.helper(name, *codes)
-        return Piece(f"np.{NUMPY.get(name, name)}({', '.join(codes)})")
+            return self.defined(name, dtype, *arguments)
+        return self.call(name if name in HELPERS else f"np.{NUMPY.get(name, name)}", *arguments)
 
-    def cast(self, item: Cast) -> Piece:
-        source, target, a = item.a.dtype, item.dtype, self.expr(item.a)
+    def visit_Cast(self, item: Cast) -> Text:
+        source, target, a = item.a.dtype, item.dtype, self.visit(item.a)
         if source == target:
             return a
         if target == "bool":
-            return Piece(f"{_at(self.scalar(item.a, a), BIT_OR)} != 0", COMPARE)
+            return Text(f"{self.scalar(item.a, a).inside(BIT_OR)} != 0", COMPARE)
         if a.kind == "int" and self.fits(item):
-            return self.make(target, a.code)
+            return self.converted(target, a)
         a = self.scalar(item.a, a)
-        if is_integer(target):
-            return self.to_integer(source, target, a)
-        return self.make(target, a.code)
+        if not is_integer(target) or source == "bool" or holds(target, source):
+            return self.converted(target, a)
+        if is_float(source):
+            wide = a if source == "float64" else self.converted("float64", a)
+            return self.defined(f"to_{target}", "float64", wide)
+        return Text(f"{a.inside(ATOM)}.astype({self.shared.word(target)})")
 
     def fits(self, item: Cast) -> bool:
         """Whether the dtype's own conversion of a Python int is right for every value it takes."""
-        low, high = self.interval(item.a)
+        low, high = self.bounds.interval(item.a)
         limit = {"float64": 2**63, "float32": 2**53, "float16": 2**24}.get(item.dtype, 0)
         least, most = integer_range(item.dtype) if is_integer(item.dtype) else (-limit, limit)
         return least <= low and high <= most
 
-    def to_integer(self, source: str, target: str, a: Piece) -> Piece:
-        if is_float(source):
-            wide = a if source == "float64" else self.make("float64", a.code)
-            return self.defined(f"to_{target}", "float64", [wide.code])
-        if source == "bool" or holds(target, source):
-            return self.make(target, a.code)
-        return Piece(f"{_at(a, ATOM)}.astype({self.word(target)})")
-
 
 def _may_be_zero(divisor: Expr) -> bool:
     return not (isinstance(divisor, Const) and divisor.value != 0)
-
-
-class _Steps(Expressions):
-    """The expressions of a definition."""
-
-    def variable(self, item: Var) -> Piece:
-        return Piece(self.names[item])
-
-    def intrin(self, item: Intrin) -> Piece:
-        if item.name.startswith("truncate_"):
-            return self.make(item.dtype, self.expr(item.args[0]).code)
-        return super().intrin(item)

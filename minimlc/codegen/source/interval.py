@@ -1,4 +1,4 @@
-"""Bounds of integers in the loops they are in: where C's own operators cannot overflow."""
+"""Bounds of integers within their loops, which show where C's own operators cannot overflow."""
 
 from minimlc.dtypes import INDEX, integer_range, is_float, is_integer
 from minimlc.tir.nodes import Binary, Cast, Const, Expr, Load, Select, Unary, Var
@@ -9,14 +9,15 @@ Interval = tuple[int, int]
 class Intervals:
     """Bounds of expressions, from the `ranges` of the loops' variables."""
 
-    ranges: dict[Var, Interval]
+    def __init__(self) -> None:
+        self.ranges: dict[Var, Interval] = {}
 
     def wraps(self, item: Expr) -> bool:
         """Whether C's operator on 32 or 64 bits might overflow."""
         return not self.stays_in(item, item.dtype if self._is_wide(item) else "int32")
 
     def stays_in(self, item: Expr, dtype: str) -> bool:
-        """Whether the value before it wraps is surely one of an integer dtype."""
+        """Whether the value before it wraps always fits an integer dtype."""
         exact = self.exact_interval(item)
         least, most = integer_range(dtype)
         return exact is not None and least <= exact[0] and exact[1] <= most
@@ -50,12 +51,9 @@ class Intervals:
                 return int(item.value), int(item.value)
             case Cast(_, a) if not is_float(a.dtype) and item.dtype != "bool":
                 return self.interval(a)
-            case Unary("~", a) if is_integer(a.dtype):
+            case Unary(op, a) if is_integer(a.dtype):
                 low, high = self.interval(a)
-                return ~high, ~low
-            case Unary("-", a) if is_integer(a.dtype):
-                low, high = self.interval(a)
-                return -high, -low
+                return (~high, ~low) if op == "~" else (-high, -low)
             case Select(_, a, b):
                 return _hull(*self.interval(a), *self.interval(b))
             case Binary("&", a, b) if is_integer(a.dtype) and self.interval(b)[0] >= 0:

@@ -1,0 +1,1 @@
+"""What the targets share that write source text in a language."""
