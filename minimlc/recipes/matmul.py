@@ -133,9 +133,8 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     lanes = lanes_of(target, product.dtypes[2])
     in_order = product.right.axes.endswith("n")
     few = product.rows <= FEW_ROWS and in_order
-    check_kind(
-        sch, product, FEWEST_COLUMNS if few else 1 if in_order else min(lanes, FEWEST_COLUMNS)
-    )
+    fewest = min(lanes, FEWEST_COLUMNS) if not in_order else FEWEST_COLUMNS if few else 1
+    check_kind(sch, product, fewest)
     if few:
         return few_rows(sch, product)
     if product.columns < lanes and in_order:

@@ -234,7 +234,6 @@ def is_soon_done(sch: Draft, init: str, update: str) -> bool:
 
 def beside(sch: Draft, name: str, loop: str) -> list[str]:
     """The loops around a block that feed the same iter as `loop`, from inside of it."""
-    fed = [variables(it.value) for it in sch.block(name).iters]
-    names = [{var.name for var in variables_of} for variables_of in fed]
-    same = [group for group in names if loop in group]
-    return [other for other in sch.loops_below(name, loop) if any(other in part for part in same)]
+    fed = [{var.name for var in variables(it.value)} for it in sch.block(name).iters]
+    same = {other for names in fed if loop in names for other in names}
+    return [other for other in sch.loops_below(name, loop) if other in same]

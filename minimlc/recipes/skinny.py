@@ -38,12 +38,8 @@ def few_rows(sch: Draft, product: Product) -> Draft:
         sch, name = sums_apart(sch, name, block)
     rows, columns = (sch.loops_along(name, axis) for axis in (-2, -1))
     summed = sch.loops_of(name, "R")
-    if (
-        not summed
-        or not columns
-        or (product.rows > 1 and not rows)
-        or {*summed} & {*rows, *columns}
-    ):
+    each = summed and columns and (rows or product.rows == 1)
+    if not each or {*summed} & {*rows, *columns}:
         why = f'matmul: rows, columns and sums of block "{name}" have no loops of their own'
         raise refusal(why)
     k = summed[-1]
