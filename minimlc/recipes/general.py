@@ -1,4 +1,4 @@
-"""What is done to a function that no other recipe is for, and what all recipes share."""
+"""The schedule of a function that no other recipe fits, and what all recipes share."""
 
 from typing import Any
 
@@ -62,8 +62,8 @@ def _last_axis(block: Block, loops: tuple[For, ...]) -> str | None:
 
 
 def collects_narrow(block: Block) -> bool:
-    """Whether a block only moves elements of less than four bytes from here and there: to put them
-    together in a vector takes longer than to move each.
+    """Whether a block only gathers elements of less than four bytes: assembling a vector of them
+    takes longer than moving each.
     """
     if not (block.iters and isinstance(block.body, Store) and isinstance(block.body.value, Load)):
         return False
