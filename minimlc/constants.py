@@ -6,11 +6,11 @@ from minimlc.errors import shown
 from minimlc.names import misnamed
 
 MOST_BITS = 1000
-"""Of an integer in a script: a float64 has numbers as large."""
+"""Bits of an integer in a script, at the most: a float64 has numbers as large."""
 MOST_ITEMS = 2**16
-"""Of a tuple in a script and those in it, and characters of a text."""
+"""Items of a tuple in a script and of those in it, and characters of a text, at the most."""
 MOST_TUPLES = 100
-"""In one another."""
+"""Levels of nested tuples, at the most."""
 
 
 def is_folded(value: object) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 MOST_LEVELS = 1000
 """How deeply nodes may nest; loops and blocks count four times."""
 _FRAMES = 12
-"""No walk over a tree takes more of Python's frames for a level."""
+"""Python's frames that a walk over a tree takes for a level, at the most."""
 PLAIN_LEVELS = 40
-"""Python's own limit has room for these."""
+"""Levels that Python's own limit has room for."""
 
 
 def make_room(levels: int) -> None:

@@ -71,9 +71,9 @@ class TupleType:
 Type = TensorType | TupleType
 
 MOST_FIELDS = 2**12
-"""Of a tuple and those in it."""
+"""Fields of a tuple and of those in it, at the most."""
 MOST_TUPLES = 100
-"""In one another."""
+"""Levels of nested tuples, at the most."""
 
 
 def _check_fields(fields: tuple[object, ...]) -> None:

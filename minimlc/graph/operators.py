@@ -60,7 +60,7 @@ def _unary(name: str) -> Callable[[Expr], Call]:
 
 
 def _field(self: Expr, index: Any) -> TupleGetItem:
-    """A tuple's field. Of a tensor no part: `take` and `strided_slice` say which one is meant."""
+    """A tuple's field. A tensor is not indexed: `take` and `strided_slice` take parts of it."""
     whole = hasattr(index, "__index__")
     if isinstance(self.type, TensorType):
         name, size = _shown(self), (*self.shape, 1)[0]
@@ -102,7 +102,7 @@ def _numpy(self: Expr, ufunc: np.ufunc, method: str, *inputs: object, **_: objec
 
 
 def _shown(value: object, array: str = "a") -> str:
-    """A value as a reader may write it; `array` stands for what is none of the graph."""
+    """A value as a reader may write it; `array` stands for anything outside the graph."""
     if isinstance(value, Expr):
         return value.name if isinstance(value, Var) else "x"
     return array

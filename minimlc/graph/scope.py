@@ -1,4 +1,4 @@
-"""A graph function in the making: what is bound, in normal form, under fresh names."""
+"""A graph function under construction: bindings in normal form, under fresh names."""
 
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -176,7 +176,7 @@ class Scope:
         self._local.clear()
 
     def end_block(self, old: BindingBlock | None = None) -> None:
-        """Close the open block; what it did not output is hidden from now on.
+        """Close the open block; variables that it does not output are hidden from now on.
 
         `old` is taken in its place if it has the very same bindings.
         """

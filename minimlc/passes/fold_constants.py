@@ -1,4 +1,4 @@
-"""Compute at compile time what is known then."""
+"""Compute calls on constants at compile time."""
 
 from collections.abc import Iterable
 from math import prod

@@ -1,7 +1,7 @@
 """Schedules for whole functions, written with the public primitives alone.
 
 A recipe takes a `Schedule` and gives one. It looks at the shapes and at the target's vectors and
-caches, applies primitives, and refuses (`ScheduleError`) what it is not for.
+caches, applies primitives, and refuses (`ScheduleError`) what it does not fit.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ Recipe = Callable[..., Schedule]
 
 RECIPES = (matmul, conv2d, transpose, windows)
 """What `apply` tries on each block, in this order, unless the function is `attention`. Where none
-is for any, `rowwise` or `elementwise` may be for the function; `rows` does what is left.
+fits any block, `rowwise` or `elementwise` may fit the function; `rows` takes the rest.
 """
 
 OTHER_NAMES = {
@@ -44,7 +44,7 @@ OTHER_NAMES = {
     "batch_matmul": "matmul",
     "dense": "matmul",
 }
-"""The recipes that work goes by which users know under other names."""
+"""Other names under which users look for a recipe."""
 
 __all__ = [
     "apply",
@@ -63,9 +63,9 @@ __all__ = [
 def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = None) -> IRModule:
     """`mod` with a recipe applied to every primitive function that has no schedule yet.
 
-    A function counts as scheduled when one of its loops is not serial, or when this pass has been
-    at it; the attribute "scheduled" says so. Without a target, parameters are for this machine.
-    One function alone, instead of a module, becomes one called "main".
+    A function counts as scheduled when one of its loops is not serial, or when this pass has
+    scheduled it; the attribute "scheduled" says so. Without a target, parameters are for this
+    machine. One function alone, instead of a module, becomes one called "main".
     """
     if isinstance(mod, PrimFunc | Function):
         mod = IRModule.of({"main": mod})
@@ -103,7 +103,7 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
 
 
 def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Target) -> Any:
-    """What the first recipe makes of a block that is for it; unchanged if none is."""
+    """The schedule by the first recipe that fits a block; unchanged if none does."""
     for recipe in recipes:
         try:
             return recipe(sch, block, target=target)

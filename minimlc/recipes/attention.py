@@ -1,4 +1,4 @@
-"""Attention: two products, and what is done with each row of scores between them."""
+"""Attention: two products, and the work on each row of scores between them."""
 
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.product import find_product

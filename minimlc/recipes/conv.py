@@ -92,7 +92,7 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
 def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     """The tile that fills the vector registers and leaves some for pixels and weights.
 
-    Four of 16 will do; of 32, six: what keeps the arithmetic of wider machines busy waits in more.
+    Four of 16 will do, or six of 32: wider machines have more operands in flight.
     With 16 registers of 8 floats that is 6 pixels by 16 channels.
     """
     size = conv.sizes
@@ -118,7 +118,7 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
 def widened(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, list[str]]:
     """Image and weights in the dtype of the sums; what pads the image writes it so at once.
 
-    Gives the block that converts the weights, which is to be part of the one that packs them.
+    Also returns the block that converts the weights, to be inlined into the one that packs them.
     """
     image, weights, sums = conv.dtypes
     if image != sums:
@@ -160,9 +160,9 @@ def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draf
 
 
 def one_row_of_pixels(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, str]:
-    """Number the pixels of all images through; sums get a buffer of their own, pixels by channels.
+    """Number the pixels of all images in one row; sums get their own buffer, pixels by channels.
 
-    Gives the name of the block that copies them to the output.
+    Also returns the block that copies them to the output.
     """
     size = conv.sizes
     pixel = f"(n * {size['i']} + i) * {size['j']} + j"

@@ -1,7 +1,7 @@
 """Element-wise chains: all of them in one loop, which goes through memory once.
 
-What limits such a function is how many bytes it moves. So nothing that is computed on the way gets
-a buffer, and each input is read where it is used.
+Such a function is limited by the bytes that it moves. So no intermediate value gets a buffer, and
+each input is read where it is used.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def elementwise(sch: Draft, block: str | None, target: Target) -> Draft:
 
 
 def left_over(sch: Draft, names: list[str], target: Target) -> Draft:
-    """Those of the blocks that are element-wise and have no schedule yet, each in one loop."""
+    """The element-wise blocks among `names` that have no schedule yet, each in one loop."""
     for name in names:
         if name in sch.blocks() and is_elementwise(sch, name) and is_untouched(sch, name):
             sch = one_loop(sch, name, target)
@@ -66,7 +66,7 @@ def is_untouched(sch: Draft, name: str) -> bool:
 
 
 def is_elementwise(sch: Draft, name: str) -> bool:
-    """Whether a block writes one element, for each of its iterations another."""
+    """Whether a block writes one element, another one in each iteration."""
     item = sch.block(name)
     if not item.iters or any(it.kind != "S" for it in item.iters):
         return False
@@ -114,8 +114,8 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
     """One long row in pieces that threads take. What is left over has a loop of its own: a
     condition in the pieces would cost more than the work.
 
-    Results larger than the last cache bypass the caches: nothing is fetched only to be overwritten,
-    which is a quarter of the traffic of a function of two inputs.
+    Results larger than the last cache bypass the caches: no line is fetched only to be overwritten,
+    which would be a quarter of the traffic of a function of two inputs.
     """
     first, *others = loops
     count = sch.extent(name, first)
@@ -132,14 +132,14 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
 
 
 def _as_lanes(sch: Draft, name: str, loops: list[str]) -> Draft:
-    """The innermost loops around a block as one, in vectors where that is of use."""
+    """The innermost loops around a block fused into one, vectorized where that pays."""
     sch = sch.fuse(*loops) if len(loops) > 1 else sch
     return sch if collects_narrow(sch.block(name)) else sch.vectorize(sch.loops(name)[-1])
 
 
 def straight_loops(sch: Draft, name: str) -> list[str]:
-    """The inner loops around a block that are one row of memory for all that it reads and writes,
-    or which that does not depend on.
+    """The inner loops around a block along which each of its accesses goes through one row of
+    memory, or stays where it is.
     """
     item = sch.block(name)
     order = [it.value.name for it in item.iters if isinstance(it.value, Var)]

@@ -1,10 +1,11 @@
-"""What is done to a function that no other recipe is for, and what all recipes share."""
+"""The schedule of a function that no other recipe fits, and what all recipes share."""
 
 from typing import Any
 
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.views import S, check_schedule
+from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.analysis.arith import variables
@@ -15,7 +16,7 @@ NO_SUCH_NAME = "E105"
 """The code of errors about loops, blocks, buffers and primitives that do not exist."""
 
 
-def rows(sch: S) -> S:
+def rows(sch: Schedule) -> Schedule:
     """Work along rows: in each block the loop over the output's last axis goes inside and becomes
     vector lanes; a reduction keeps a whole row of sums and adds to it.
     """
@@ -62,8 +63,8 @@ def _last_axis(block: Block, loops: tuple[For, ...]) -> str | None:
 
 
 def collects_narrow(block: Block) -> bool:
-    """Whether a block only moves elements of less than four bytes from here and there: to put them
-    together in a vector takes longer than to move each.
+    """Whether a block only gathers elements of less than four bytes: assembling a vector of them
+    takes longer than moving each.
     """
     if not (block.iters and isinstance(block.body, Store) and isinstance(block.body.value, Load)):
         return False

@@ -1,11 +1,11 @@
-"""Products of small numbers: which unit of the machine multiplies them, and in which form.
+"""Products of narrow numbers: which unit of the machine multiplies them, and in which layout.
 
 Every CPU multiplies pairs of 16-bit integers and adds them up, twice as fast as it does with
 floats; the newer ones take four bytes at a time. 16-bit floats without a unit of their own become
 float32 while they are copied, so that they cost what float32 does and half of its memory traffic.
 Most units for bytes take a signed one times an unsigned one. Where A and B are alike, B's get an
-offset of 128 while they are copied, and what that adds to the sums is summed up apart and taken off
-at the end: 128 times each element of a row of A.
+offset of 128 while they are copied; what that adds to the sums (128 times each element of a row of
+A) is summed up separately and subtracted at the end.
 """
 
 from typing import NamedTuple
@@ -87,17 +87,17 @@ UNITS: tuple[tuple[str, Unit], ...] = (
     ),
     ("+avx512bf16", Unit("bfloat16", "bfloat16", "dot_bf16bf16f32", 2, 16)),
 )
-"""The units for factors of certain dtypes by the feature that tells of them, the best first."""
+"""The units for factors of certain dtypes by the CPU feature they need, the best first."""
 
 OFFSETS = {(source, result): offset for source, result, offset in SHIFTED.values()}
-"""What makes bytes of one sign those of the other."""
+"""What converts bytes of one signedness to the other."""
 
 INTERLEAVES = {kind: name for name, kind in INTERLEAVED.items()}
 INTERLEAVES |= {(*kind[:2], 4): name for name, kind in SHIFTED.items()}
 """The intrinsics that pack rows of B, by what they read, write, and how many rows it is."""
 
 WORDS = Unit("int16", "int16", "dot_i16i16i32", 2, 16)
-"""What every CPU can do with bytes, and how the portable form of it is written."""
+"""What every CPU can do with bytes; also the portable form."""
 
 
 def are_multiplied(dtypes: tuple[str, str, str]) -> bool:
@@ -127,9 +127,9 @@ def converted(
 ) -> tuple[Draft, str, list[str]]:
     """Factors as copies of the dtypes that the unit takes.
 
-    Where those have an offset, what it adds to the sums is summed up by a block of its own. Gives
-    the names of the product's block, and of those that make the copies: they are to be computed
-    where the copies are copied into panels, by `compute_inline`.
+    Where those have an offset, a block of its own sums up what the offset adds. Also returns the
+    names of the product's block and of those that make the copies, to be inlined where the copies
+    are packed into panels.
     """
     copies: list[str] = []
     shifted = False

@@ -101,7 +101,7 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
 
 
 def shares_columns(down: int, across: int, cores: int) -> bool:
-    """Whether threads share the columns of C rather than its rows, by the tiles in either.
+    """Whether threads share the columns of C rather than its rows, by the number of tiles in each.
 
     They do where each gets several tiles of them, and about as many as the others; or where there
     are too few tiles down for the rows to be shared.
@@ -114,7 +114,7 @@ def shares_columns(down: int, across: int, cores: int) -> bool:
 def even(size: int, most: int, multiple: int = 1, cost: int = 0) -> int:
     """The size of a block when `size` is cut into even blocks of at most about `most`.
 
-    It is the largest that is least work: all blocks together, and `cost` for each of them.
+    The largest with the least total work, at `cost` for each block besides its size.
     """
     least = ceil(size / max(most, multiple))
     blocks = [ceil(ceil(size / n) / multiple) * multiple for n in range(least, 2 * least + 1)]
@@ -133,9 +133,8 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     lanes = lanes_of(target, product.dtypes[2])
     in_order = product.right.axes.endswith("n")
     few = product.rows <= FEW_ROWS and in_order
-    check_kind(
-        sch, product, FEWEST_COLUMNS if few else 1 if in_order else min(lanes, FEWEST_COLUMNS)
-    )
+    fewest = min(lanes, FEWEST_COLUMNS) if not in_order else FEWEST_COLUMNS if few else 1
+    check_kind(sch, product, fewest)
     if few:
         return few_rows(sch, product)
     if product.columns < lanes and in_order:
@@ -148,7 +147,7 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
 
 
 def check_kind(sch: Draft, product: Product, columns: int) -> None:
-    """Refuse what these plans are not for: fewer columns than that, for one."""
+    """Refuse what these plans do not fit, such as fewer than `columns` columns."""
     name, (left, right, result) = product.block, product.dtypes
     if not are_multiplied(product.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
@@ -230,10 +229,10 @@ def few_columns(sch: Draft, product: Product, lanes: int) -> Draft:
 
 
 def divide(sch: Draft, product: Product, tiles: Tiles) -> tuple[Draft, str, str]:
-    """Round the sizes up to whole blocks, and sum up apart what one block of k holds.
+    """Round the sizes up to whole blocks, and sum up one block of k at a time.
 
-    Gives the names of the block that sums up tiles of its own, and of the one that puts what
-    counts of them into C.
+    Also returns the block that sums up tiles in their own buffer, and the one that writes C from
+    them.
     """
     name = product.block
     roles = {"m": tiles.row_block, "n": tiles.column_block, "k": tiles.unit.step}
@@ -258,9 +257,9 @@ def divide(sch: Draft, product: Product, tiles: Tiles) -> tuple[Draft, str, str]
 
 
 def with_epilogue(sch: Draft, result: str) -> tuple[Draft, str]:
-    """What is computed from C element by element, done when a tile of C is written.
+    """Element-wise consumers of C, computed when a tile of C is written.
 
-    Gives the name of the block that then writes.
+    Also returns the block that then writes.
     """
     for name in sch.consumers(result):
         done = attempt(sch, "reverse_compute_inline", name)
@@ -270,7 +269,7 @@ def with_epilogue(sch: Draft, result: str) -> tuple[Draft, str]:
 
 
 def finished(sch: Draft, result: str, loop: str) -> Draft:
-    """What is computed from C element by element, done in `loop` when a tile of C is complete."""
+    """Element-wise consumers of C, computed in `loop` when a tile of C is complete."""
     for consumer in sch.consumers(result):
         merged, name = with_epilogue(sch, consumer)
         done = attempt(merged, "reverse_compute_at", name, loop)

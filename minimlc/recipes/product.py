@@ -43,31 +43,24 @@ def find_product(sch: Schedule, block: str | None = None) -> Product:
 
 def _product(block: Block) -> Product | None:
     factors = loads_of(block)
-    if not isinstance(block.body, Store):
+    if factors is None or not isinstance(block.body, Store) or not block.body.indices:
         return None
-    roles = _roles(block, factors)
-    if factors is None or roles is None:
+    roles = _roles(block, block.body.indices[-1], factors)
+    if roles is None:
         return None
-    rows = [i for i in block.body.indices if isinstance(i, Var) and roles.get(i) == "m"]
-    roles |= dict.fromkeys(rows[:-1], "b")
+    wide = [i for i in block.body.indices if isinstance(i, Var) and roles.get(i) == "m"]
+    roles |= dict.fromkeys(wide[:-1], "b")
     first, second = (_factor(n, load, roles) for n, load in enumerate(factors))
     output = _factor(2, block.body, roles)
     left, right = (second, first) if "n" in first.axes else (first, second)
     if left.buffer == right.buffer or not _is_matmul(left.axes, right.axes, output.axes):
         return None
     sizes = {role: [it.extent for it in block.iters if roles[it.var] == role] for role in "bmnk"}
+    rows, columns, sums = (sizes[role][0] for role in "mnk")
+    batches = tuple(sizes["b"])
     types = [load.buffer.dtype for load in factors]
-    return Product(
-        block.name,
-        left,
-        right,
-        output.buffer,
-        sizes["m"][0],
-        sizes["n"][0],
-        sizes["k"][0],
-        tuple(sizes["b"]),
-        (types[left.place], types[right.place], block.body.buffer.dtype),
-    )
+    dtypes = (types[left.place], types[right.place], block.body.buffer.dtype)
+    return Product(block.name, left, right, output.buffer, rows, columns, sums, batches, dtypes)
 
 
 def factors_of(sch: Draft, block: str) -> list[str]:
@@ -96,11 +89,11 @@ def _uncast(value: Expr) -> Expr:
     return _uncast(value.a) if isinstance(value, Cast) else value
 
 
-def _roles(block: Block, factors: tuple[Load, Load] | None) -> dict[Var, str] | None:
-    """Each iter's role by where it occurs: in both factors, or in one, and whether it is summed."""
-    if factors is None or not isinstance(block.body, Store) or not block.body.indices:
-        return None
-    last = block.body.indices[-1]
+def _roles(block: Block, last: Expr, factors: tuple[Load, Load]) -> dict[Var, str] | None:
+    """Each iter's role by where it occurs: in both factors, or in one, and whether it is summed.
+
+    `last` is the index of the output's last axis, which only B has.
+    """
     wide = [load for load in factors if last in load.indices]
     if len(wide) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Reductions along rows, and what is computed from them: softmax, layer norm, sums.
+"""Reductions along rows, and the work on their results: softmax, layer norm, sums.
 
 A row, or a few short ones, is finished before the next begins, so that it stays in the first-level
 cache. Each sum is kept in several vectors of partial sums, which do not wait for each other.
@@ -22,16 +22,16 @@ from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import IfThenElse, Load, Store
 
 VECTORS = 8
-"""Vectors of partial sums: what adds and what loads are then about equally busy."""
+"""Vectors of partial sums: adders and load ports are then about equally busy."""
 
 LONG_ROW = 16
-"""Elements along the last of several axes from which on a sum over them is for this recipe."""
+"""A sum over several axes fits this recipe if the last has at least so many elements."""
 
 SHORT_ROW, MOST_ROWS = 512, 4
 """Bytes of a short row, and how many of them take each step together."""
 
 HALF_A_PAGE = 2048
-"""Bytes: of shorter rows, the machine by itself foresees the next one in the same page."""
+"""Bytes: of shorter rows, the hardware prefetches the next one in the same page by itself."""
 
 MOST_WRITTEN_OUT, MOST_STRAIGHT = 8, 2048
 """Steps of a sum that become straight code, and bytes that they may go through together."""
@@ -41,7 +41,7 @@ MOST_WRITTEN_OUT, MOST_STRAIGHT = 8, 2048
 def rowwise(sch: Draft, block: str | None, target: Target) -> Draft:
     """Fast reductions along the last axis, with the element-wise work before and after them.
 
-    Takes the whole function: its last block is what all others are computed for, row by row.
+    Takes the whole function: all other blocks are computed for its last one, row by row.
     `block` names a reduction that must be among them. Raises `ScheduleError` where there is none.
     """
     names = sch.blocks()
@@ -89,10 +89,10 @@ def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
 def next_row_asked_for(
     sch: Draft, last: str, partial: list[str], row: str, target: Target
 ) -> Draft:
-    """While a row is taken, ask memory for the next: by itself it foresees nothing beyond a page.
+    """Prefetch the next row while one is worked on: the hardware does not look beyond a page.
 
-    The last sum over a row asks for its input, whose row at hand is still on its way before; what
-    writes whole vectors, for its output.
+    The last sum over a row prefetches its input, since before it the current row is still being
+    loaded; a block that writes whole vectors prefetches its output.
     """
     for name in reversed(partial):
         loads = nodes_of(sch.block(name).body, Load)
@@ -113,7 +113,7 @@ def next_row_asked_for(
 
 
 def row_bytes(sch: Draft, name: str, access: Load | Store, row: str) -> int:
-    """How much of a buffer one iteration of `row` goes through; 0 if all do through the same."""
+    """How many bytes of a buffer one iteration of `row` touches; 0 if all touch the same."""
     iters = sch.block(name).iters
     own = {it.var for it in iters if row in {var.name for var in variables(it.value)}}
     places = [at for at, index in enumerate(access.indices) if own & variables(index)]
@@ -234,7 +234,6 @@ def is_soon_done(sch: Draft, init: str, update: str) -> bool:
 
 def beside(sch: Draft, name: str, loop: str) -> list[str]:
     """The loops around a block that feed the same iter as `loop`, from inside of it."""
-    fed = [variables(it.value) for it in sch.block(name).iters]
-    names = [{var.name for var in variables_of} for variables_of in fed]
-    same = [group for group in names if loop in group]
-    return [other for other in sch.loops_below(name, loop) if any(other in part for part in same)]
+    fed = [{var.name for var in variables(it.value)} for it in sch.block(name).iters]
+    same = {other for names in fed if loop in names for other in names}
+    return [other for other in sch.loops_below(name, loop) if other in same]

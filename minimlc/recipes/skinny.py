@@ -20,17 +20,17 @@ FEW_ELEMENTS = 1024
 """Elements of C, the largest of whose errors are about 3 u |A||B| in one part, too."""
 
 FEWEST_COLUMNS = 8
-"""Columns of C from which on this is for it, whatever the machine's vectors."""
+"""The fewest columns of C that this plan takes, whatever the machine's vectors."""
 
 DEPTH = 8
-"""Rows of B that are added to C at a time."""
+"""Rows of B that each pass over C adds."""
 
 
 def few_rows(sch: Draft, product: Product) -> Draft:
     """Few rows of C: go down B once, adding some of its rows to all of C at a time.
 
-    C stays in the first-level cache, and a piece of four rows of it in registers meanwhile. What
-    a block of B gives is summed up apart, which keeps rounding errors small.
+    C stays in the first-level cache, and a piece of four of its rows in registers. Each block of
+    B is summed up separately, which keeps rounding errors small.
     """
     name = product.block
     block = summed_apart(product)
@@ -38,12 +38,8 @@ def few_rows(sch: Draft, product: Product) -> Draft:
         sch, name = sums_apart(sch, name, block)
     rows, columns = (sch.loops_along(name, axis) for axis in (-2, -1))
     summed = sch.loops_of(name, "R")
-    if (
-        not summed
-        or not columns
-        or (product.rows > 1 and not rows)
-        or {*summed} & {*rows, *columns}
-    ):
+    each = summed and columns and (rows or product.rows == 1)
+    if not each or {*summed} & {*rows, *columns}:
         why = f'matmul: rows, columns and sums of block "{name}" have no loops of their own'
         raise refusal(why)
     k = summed[-1]
@@ -60,7 +56,7 @@ def few_rows(sch: Draft, product: Product) -> Draft:
 
 
 def summed_apart(product: Product) -> int:
-    """How many products a partial sum has: all alike, or for awkward numbers, a guarded last."""
+    """How many products a partial sum has: all alike, or for awkward numbers a guarded last one."""
     sums, most = product.sums, most_summed(product)
     fitting = divisor(sums, most)
     if fitting * fitting >= sums:
@@ -69,7 +65,7 @@ def summed_apart(product: Product) -> int:
 
 
 def most_summed(product: Product) -> int:
-    """How many of a product's sums may be added up in a row."""
+    """How many of a product's terms may be added up one after the other."""
     few = prod(product.batches) * product.rows * product.columns <= FEW_ELEMENTS
     sums, alone = product.sums, LONGER if few else SHORT
     return min(MOST_SUMMED, sums if sums <= alone else ceil(sums / 2))

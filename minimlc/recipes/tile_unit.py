@@ -1,4 +1,4 @@
-"""A product on a machine's tile registers: its C, and what is loaded of A and B, live there."""
+"""A product on a machine's tile registers, which hold its C and the loaded parts of A and B."""
 
 from minimlc.recipes.lowprec import Unit
 from minimlc.recipes.product import factors_of
@@ -11,7 +11,7 @@ SCOPE = "amx.tile"
 
 
 def sum_in_tiles(sch: Draft, sums: str) -> Draft:
-    """A block that sums up in a buffer which is to become tiles, copied out afterwards."""
+    """A block that sums up in a buffer to become tiles, copied out afterwards."""
     return sch.cache_write(sums, sch.buffer(sums), SCOPE)
 
 

@@ -20,7 +20,7 @@ LINE = 64
 """Bytes of a cache line."""
 
 PAGE = 4096
-"""Lines that are a multiple of this apart compete for the same few places in the first cache."""
+"""Lines at a distance of a multiple of this compete for the same set of the first cache."""
 
 READ = 32
 """Bytes side by side that one read of a rectangle gets."""
@@ -32,8 +32,8 @@ MOST = 8
 """Elements on a side of a rectangle: more of them do not fit into the registers."""
 
 RUN = 256
-"""Elements of a row that are written before those of the next, where what they are read from is
-not in the cache for the next row: nor is, in long columns, where the pages of so many rows are.
+"""Elements of a row that are written before those of the next row, where the cache does not keep
+what they are read from: in long columns it loses even the translations of so many pages.
 """
 
 MANY = 16
@@ -74,8 +74,9 @@ def _read_across(block: Block) -> tuple[Load, int] | None:
 
 
 def _refuse_what_is_fast(sch: Draft, name: str, load: Load, axis: int, target: Target) -> None:
-    """Refuse where there is nothing to turn; or rows stay in the cache, and elements are narrow or
-    wide: reading them one by one takes no longer than to turn narrow ones, or a few wide ones.
+    """Refuse where there is nothing to turn; or where rows stay in the cache and elements are not
+    of four bytes: reading them one by one takes no longer than turning narrow ones or a few wide
+    ones.
     """
     ends = [sch.loops_along(name, place) for place in (axis, -1)]
     if [len(loops) for loops in ends] != [1, 1]:
@@ -90,7 +91,7 @@ def _refuse_what_is_fast(sch: Draft, name: str, load: Load, axis: int, target: T
 
 def _stays(sch: Draft, name: str, load: Load, lines: int, target: Target) -> bool:
     """Whether the first cache holds all lines that a row of the output is read from, so that the
-    next row finds the elements beside; or a row uses them up by itself.
+    next row finds its elements there; or a row uses up whole lines.
     """
     place = load.indices.index(sch.store(name).indices[-1])
     apart = prod(load.buffer.shape[place + 1 :]) * bytes_of(load.buffer.dtype)
@@ -133,7 +134,7 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
 
 
 def _cut_evenly(sch: Draft, name: str, loop: str, size: int) -> tuple[Draft, list[str]]:
-    """A loop in runs of `size`; a rest has a loop of its own, so that no run asks where it ends."""
+    """A loop in runs of `size`; the rest gets its own loop, so that no run needs a guard."""
     whole = sch.extent(name, loop) // size * size
     if whole < sch.extent(name, loop):
         sch = sch.loop_partition(loop, [whole])

@@ -1,4 +1,4 @@
-"""Pooling and depthwise convolutions: each element is made of a small window of its own channel."""
+"""Pooling and depthwise convolutions: each element reduces a small window of its own channel."""
 
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
@@ -30,7 +30,7 @@ def windows(sch: Draft, block: str | None, target: Target) -> Draft:
 
 
 def is_by_windows(sch: Draft, name: str) -> bool:
-    """Whether a block takes few elements for each result, by loops of its own inside of a row's."""
+    """Whether a block reduces few elements to each result, by loops inside those of a row."""
     item = sch.block(name)
     spatial, sums = (sch.loops_of(name, kind) for kind in "SR")
     own = isinstance(item.body, Store) and isinstance(item.init, Store) and len(sums) > 1
@@ -60,7 +60,7 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
 
 
 def with_neighbours(sch: Draft, name: str, outer: list[str]) -> Draft:
-    """Borders are added to one channel at a time, and what follows is done piece by piece."""
+    """Borders are added one channel at a time, element-wise consumers computed piece by piece."""
     for border in [each for each in sch.producers(name) if is_elementwise(sch, each)]:
         near = attempt(sch, "compute_at", border, outer[1]) if len(outer) > 2 else sch
         sch = attempt(near, "vectorize", near.loops(border)[-1])

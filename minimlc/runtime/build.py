@@ -28,7 +28,7 @@ from minimlc.runtime.native import (
     machine_of,
 )
 from minimlc.runtime.parallel import openmp as openmp_runtime
-from minimlc.runtime.plan import Plan, Slot, plan
+from minimlc.runtime.plan import Plan, plan
 from minimlc.target import PLANNED, TARGETS, Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.verify import verify
@@ -177,11 +177,7 @@ def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: 
 
 def _entry_text(name: str, steps: Plan, check: bool) -> str:
     calls = [
-        (symbol(step.callee), tuple(map(_operand, (*step.inputs, *step.outputs))))
-        for step in steps.steps
+        (symbol(each.callee), tuple(Operand(slot.kind, slot.number) for slot in each.slots))
+        for each in steps.steps
     ]
     return emit_entry(entry_symbol(name), len(steps.inputs), len(steps.outputs), calls, check)
-
-
-def _operand(slot: Slot) -> Operand:
-    return Operand(slot.kind, slot.number)

@@ -34,12 +34,12 @@ _FOLDERS = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/
 
 _MAGIC = b"minimlc1"
 _NAMES = re.compile(r"[0-9a-f]{40}\.bin|[0-9a-f]{40}\.\d+-\d+\.new|minimlc-\w{8}\.so")
-"""Entries, and what becomes one or is being loaded."""
+"""Entries, files that become one, and libraries that are being loaded."""
 
 _READING = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 )
-"""No link is followed, and no pipe waited for."""
+"""Follows no link and waits for no pipe."""
 
 
 def cache_dir() -> Path:

@@ -151,7 +151,7 @@ class NativeGraph(GraphFunction):
         table = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
         self._table = ctypes.addressof(table)
         self._keep = (keep, table)
-        self._free: list[np.ndarray] = []
+        self._free: list[tuple[np.ndarray, int]] = []
         self._entry = entered(address, len(plan.inputs) + len(plan.outputs) + 2, sites)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -160,12 +160,13 @@ class NativeGraph(GraphFunction):
         for output in outputs:
             addresses.append(address_of(output))
         try:
-            arena = self._free.pop()
+            arena, start = self._free.pop()
         except IndexError:
             arena = aligned_bytes(self._plan.arena_bytes)
-        addresses += (self._table, address_of(arena))
+            start = address_of(arena)
+        addresses += (self._table, start)
         status = self._entry(*addresses)
-        self._free.append(arena)
+        self._free.append((arena, start))
         if status:
             raise failure(self.__name__, status)
         return self._assemble(inputs, outputs)

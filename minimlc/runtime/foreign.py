@@ -54,7 +54,7 @@ define void @probe(ptr %p, i64 %n) #0 {
 }
 attributes #0 = { "prefer-vector-width"="512" "min-legal-vector-width"="512" }
 """
-"""Work for which LLVM picks a telling instruction wherever a CPU has it."""
+"""Operations for which LLVM picks a telltale instruction wherever a CPU has it."""
 
 SUM = """
 define void @sum(ptr %p, <4 x i32> %x) {
@@ -139,7 +139,7 @@ def _is_x86() -> bool:
 
 
 def refusing(name: str, target: Target, missing: tuple[str, ...]) -> Callable[..., Any]:
-    """What stands for a function whose code this machine cannot run."""
+    """A function that refuses its calls: this machine cannot run its code."""
     lacking = ", ".join(missing[:6]) + (", …" if len(missing) > 6 else "")
 
     def call(*arguments: Any) -> NoReturn:

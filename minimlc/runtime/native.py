@@ -35,7 +35,7 @@ class NativeCode(NamedTuple):
 
 
 def backend() -> ModuleType:
-    """What makes machine code, loaded when it is first needed: llvmlite is not for every use."""
+    """What makes machine code, imported at the first use: not every use needs llvmlite."""
     try:
         return import_module("minimlc.codegen.llvm.machine")
     except ImportError as error:
@@ -45,7 +45,7 @@ def backend() -> ModuleType:
 
 
 def emit_llvm(functions: Mapping[str, PrimFunc], machine: Any, **options: Any) -> Any:
-    """LLVM's text, by what is loaded when the cache doesn't have the code."""
+    """LLVM's text; its writer is imported only when the cache does not have the code."""
     backend()
     return import_module("minimlc.codegen.llvm.emit").emit_llvm(functions, machine, **options)
 

@@ -49,8 +49,8 @@ def _wished() -> int:
 def set_num_threads(count: int) -> None:
     """Let parallel loops use `count` threads, at least 1.
 
-    More than the cores this process may use only take turns on them: the number becomes that of
-    the cores, with a `UserWarning`.
+    More than the cores this process may use would only take turns: the number becomes that of the
+    cores, with a `UserWarning`.
     """
     try:
         number = 0 if isinstance(count, bool) else operator.index(count)
@@ -79,7 +79,7 @@ OMP_PAUSE_SOFT = 1
 def minds_forks(library: ctypes.CDLL) -> None:
     """Have an OpenMP runtime give up a thread's team before that thread forks.
 
-    GNU's would wait in the child for threads that are not there. LLVM's minds forks itself.
+    GNU's would wait in the child for threads that are not there. LLVM's handles forks itself.
     """
     if hasattr(library, "__kmpc_fork_call"):
         return

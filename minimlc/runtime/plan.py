@@ -50,6 +50,11 @@ class PlannedCall:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
 
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """What the callee's parameters are."""
+        return (*self.inputs, *self.outputs)
+
 
 @dataclass
 class Plan:
@@ -137,7 +142,7 @@ def _name_outputs(plan: Plan) -> None:
 def _place_temporaries(plan: Plan) -> None:
     """Give each arena slot an offset: the first gap that is free while it lives."""
     steps = list(enumerate(plan.steps))
-    last = {slot: number for number, step in steps for slot in (*step.inputs, *step.outputs)}
+    last = {slot: number for number, step in steps for slot in step.slots}
     live: list[Slot] = []
     for number, step in steps:
         for slot in step.outputs:
