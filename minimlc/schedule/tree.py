@@ -11,6 +11,7 @@ from minimlc.schedule.primitive import refuse
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads
 from minimlc.tir.nodes import (
+    Alloc,
     Block,
     Buffer,
     Expr,
@@ -156,17 +157,26 @@ def _rewritten(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt | None:
             return stmt
         kept = [part for part in parts if part is not None]
         return seq(kept) if kept else None
-    inside = {name: part for name in HOLDING if (part := getattr(stmt, name, None)) is not None}
-    new = {name: _rewritten(part, changes) for name, part in inside.items()}
-    if inside and all(part is None for part in new.values()):
+    names = HOLDING.get(type(stmt), ())
+    old = [getattr(stmt, name) for name in names]
+    new = [part and _rewritten(part, changes) for part in old]
+    if all(map(is_, new, old)):
+        return stmt
+    if not any(new):
         return None
-    for name in {"body", "then_case"} & new.keys():
-        new[name] = new[name] or Seq(())
-    return replace(stmt, **new)
+    fields = {n: p or (Seq(()) if n in FILLED else None) for n, p in zip(names, new, strict=True)}
+    return replace(stmt, **fields)
 
 
-HOLDING = ("init", "body", "then_case", "else_case")
+HOLDING = {
+    For: ("body",),
+    Alloc: ("body",),
+    Block: ("init", "body"),
+    IfThenElse: ("then_case", "else_case"),
+}
 """The fields in which statements other than sequences hold statements."""
+FILLED = ("body", "then_case")
+"""Those of them that are never None."""
 
 
 def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:
