@@ -26,6 +26,7 @@ from minimlc.tir.nodes import (
 from minimlc.tir.walks import inner_stmts
 
 S = TypeVar("S", bound=Stmt, covariant=True)
+T = TypeVar("T")
 
 
 class Place(NamedTuple, Generic[S]):
@@ -106,21 +107,22 @@ def names_of(func: PrimFunc, kind: str) -> list[str]:
     return list(getattr(_places(func.body), kind))
 
 
+def _called(kind: str, name: str, known: Mapping[str, T], remark: str = "") -> T:
+    if not isinstance(name, str) or name not in known:
+        raise NoSuchName(kind, name, known, remark)
+    return known[name]
+
+
 def find_loop(func: PrimFunc, name: str) -> Place[For]:
     """The loop whose variable is called `name`."""
     loops, blocks = _places(func.body)
-    if not isinstance(name, str) or name not in loops:
-        is_block = isinstance(name, str) and name in blocks
-        raise NoSuchName("loop", name, loops, f'"{name}" is a block' if is_block else "")
-    return loops[name]
+    is_block = isinstance(name, str) and name in blocks
+    return _called("loop", name, loops, f'"{name}" is a block' if is_block else "")
 
 
 def find_block(func: PrimFunc, name: str) -> Place[Block]:
     """The block called `name`."""
-    blocks = _places(func.body).block
-    if not isinstance(name, str) or name not in blocks:
-        raise NoSuchName("block", name, blocks)
-    return blocks[name]
+    return _called("block", name, _places(func.body).block)
 
 
 def find_stmt(func: PrimFunc, name: str) -> For | Block:
@@ -141,10 +143,7 @@ def find_loop_around(func: PrimFunc, place: Place[Block], name: str, code: str) 
 
 def find_buffer(func: PrimFunc, name: str) -> Buffer:
     """The parameter or allocation called `name`."""
-    buffers = {buffer.name: buffer for buffer in (*func.params, *func.allocs)}
-    if name not in list(buffers):
-        raise NoSuchName("buffer", name, buffers)
-    return buffers[name]
+    return _called("buffer", name, {buffer.name: buffer for buffer in (*func.params, *func.allocs)})
 
 
 def _rewritten(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt | None:
