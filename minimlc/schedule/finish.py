@@ -14,9 +14,9 @@ from minimlc.tir.analysis.access import (
     accesses,
     lasting,
     loop_ranges,
+    part_accesses,
     reads,
     top_statements,
-    touched,
 )
 from minimlc.tir.analysis.arith import Ranges, conjuncts, key
 from minimlc.tir.analysis.legality import (
@@ -144,10 +144,11 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
     """
     parts = top_statements(func)
+    known = [part in _SIMPLE for part in parts]
     new = _unless_same(parts, tuple(map(_simplified, parts)))
     if new is not parts:
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
-    _check_scopes(func)
+    _check_scopes(func, [part for part, was in zip(new, known, strict=True) if not was])
     try:
         check_blocks(func)
     except VerifyError as error:
@@ -163,10 +164,10 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     return func
 
 
-def _check_scopes(func: PrimFunc) -> None:
+def _check_scopes(func: PrimFunc, parts: Sequence[Stmt]) -> None:
     """Each buffer is used where it exists: a block may have moved out of the scope of one."""
     everywhere = {*func.params, *func.allocs}
-    if all(touched(part) <= everywhere for part in top_statements(func)):
+    if all(item.buffer in everywhere for part in parts for item in part_accesses(part)):
         return
     try:
         Scopes("after this step").function(func)

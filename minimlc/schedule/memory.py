@@ -155,7 +155,7 @@ def _within(use: Use) -> Use | None:
 
 
 def _check_wider(use: Use, dtype: str, offset: int) -> None:
-    """Refuse a dtype that has not every value of a buffer's, plus an offset."""
+    """Refuse a dtype that lacks some value of a buffer's dtype plus an offset."""
     old, name = use.buffer.dtype, use.buffer.name
     dtype = dtype_record(dtype).name
     if offset and not (is_integer(old) and is_integer(dtype)):

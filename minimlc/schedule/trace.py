@@ -67,7 +67,7 @@ class Trace(tuple):
 
 
 def no_trace(why: str) -> ScheduleError:
-    """The error for something that is no trace."""
+    """The error for something that is not a trace."""
     return ScheduleError(f"no trace: {why}", code="E160", hint="sch.trace.to_json()")
 
 

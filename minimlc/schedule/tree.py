@@ -11,6 +11,7 @@ from minimlc.schedule.primitive import refuse
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads
 from minimlc.tir.nodes import (
+    Alloc,
     Block,
     Buffer,
     Expr,
@@ -25,6 +26,7 @@ from minimlc.tir.nodes import (
 from minimlc.tir.walks import inner_stmts
 
 S = TypeVar("S", bound=Stmt, covariant=True)
+T = TypeVar("T")
 
 
 class Place(NamedTuple, Generic[S]):
@@ -105,21 +107,22 @@ def names_of(func: PrimFunc, kind: str) -> list[str]:
     return list(getattr(_places(func.body), kind))
 
 
+def _called(kind: str, name: str, known: Mapping[str, T], remark: str = "") -> T:
+    if not isinstance(name, str) or name not in known:
+        raise NoSuchName(kind, name, known, remark)
+    return known[name]
+
+
 def find_loop(func: PrimFunc, name: str) -> Place[For]:
     """The loop whose variable is called `name`."""
     loops, blocks = _places(func.body)
-    if not isinstance(name, str) or name not in loops:
-        is_block = isinstance(name, str) and name in blocks
-        raise NoSuchName("loop", name, loops, f'"{name}" is a block' if is_block else "")
-    return loops[name]
+    is_block = isinstance(name, str) and name in blocks
+    return _called("loop", name, loops, f'"{name}" is a block' if is_block else "")
 
 
 def find_block(func: PrimFunc, name: str) -> Place[Block]:
     """The block called `name`."""
-    blocks = _places(func.body).block
-    if not isinstance(name, str) or name not in blocks:
-        raise NoSuchName("block", name, blocks)
-    return blocks[name]
+    return _called("block", name, _places(func.body).block)
 
 
 def find_stmt(func: PrimFunc, name: str) -> For | Block:
@@ -140,10 +143,7 @@ def find_loop_around(func: PrimFunc, place: Place[Block], name: str, code: str) 
 
 def find_buffer(func: PrimFunc, name: str) -> Buffer:
     """The parameter or allocation called `name`."""
-    buffers = {buffer.name: buffer for buffer in (*func.params, *func.allocs)}
-    if name not in list(buffers):
-        raise NoSuchName("buffer", name, buffers)
-    return buffers[name]
+    return _called("buffer", name, {buffer.name: buffer for buffer in (*func.params, *func.allocs)})
 
 
 def _rewritten(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt | None:
@@ -156,17 +156,26 @@ def _rewritten(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt | None:
             return stmt
         kept = [part for part in parts if part is not None]
         return seq(kept) if kept else None
-    inside = {name: part for name in HOLDING if (part := getattr(stmt, name, None)) is not None}
-    new = {name: _rewritten(part, changes) for name, part in inside.items()}
-    if inside and all(part is None for part in new.values()):
+    names = HOLDING.get(type(stmt), ())
+    old = [getattr(stmt, name) for name in names]
+    new = [part and _rewritten(part, changes) for part in old]
+    if all(map(is_, new, old)):
+        return stmt
+    if not any(new):
         return None
-    for name in {"body", "then_case"} & new.keys():
-        new[name] = new[name] or Seq(())
-    return replace(stmt, **new)
+    fields = {n: p or (Seq(()) if n in FILLED else None) for n, p in zip(names, new, strict=True)}
+    return replace(stmt, **fields)
 
 
-HOLDING = ("init", "body", "then_case", "else_case")
+HOLDING = {
+    For: ("body",),
+    Alloc: ("body",),
+    Block: ("init", "body"),
+    IfThenElse: ("then_case", "else_case"),
+}
 """The fields in which statements other than sequences hold statements."""
+FILLED = ("body", "then_case")
+"""Those of them that are never None."""
 
 
 def replaced(func: PrimFunc, changes: Mapping[Stmt, Stmt | None]) -> PrimFunc:

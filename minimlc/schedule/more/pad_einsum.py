@@ -135,7 +135,7 @@ def _is_zero(value: Expr, beyond: Var) -> bool:
 
 
 def _number(value: Const) -> float:
-    """A constant as its dtype has it: 1e39 is no finite float32."""
+    """A constant as its dtype has it: 1e39 is not a finite float32."""
     with np.errstate(over="ignore"):
         return float(np.asarray(value.value).astype(to_numpy(value.dtype)))
 

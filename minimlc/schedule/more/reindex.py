@@ -1,4 +1,4 @@
-"""a copy of a buffer laid out by the iters of the block that uses it."""
+"""The primitive reindex: a copy of a buffer laid out by the iters of the block that uses it."""
 
 from collections.abc import Sequence
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""partial results of a reduction, and their combination."""
+"""The primitive rfactor: partial results of a reduction, and their combination."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -190,7 +190,7 @@ class _Exchange(Mutator):
         return super().visit(value)
 
     def visit_Load(self, item: Load) -> Expr:
-        return item  # an index that looks like a value is none
+        return item  # an index may look like a value
 
 
 def _block_in(func: PrimFunc, loop: str) -> tuple[Place[Block], For]:

@@ -1,4 +1,4 @@
-"""rolling_buffer: a window that slides keeps what it has, and computes only what is new."""
+"""The primitive rolling_buffer: a sliding window keeps what it has, and computes what is new."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn

@@ -27,7 +27,7 @@ Call = tuple[str, dict[str, Any]]
 def remedy(func: PrimFunc, name: str, arguments: dict[str, Any]) -> str:
     """A call that works where `name(arguments)` was refused; '' if none was found.
 
-    What fails is no remedy, whatever the reason: an error is about to be shown.
+    A candidate that fails is skipped, whatever the reason: an error is about to be shown.
     """
     with suppress(Exception):
         for calls in islice(_chains(func, name, arguments), TRIES):

@@ -47,7 +47,7 @@ def shrunk(size: int, strength: int) -> int:
 
 
 def smaller(func: PrimFunc, strength: int) -> PrimFunc | None:
-    """`func` with its sizes shrunk; None where that is no program, or not quick to run."""
+    """`func` with its sizes shrunk; None where that is not well-formed, or not quick to run."""
     known = _SMALLER.setdefault(func, {})
     if strength not in known:
         small = _shrink(func, strength)

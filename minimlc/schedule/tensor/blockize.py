@@ -1,4 +1,4 @@
-"""a tile of a block's iterations becomes one block with the old one inside."""
+"""The primitive blockize: a tile of iterations becomes one block with the old one inside."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""a nest of loops is replaced by a tensor intrinsic that computes the same."""
+"""The primitive tensorize: a tensor intrinsic in the place of a nest that computes the same."""
 
 from collections.abc import Sequence
 from functools import partial
