@@ -27,7 +27,7 @@ from minimlc.schedule.tree import (
     without_unused_allocs,
 )
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
-from minimlc.tir.analysis.affine import Digit, Digits, Sum, contiguous
+from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, contiguous
 from minimlc.tir.analysis.arith import conjuncts, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
@@ -261,7 +261,7 @@ def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:
     check_clipping_only(block, loops)
 
 
-def _is_full(total: Sum, extent: int, digits: Digits) -> bool:
+def _is_full(total: DigitSum, extent: int, digits: Digits) -> bool:
     """Whether a sum takes each of 0 ... extent-1."""
     reach = None if total.constant > 0 else contiguous(total)
     exact = all(digits.is_exact(digit.var) for digit in total.terms)

@@ -17,7 +17,7 @@ from minimlc.tir.analysis.access import (
     reads,
     top_statements,
 )
-from minimlc.tir.analysis.arith import Ranges, conjuncts, key
+from minimlc.tir.analysis.arith import conjuncts, key
 from minimlc.tir.analysis.legality import (
     axis_conflict,
     carried_dependence,
@@ -25,6 +25,7 @@ from minimlc.tir.analysis.legality import (
     has_lanes,
     private_candidates,
 )
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import Simplifier, simplify
 from minimlc.tir.analysis.wellformed import check_blocks, loops_in
 from minimlc.tir.nodes import (

@@ -8,7 +8,8 @@ from minimlc.schedule.primitive import refuse
 from minimlc.schedule.tree import Place, find_block, runs
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.affine import Digit, Digits, contiguous
-from minimlc.tir.analysis.arith import Ranges, conjuncts, variables
+from minimlc.tir.analysis.arith import conjuncts, variables
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import clips_only, is_private
 from minimlc.tir.nodes import (
     Block,

@@ -20,7 +20,8 @@ from minimlc.schedule.tree import (
     with_allocs,
 )
 from minimlc.tir.analysis.access import loop_ranges, reads_any
-from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import Reducer, reducer, tuple_reducer
 from minimlc.tir.analysis.regions import init_comes_first, repeats
 from minimlc.tir.analysis.simplify import simplify

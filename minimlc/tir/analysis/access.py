@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from minimlc.node import Node, walk
-from minimlc.tir.analysis.arith import Ranges, conjuncts, has_loads, key
+from minimlc.tir.analysis.arith import conjuncts, has_loads, key
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import (
     Alloc,
     Binary,

@@ -20,10 +20,11 @@ import numpy as np
 from minimlc.depth import too_deep
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.node import Node, walk
-from minimlc.tir.analysis.affine import Digit, Digits, Sum
-from minimlc.tir.analysis.arith import Ranges, constant_value, variables
+from minimlc.tir.analysis.affine import Digit, Digits, DigitSum
+from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import EXHAUSTIVE
 from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute, tracing
 
@@ -117,7 +118,7 @@ class IndexMap:
         return prod(self.shape(extents)) == prod(extents)
 
 
-def _extent(out: Expr, total: Sum | None, ranges: Ranges) -> int:
+def _extent(out: Expr, total: DigitSum | None, ranges: Ranges) -> int:
     low, high = ranges.bounds(out)
     if total is not None:
         low, high = max(low, total.bounds()[0]), min(high, total.bounds()[1])
@@ -179,7 +180,9 @@ def _output_names(map_: IndexMap) -> list[str]:
     return names
 
 
-def _read_digits(out: Var, total: Sum, known: Mapping[Digit, Expr]) -> dict[Digit, Expr] | None:
+def _read_digits(
+    out: Var, total: DigitSum, known: Mapping[Digit, Expr]
+) -> dict[Digit, Expr] | None:
     """The unknown digits of a sum in terms of its value `out`; None where they overlap."""
     rest: Expr = out - total.constant
     unknown = []

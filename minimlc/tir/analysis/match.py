@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from minimlc.dtypes import INDEX, is_float
 from minimlc.node import Node
-from minimlc.tir.analysis.arith import constant_value, has_loads, linear, variables
+from minimlc.tir.analysis.arith import constant_value, expression, has_loads, linear, variables
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -205,7 +205,7 @@ class _Attempt:
         for dims in reversed(list(combinations(range(len(program)), len(pattern)))):
             base = list(program)
             for dim, part in zip(dims, pattern, strict=True):
-                base[dim] = linear(program[dim] - part).to_expr()
+                base[dim] = expression(linear(program[dim] - part))
             fixed = not any(variables(part) & self.inside or has_loads(part) for part in base)
             if fixed:
                 return Operand(buffer, dims, tuple(base))
@@ -213,7 +213,7 @@ class _Attempt:
 
 
 def _equal(a: Expr, b: Expr) -> bool:
-    return constant_value(linear(a - b).to_expr()) == 0
+    return constant_value(a - b) == 0
 
 
 def _commutes(item: Binary) -> bool:

@@ -16,9 +16,19 @@ from minimlc.tir.analysis.access import (
     reducer_of,
     starts_its_target,
 )
-from minimlc.tir.analysis.affine import Coverage, Digit, Digits, Sum, contiguous, to_expr
-from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.affine import (
+    Coverage,
+    Digit,
+    Digits,
+    DigitSum,
+    contiguous,
+    quotient_and_rest,
+    terms_of,
+    to_expr,
+)
+from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
 
 Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
@@ -53,15 +63,15 @@ def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var])
 
 
 def _side(
-    column: Sequence[Sum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
+    column: Sequence[DigitSum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
 ) -> Side:
     whole = Side(index(0), size)
-    base: Sum | None = None
+    base: DigitSum | None = None
     low = high = 0
     for total in column:
         if total is None:
             return whole
-        outer = total.part(fixed)
+        outer = terms_of(total, fixed)
         first, last = total.minus(outer).bounds()
         if base is None:
             base, low, high = outer, first, last
@@ -91,7 +101,7 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     for out, want, size in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return False
-        outer = out.part(still)
+        outer = terms_of(out, still)
         values = coverage.take(out.minus(outer))
         if values is None:
             return False
@@ -101,19 +111,21 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     return all(_reaches_zero(total, still, coverage.used) for total in sums[2 * ndim :])
 
 
-_Dimension = tuple[Sum | None, Sum | None, int]
+_Dimension = tuple[DigitSum | None, DigitSum | None, int]
 
 
-def _rows(out: Sum | None, want: Sum | None, size: int, fixed: set[Var]) -> list[_Dimension]:
+def _rows(
+    out: DigitSum | None, want: DigitSum | None, size: int, fixed: set[Var]
+) -> list[_Dimension]:
     """What is written and wanted in one dimension, and its size; where the written elements have
     gaps, as padded rows have, the row and the place in it are dimensions of their own.
     """
     if out is None or want is None:
         return [(out, want, size)]
-    moving = out.minus(out.part(fixed))
+    moving = out.minus(terms_of(out, fixed))
     if contiguous(moving) is None:
         for radix in sorted({c for c in moving.terms.values() if c > 1}, reverse=True):
-            parts, others = out.divided(radix), want.divided(radix)
+            parts, others = quotient_and_rest(out, radix), quotient_and_rest(want, radix)
             if parts is not None and others is not None:
                 row = _rows(parts[0], others[0], -(-size // radix), fixed)
                 return [*row, *_rows(parts[1], others[1], radix, fixed)]
@@ -168,7 +180,7 @@ def _zero_guarded(guard: Expr) -> Expr | None:
     return limit[1] if limit is not None and limit[0] == "<" and limit[2] > 0 else None
 
 
-def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
+def _reaches_zero(total: DigitSum | None, fixed: set[Var], used: set[Digit]) -> bool:
     """Whether a value is 0 for some values of moving digits that are not in the index."""
     return (
         total is not None
@@ -191,9 +203,9 @@ def _has_iterations(loop: For) -> bool:
     return extent is not None and extent > 0
 
 
-def _within(want: Sum | None, outer: Sum, values: range, fixed: set[Var]) -> bool:
+def _within(want: DigitSum | None, outer: DigitSum, values: range, fixed: set[Var]) -> bool:
     """Whether `want` stays in `values` beyond `outer`, a sum of what is fixed."""
-    if want is None or want.part(fixed) != outer:
+    if want is None or terms_of(want, fixed) != outer:
         return False
     low, high = want.minus(outer).bounds()
     return values.start <= low and high < values.stop

@@ -22,10 +22,11 @@ from minimlc.tir.analysis.access import (
     reducer_of,
     top_statements,
 )
-from minimlc.tir.analysis.arith import Ranges, has_loads, key, variables
+from minimlc.tir.analysis.arith import has_loads, key, variables
 from minimlc.tir.analysis.dependence import nest_key
 from minimlc.tir.analysis.inside import Escape, escapes, fits, known
 from minimlc.tir.analysis.legality import carried_dependence, concurrent_dependence
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import tuple_reducer
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.unwritten import check_written
