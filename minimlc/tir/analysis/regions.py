@@ -30,6 +30,7 @@ from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
+from minimlc.tir.walks import stored_in
 
 Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
 
@@ -277,7 +278,7 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     and reduce iters: whatever the order of the loops, the first instance has all digits 0. No
     guard, and no extent, may let others pass and not that one.
     """
-    if any(it.kind == "O" for it in block.iters):
+    if any(it.kind == "O" for it in block.iters) or _stops_itself(block, guards):
         return False
     guards = (*guards, *_changing_ends(block, around))
     limited = [_upper_limited(guard) for guard in guards]
@@ -305,6 +306,12 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     )
 
 
+def _stops_itself(block: Block, guards: Iterable[Expr]) -> bool:
+    """Whether what a block writes decides which of its instances run."""
+    written = stored_in(block)
+    return any(reads_any(guard, written) for guard in guards)
+
+
 def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
     """The conditions that loops' extents are which may differ between reduce iters' values."""
     reduced: set[Var] = set()
@@ -330,9 +337,10 @@ def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
     """Whether the instances of a block may run in any order: a reduction with a commutative
     operator whose init, if it has one, stays first and runs once per element.
     """
-    if reducer_of(block) is None:
+    guards = tuple(conjuncts(block.predicate))
+    if reducer_of(block) is None or _stops_itself(block, guards):
         return False
-    return block.init is None or init_comes_first(block, around, tuple(conjuncts(block.predicate)))
+    return block.init is None or init_comes_first(block, around, guards)
 
 
 def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
