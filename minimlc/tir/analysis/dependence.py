@@ -15,7 +15,7 @@ from math import floor, gcd
 from typing import Any, NamedTuple
 
 from minimlc.dtypes import INDEX
-from minimlc.tir.analysis.access import Access, loop_extents
+from minimlc.tir.analysis.access import Access, loop_extents, shared_loops
 from minimlc.tir.analysis.affine import WRAP, Digit, DigitSum, Divided
 from minimlc.tir.analysis.arith import Interval, Sum, has_loads, key, weighted
 from minimlc.tir.nodes import Binary, For, Var
@@ -230,7 +230,7 @@ class Conflict:
 
     def __init__(self, first: Access, second: Access):
         self.first, self.second = first, second
-        self.common = _common_loops(first, second)
+        self.common = shared_loops(first, second)
         self.system = _system(first, second, len(self.common))
         self.extents, self.digits = self.system.extents, self.system.digits
         self.pairs = self.system.pairs
@@ -352,12 +352,3 @@ class _Asked:
             moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
             if moving and all(d.var in self.common for d in moving):
                 yield Limit({("delta", d, d): total.terms[d] for d in moving}, length)
-
-
-def _common_loops(first: Access, second: Access) -> tuple[For, ...]:
-    common = []
-    for a, b in zip(first.loops, second.loops, strict=False):
-        if a is not b:
-            break
-        common.append(a)
-    return tuple(common)

@@ -14,6 +14,7 @@ from minimlc.tir.analysis.access import (
     loop_extents,
     reads_any,
     reducer_of,
+    shared_loops,
     starts_its_target,
 )
 from minimlc.tir.analysis.affine import (
@@ -243,8 +244,7 @@ def _is_written_before(
     for write in writes:
         if write.order > read.order:
             continue
-        fixed = [a.var for a, b in zip(write.loops, read.loops, strict=False) if a is b]
-        if covers(write, read, fixed):
+        if covers(write, read, [shared.var for shared in shared_loops(write, read)]):
             return True
     return False
 
