@@ -16,10 +16,12 @@ from minimlc.tir.nodes import (
     Alloc,
     Binary,
     Block,
+    BlockIter,
     Buffer,
     Expr,
     For,
     IfThenElse,
+    IterKind,
     Load,
     PrimFunc,
     Select,
@@ -278,6 +280,26 @@ def part_accesses(stmt: Stmt) -> tuple[Access, ...]:
 def touched(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers that a function's statement reads or writes."""
     return frozenset(item.buffer for item in part_accesses(stmt))
+
+
+class Alone(NamedTuple):
+    """What a block is whatever its iters' values are: it stays that in most steps."""
+
+    iters: tuple[tuple[Var, int, IterKind], ...]
+    init: Stmt | None
+    body: Stmt
+
+    @classmethod
+    def of(cls, block: Block) -> "Alone":
+        iters = tuple((it.var, it.extent, it.kind) for it in block.iters)
+        return cls(iters, block.init, block.body)
+
+
+@lru_cache(maxsize=256)
+def accesses_alone(alone: Alone) -> tuple[Access, ...]:
+    """The accesses of a block over its own iters."""
+    iters = tuple(BlockIter(var, extent, kind, var) for var, extent, kind in alone.iters)
+    return tuple(accesses(Block("alone", iters, None, alone.init, alone.body)))
 
 
 @lru_cache(maxsize=256)

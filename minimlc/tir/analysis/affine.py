@@ -46,8 +46,8 @@ class _NotAffine(Exception):
 
 
 class _NeedsCut(Exception):
-    def __init__(self, var: Var, divisor: int):
-        self.var, self.divisor = var, divisor
+    def __init__(self, var: Var, cuts: list[int]):
+        self.var, self.cuts = var, cuts
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Digits:
             try:
                 return [self._try(expr) for expr in asked]
             except _NeedsCut as need:
-                self._cut(need.var, need.divisor)
+                self.cuts[need.var] = need.cuts
 
     def of(self, var: Var) -> list[Digit]:
         """The digits of a variable, lowest first."""
@@ -77,9 +77,6 @@ class Digits:
         """Whether every combination of the variable's digits is one of its values."""
         cuts = self.cuts.get(var, [1])
         return self.extents[var] % cuts[-1] == 0
-
-    def _cut(self, var: Var, divisor: int) -> None:
-        self.cuts[var] = sorted({*self.cuts.get(var, [1]), divisor})
 
     def _try(self, expr: Expr) -> DigitSum | None:
         try:
@@ -117,17 +114,13 @@ class Digits:
     def _request_cut(self, rest: DigitSum, by: int) -> NoReturn:
         """Ask for the digit that straddles `by` to be cut there, if one can be."""
         for digit, coefficient in rest.terms.items():
-            if 0 < coefficient < by and by % coefficient == 0:
-                step = by // coefficient
-                if digit.extent > step:
-                    self._check_cut(digit, step)
-                    raise _NeedsCut(digit.var, digit.divisor * step)
+            if 0 < coefficient < by and by % coefficient == 0 and digit.extent > by // coefficient:
+                cut = digit.divisor * (by // coefficient)
+                cuts = sorted({*self.cuts.get(digit.var, [1]), cut})
+                if any(b % a for a, b in pairwise(cuts)):
+                    break
+                raise _NeedsCut(digit.var, cuts)
         raise _NotAffine
-
-    def _check_cut(self, digit: Digit, step: int) -> None:
-        cuts = sorted({*self.cuts.get(digit.var, [1]), digit.divisor * step})
-        if any(b % a for a, b in pairwise(cuts)):
-            raise _NotAffine
 
 
 class Division(NamedTuple):
@@ -199,23 +192,12 @@ def contiguous(total: DigitSum) -> int | None:
     return reach
 
 
-class Coverage:
-    """The values that several sums take together, where each digit serves one of them."""
-
-    def __init__(self, digits: Digits):
-        self.digits = digits
-        self.used: set[Digit] = set()
-
-    def take(self, total: DigitSum | None) -> range | None:
-        """The consecutive values that a sum takes whatever values those before it have; None where
-        it may have gaps, or shares a digit with one before it.
-        """
-        reach = None if total is None else contiguous(total)
-        if total is None or reach is None or self.used & total.terms.keys():
-            return None
-        self.used |= total.terms.keys()
-        return range(total.constant, total.constant + reach)
-
-    def is_exact(self) -> bool:
-        """Whether the digits range freely, so that all combinations of values are taken."""
-        return all(self.digits.is_exact(digit.var) for digit in self.used)
+def consecutive(total: DigitSum | None, used: set[Digit]) -> range | None:
+    """The consecutive values that a sum takes whatever values the digits in `used` have; None where
+    it may have gaps, or has one of those. Its own digits are used then.
+    """
+    reach = None if total is None else contiguous(total)
+    if total is None or reach is None or used & total.terms.keys():
+        return None
+    used.update(total.terms)
+    return range(total.constant, total.constant + reach)

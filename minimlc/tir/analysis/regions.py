@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from minimlc.errors import VerifyError
-from minimlc.node import replace, span_of
+from minimlc.node import span_of
 from minimlc.tir.analysis.access import (
     Access,
-    accesses,
+    Alone,
+    accesses_alone,
     loop_extents,
     reads_any,
     reducer_of,
@@ -18,10 +19,10 @@ from minimlc.tir.analysis.access import (
     starts_its_target,
 )
 from minimlc.tir.analysis.affine import (
-    Coverage,
     Digit,
     Digits,
     DigitSum,
+    consecutive,
     contiguous,
     quotient_and_rest,
     terms_of,
@@ -98,19 +99,19 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     sums = digits.sums((*write.indices, *read.indices, *(v for v in zeros if v is not None)))
     if not _takes_every_value(write, still, digits):
         return False
-    coverage = Coverage(digits)
+    used: set[Digit] = set()
     sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
     for out, want, size in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return False
         outer = terms_of(out, still)
-        values = coverage.take(out.minus(outer))
+        values = consecutive(out.minus(outer), used)
         if values is None:
             return False
         whole = not outer.terms and values.start <= 0 and values.stop >= size
         if not whole and not _within(want, outer, values, still):
             return False
-    return all(_reaches_zero(total, still, coverage.used) for total in sums[2 * ndim :])
+    return all(_reaches_zero(total, still, used) for total in sums[2 * ndim :])
 
 
 _Dimension = tuple[DigitSum | None, DigitSum | None, int]
@@ -195,14 +196,9 @@ def _reaches_zero(total: DigitSum | None, fixed: set[Var], used: set[Digit]) -> 
 def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
     """Whether the moving loops around a write run in full and fill all combinations of digits."""
     return all(
-        loop.var in fixed or (_has_iterations(loop) and digits.is_exact(loop.var))
+        loop.var in fixed or ((constant_value(loop.extent) or 0) > 0 and digits.is_exact(loop.var))
         for loop in write.loops
     )
-
-
-def _has_iterations(loop: For) -> bool:
-    extent = constant_value(loop.extent)
-    return extent is not None and extent > 0
 
 
 def _within(want: DigitSum | None, outer: DigitSum, values: range, fixed: set[Var]) -> bool:
@@ -281,7 +277,9 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     if any(it.kind == "O" for it in block.iters) or _stops_itself(block, guards):
         return False
     guards = (*guards, *_changing_ends(block, around))
-    limited = [_upper_limited(guard) for guard in guards]
+    # Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
+    limits = map(_limit, guards)
+    limited = [limit[1] if limit is not None and limit[0] == "<" else None for limit in limits]
     digits = Digits(loop_extents(tuple(around)))
     values = [it.value for it in block.iters]
     sums = digits.sums([*values, *(value for value in limited if value is not None)])
@@ -324,15 +322,6 @@ def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
         inside = inside or loop.var in reduced
 
 
-def _upper_limited(guard: Expr) -> Expr | None:
-    """The value that a guard `value < constant` limits; None for another guard.
-
-    Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
-    """
-    limit = _limit(guard)
-    return limit[1] if limit is not None and limit[0] == "<" else None
-
-
 def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
     """Whether the instances of a block may run in any order: a reduction with a commutative
     operator whose init, if it has one, stays first and runs once per element.
@@ -365,7 +354,7 @@ def check_declared(
     Both may use the variables `around` the block; each is less than its number.
     """
     ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
-    for item in accesses(_over_iters(block)):
+    for item in accesses_alone(Alone.of(block)):
         declared = writes if item.is_write else reads
         if declared is None or (item.role == "update" and not item.is_write):
             continue
@@ -379,12 +368,6 @@ def check_declared(
                 span=span_of(item.node) or span_of(block),
                 hint=f"leave T.{verb} out: it is derived from the block's body",
             )
-
-
-def _over_iters(block: Block) -> Block:
-    """The block with its iters standing for themselves."""
-    iters = tuple(replace(it, value=it.var) for it in block.iters)
-    return replace(block, iters=iters, predicate=None)
 
 
 def _holds(box: tuple[tuple[Expr, Expr], ...], item: Access, ranges: Ranges) -> bool:

@@ -60,13 +60,13 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
         ranges = loop_ranges(access.loops).assume(*access.guards)
         extents = {var: max(1, ranges.variables[var][1] + 1) for var in extents}
     sizes = dict(extents)
-    while _volume(sizes) > limit:
+    while prod(sizes.values()) > limit:
         largest = max(sizes, key=lambda var: sizes[var])
         sizes[largest] = -(-sizes[largest] // 2)
     axes = [np.arange(sizes[loop.var]) for loop in access.loops]
     grids = np.meshgrid(*axes, indexing="ij") if axes else []
     values = {loop.var: g.ravel() for loop, g in zip(access.loops, grids, strict=True)}
-    count = _volume(sizes)
+    count = prod(sizes.values())
     try:
         keep = np.ones(count, bool)
         for loop in said:
@@ -104,13 +104,6 @@ def element_at(access: Access, at: Values) -> Element | None:
         return tuple(int(evaluate(part, values)) for part in access.indices)
     except ValueError:
         return None
-
-
-def _volume(sizes: Mapping[Var, int]) -> int:
-    count = 1
-    for size in sizes.values():
-        count *= size
-    return count
 
 
 def find_conflict(
