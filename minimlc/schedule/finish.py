@@ -27,7 +27,7 @@ from minimlc.tir.analysis.legality import (
 )
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import Simplifier, simplify
-from minimlc.tir.analysis.wellformed import check_blocks, loops_in
+from minimlc.tir.analysis.wellformed import check_blocks
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -40,6 +40,7 @@ from minimlc.tir.nodes import (
     Store,
     conjunction,
 )
+from minimlc.tir.walks import loops_in
 
 
 class _SimplifyFunc(Mutator):

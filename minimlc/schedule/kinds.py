@@ -12,8 +12,8 @@ from minimlc.schedule.tree import (
     replaced,
     serial_loop,
 )
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.nodes import Block, For, LoopKind, PrimFunc
+from minimlc.tir.walks import blocks_in, loops_in
 
 THREADS = tuple(f"{axis}.{dim}" for axis in ("blockIdx", "threadIdx", "vthread") for dim in "xyz")
 """The axes of a GPU's grid that a loop can be bound to."""

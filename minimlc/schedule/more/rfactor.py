@@ -25,7 +25,6 @@ from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import Reducer, reducer, tuple_reducer
 from minimlc.tir.analysis.regions import init_comes_first, repeats
 from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -43,6 +42,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
+from minimlc.tir.walks import blocks_in
 
 CODE = "E150"
 

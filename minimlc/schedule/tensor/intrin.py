@@ -9,8 +9,9 @@ from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.compare import KINDS, difference, reduces_floats
 from minimlc.tir.analysis.inside import escapes
-from minimlc.tir.analysis.wellformed import check_prim_func, loops_in
+from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, Store
+from minimlc.tir.walks import loops_in
 
 
 class TensorIntrin(NamedTuple):

@@ -20,7 +20,6 @@ from minimlc.tir.analysis.arith import constant_value, expression, linear
 from minimlc.tir.analysis.match import Mismatch, Operand, Operands, Statement, match, statement
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import Simplifier
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -33,6 +32,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
+from minimlc.tir.walks import blocks_in, loops_in
 
 WIDTH = 42
 MOST_LOOPS = 6

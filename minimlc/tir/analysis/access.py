@@ -35,7 +35,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.operators import REDUCERS
-from minimlc.tir.walks import condition_of, inner_stmts, statements_in, stored_in  # noqa: F401
+from minimlc.tir.walks import condition_of, inner_stmts, stored_in
 
 
 class Access(NamedTuple):

@@ -43,15 +43,7 @@ from minimlc.tir.nodes import (
     Var,
     index,
 )
-from minimlc.tir.walks import (  # noqa: F401
-    blocks_in,
-    buffers_in,
-    condition_of,
-    inner_stmts,
-    loops_in,
-    statements_in,
-    stored_in,
-)
+from minimlc.tir.walks import blocks_in, buffers_in, condition_of, inner_stmts, stored_in
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
