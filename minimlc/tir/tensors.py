@@ -118,7 +118,7 @@ class Uses(Visitor):
         self.variables[item] = None
 
     def visit_Buffer(self, item: Buffer) -> None:
-        refuse(f'the buffer "{item.name}" is no tensor', "te.placeholder(...)")
+        refuse(f'the buffer "{item.name}" is not a tensor', "te.placeholder(...)")
 
     def visit_Tensor(self, item: Tensor) -> None:
         self.tensors[item] = None
@@ -173,7 +173,9 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
         stack.append((tensor, True))
         for used in reversed(uses_of(tensor.value).tensors):
             if used.value is None and used not in args:
-                why = f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument'
+                why = (
+                    f'"{tensor.name}" reads the placeholder "{used.name}", which is not an argument'
+                )
                 refuse(why, "give every input to te.create_prim_func, then the outputs")
             stack.append((used, False))
     return list(done)

@@ -303,6 +303,26 @@ def test_a_block_is_looked_at_anew_where_what_ends_its_loop_begins_to_change():
     refuses("E106", lambda: mlc.verify(mlc.IRModule({"main": changed})))
 
 
+IN_INIT = """
+@T.prim_func
+def main(A: T.Buffer((4, 3), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 3):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                for j in range(2):
+                    with T.block("I"):
+                        vj = T.axis.opaque(2, {value})
+                        C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+def test_a_block_in_an_init_is_in_its_extents_where_the_init_runs():
+    mlc.verify(mlc.parse(IN_INIT.format(value="vk * 5")))
+    refuses("E106", lambda: mlc.verify(mlc.parse(IN_INIT.format(value="j + 1"))), "leaves")
+
+
 def row(constant: int, **terms: int) -> Inequality:
     return Inequality(terms, constant)
 

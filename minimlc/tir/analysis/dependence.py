@@ -148,7 +148,7 @@ def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
 
 
 class _System:
-    """The indices of two accesses over common digits, and what was found out about them."""
+    """The indices of two accesses over common digits, and the answers to questions about them."""
 
     def __init__(self, first: Access, second: Access, guards: Sequence[Binary]):
         self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
@@ -324,7 +324,7 @@ class _Asked:
         return self.divisions[digit.var].by
 
     def _settle(self, a: DigitSum, b: DigitSum) -> None:
-        """Two sums are 0, as divisions say; each pair is said once."""
+        """Two sums are 0 because of divisions; each pair is added once."""
         if (id(a), id(b)) not in self.settled:
             self.settled.add((id(a), id(b)))
             self.equal(a, b)
@@ -347,7 +347,7 @@ class _Asked:
         self.equations.append(weighted(*((self._unknown(*name), c) for name, c in names)))
 
     def _limits(self) -> Iterator[Limit]:
-        """What conditions that hold for p and q say of the difference."""
+        """Limits of the difference, from conditions that hold for p and q."""
         for total, length in self.system.ranges:
             moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
             if moving and all(d.var in self.common for d in moving):

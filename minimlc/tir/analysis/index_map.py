@@ -38,6 +38,7 @@ OPERATORS: dict[type, str] = {
     ast.FloorDiv: "//",
     ast.Mod: "%",
 }
+NOT_EXPRESSIONS = "the outputs are not expressions"
 EXAMPLE = '"i, j -> i // 4, j, i % 4"'
 
 
@@ -253,10 +254,10 @@ def _checked(inputs: tuple[Var, ...], parts: Iterable[Any]) -> IndexMap:
     outputs = []
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, Expr | int | np.integer):
-            _wrong(f"an output of an index map is {part!r}, which is no index", hint=EXAMPLE)
+            _wrong(f"an output of an index map is {part!r}, which is not an index", hint=EXAMPLE)
         out = part if isinstance(part, Expr) else index(int(part))
         if not variables(out) <= set(inputs):
-            _wrong(f"{out.script()} speaks of something else than the map's inputs")
+            _wrong(f"{out.script()} uses something other than the map's inputs")
         outputs.append(out)
     if not outputs:
         _wrong("an index map has at least one output", hint=EXAMPLE)
@@ -311,10 +312,9 @@ class _Parser:
             tree = ast.parse(f"({right.strip().rstrip(',')},)", mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             column = self.offset + max(0, (getattr(error, "offset", 1) or 1) - 1)
-            why = "the outputs are no expressions"
-            raise self.error(why, min(column, len(self.text)), 1) from None
+            raise self.error(NOT_EXPRESSIONS, min(column, len(self.text)), 1) from None
         if not isinstance(tree, ast.Tuple) or too_deep(tree) is not None:
-            raise self.error("the outputs are no expressions", self.offset + 1, len(right.strip()))
+            raise self.error(NOT_EXPRESSIONS, self.offset + 1, len(right.strip()))
         return tree.elts
 
     def expr(self, item: ast.expr) -> Expr:
@@ -337,7 +337,7 @@ class _Parser:
         if name not in self.inputs:
             hint = did_you_mean(name, self.inputs)
             raise self.error(
-                f'"{name}" is no input', self.offset + item.col_offset, len(name), hint
+                f'"{name}" is not an input', self.offset + item.col_offset, len(name), hint
             )
         return self.inputs[name]
 

@@ -101,7 +101,7 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
         return False
     used: set[Digit] = set()
     sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
-    for out, want, size in (part for side in sides for part in _rows(*side, still)):
+    for out, need, size in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return False
         outer = terms_of(out, still)
@@ -109,7 +109,7 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
         if values is None:
             return False
         whole = not outer.terms and values.start <= 0 and values.stop >= size
-        if not whole and not _within(want, outer, values, still):
+        if not whole and not _within(need, outer, values, still):
             return False
     return all(_reaches_zero(total, still, used) for total in sums[2 * ndim :])
 
@@ -118,21 +118,21 @@ _Dimension = tuple[DigitSum | None, DigitSum | None, int]
 
 
 def _rows(
-    out: DigitSum | None, want: DigitSum | None, size: int, fixed: set[Var]
+    out: DigitSum | None, need: DigitSum | None, size: int, fixed: set[Var]
 ) -> list[_Dimension]:
-    """What is written and wanted in one dimension, and its size; where the written elements have
+    """What is written and read in one dimension, and its size; where the written elements have
     gaps, as padded rows have, the row and the place in it are dimensions of their own.
     """
-    if out is None or want is None:
-        return [(out, want, size)]
+    if out is None or need is None:
+        return [(out, need, size)]
     moving = out.minus(terms_of(out, fixed))
     if contiguous(moving) is None:
         for radix in sorted({c for c in moving.terms.values() if c > 1}, reverse=True):
-            parts, others = quotient_and_rest(out, radix), quotient_and_rest(want, radix)
+            parts, others = quotient_and_rest(out, radix), quotient_and_rest(need, radix)
             if parts is not None and others is not None:
                 row = _rows(parts[0], others[0], -(-size // radix), fixed)
                 return [*row, *_rows(parts[1], others[1], radix, fixed)]
-    return [(out, want, size)]
+    return [(out, need, size)]
 
 
 def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bool:
@@ -201,11 +201,11 @@ def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
     )
 
 
-def _within(want: DigitSum | None, outer: DigitSum, values: range, fixed: set[Var]) -> bool:
-    """Whether `want` stays in `values` beyond `outer`, a sum of what is fixed."""
-    if want is None or terms_of(want, fixed) != outer:
+def _within(need: DigitSum | None, outer: DigitSum, values: range, fixed: set[Var]) -> bool:
+    """Whether `need` stays in `values` beyond `outer`, a sum of what is fixed."""
+    if need is None or terms_of(need, fixed) != outer:
         return False
-    low, high = want.minus(outer).bounds()
+    low, high = need.minus(outer).bounds()
     return values.start <= low and high < values.stop
 
 
@@ -311,7 +311,7 @@ def _stops_itself(block: Block, guards: Iterable[Expr]) -> bool:
 
 
 def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
-    """The conditions that loops' extents are which may differ between reduce iters' values."""
+    """The extents that may differ between reduce iters' values, as conditions."""
     reduced: set[Var] = set()
     for it in block.iters:
         reduced |= variables(it.value) if it.kind == "R" else set()

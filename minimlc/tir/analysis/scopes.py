@@ -94,7 +94,7 @@ class Scopes:
                 self.block(item, scope)
                 scope |= {it.var for it in item.iters}
             case _:  # other nodes: `fail` raises
-                self.fail(f"{type(item).__name__} is no statement", item)
+                self.fail(f"{type(item).__name__} is not a statement", item)
         for part in inner_stmts(item):
             self.stmt(part, scope)
 

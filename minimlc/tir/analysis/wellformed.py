@@ -32,6 +32,7 @@ from minimlc.tir.analysis.reducers import tuple_reducer
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.unwritten import check_written
 from minimlc.tir.nodes import (
+    Binary,
     Block,
     BlockIter,
     Buffer,
@@ -125,7 +126,9 @@ def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...])
     if blocks_inside(block):
         own = tuple(map(iter_loop, block.iters))
         held = _with(guards, lasting(block.predicate, block))
-        _check_iters(block.body, (*loops, *own), held)
+        first = tuple(Binary("==", it.var, index(0)) for it in block.iters if it.kind == "R")
+        for part in inner_stmts(block):
+            _check_iters(part, (*loops, *own), (*held, *first) if part is block.init else held)
     _FINE_IN[block] = around
 
 
@@ -278,7 +281,7 @@ def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
 
 
 def _no_reducer(block: Block) -> tuple[str, str]:
-    """Why a block's reduction is none, with an example; nothing where it is one."""
+    """Why a block is not a reduction, with an example; nothing where it is one."""
     several = tuple_reducer(block)
     if several is None:
         why = "the block is not of the form X[...] = X[...] op value with a commutative op"
