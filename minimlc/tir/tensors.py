@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from minimlc.errors import CompileError, Span
 from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
+from minimlc.node import Node, Visitor, node, span_of, with_span
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -18,6 +18,7 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Stmt,
     Store,
+    Substitute,
     Var,
     binary,
     index,
@@ -114,8 +115,7 @@ class Uses(Visitor):
     def visit_Var(self, item: Var) -> None:
         self.variables[item] = None
 
-    def visit_ReduceAxis(self, item: ReduceAxis) -> None:
-        self.variables[item] = None
+    visit_ReduceAxis = visit_Var
 
     def visit_Buffer(self, item: Buffer) -> None:
         refuse(f'the buffer "{item.name}" is not a tensor', "te.placeholder(...)")
@@ -181,21 +181,11 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
     return list(done)
 
 
-class _Instantiate(Mutator):
+class _Instantiate(Substitute):
     """New variables and buffers in place of a compute's own."""
 
-    def __init__(self, variables: dict[Var, Expr], buffers: dict[Buffer, Buffer]):
-        self.variables = variables
-        self.buffers = buffers
-
-    def visit_Var(self, item: Var) -> Expr:
-        return self.variables[item]
-
-    def visit_ReduceAxis(self, item: ReduceAxis) -> Expr:
-        return self.variables[item]
-
-    def visit_Tensor(self, item: Tensor) -> Buffer:
-        return self.buffers[item]
+    visit_ReduceAxis = Substitute.visit_Var
+    visit_Tensor = Substitute.visit_Buffer
 
 
 def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
@@ -218,7 +208,8 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> 
     for it, text in zip(iters, iter_names, strict=True):
         names.release(it.var.name, text)
     buffer = buffers[tensor]
-    result = _Instantiate(variables, buffers).visit(value if reduction is None else reduction.value)
+    instantiate = _Instantiate({**variables, **buffers})
+    result = instantiate.visit(value if reduction is None else reduction.value)
     element = tuple(variables[axis] for axis in tensor.axes)
     span = span_of(tensor)
     init: Stmt | None = None

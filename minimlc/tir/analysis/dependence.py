@@ -232,8 +232,6 @@ class Conflict:
         self.first, self.second = first, second
         self.common = shared_loops(first, second)
         self.system = _system(first, second, len(self.common))
-        self.extents, self.digits = self.system.extents, self.system.digits
-        self.pairs = self.system.pairs
 
     def possible(self, directions: Mapping[Var, Direction]) -> bool:
         """Whether a pair (p of the first, q of the second) may touch one element where q less p
@@ -247,12 +245,12 @@ class Conflict:
 
     def _solvable(self, directions: Mapping[Var, Direction]) -> bool:
         asked = _Asked(self, directions)
-        for a, b in self.pairs:
+        for a, b in self.system.pairs:
             asked.equal(a, b)
         for loop in self.common:
             direction = directions.get(loop.var, "*")
             if direction in "+-":
-                if self.extents[loop.var] < 2:
+                if self.system.extents[loop.var] < 2:
                     return False
                 asked.ordered(loop.var, direction)
         return asked.solvable()

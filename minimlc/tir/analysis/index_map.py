@@ -287,6 +287,11 @@ class _Parser:
         shown = f"{self.text}\n{marks}" if len(self.text) < 200 else ""
         return ScheduleError(why, code="E145", excerpt=shown, hint=hint)
 
+    def error_at(self, item: ast.expr, why: str, hint: str = EXAMPLE) -> ScheduleError:
+        """What is wrong with a part of the outputs."""
+        width = (item.end_col_offset or 0) - item.col_offset
+        return self.error(why, self.offset + item.col_offset, width, hint)
+
     def _read_inputs(self, left: str) -> None:
         at = 0
         for part in left.split(","):
@@ -329,25 +334,20 @@ class _Parser:
             case ast.BinOp(left, operator, right) if type(operator) in OPERATORS:
                 return self._binary(item, OPERATORS[type(operator)], left, right)
             case _:
-                width = (item.end_col_offset or 0) - item.col_offset
                 why = "an output is made of inputs, integers, + - * // % and parentheses"
-                raise self.error(why, self.offset + item.col_offset, width)
+                raise self.error_at(item, why)
 
     def _name(self, item: ast.expr, name: str) -> Expr:
         if name not in self.inputs:
             hint = did_you_mean(name, self.inputs)
-            raise self.error(
-                f'"{name}" is not an input', self.offset + item.col_offset, len(name), hint
-            )
+            raise self.error_at(item, f'"{name}" is not an input', hint)
         return self.inputs[name]
 
     def _binary(self, item: ast.expr, op: str, left: ast.expr, right: ast.expr) -> Expr:
         a, b = self.expr(left), self.expr(right)
         factor = constant_value(b)
-        column = self.offset + item.col_offset
-        width = (item.end_col_offset or 0) - item.col_offset
         if op in ("//", "%") and (factor is None or factor < 1):
-            raise self.error(f'"{op}" in an index map divides by a constant >= 1', column, width)
+            raise self.error_at(item, f'"{op}" in an index map divides by a constant >= 1')
         if op == "*" and factor is None and constant_value(a) is None:
-            raise self.error("a product in an index map has a constant side", column, width)
+            raise self.error_at(item, "a product in an index map has a constant side")
         return Binary(op, a, b)
