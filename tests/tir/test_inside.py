@@ -314,13 +314,21 @@ def main(A: T.Buffer((4, 3), "int32"), C: T.Buffer((4,), "int32")):
                     with T.block("I"):
                         vj = T.axis.opaque(2, {value})
                         C[vi] = 0
-            C[vi] = C[vi] + A[vi, vk]
+            C[vi] = {update}
 """
 
 
+def in_init(value: str, update: str = "C[vi] + A[vi, vk]") -> mlc.IRModule:
+    return mlc.parse(IN_INIT.format(value=value, update=update))
+
+
 def test_a_block_in_an_init_is_in_its_extents_where_the_init_runs():
-    mlc.verify(mlc.parse(IN_INIT.format(value="vk * 5")))
-    refuses("E106", lambda: mlc.verify(mlc.parse(IN_INIT.format(value="j + 1"))), "leaves")
+    mlc.verify(in_init("vk * 5"))
+    refuses("E106", lambda: mlc.verify(in_init("j + 1")), "leaves")
+
+
+def test_a_block_in_an_init_makes_nothing_a_reduction():
+    refuses("E103", lambda: mlc.verify(in_init("j", "A[vi, vk] - C[vi]")), "commutative")
 
 
 def row(constant: int, **terms: int) -> Inequality:

@@ -123,7 +123,7 @@ def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...])
     check_kinds(block, loops)
     if _is_inside(Alone.of(block)):
         _INSIDE.add(block)
-    if blocks_inside(block):
+    if len(blocks_in(block)) > 1:
         own = tuple(map(iter_loop, block.iters))
         held = _with(guards, lasting(block.predicate, block))
         first = tuple(Binary("==", it.var, index(0)) for it in block.iters if it.kind == "R")
@@ -272,7 +272,7 @@ def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
     if any(it.var in variables(i) for item in items if item.is_write for i in item.indices):
         why = f"is declared a reduction, but {block.name} writes another element for each value"
         hint = f"declare {it.var.name} spatial"
-    elif reducer_of(block) is None and not blocks_inside(block):
+    elif reducer_of(block) is None and not blocks_in(block.body):
         why, example = _no_reducer(block)
         hint = f"T.axis.opaque keeps the iterations of {it.var.name} in order"
     if why:
@@ -291,11 +291,6 @@ def _no_reducer(block: Block) -> tuple[str, str]:
     names = ", ".join(store.buffer.name for store in several.stores)
     why = f"how the block combines ({names}) depends on how the values are grouped"
     return f"is declared a reduction, but {why}", f"the values {several.example}"
-
-
-def blocks_inside(block: Block) -> list[Block]:
-    """The blocks nested in a block."""
-    return blocks_in(block)[1:]
 
 
 def check_loop_kinds(func: PrimFunc) -> None:
