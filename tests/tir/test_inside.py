@@ -7,6 +7,7 @@ from functools import reduce
 import pytest
 
 import minimlc as mlc
+from minimlc.codegen.lower import lower
 from minimlc.node import replace
 from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
 from minimlc.tir.nodes import Block, For, Seq
@@ -301,6 +302,24 @@ def test_a_block_is_looked_at_anew_where_what_ends_its_loop_begins_to_change():
     writer = replace(writer, body=replace(writer.body, buffer=func.params[0]))
     changed = replace(func, body=replace(loop, body=Seq((writer, block))))
     refuses("E106", lambda: mlc.verify(mlc.IRModule({"main": changed})))
+
+
+LONGER = """
+@T.prim_func
+def main(C: T.Buffer((4,), "int32")):
+    for i in range({extent}):
+        for j in range({inner}):
+            if j > {last}:
+                C[{index}] = 1
+"""
+
+
+@pytest.mark.parametrize("extent, inner", [(1, 2**63 - 1), (2**63 - 1, "i"), (1, 2**62 + 9)])
+def test_a_loop_of_more_iterations_than_half_the_indices(extent, inner):
+    kept = mlc.parse(LONGER.format(extent=extent, inner=inner, last=2**62, index=3))
+    assert "C[3] = T.int32(1)" in lower(kept["main"]).script()
+    leaves = LONGER.format(extent=extent, inner=inner, last=2**62, index=5)
+    refuses("E107", lambda: mlc.verify(mlc.parse(leaves)))
 
 
 IN_INIT = """

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from minimlc.node import Node, children, walk
-from minimlc.tir.analysis.arith import conjuncts, has_loads, key
+from minimlc.tir.analysis.arith import EVERYTHING, conjuncts, constant_value, has_loads, key
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import (
     Alloc,
@@ -36,6 +36,9 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.operators import REDUCERS
 from minimlc.tir.walks import condition_of, inner_stmts, stored_in
+
+MOST_ITERATIONS = 2**62
+"""No loop whose extent is data has more: that many take decades."""
 
 
 class Access(NamedTuple):
@@ -79,9 +82,10 @@ def shared_loops(first: Access, second: Access) -> tuple[For, ...]:
 
 
 def loop_extent(loop: For, ranges: Ranges | None = None) -> int:
-    """The greatest number of iterations of a loop."""
+    """The greatest number of iterations of a loop; `MOST_ITERATIONS` where nothing is known."""
     high = (ranges or Ranges()).bounds(loop.extent)[1]
-    return int(high) if high < 2**62 else 2**62
+    known = high < EVERYTHING[1] or constant_value(loop.extent) is not None
+    return high if known else MOST_ITERATIONS
 
 
 def loop_ranges(loops: tuple[For, ...], outer: Ranges | None = None) -> Ranges:
