@@ -7,8 +7,9 @@ from minimlc.codegen.dialect import PLAIN, Dialect, Legalize
 from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.redirect import Redirect, to
 from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, reads
-from minimlc.tir.analysis.arith import Ranges, constant_value
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.legality import has_lanes
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import enclosing_box, is_private
 from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.nodes import (

@@ -11,8 +11,8 @@ from minimlc.node import nodes_of, walk
 from minimlc.passes.merge import Merger, copy_of
 from minimlc.run import flatten, nest
 from minimlc.schedule.inline import compute_inline
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store
+from minimlc.tir.walks import blocks_in
 
 CHEAP = 8
 """Nodes of an expression that may be computed again wherever it is read."""

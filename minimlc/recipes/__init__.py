@@ -22,8 +22,8 @@ from minimlc.recipes.views import Draft
 from minimlc.recipes.windows import windows
 from minimlc.schedule import Schedule
 from minimlc.target import Target
-from minimlc.tir.analysis.wellformed import loops_in
 from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.walks import loops_in
 
 SCHEDULED = "scheduled"
 Recipe = Callable[..., Schedule]

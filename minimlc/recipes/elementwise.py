@@ -21,8 +21,8 @@ from minimlc.recipes.views import (
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import BlockIter, Load, Store, Var
+from minimlc.tir.walks import blocks_in
 
 CHUNK = 1 << 14
 """Elements of one long row that a thread takes at a time."""

@@ -9,8 +9,8 @@ from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import Block, For, Load, Store, Var
+from minimlc.tir.walks import blocks_in
 
 NO_SUCH_NAME = "E105"
 """The code of errors about loops, blocks, buffers and primitives that do not exist."""

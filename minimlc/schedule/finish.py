@@ -18,7 +18,7 @@ from minimlc.tir.analysis.access import (
     reads,
     top_statements,
 )
-from minimlc.tir.analysis.arith import Ranges, conjuncts, key
+from minimlc.tir.analysis.arith import conjuncts, key
 from minimlc.tir.analysis.legality import (
     axis_conflict,
     carried_dependence,
@@ -26,9 +26,10 @@ from minimlc.tir.analysis.legality import (
     has_lanes,
     private_candidates,
 )
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.simplify import Simplifier, simplify
-from minimlc.tir.analysis.wellformed import check_blocks, loops_in
+from minimlc.tir.analysis.wellformed import check_blocks
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -41,6 +42,7 @@ from minimlc.tir.nodes import (
     Store,
     conjunction,
 )
+from minimlc.tir.walks import loops_in
 
 
 class _SimplifyFunc(Mutator):

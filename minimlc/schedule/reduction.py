@@ -81,7 +81,7 @@ def _check_loops(block: Block, inside: Sequence[For], around: Sequence[For]) -> 
         refuse("E114", why, at=loop, hint=f'a loop inside of "{name}"')
     if not first_comes_first(block, around, tuple(conjuncts(block.predicate))):
         why = f'the init of block "{block.name}" does not surely run first'
-        example = "its reduce iters are not 0 in the first iteration that runs"
+        example = "its reduce iters may not be 0 in the first iteration that runs"
         refuse("E114", why, at=block, example=example)
 
 

@@ -29,8 +29,9 @@ from minimlc.schedule.trace import (
 )
 from minimlc.schedule.tree import NoSuchName, Place, find_block, find_stmt, inner_stmts
 from minimlc.tir.analysis.access import accesses
-from minimlc.tir.analysis.wellformed import blocks_in, check_prim_func
+from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import Block, PrimFunc
+from minimlc.tir.walks import blocks_in
 
 
 class Verdict(NamedTuple):

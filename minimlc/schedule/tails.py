@@ -9,8 +9,8 @@ from minimlc.schedule.shape import names_loops
 from minimlc.schedule.tree import guarded, replaced_in
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads, variables
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.nodes import Binary, Block, Buffer, For, Load, PrimFunc, Select, Stmt, Store, Var
+from minimlc.tir.walks import blocks_in, loops_in
 
 
 class Padded(NamedTuple):

@@ -161,33 +161,20 @@ class Translate:
         return block
 
     def store(self, item: Store) -> Eval:
-        slot, value = self.place(item.buffer), self.value(item)
+        slot, self.into = self.place(item.buffer), item
+        value, self.into = self.expr(item.value), None
         indices = self.indices(item.buffer, item.indices)
         if self.is_own(item.buffer):
             return self.store_own(item.buffer, value, indices)
-        if not self.reads_own(item.value):
 
-            def store(frame: Frame) -> None:
-                result = value(frame)
-                frame[slot][indices(frame)] = result
-
-            return store
-
-        def store_known(frame: Frame) -> None:
+        def store(frame: Frame) -> None:
             result = value(frame)
             place = indices(frame)
             if self.unwritten is not None:
                 raise self.unwritten.error(item.buffer, place)
             frame[slot][place] = result
 
-        return store_known
-
-    def value(self, item: Store) -> Eval:
-        """What a store stores."""
-        self.into = item
-        value = self.expr(item.value)
-        self.into = None
-        return value
+        return store
 
     def store_own(self, buffer: Buffer, value: Eval, indices: Eval) -> Eval:
         slot, marks = self.place(buffer), self.slot(marks_of(buffer))
@@ -206,7 +193,7 @@ class Translate:
 
     def branch(self, item: IfThenElse) -> Eval:
         condition, then_case = self.deciding(item.condition), self.stmt(item.then_case)
-        else_case = _nothing if item.else_case is None else self.stmt(item.else_case)
+        else_case = self.stmt(item.else_case or Seq(()))
 
         def branch(frame: Frame) -> None:
             (then_case if condition(frame) else else_case)(frame)
@@ -214,11 +201,11 @@ class Translate:
         return branch
 
     def alloc(self, item: Alloc) -> Eval:
-        buffer, _ = item.buffer, self.slot(item.buffer)
+        self.slot(item.buffer)
         body = self.stmt(item.body)
 
         def alloc(frame: Frame) -> None:
-            self.renew(frame, buffer)
+            self.renew(frame, item.buffer)
             body(frame)
 
         return alloc
@@ -278,12 +265,8 @@ class Translate:
         return lambda frame: frame[slot].item(indices(frame))
 
     def load_own(self, item: Load, slot: int, indices: Eval) -> Eval:
-        marks, nest, block, into = (
-            self.slot(marks_of(item.buffer)),
-            self.nest,
-            self.inside,
-            self.into,
-        )
+        marks, nest = self.slot(marks_of(item.buffer)), self.nest
+        block, into = self.inside, self.into
         loops = [self.slots[var] for var in nest]
         exact = is_float(item.dtype)
 
@@ -350,18 +333,12 @@ class Translate:
     def intrin(self, item: Intrin) -> Eval:
         if is_formula(item.name):
             return self.expr(expanded(item))
-        args, apply = (
-            [self.expr(arg) for arg in item.args],
-            intrin_value(item.name, item.args[0].dtype),
-        )
+        args = [self.expr(arg) for arg in item.args]
+        apply = intrin_value(item.name, item.args[0].dtype)
         if len(args) == 1:
             only = args[0]
             return lambda frame: apply(only(frame))
         return lambda frame: apply(*[arg(frame) for arg in args])
-
-
-def _nothing(frame: Frame) -> None:
-    pass
 
 
 def _sequence(parts: list[Eval]) -> Eval:

@@ -12,8 +12,8 @@ each of its iters takes the value of an expression over those loops. What a bloc
 is not part of the tree: `minimlc.tir.analysis.regions` derives it.
 """
 
-from collections.abc import Iterable
-from typing import ClassVar, Literal, NoReturn, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 from minimlc.errors import CompileError, not_compiled
 from minimlc.node import Mutator, Node, node
@@ -216,8 +216,10 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     return result
 
 
-class _Substitute(Mutator):
-    def __init__(self, mapping: dict[Node, Node]):
+class Substitute(Mutator):
+    """Replaces variables and buffers."""
+
+    def __init__(self, mapping: Mapping[Any, Node]):
         self.mapping = mapping
 
     def visit_Var(self, item: Var) -> Node:
@@ -229,4 +231,4 @@ class _Substitute(Mutator):
 
 def substitute(item: N, mapping: dict[Node, Node]) -> N:
     """`item` with variables replaced by expressions and buffers by buffers."""
-    return _Substitute(mapping).visit(item) if mapping else item
+    return Substitute(mapping).visit(item) if mapping else item

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NoReturn
 from minimlc.dtypes import INDEX
 from minimlc.errors import CompileError, Span
 from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, Visitor, node, span_of, with_span
+from minimlc.node import Node, Visitor, node, span_of, with_span
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -19,6 +19,7 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Stmt,
     Store,
+    Substitute,
     Var,
     binary,
     index,
@@ -118,11 +119,10 @@ class Uses(Visitor):
     def visit_Var(self, item: Var) -> None:
         self.variables[item] = None
 
-    def visit_ReduceAxis(self, item: ReduceAxis) -> None:
-        self.variables[item] = None
+    visit_ReduceAxis = visit_Var
 
     def visit_Buffer(self, item: Buffer) -> None:
-        refuse(f'the buffer "{item.name}" is no tensor', "te.placeholder(...)")
+        refuse(f'the buffer "{item.name}" is not a tensor', "te.placeholder(...)")
 
     def visit_Tensor(self, item: Tensor) -> None:
         self.tensors[item] = None
@@ -177,27 +177,19 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
         stack.append((tensor, True))
         for used in reversed(uses_of(tensor.value).tensors):
             if used.value is None and used not in args:
-                why = f'"{tensor.name}" reads the placeholder "{used.name}", which is no argument'
+                why = (
+                    f'"{tensor.name}" reads the placeholder "{used.name}", which is not an argument'
+                )
                 refuse(why, "give every input to te.create_prim_func, then the outputs")
             stack.append((used, False))
     return list(done)
 
 
-class _Instantiate(Mutator):
+class _Instantiate(Substitute):
     """New variables and buffers in place of a compute's own."""
 
-    def __init__(self, variables: dict[Expr, Expr], buffers: dict[Buffer, Buffer]):
-        self.variables = variables
-        self.buffers = buffers
-
-    def visit_Var(self, item: Var) -> Expr:
-        return self.variables[item]
-
-    def visit_ReduceAxis(self, item: ReduceAxis) -> Expr:
-        return self.variables[item]
-
-    def visit_Tensor(self, item: Tensor) -> Buffer:
-        return self.buffers[item]
+    visit_ReduceAxis = Substitute.visit_Var
+    visit_Tensor = Substitute.visit_Buffer
 
 
 def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
@@ -220,7 +212,8 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> 
     for it, text in zip(iters, iter_names, strict=True):
         names.release(it.var.name, text)
     buffer = buffers[tensor]
-    result = _Instantiate(variables, buffers).visit(value if reduction is None else reduction.value)
+    instantiate = _Instantiate({**variables, **buffers})
+    result = instantiate.visit(value if reduction is None else reduction.value)
     element = tuple(variables[axis] for axis in tensor.axes)
     span = span_of(tensor)
     init: Stmt | None = None

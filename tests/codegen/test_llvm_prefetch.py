@@ -12,7 +12,7 @@ from minimlc.runtime.build import build
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import replaced
 from minimlc.script import parse
-from minimlc.tir.analysis.wellformed import loops_in
+from minimlc.tir.walks import loops_in
 from tests.helpers import assert_close, copies, random_args
 
 TWO_STEPS = """@T.prim_func

@@ -9,8 +9,8 @@ from minimlc.schedule import PRIMITIVES
 from minimlc.schedule.tensor.intrin import find_intrin, intrins
 from minimlc.tir.analysis.access import reducer_of
 from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.nodes import Binary, Block, Const, For, Load, Select, Store, Var
+from minimlc.tir.walks import blocks_in, loops_in
 from tests.fuzz.draw_memory import MEMORY, is_alone
 from tests.fuzz.site import Arguments, Nothing, Site
 

@@ -9,8 +9,8 @@ from typing import Any
 import minimlc as mlc
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in, statements_in
 from minimlc.tir.nodes import Alloc, Block, Buffer, For, IfThenElse, Seq, Store
+from minimlc.tir.walks import blocks_in, loops_in, statements_in
 
 
 class Nothing(Exception):

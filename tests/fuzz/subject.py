@@ -14,8 +14,8 @@ from minimlc.module import IRModule
 from minimlc.node import Mutator, replace
 from minimlc.run import interpret
 from minimlc.target import Target
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import For, PrimFunc, substitute
+from minimlc.tir.walks import blocks_in
 from tests.guard_pages import between_guards, isolated
 from tests.helpers import copies, random_array
 

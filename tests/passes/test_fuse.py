@@ -23,8 +23,8 @@ from minimlc.module import IRModule, run_passes
 from minimlc.passes.pattern import Kind, kind_of
 from minimlc.run import interpret
 from minimlc.tir import te
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.walks import blocks_in
 from minimlc.verify import verify
 from tests.graph.op_cases import Case, samples
 from tests.helpers import assert_same, refuses

@@ -11,7 +11,7 @@ from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import TensorType
 from minimlc.schedule import Schedule
 from minimlc.script import T
-from minimlc.tir.analysis.wellformed import loops_in
+from minimlc.tir.walks import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, conv2d, interpreted, run, target
 

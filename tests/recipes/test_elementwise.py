@@ -5,7 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
+from minimlc.tir.walks import blocks_in, loops_in
 from tests.recipes.programs import target
 
 

@@ -8,7 +8,7 @@ from minimlc import recipes, te
 from minimlc.recipes.matmul import even
 from minimlc.schedule import Schedule
 from minimlc.script import T
-from minimlc.tir.analysis.wellformed import loops_in
+from minimlc.tir.walks import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, arguments, interpreted, matmul, run, target
 

@@ -9,8 +9,8 @@ from minimlc.codegen.lower import lower
 from minimlc.recipes.rowwise import MOST_ROWS
 from minimlc.schedule import Schedule
 from minimlc.script import R
-from minimlc.tir.analysis.wellformed import loops_in
 from minimlc.tir.nodes import IfThenElse
+from minimlc.tir.walks import loops_in
 from tests.recipes.programs import arguments, interpreted, run, target
 
 

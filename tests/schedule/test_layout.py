@@ -106,7 +106,7 @@ def test_transform_layout_refuses():
     refuses("E146", lambda: sch.transform_layout("Y", "Y", "i, j -> i + j"), "[0, 1] and [1, 0]")
     refuses("E146", lambda: sch.transform_layout("Y", "Y", "i, j -> i, j - 1"), "negative")
     refuses("E146", lambda: sch.transform_layout("Y", "Y", "i, j -> i * 90000, j"), "grow")
-    refuses("E145", lambda: sch.transform_layout("Y", "Y", "i, j -> k"), "no input")
+    refuses("E145", lambda: sch.transform_layout("Y", "Y", "i, j -> k"), "not an input")
 
 
 def test_storage_align_pads_rows():

@@ -58,6 +58,23 @@ def test_decompose_refuses_a_loop_that_runs_the_sum_anew():
     assert_same(Again, sch.decompose_reduction("C", at="k").mod)
 
 
+def test_decompose_refuses_a_sum_that_decides_which_of_its_instances_run():
+    stops = mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((4, 3), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 3):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.where(C[0] < 5)
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = mlc.Schedule(stops)
+    refuses("E114", lambda: sch.decompose_reduction("C", at="i"), "does not surely run first")
+    refuses("E114", lambda: sch.decompose_reduction("C", at="k"), "does not surely run first")
+
+
 SUMS = """
 @T.prim_func
 def main(

@@ -7,8 +7,8 @@ from operator import add, floordiv, mod, mul, sub
 
 import pytest
 
-from minimlc.tir.analysis.arith import Ranges
-from minimlc.tir.analysis.linear import EVERYTHING, linear, recombined
+from minimlc.tir.analysis.arith import EVERYTHING, expression, linear, recombined
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var, index
 
@@ -109,10 +109,10 @@ def test_a_quotient_meets_its_remainder(make, text):
     x = Var("x")
     expr = make(x)
     form = linear(expr)
-    made = recombined(form).to_expr()
-    assert made.script() == text if text else recombined(form) is form
+    combined = expression(recombined(form))
+    assert combined.script() == text if text else recombined(form) is form
     for number in range(-150, 150):
-        assert value(made, x, number) == value(expr, x, number)
+        assert value(combined, x, number) == value(expr, x, number)
 
 
 def test_sums_of_drawn_digits_keep_their_value():
@@ -128,10 +128,10 @@ def test_sums_of_drawn_digits_keep_their_value():
         parts += [x // below * below] * rng.randint(0, 1)
         rng.shuffle(parts)
         expr = reduce(add, parts)
-        made = recombined(linear(expr)).to_expr()
-        folded += len(linear(made).terms) == 1
+        combined = expression(recombined(linear(expr)))
+        folded += len(linear(combined).terms) == 1
         for number in [*range(-90, 90), *(rng.randint(-(10**6), 10**6) for _ in range(30))]:
-            assert value(made, x, number) == value(expr, x, number)
+            assert value(combined, x, number) == value(expr, x, number)
     assert folded > 50
 
 

@@ -97,10 +97,10 @@ def test_two_elements_that_meet_are_shown():
         ("i -> __import__('os').system('true')", ("+ - * // %",)),
         ("i -> i // 0", ("constant >= 1",)),
         ("i, j -> i * j", ("constant side",)),
-        ("i -> i +", ("no expressions",)),
+        ("i -> i +", ("not expressions",)),
         ("i -> ", ("after the arrow",)),
         ("i -> i, (lambda: 1)", ("+ - * // %",)),
-        ("i -> " + "(" * 5000 + "i", ("no expressions",)),
+        ("i -> " + "(" * 5000 + "i", ("not expressions",)),
         ("i -> 99999999999999999999", ("+ - * // %",)),
     ],
 )
@@ -110,7 +110,7 @@ def test_wrong_text_is_marked(text: str, words: tuple[str, ...]):
 
 def test_wrong_functions_are_told_so():
     refuses("E145", lambda: IndexMap.of(lambda *indices: indices), "one argument per dimension")
-    refuses("E145", lambda: IndexMap.of(lambda i: (i, 1.5)), "no index")
+    refuses("E145", lambda: IndexMap.of(lambda i: (i, 1.5)), "not an index")
     refuses("E145", lambda: IndexMap.of(lambda i: i.nothing), "AttributeError")
     refuses("E108", lambda: IndexMap.of(lambda i: i / 2), "use //")
     refuses("E145", lambda: IndexMap.of(lambda i: ()), "at least one")

@@ -7,6 +7,7 @@ from functools import reduce
 import pytest
 
 import minimlc as mlc
+from minimlc.codegen.lower import lower
 from minimlc.node import replace
 from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
 from minimlc.tir.nodes import Block, For, Seq
@@ -301,6 +302,52 @@ def test_a_block_is_looked_at_anew_where_what_ends_its_loop_begins_to_change():
     writer = replace(writer, body=replace(writer.body, buffer=func.params[0]))
     changed = replace(func, body=replace(loop, body=Seq((writer, block))))
     refuses("E106", lambda: mlc.verify(mlc.IRModule({"main": changed})))
+
+
+LONGER = """
+@T.prim_func
+def main(C: T.Buffer((4,), "int32")):
+    for i in range({extent}):
+        for j in range({inner}):
+            if j > {last}:
+                C[{index}] = 1
+"""
+
+
+@pytest.mark.parametrize("extent, inner", [(1, 2**63 - 1), (2**63 - 1, "i"), (1, 2**62 + 9)])
+def test_a_loop_of_more_iterations_than_half_the_indices(extent, inner):
+    kept = mlc.parse(LONGER.format(extent=extent, inner=inner, last=2**62, index=3))
+    assert "C[3] = T.int32(1)" in lower(kept["main"]).script()
+    leaves = LONGER.format(extent=extent, inner=inner, last=2**62, index=5)
+    refuses("E107", lambda: mlc.verify(mlc.parse(leaves)))
+
+
+IN_INIT = """
+@T.prim_func
+def main(A: T.Buffer((4, 3), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 3):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                for j in range(2):
+                    with T.block("I"):
+                        vj = T.axis.opaque(2, {value})
+                        C[vi] = 0
+            C[vi] = {update}
+"""
+
+
+def in_init(value: str, update: str = "C[vi] + A[vi, vk]") -> mlc.IRModule:
+    return mlc.parse(IN_INIT.format(value=value, update=update))
+
+
+def test_a_block_in_an_init_is_in_its_extents_where_the_init_runs():
+    mlc.verify(in_init("vk * 5"))
+    refuses("E106", lambda: mlc.verify(in_init("j + 1")), "leaves")
+
+
+def test_a_block_in_an_init_makes_nothing_a_reduction():
+    refuses("E103", lambda: mlc.verify(in_init("j", "A[vi, vk] - C[vi]")), "commutative")
 
 
 def row(constant: int, **terms: int) -> Inequality:

@@ -11,7 +11,7 @@ from minimlc.codegen.llvm.value import Code, Module, Value, constant, having
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import Node, span_of, walk
-from minimlc.tir.analysis.arith import linear, recombined
+from minimlc.tir.analysis.arith import expression, linear, recombined
 from minimlc.tir.nodes import (
     Binary,
     Buffer,
@@ -265,7 +265,7 @@ def _flat_expr(item: Load | Store) -> Expr:
     flat: Expr = index(0)
     for position, size in zip(item.indices, item.buffer.shape, strict=True):
         flat = flat * size + position
-    return recombined(linear(flat)).to_expr()
+    return expression(recombined(linear(flat)))
 
 
 def _reads_memory(item: Expr) -> bool:

@@ -11,9 +11,10 @@ from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.tree import constant_extent, find_loop, inner_stmts, replaced, serial_loop
 from minimlc.tir.analysis.access import Access, accesses, loop_ranges
-from minimlc.tir.analysis.arith import Ranges, has_loads, linear
+from minimlc.tir.analysis.arith import Atom, has_loads, linear
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import (
     Binary,
@@ -147,9 +148,9 @@ def _at_most(value: Expr, limit: int, var: Var, others: Ranges) -> tuple[float, 
     if value.dtype != "int64" or has_loads(value):
         return -inf, inf
     form = linear(value)
-    slope = sum(c for c, atom in form.terms.values() if atom is var)
-    rest = form._replace(terms={k: t for k, t in form.terms.items() if t[1] is not var})
-    room = limit - others.reach(rest)[1]
+    slope = form.terms.get(Atom.of(var), 0)
+    rest = form.without((Atom.of(var),))
+    room = limit - form.constant - others.reach(rest)[1]
     if slope == 0:
         return -inf, inf
     return (-inf, room // slope + 1) if slope > 0 else (-(room // -slope), inf)

@@ -20,11 +20,11 @@ from minimlc.schedule.tree import (
     with_allocs,
 )
 from minimlc.tir.analysis.access import loop_ranges, reads_any
-from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import Reducer, reducer, tuple_reducer
 from minimlc.tir.analysis.regions import init_comes_first, repeats
 from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.analysis.wellformed import blocks_in
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -42,6 +42,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
+from minimlc.tir.walks import blocks_in
 
 CODE = "E150"
 

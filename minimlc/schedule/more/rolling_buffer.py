@@ -16,7 +16,7 @@ from minimlc.schedule.shape import (
 )
 from minimlc.schedule.tree import replaced, runs
 from minimlc.tir.analysis.access import loop_extents
-from minimlc.tir.analysis.affine import Coverage, Digits, Sum, to_expr
+from minimlc.tir.analysis.affine import Coverage, Digits, DigitSum, terms_of, to_expr
 from minimlc.tir.analysis.arith import conjuncts, constant_value
 from minimlc.tir.analysis.regions import is_private
 from minimlc.tir.nodes import Binary, Block, BlockIter, Expr, For, PrimFunc, conjunction, index
@@ -113,7 +113,7 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
     for dim, (it, total) in enumerate(zip(iters, sums, strict=True)):
         if total is None:
             _no_window(subject, f"{it.var.name} is no sum of loops")
-        inner = total.part(moving)
+        inner = terms_of(total, moving)
         values = coverage.take(inner)
         if values is None:
             _no_window(subject, f"its loops do not run {it.var.name} through a range")
@@ -136,7 +136,7 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
     return window
 
 
-def _step(total: Sum, digits: Digits, loop: For) -> int | None:
+def _step(total: DigitSum, digits: Digits, loop: For) -> int | None:
     """By how much a sum grows with each iteration of `loop`; None where that differs."""
     values = set()
     for digit in digits.of(loop.var):

@@ -10,8 +10,9 @@ from minimlc.schedule.fresh import Names, fresh_iters, sweep, whole
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import check_full_domain, check_plain_path, check_serial, names_loops
 from minimlc.schedule.tree import Place, find_block, nest, replaced
-from minimlc.tir.analysis.arith import Ranges, constant_value, variables
+from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.index_map import IndexMap
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import is_commutative_reduction, repeats
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import Block, Expr, IterKind, PrimFunc, index, substitute

@@ -17,8 +17,8 @@ from minimlc.schedule.trace import call_text, literal, run
 from minimlc.schedule.tree import NoSuchName, find_block, find_loop, names_of
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.analysis.wellformed import loops_in
 from minimlc.tir.nodes import For, PrimFunc
+from minimlc.tir.walks import loops_in
 
 TRIES = 16
 Call = tuple[str, dict[str, Any]]

@@ -15,9 +15,10 @@ from minimlc.errors import CompileError
 from minimlc.node import Mutator, Node, replace, walk
 from minimlc.tir.analysis.access import accesses, loop_ranges
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.analysis.wellformed import check_prim_func, loops_in
+from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.equivalence.compare import BUDGET, cost
 from minimlc.tir.nodes import BlockIter, Buffer, Const, For, PrimFunc, index, substitute
+from minimlc.tir.walks import loops_in
 
 STRENGTHS = (2, 3, 4, 6, 12)
 SMALL = 8

@@ -17,7 +17,7 @@ from minimlc.tir.analysis.access import (
     starts_its_target,
     update_of,
 )
-from minimlc.tir.analysis.affine import Digit, Digits, Sum, to_expr
+from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, terms_of, to_expr
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.nodes import Block, BlockIter, Expr, For, Load, PrimFunc, Stmt, Var
 
@@ -105,7 +105,9 @@ def _tiles(block: Block, own: Sequence[For], place: Place[For]) -> list[Tile]:
     return [_tile(block, it, total, inside, digits) for it, total in pairs]
 
 
-def _tile(block: Block, it: BlockIter, total: Sum | None, inside: set[Var], cut: Digits) -> Tile:
+def _tile(
+    block: Block, it: BlockIter, total: DigitSum | None, inside: set[Var], cut: Digits
+) -> Tile:
     """One iter's value as outer * size + inner."""
     value = it.value.script()
     if total is None:
@@ -113,7 +115,7 @@ def _tile(block: Block, it: BlockIter, total: Sum | None, inside: set[Var], cut:
             why = f"{it.var.name} = {value} is no sum of multiples of loops"
             refuse("E155", why, at=block)
         return Tile(it, it.value, it.value, 1, frozenset())
-    inner = total.part(inside)
+    inner = terms_of(total, inside)
     outer = total.minus(inner)
     size = _size(inner)
     exact = size is not None and all(cut.is_exact(d.var) for d in inner.terms)
@@ -124,12 +126,12 @@ def _tile(block: Block, it: BlockIter, total: Sum | None, inside: set[Var], cut:
         why = f"{it.var.name} = {value} (0..{it.extent - 1}) does not divide into whole tiles"
         hint = "split by factors that divide the extent, outer loops first"
         refuse("E155", why, at=block, hint=hint)
-    whole = Sum({d: c // size for d, c in outer.terms.items()}, outer.constant // size)
+    whole, _ = outer.divided(size)
     extents = cut.extents
     return Tile(it, to_expr(whole, extents), to_expr(inner, extents), size, frozenset(inner.terms))
 
 
-def _size(inner: Sum) -> int | None:
+def _size(inner: DigitSum) -> int | None:
     """How many values 0, 1, ... the sum takes, each of them once; None if it does otherwise."""
     reach = 1
     for digit, coefficient in sorted(inner.terms.items(), key=lambda item: item[1]):

@@ -8,9 +8,10 @@ from minimlc.schedule.tensor.intrinsics import BUILT_IN, DIFFERS
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.inside import escapes
-from minimlc.tir.analysis.wellformed import check_prim_func, loops_in
+from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.equivalence.compare import KINDS, difference, reduces_floats
 from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, Store
+from minimlc.tir.walks import loops_in
 
 
 class TensorIntrin(NamedTuple):

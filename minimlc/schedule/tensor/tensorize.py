@@ -16,9 +16,9 @@ from minimlc.schedule.tensor.blockize import blockize
 from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin
 from minimlc.schedule.tree import Place, find_block, find_loop, names_of, replaced, with_allocs
 from minimlc.tir.analysis.access import accesses, loop_ranges
-from minimlc.tir.analysis.arith import Linear, Ranges, constant_value, linear
+from minimlc.tir.analysis.arith import constant_value, expression, linear
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import Simplifier
-from minimlc.tir.analysis.wellformed import blocks_in, loops_in
 from minimlc.tir.equivalence.match import Mismatch, Operand, Operands, Statement, match, statement
 from minimlc.tir.nodes import (
     Binary,
@@ -32,6 +32,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
+from minimlc.tir.walks import blocks_in, loops_in
 
 WIDTH = 42
 MOST_LOOPS = 6
@@ -109,16 +110,13 @@ class _Apart(Simplifier):
         form = linear(new.a)
         if by is None or by <= 0 or not self.ranges.is_exact(new.a):
             return new
-        for coefficient, _ in form.terms.values():
+        for coefficient in form.terms.values():
             step = gcd(coefficient, by)
-            rest = {k: t for k, t in form.terms.items() if t[0] % step}
-            inner = Linear(rest, form.constant % step)
-            low, high = self.ranges.reach(inner)
-            if 1 < step < by and rest and low >= 0 and high < step:
-                whole = {k: (c // step, a) for k, (c, a) in form.terms.items() if k not in rest}
-                count = Linear(whole, form.constant // step).to_expr()
-                part = self.visit(Binary(new.op, count, index(by // step)))
-                return part if new.op == "//" else self.visit(part * step + inner.to_expr())
+            whole, rest = form.divided(step)
+            low, high = self.ranges.reach(rest)
+            if 1 < step < by and rest.terms and low >= 0 and high < step:
+                part = self.visit(Binary(new.op, expression(whole), index(by // step)))
+                return part if new.op == "//" else self.visit(part * step + expression(rest))
         return new
 
 

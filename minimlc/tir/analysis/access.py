@@ -4,20 +4,24 @@ Indices and conditions are given over loop variables alone: the iters of blocks 
 their values, so all analyses see the same thing whatever the blocks look like.
 """
 
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
-from minimlc.node import Node, walk
-from minimlc.tir.analysis.arith import Ranges, conjuncts, has_loads, key
+from minimlc.node import Node, children, walk
+from minimlc.tir.analysis.arith import EVERYTHING, conjuncts, constant_value, has_loads, key
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
     Block,
+    BlockIter,
     Buffer,
     Expr,
     For,
     IfThenElse,
+    IterKind,
     Load,
     PrimFunc,
     Select,
@@ -31,7 +35,10 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.operators import REDUCERS
-from minimlc.tir.walks import condition_of, inner_stmts, statements_in, stored_in  # noqa: F401
+from minimlc.tir.walks import condition_of, inner_stmts, stored_in
+
+MOST_ITERATIONS = 2**62
+"""No loop whose extent is data has more: that many take decades."""
 
 
 class Access(NamedTuple):
@@ -68,10 +75,17 @@ def element_key(item: Access | Load | Store) -> Hashable:
     return (item.buffer, *map(key, item.indices))
 
 
+def shared_loops(first: Access, second: Access) -> tuple[For, ...]:
+    """The loops around both accesses."""
+    pairs = zip(first.loops, second.loops, strict=False)
+    return tuple(a for a, _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+
+
 def loop_extent(loop: For, ranges: Ranges | None = None) -> int:
-    """The greatest number of iterations of a loop."""
+    """The greatest number of iterations of a loop; `MOST_ITERATIONS` where nothing is known."""
     high = (ranges or Ranges()).bounds(loop.extent)[1]
-    return int(high) if high < 2**62 else 2**62
+    known = high < EVERYTHING[1] or constant_value(loop.extent) is not None
+    return high if known else MOST_ITERATIONS
 
 
 def loop_ranges(loops: tuple[For, ...], outer: Ranges | None = None) -> Ranges:
@@ -111,30 +125,29 @@ def reduction_parts(block: Block) -> tuple[str, Load, Expr] | None:
     """Operator, target and combined value of a reduction block that combines with one value."""
     store = update_of(block)
     target = None if store is None else _target_of(store)
-    if store is None or target is None:
-        return None
-    assert isinstance(store.value, Binary)
-    op, a, b = store.value.op, store.value.a, store.value.b
-    if target not in (a, b):
-        return None
-    return op, target, b if target is a else a
+    match store:
+        # other nodes: more is combined than the target and a value
+        case Store(value=Binary(op, a, b)) if target is not None and target in (a, b):
+            return op, target, b if target is a else a
+    return None
 
 
 def _target_of(store: Store) -> Load | None:
     """What a store combines with other values, by operators of one kind from left to right."""
-    value = store.value
-    if not isinstance(value, Binary) or value.op not in REDUCERS:
+    if not isinstance(store.value, Binary) or store.value.op not in REDUCERS:
         return None
-    op, parts = value.op, [value.b]
-    value = value.a
-    while isinstance(value, Binary) and value.op == op:
-        parts.append(value.b)
-        value = value.a
-    parts.append(value)
-    own = [part for part in parts if reads(part, store.buffer)]
+    own = [part for part in _chain(store.value.op, store.value) if reads(part, store.buffer)]
     if len(own) != 1 or not isinstance(own[0], Load):
         return None
     return own[0] if element_key(own[0]) == element_key(store) else None
+
+
+def _chain(op: str, value: Expr) -> Iterator[Expr]:
+    """The operands of `a op b op c`, the last first."""
+    while isinstance(value, Binary) and value.op == op:
+        yield value.b
+        value = value.a
+    yield value
 
 
 def starts_its_target(block: Block) -> bool:
@@ -191,6 +204,8 @@ def reads_any(expr: Node, buffers: Container[Buffer]) -> bool:
 
 
 class _Context(NamedTuple):
+    """What is around a statement; `values` are those of blocks' iters, over loop variables."""
+
     loops: tuple[For, ...] = ()
     guards: tuple[Expr, ...] = ()
     values: dict[Node, Node] = {}  # noqa: RUF012 (never changed)
@@ -198,6 +213,45 @@ class _Context(NamedTuple):
     role: str = ""
     runs_where: tuple[Expr, ...] = ()
     into: Store | None = None
+
+    def over_loops(self, exprs: Iterable[Expr]) -> tuple[Expr, ...]:
+        return tuple(substitute(expr, self.values) for expr in exprs)
+
+    def where(self, condition: Expr | None) -> "_Context":
+        """The same where a condition holds too."""
+        more = self.over_loops(conjuncts(condition))
+        return self._replace(guards=(*self.guards, *more))
+
+    def inside(self, item: Stmt) -> Iterator[tuple[Stmt, "_Context"]]:
+        """The statements directly inside one that is here, each with what is around it."""
+        match item:
+            # other nodes: all that is around what they hold is around them too
+            case For():
+                yield item.body, self._in_loop(item)
+            case Block():
+                inner = self._in_block(item)
+                if item.init is not None:
+                    reduced = self.over_loops(it.value for it in item.iters if it.kind == "R")
+                    first = (Binary("==", value, index(0)) for value in reduced)
+                    yield item.init, inner._replace(guards=(*inner.guards, *first), role="init")
+                yield item.body, inner
+            case _:
+                for part in inner_stmts(item):
+                    yield part, self.where(condition_of(item, part))
+
+    def _in_loop(self, loop: For) -> "_Context":
+        inner = self._replace(loops=(*self.loops, loop))
+        (extent,) = self.over_loops([loop.extent])
+        if extent is loop.extent or has_loads(extent):
+            return inner
+        # The loop itself stays, as others are known by it, with iters in its extent.
+        return inner.where(Binary("<", loop.var, extent))
+
+    def _in_block(self, block: Block) -> "_Context":
+        inner = self.where(block.predicate)
+        own: dict[Node, Node] = {it.var: substitute(it.value, self.values) for it in block.iters}
+        values = {**self.values, **own}
+        return inner._replace(values=values, block=block, runs_where=inner.guards)
 
 
 def accesses(stmt: Stmt | PrimFunc) -> list[Access]:
@@ -232,137 +286,108 @@ def touched(stmt: Stmt) -> frozenset[Buffer]:
     return frozenset(item.buffer for item in part_accesses(stmt))
 
 
+class Alone(NamedTuple):
+    """What a block is whatever its iters' values are: it stays that in most steps."""
+
+    iters: tuple[tuple[Var, int, IterKind], ...]
+    init: Stmt | None
+    body: Stmt
+
+    @classmethod
+    def of(cls, block: Block) -> "Alone":
+        iters = tuple((it.var, it.extent, it.kind) for it in block.iters)
+        return cls(iters, block.init, block.body)
+
+
+@lru_cache(maxsize=256)
+def accesses_alone(alone: Alone) -> tuple[Access, ...]:
+    """The accesses of a block over its own iters."""
+    iters = tuple(BlockIter(var, extent, kind, var) for var, extent, kind in alone.iters)
+    return tuple(accesses(Block("alone", iters, None, alone.init, alone.body)))
+
+
 @lru_cache(maxsize=256)
 def _in_block(block: Block) -> tuple[Access, ...]:
     collector = _Collector()
-    collector.block(block, _Context())
-    return tuple(collector.found)
+    collector.evaluated(block, _Context())
+    return tuple(collector.items)
 
 
 def _collected(stmt: Stmt) -> list[Access]:
     collector = _Collector()
     collector.stmt(stmt, _Context())
-    return collector.found
+    return collector.items
 
 
 class _Collector:
     def __init__(self) -> None:
-        self.found: list[Access] = []
+        self.items: list[Access] = []
 
     def stmt(self, item: Stmt, at: _Context) -> None:
-        match item:
-            case For():
-                self.expr(item.extent, at)
-                inner = at._replace(loops=(*at.loops, item))
-                extent = substitute(item.extent, at.values)
-                if extent is not item.extent and not has_loads(extent):
-                    # The loop itself stays, as others are known by it, with iters in its extent.
-                    inner = self.guarded(inner, Binary("<", item.var, extent))
-                self.stmt(item.body, inner)
-            case Seq() | Alloc():
-                for inside in inner_stmts(item):
-                    self.stmt(inside, at)
-            case IfThenElse(condition):
-                self.expr(condition, at)
-                for inside in inner_stmts(item):
-                    self.stmt(inside, self.guarded(at, condition_of(item, inside)))
-            case Block() if at.block is None:
-                self.placed(item, at)
-            case Block():
-                self.block(item, at)
-            case Store(buffer, indices, value):
-                role = at.role
-                target = None
-                if role == "" and at.block is not None and reducer_of(at.block):
-                    role = "update"
-                    target = _target_of(item)
-                for part in indices:
-                    self.expr(part, at)
-                self.expr(value, at._replace(into=item), target)
-                self.add(item, buffer, indices, True, at._replace(role=role))
-            case _:
-                raise TypeError(f"no statement: {type(item).__name__}")
+        if isinstance(item, Block) and at.block is None:
+            self.placed(item, at)
+        else:
+            self.evaluated(item, at)
 
     def placed(self, block: Block, at: _Context) -> None:
         """The accesses of an outer block, which are the same wherever it stands but for what is
         around.
         """
         for item in _in_block(block):
-            self.found.append(
+            self.items.append(
                 item._replace(
                     loops=at.loops + item.loops,
                     guards=at.guards + item.guards,
-                    order=len(self.found),
+                    order=len(self.items),
                     runs_where=at.guards + item.runs_where if item.block else (),
                 )
             )
 
-    def block(self, block: Block, at: _Context) -> None:
-        for it in block.iters:
-            self.expr(it.value, at)
-        if block.predicate is not None:
-            self.expr(block.predicate, at)
-            at = self.guarded(at, block.predicate)
-        values: dict[Node, Node] = {it.var: substitute(it.value, at.values) for it in block.iters}
-        inner = at._replace(values={**at.values, **values}, block=block, runs_where=at.guards)
-        if block.init is not None:
-            first = tuple(
-                Binary("==", substitute(it.value, at.values), index(0))
-                for it in block.iters
-                if it.kind == "R"
-            )
-            self.stmt(block.init, inner._replace(guards=(*inner.guards, *first), role="init"))
-        self.stmt(block.body, inner)
+    def evaluated(self, item: Stmt, at: _Context) -> None:
+        match item:
+            case Seq() | Alloc():
+                pass
+            case For(extent=expr) | IfThenElse(condition=expr):
+                self.expr(expr, at)
+            case Block(iters=iters, predicate=predicate):
+                for it in iters:
+                    self.expr(it.value, at)
+                if predicate is not None:
+                    self.expr(predicate, at)
+            case Store():
+                self.store(item, at)
+            case _:
+                raise TypeError(f"not a statement: {type(item).__name__}")
+        for part, inner in at.inside(item):
+            self.stmt(part, inner)
 
-    def guarded(self, at: _Context, condition: Expr | None) -> _Context:
-        parts = tuple(substitute(part, at.values) for part in conjuncts(condition))
-        return at._replace(guards=(*at.guards, *parts))
+    def store(self, item: Store, at: _Context) -> None:
+        updates = at.role == "" and at.block is not None and reducer_of(at.block) is not None
+        for part in item.indices:
+            self.expr(part, at)
+        self.expr(item.value, at._replace(into=item), _target_of(item) if updates else None)
+        self.add(item, True, at._replace(role="update") if updates else at)
 
     def expr(self, expr: Expr, at: _Context, target: Load | None = None) -> None:
         match expr:
             # other nodes: what is evaluated inside them is, whatever their operands are
-            case Load(buffer, indices):
-                for part in indices:
+            case Load():
+                for part in expr.indices:
                     self.expr(part, at._replace(into=None))
-                role = "update" if expr is target else at.role
-                self.add(expr, buffer, indices, False, at._replace(role=role))
+                self.add(expr, False, at._replace(role="update") if expr is target else at)
             case Select(condition, a, b):
                 self.expr(condition, at)
-                self.expr(a, self.guarded(at, condition), target)
-                self.expr(b, self.guarded(at, Unary("not", condition)), target)
+                self.expr(a, at.where(condition), target)
+                self.expr(b, at.where(Unary("not", condition)), target)
             case Binary(("and" | "or") as op, a, b):
                 self.expr(a, at)
-                self.expr(b, self.guarded(at, a if op == "and" else Unary("not", a)))
+                self.expr(b, at.where(a if op == "and" else Unary("not", a)))
             case _:
-                for part in _operands(expr):
-                    self.expr(part, at, target)
+                for operand in children(expr):
+                    self.expr(operand, at, target)  # type: ignore[arg-type]
 
-    def add(
-        self, node: Node, buffer: Buffer, indices: tuple[Expr, ...], write: bool, at: _Context
-    ) -> None:
-        over_loops = tuple(substitute(part, at.values) for part in indices)
-        order = len(self.found)
-        self.found.append(
-            Access(
-                buffer,
-                over_loops,
-                write,
-                at.loops,
-                at.guards,
-                at.block,
-                at.role,
-                order,
-                node,
-                at.runs_where,
-                at.into,
-            )
-        )
-
-
-def _operands(expr: Expr) -> Iterator[Expr]:
-    for name in expr._fields:
-        value = getattr(expr, name)
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (v for v in value if isinstance(v, Expr))
+    def add(self, node: Load | Store, is_write: bool, at: _Context) -> None:
+        """An access; what is around it has its fields' names."""
+        around = {name: value for name, value in at._asdict().items() if name != "values"}
+        indices, order = at.over_loops(node.indices), len(self.items)
+        self.items.append(Access(node.buffer, indices, is_write, order=order, node=node, **around))

@@ -6,12 +6,12 @@ into digits, as a number is in a mixed radix: with cuts 1 | 4 | 16 it is d0 + 4*
 The idea is that of iteration maps in TVM (arith/iter_affine_map) and of quasi-affine forms.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, NoReturn
 
-from minimlc.tir.analysis.arith import linear
+from minimlc.tir.analysis.arith import Sum, expression, linear, weighted
 from minimlc.tir.nodes import Binary, Const, Expr, Var, index
 
 WRAP = 2**62
@@ -26,40 +26,19 @@ class Digit(NamedTuple):
     extent: int
 
 
-class Sum(NamedTuple):
-    """`constant` + the sum of coefficient * digit, no coefficient 0."""
+DigitSum = Sum[Digit]
 
-    terms: dict[Digit, int]
-    constant: int
 
-    def bounds(self) -> tuple[int, int]:
-        """The least and greatest value."""
-        low = high = self.constant
-        for digit, coefficient in self.terms.items():
-            reach = coefficient * (digit.extent - 1)
-            low, high = low + min(0, reach), high + max(0, reach)
-        return low, high
+def terms_of(total: DigitSum, variables: Container[Var]) -> DigitSum:
+    """The terms of some variables, without the constant."""
+    return Sum({digit: c for digit, c in total.terms.items() if digit.var in variables})
 
-    def part(self, keep: Iterable[Var]) -> "Sum":
-        """The terms whose variable is in `keep`, without the constant."""
-        kept = set(keep)
-        return Sum({d: c for d, c in self.terms.items() if d.var in kept}, 0)
 
-    def minus(self, other: "Sum") -> "Sum":
-        terms = dict(self.terms)
-        for digit, coefficient in other.terms.items():
-            terms[digit] = terms.get(digit, 0) - coefficient
-        kept = {d: c for d, c in terms.items() if c}
-        return Sum(kept, self.constant - other.constant)
-
-    def divided(self, by: int) -> "tuple[Sum, Sum] | None":
-        """Quotient and remainder, if the terms that `by` does not divide stay below it."""
-        rest = Sum({d: c for d, c in self.terms.items() if c % by}, self.constant % by)
-        low, high = rest.bounds()
-        if low < 0 or high >= by:
-            return None
-        quotient = {d: c // by for d, c in self.terms.items() if c % by == 0}
-        return Sum(quotient, self.constant // by), rest
+def quotient_and_rest(total: DigitSum, by: int) -> tuple[DigitSum, DigitSum] | None:
+    """Of a division, if the terms that `by` does not divide stay below it."""
+    whole, rest = total.divided(by)
+    low, high = rest.bounds()
+    return None if low < 0 or high >= by else (whole, rest)
 
 
 class _NotAffine(Exception):
@@ -67,8 +46,8 @@ class _NotAffine(Exception):
 
 
 class _NeedsCut(Exception):
-    def __init__(self, var: Var, divisor: int):
-        self.var, self.divisor = var, divisor
+    def __init__(self, var: Var, cuts: list[int]):
+        self.var, self.cuts = var, cuts
 
 
 @dataclass
@@ -78,14 +57,14 @@ class Digits:
     extents: Mapping[Var, int]
     cuts: dict[Var, list[int]] = field(default_factory=dict)
 
-    def sums(self, exprs: Iterable[Expr]) -> list[Sum | None]:
+    def sums(self, exprs: Iterable[Expr]) -> list[DigitSum | None]:
         """Each expression over common digits; None for one that is not quasi-affine."""
         asked = list(exprs)
         while True:
             try:
                 return [self._try(expr) for expr in asked]
             except _NeedsCut as need:
-                self._cut(need.var, need.divisor)
+                self.cuts[need.var] = need.cuts
 
     def of(self, var: Var) -> list[Digit]:
         """The digits of a variable, lowest first."""
@@ -99,34 +78,25 @@ class Digits:
         cuts = self.cuts.get(var, [1])
         return self.extents[var] % cuts[-1] == 0
 
-    def _cut(self, var: Var, divisor: int) -> None:
-        self.cuts[var] = sorted({*self.cuts.get(var, [1]), divisor})
-
-    def _try(self, expr: Expr) -> Sum | None:
+    def _try(self, expr: Expr) -> DigitSum | None:
         try:
             return self._sum(expr)
         except _NotAffine:
             return None
 
-    def _sum(self, expr: Expr) -> Sum:
+    def _sum(self, expr: Expr) -> DigitSum:
         form = linear(expr)
-        total: dict[Digit, int] = {}
-        constant = form.constant
-        for coefficient, atom in form.terms.values():
-            part = self._atom(atom)
-            constant += coefficient * part.constant
-            for digit, inner in part.terms.items():
-                total[digit] = total.get(digit, 0) + coefficient * inner
-        result = Sum({d: c for d, c in total.items() if c}, constant)
+        parts = [(self._atom(atom.expr), times) for atom, times in form.terms.items()]
+        result = weighted(*parts, constant=form.constant)
         low, high = result.bounds()
         if low < -WRAP or high >= WRAP:
             raise _NotAffine  # the program's sum may wrap; differences of two others cannot
         return result
 
-    def _atom(self, atom: Expr) -> Sum:
+    def _atom(self, atom: Expr) -> DigitSum:
         match atom:
             case Var() if atom in self.extents:
-                return Sum({d: d.divisor for d in self.of(atom) if d.extent > 1}, 0)
+                return Sum({d: d.divisor for d in self.of(atom) if d.extent > 1})
             case Binary("//", a, Const(value)) if value > 0:
                 return self._divide(self._sum(a), int(value))[0]
             case Binary("%", a, Const(value)) if value > 0:
@@ -134,27 +104,23 @@ class Digits:
             case _:
                 raise _NotAffine
 
-    def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+    def _divide(self, total: DigitSum, by: int) -> tuple[DigitSum, DigitSum]:
         """Quotient and remainder of a sum by a positive constant."""
-        parts = total.divided(by)
+        parts = quotient_and_rest(total, by)
         if parts is None:
-            self._request_cut(Sum({d: c for d, c in total.terms.items() if c % by}, 0), by)
+            self._request_cut(total.divided(by)[1], by)
         return parts
 
-    def _request_cut(self, rest: Sum, by: int) -> NoReturn:
+    def _request_cut(self, rest: DigitSum, by: int) -> NoReturn:
         """Ask for the digit that straddles `by` to be cut there, if one can be."""
         for digit, coefficient in rest.terms.items():
-            if 0 < coefficient < by and by % coefficient == 0:
-                step = by // coefficient
-                if digit.extent > step:
-                    self._check_cut(digit, step)
-                    raise _NeedsCut(digit.var, digit.divisor * step)
+            if 0 < coefficient < by and by % coefficient == 0 and digit.extent > by // coefficient:
+                cut = digit.divisor * (by // coefficient)
+                cuts = sorted({*self.cuts.get(digit.var, [1]), cut})
+                if any(b % a for a, b in pairwise(cuts)):
+                    break
+                raise _NeedsCut(digit.var, cuts)
         raise _NotAffine
-
-    def _check_cut(self, digit: Digit, step: int) -> None:
-        cuts = sorted({*self.cuts.get(digit.var, [1]), digit.divisor * step})
-        if any(b % a for a, b in pairwise(cuts)):
-            raise _NotAffine
 
 
 class Division(NamedTuple):
@@ -163,7 +129,7 @@ class Division(NamedTuple):
     """
 
     by: int
-    left: Sum
+    left: DigitSum
 
 
 class Divided(Digits):
@@ -175,47 +141,45 @@ class Divided(Digits):
     def __init__(self, extents: Mapping[Var, int]):
         super().__init__(dict(extents))
         self.divisions: dict[Var, Division] = {}
-        self.parts: dict[tuple[frozenset[tuple[Digit, int]], int, int], tuple[Var, Var]] = {}
+        self.parts: dict[Hashable, tuple[Var, Var]] = {}
 
-    def _divide(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+    def _divide(self, total: DigitSum, by: int) -> tuple[DigitSum, DigitSum]:
         try:
             return super()._divide(total, by)
         except _NotAffine:
             return self._divided(total, by)
 
-    def _divided(self, total: Sum, by: int) -> tuple[Sum, Sum]:
+    def _divided(self, total: DigitSum, by: int) -> tuple[DigitSum, DigitSum]:
         """Quotient and rest as variables, about which only their bounds are known."""
         low, high = (end // by for end in total.bounds())
         if max(-low, high) * by >= WRAP:
             raise _NotAffine
-        name = frozenset(total.terms.items()), total.constant, by
-        variables = self.parts.setdefault(name, (Var("quotient"), Var("rest")))
+        variables = self.parts.setdefault((total.key(), by), (Var("quotient"), Var("rest")))
         self.extents = {**self.extents, variables[0]: high - low + 1, variables[1]: by}
         whole, rest = map(self._atom, variables)
-        quotient = Sum(whole.terms, whole.constant + low)
-        scaled = Sum({d: c * by for d, c in quotient.terms.items()}, quotient.constant * by)
-        division = Division(by, total.minus(scaled).minus(rest))
+        quotient = weighted((whole, 1), constant=low)
+        division = Division(by, weighted((total, 1), (quotient, -by), (rest, -1)))
         self.divisions.update(dict.fromkeys(variables, division))
         return quotient, rest
 
 
-def to_expr(total: Sum, extents: Mapping[Var, int]) -> Expr:
+def to_expr(total: DigitSum, extents: Mapping[Var, int]) -> Expr:
     """A sum as an index expression again."""
-    result: Expr | None = None
-    for digit, coefficient in total.terms.items():
-        atom: Expr = digit.var
-        if digit.divisor > 1:
-            atom = Binary("//", atom, index(digit.divisor))
-        if digit.divisor * digit.extent < extents[digit.var]:
-            atom = Binary("%", atom, index(digit.extent))
-        term = atom if coefficient == 1 else Binary("*", atom, index(coefficient))
-        result = term if result is None else Binary("+", result, term)
-    if result is None:
-        return index(total.constant)
-    return result if total.constant == 0 else Binary("+", result, index(total.constant))
+    parts = [(linear(_digit_expr(d, extents[d.var])), c) for d, c in total.terms.items()]
+    return expression(weighted(*parts, constant=total.constant))
 
 
-def contiguous(total: Sum) -> int | None:
+def _digit_expr(digit: Digit, extent: int) -> Expr:
+    """A digit of a variable with an extent."""
+    result: Expr = digit.var
+    if digit.divisor > 1:
+        result = Binary("//", result, index(digit.divisor))
+    if digit.divisor * digit.extent < extent:
+        result = Binary("%", result, index(digit.extent))
+    return result
+
+
+def contiguous(total: DigitSum) -> int | None:
     """How many consecutive values, from its constant on, a sum takes; None if it has gaps.
 
     Exact where the digits range freely.
@@ -235,7 +199,7 @@ class Coverage:
         self.digits = digits
         self.used: set[Digit] = set()
 
-    def take(self, total: Sum | None) -> range | None:
+    def take(self, total: DigitSum | None) -> range | None:
         """The consecutive values that a sum takes whatever values those before it have; None where
         it may have gaps, or shares a digit with one before it.
         """

@@ -1,259 +1,179 @@
-"""Integer arithmetic on index expressions: bounds and proofs.
+"""Index expressions as sums with integer coefficients, and what expressions are made of."""
 
-Everything works over `Ranges`: for each variable in sight its least and greatest value, and what
-guards have established about expressions. Bounds are those of the values that programs compute:
-where exact arithmetic may leave 64 bits, theirs wraps, and any value is possible.
-"""
+from collections.abc import Callable, Container, Hashable, Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
-
-from minimlc.dtypes import INDEX, integer_range, is_integer
+from minimlc.dtypes import INDEX, integer_range, is_float
 from minimlc.node import walk
-from minimlc.tir.analysis.linear import (  # noqa: F401
-    EVERYTHING,
-    Interval,
-    Linear,
-    constant_value,
-    key,
-    linear,
-    recombined,
-)
-from minimlc.tir.nodes import Binary, Cast, Const, Expr, Load, Select, Unary, Var
-from minimlc.tir.operators import COMPARISONS, OPPOSITES
+from minimlc.tir.nodes import Binary, Const, Expr, Load, Unary, Var, index
 
-Terms = frozenset[tuple[Any, int]]
+Interval = tuple[int, int]
+EVERYTHING: Interval = integer_range(INDEX)
+U = TypeVar("U", bound=Hashable)
 
 
-class Ranges:
-    """What is known: the values that variables take, and upper bounds that guards give."""
+def key(expr: Expr) -> Any:
+    """A hashable form, equal for expressions that are equal when their variables are the same."""
+    match expr:
+        # other nodes: their class, and the keys of their fields
+        case Var():
+            return expr
+        case Const(value, dtype):
+            return (repr(value) if isinstance(value, float) else value, dtype)  # 0.0 is not -0.0
+        case Load(buffer, indices):
+            return ("load", buffer, *map(key, indices))
+    parts = (getattr(expr, name) for name in expr._fields)
+    return (type(expr).__name__, *map(_part_key, parts))
 
-    def __init__(self, extents: Mapping[Var, int | Interval] = {}):
-        self.variables: dict[Var, Interval] = {
-            var: (0, extent - 1) if isinstance(extent, int) else extent
-            for var, extent in extents.items()
-        }
-        self.facts: dict[Terms, int] = {}
-        self.values: dict[Hashable, Interval] = {}
-        self.contradicted = False
 
-    def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
-        """These ranges and more variables."""
-        result = Ranges({**self.variables, **Ranges(extents).variables})
-        result.facts = dict(self.facts)
-        result.values = dict(self.values)
-        result.contradicted = self.contradicted
-        return result
+def _part_key(part: Any) -> Any:
+    if isinstance(part, Expr):
+        return key(part)
+    return tuple(map(_part_key, part)) if isinstance(part, tuple) else part
+
+
+class Atom(tuple):
+    """An expression as the unknown of a sum: equal to others with the same key."""
+
+    expr: Expr
+
+    @classmethod
+    def of(cls, expr: Expr) -> "Atom":
+        atom = cls((key(expr),))
+        atom.expr = expr
+        return atom
+
+
+def _digit_interval(digit: Any) -> Interval:
+    return 0, digit.extent - 1
+
+
+class Sum(NamedTuple, Generic[U]):
+    """`constant` + the sum of coefficient * unknown, in exact arithmetic; no coefficient is 0."""
+
+    terms: dict[U, int]
+    constant: int = 0
+
+    def bounds(self, of: Callable[[U], Interval] = _digit_interval) -> Interval:
+        """The least and greatest value, from those `of` each unknown; a digit's are known."""
+        low = high = self.constant
+        for unknown, coefficient in self.terms.items():
+            least, most = of(unknown)
+            if coefficient < 0:
+                least, most = most, least
+            low, high = low + coefficient * least, high + coefficient * most
+        return low, high
+
+    def minus(self, other: "Sum[U]") -> "Sum[U]":
+        return weighted((self, 1), (other, -1))
+
+    def without(self, unknowns: Container[U]) -> "Sum[U]":
+        """The terms of other unknowns, without the constant."""
+        return Sum({unknown: c for unknown, c in self.terms.items() if unknown not in unknowns})
+
+    def divided(self, by: int) -> "tuple[Sum[U], Sum[U]]":
+        """The sum as `by` * the first + the second, which has the terms that `by` does not divide
+        and a constant below it.
+        """
+        whole = {unknown: c // by for unknown, c in self.terms.items() if c % by == 0}
+        rest = {unknown: c for unknown, c in self.terms.items() if c % by}
+        return Sum(whole, self.constant // by), Sum(rest, self.constant % by)
 
     def key(self) -> Hashable:
-        """Equal for ranges that know the same."""
-        known = (frozenset(d.items()) for d in (self.variables, self.facts, self.values))
-        return *known, self.contradicted
+        """Equal for equal sums."""
+        return frozenset(self.terms.items()), self.constant
 
-    def assume(self, *conditions: Expr | None) -> "Ranges":
-        """These ranges where `conditions` hold too: their conjuncts that compare indices."""
-        result = self.extended({})
-        for condition in conditions:
-            for part in conjuncts(condition):
-                result._learn(part)
-        return result
 
-    def is_empty(self) -> bool:
-        """Whether no values of the variables fit what is known: nothing here ever runs."""
-        return self.contradicted or any(low > high for low, high in self.variables.values())
+def weighted(*parts: tuple[Sum[U], int], constant: int = 0) -> Sum[U]:
+    """The sum of coefficient * part, plus a constant."""
+    terms: dict[U, int] = {}
+    for part, times in parts:
+        constant += times * part.constant
+        for unknown, coefficient in part.terms.items():
+            terms[unknown] = terms.get(unknown, 0) + times * coefficient
+    return Sum({unknown: c for unknown, c in terms.items() if c}, constant)
 
-    def _learn(self, part: Expr) -> None:
-        if isinstance(part, Const):
-            self.contradicted = self.contradicted or not part.value
-        for small, large, limit in self.inequalities(part):
-            self._at_most(small, large, limit)
 
-    def inequalities(self, part: Expr) -> Iterator[tuple[Expr, Expr, int]]:
-        """Comparisons of indices as `(a, b, limit)`, each for `a - b <= limit`, that hold where
-        `part` does: a comparison or the opposite of one.
-        """
-        match part:
-            # other nodes: they say nothing of indices
-            case Unary("not", Binary(op, a, b)) if op in OPPOSITES:
-                yield from self.inequalities(Binary(OPPOSITES[op], a, b))
-            case Binary("!=", a, b) if a.dtype == INDEX:
-                low, high = self.difference(a, b)
-                if low >= 0:
-                    yield b, a, -1
-                if high <= 0:
-                    yield a, b, -1
-            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
-                if op in ("<", "<=", "=="):
-                    yield a, b, -1 if op == "<" else 0
-                if op in (">", ">=", "=="):
-                    yield b, a, -1 if op == ">" else 0
+def linear(expr: Expr) -> Sum[Atom]:
+    """`expr` as a sum; what is not linear, or no index, becomes an atom."""
+    terms: dict[Atom, int] = {}
+    constant = _collect(expr, 1, terms)
+    return Sum({atom: c for atom, c in terms.items() if c}, constant)
 
-    def _at_most(self, a: Expr, b: Expr, limit: int) -> None:
-        """Learn that `a - b <= limit`: where a sum may wrap, only for its wrapped value."""
-        if not (self.is_exact(a) and self.is_exact(b)):
-            self._limit(a, EVERYTHING[0], self.bounds(b)[1] + limit)
-            self._limit(b, self.bounds(a)[0] - limit, EVERYTHING[1])
-            return
-        form = linear(a).minus(linear(b))
-        bound = limit - form.constant
-        for known, (coefficient, atom) in form.terms.items():
-            if isinstance(atom, Var):
-                others = Linear({k: t for k, t in form.terms.items() if k is not known}, 0)
-                self._narrow(atom, coefficient, bound - self.reach(others)[0])
-        if len(form.terms) > 1 or not all(isinstance(atom, Var) for _, atom in form.terms.values()):
-            terms = frozenset((k, c) for k, (c, _) in form.terms.items())
-            self.facts[terms] = min(bound, self.facts.get(terms, bound))
 
-    def _limit(self, expr: Expr, low: int, high: int) -> None:
-        """Learn the bounds of a value, whatever the sum is that it was computed as."""
-        form = linear(expr)
-        self.values[form.key()] = self._limited((low, high), form)
+def _collect(expr: Expr, scale: int, terms: dict[Atom, int]) -> int:
+    """Add `scale * expr` to `terms`; return its constant part."""
+    match expr:
+        # other nodes: atoms of the sum
+        case Const(value, dtype) if not is_float(dtype):
+            return scale * int(value)
+        case Const() | Binary() | Unary() if expr.dtype != INDEX:  # it is rounded, or wraps
+            pass
+        case Binary("+", a, b):
+            return _collect(a, scale, terms) + _collect(b, scale, terms)
+        case Binary("-", a, b):
+            return _collect(a, scale, terms) + _collect(b, -scale, terms)
+        case Binary("*", a, Const(value)) | Binary("*", Const(value), a):
+            return _collect(a, scale * int(value), terms)
+        case Unary("-", a):
+            return _collect(a, -scale, terms)
+    atom = Atom.of(expr)
+    terms[atom] = terms.get(atom, 0) + scale
+    return 0
 
-    def _narrow(self, var: Var, coefficient: int, bound: int) -> None:
-        """Learn that `coefficient * var <= bound`."""
-        low, high = self.variables.get(var, EVERYTHING)
-        if coefficient > 0:
-            high = min(high, bound // coefficient)
+
+def expression(total: Sum[Atom]) -> Expr:
+    """A sum as an expression, its terms in their order."""
+    result: Expr | None = None
+    for atom, coefficient in total.terms.items():
+        size = abs(coefficient)
+        if result is None:
+            result = atom.expr if coefficient == 1 else Binary("*", atom.expr, index(coefficient))
         else:
-            low = max(low, -(bound // -coefficient))
-        self.variables[var] = (low, high)
-
-    def bounds(self, expr: Expr) -> Interval:
-        """The least and greatest value that `expr` can take (an enclosure)."""
-        if isinstance(expr, Var) and not self.facts and not self.values:
-            return self.variables.get(expr, EVERYTHING)
-        form = linear(expr)
-        reach = self.reach(form)
-        if not is_within(reach, EVERYTHING):
-            reach = EVERYTHING
-        return self._limited(reach, form) if self.values else reach
-
-    def _limited(self, bounds: Interval, form: Linear) -> Interval:
-        """Bounds of a value, within what guards have said of it."""
-        least, most = self.values.get(form.key(), EVERYTHING)
-        return max(bounds[0], least), min(bounds[1], most)
-
-    def reach(self, form: Linear) -> Interval:
-        """The least and greatest value of a sum of its terms' values in exact arithmetic."""
-        low, high = self._sum_of_bounds(form)
-        if self.facts and len(form.terms) > 0:
-            high = min([high, *(form.constant + most for most in self._limits(form, 1))])
-            low = max([low, *(form.constant - most for most in self._limits(form, -1))])
-        return low, high
-
-    def _sum_of_bounds(self, form: Linear) -> Interval:
-        low = high = form.constant
-        for coefficient, atom in form.terms.values():
-            a, b = self._atom(atom)
-            ends = (coefficient * a, coefficient * b)
-            low, high = low + min(ends), high + max(ends)
-        return low, high
-
-    def _limits(self, form: Linear, sign: int) -> Iterable[int]:
-        """Upper bounds of `sign` times the terms, one from each guard whose terms are contained in
-        them, a whole number of times and possibly beside others.
-        """
-        for terms, bound in self.facts.items():
-            times = _times_within(terms, form, sign)
-            if times:
-                known = {k for k, _ in terms}
-                others = Linear({k: t for k, t in form.terms.items() if k not in known}, 0)
-                low, high = self._sum_of_bounds(others)
-                yield times * bound + (high if sign > 0 else -low)
-
-    def _atom(self, atom: Expr) -> Interval:
-        """Bounds of an atom."""
-        if isinstance(atom, Var):
-            return self.variables.get(atom, EVERYTHING)
-        bounds = self._atom_bounds(atom)
-        return self._limited(bounds, linear(atom)) if self.values else bounds
-
-    def _atom_bounds(self, atom: Expr) -> Interval:
-        match atom:
-            # other nodes: any value is possible
-            case Binary("//", a, Const(value)) if value > 0:
-                low, high = self.bounds(a)
-                return low // int(value), high // int(value)
-            case Binary("%", a, Const(value)) if value > 0:
-                low, high = self.bounds(a)
-                return (low, high) if low >= 0 and high < value else (0, int(value) - 1)
-            case Binary("min" | "max" as op, a, b):
-                pick = min if op == "min" else max
-                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
-                return pick(low, low2), pick(high, high2)
-            case Binary("*", a, b):
-                ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
-                product = (min(ends), max(ends))
-                return product if is_within(product, EVERYTHING) else EVERYTHING
-            case Select(condition, a, b):
-                low, high = self.assume(condition).bounds(a)
-                low2, high2 = self.assume(Unary("not", condition)).bounds(b)
-                return min(low, low2), max(high, high2)
-            case Cast(_, a) if is_integer(a.dtype):
-                known = integer_range(a.dtype)
-                return known if is_within(known, EVERYTHING) else EVERYTHING
-        return EVERYTHING
-
-    def prove(self, condition: Expr) -> bool | None:
-        """True or False where `condition` is always or never so; None where it is unknown."""
-        match condition:
-            # other nodes: unknown
-            case Const(value):
-                return bool(value)
-            case Binary("and" | "or" as op, a, b):
-                sides, deciding = (self.prove(a), self.prove(b)), op == "or"
-                return deciding if deciding in sides else None if None in sides else not deciding
-            case Unary("not", a):
-                inner = self.prove(a)
-                return None if inner is None else not inner
-            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
-                return _compare(op, *self.difference(a, b))
-        return None
-
-    def difference(self, a: Expr, b: Expr) -> Interval:
-        """Bounds of how much greater the value of `a` is than that of `b`."""
-        if self.is_exact(a) and self.is_exact(b):
-            return self.reach(linear(a).minus(linear(b)))
-        (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
-        return low - high2, high - low2
-
-    def is_exact(self, expr: Expr) -> bool:
-        """Whether the sum that `expr` is cannot wrap: exact arithmetic then gives its value."""
-        return is_within(self.reach(linear(expr)), EVERYTHING)
+            term = atom.expr if size == 1 else Binary("*", atom.expr, index(size))
+            result = Binary("+" if coefficient > 0 else "-", result, term)
+    if result is None:
+        return index(total.constant)
+    if total.constant == 0:
+        return result
+    return Binary("+" if total.constant > 0 else "-", result, index(abs(total.constant)))
 
 
-def is_within(inner: Interval, outer: Interval) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
+def constant_value(expr: Expr) -> int | None:
+    """The number that an index expression is, or None where it is not constant."""
+    total = linear(expr)
+    return None if total.terms else total.constant
 
 
-def _times_within(terms: Terms, form: Linear, sign: int) -> int:
-    """How often `terms` stand in `sign * form`; 0 if not a whole number of times."""
-    times = 0
-    for k, c in terms:
-        here, _ = form.terms.get(k, (0, None))
-        often, left = divmod(sign * here, c)
-        if left or often <= 0 or times not in (0, often):
-            return 0
-        times = often
-    return times
+def recombined(total: Sum[Atom]) -> Sum[Atom]:
+    """The same sum, where `x // 4 * 4 + x % 4` has become `x`, and so on with multiples of both.
+
+    With a remainder of the quotient, `x // 4 % 3 * 4 + x % 4` has become `x % 12`. Both hold for
+    each `x`, as the quotient is rounded down and the remainder is not negative.
+    """
+    for atom, coefficient in total.terms.items():
+        division = _whole(atom.expr)
+        if division is None:
+            continue
+        x, by, whole = division
+        scale, rest = coefficient // by, Atom.of(Binary("%", x, index(by)))
+        if scale * by == coefficient and total.terms.get(rest) == scale:
+            others = {a: c for a, c in total.terms.items() if a not in (rest, atom)}
+            return recombined(weighted((Sum(others, total.constant), 1), (linear(whole), scale)))
+    return total
 
 
-def _compare(op: str, low: int, high: int) -> bool | None:
-    """Whether `x op 0` for x between low and high: always, never, or None."""
-    if _always(op, low, high):
-        return True
-    return False if _always(OPPOSITES[op], low, high) else None
-
-
-def _always(op: str, low: int, high: int) -> bool:
-    return {
-        "<": high < 0,
-        "<=": high <= 0,
-        ">": low > 0,
-        ">=": low >= 0,
-        "==": low == high == 0,
-        "!=": low > 0 or high < 0,
-    }[op]
+def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
+    """Of `x // by` or `x // by % n`: x, by, and what `atom * by + x % by` is."""
+    match atom:
+        # other nodes: no quotient, so nothing to join
+        case Binary("//", x, Const(by)) if by > 0:
+            return x, int(by), x
+        case Binary("%", Binary("//", x, Const(by)), Const(n)) if (
+            by > 0 < n and by * n <= EVERYTHING[1]
+        ):
+            return x, int(by), Binary("%", x, index(int(by) * int(n)))
+    return None
 
 
 def conjuncts(condition: Expr | None) -> Iterable[Expr]:

@@ -15,9 +15,9 @@ from math import floor, gcd
 from typing import Any, NamedTuple
 
 from minimlc.dtypes import INDEX
-from minimlc.tir.analysis.access import Access, loop_extents
-from minimlc.tir.analysis.affine import WRAP, Digit, Divided, Sum
-from minimlc.tir.analysis.arith import has_loads, key
+from minimlc.tir.analysis.access import Access, loop_extents, shared_loops
+from minimlc.tir.analysis.affine import WRAP, Digit, DigitSum, Divided
+from minimlc.tir.analysis.arith import Interval, Sum, has_loads, key, weighted
 from minimlc.tir.nodes import Binary, For, Var
 
 Direction = str
@@ -33,20 +33,17 @@ EXHAUSTIVE = 1 << 18
 """The most iterations that are all tried in search of a conflict."""
 
 
-class Equation(NamedTuple):
-    """The sum of coefficient * unknown, plus `constant`, is 0."""
-
-    terms: dict[Hashable, int]
-    constant: int
+Bounds = dict[Any, Interval]
 
 
-Bounds = dict[Hashable, tuple[int, int]]
+Equation = Sum[Any]
+"""A sum that is 0."""
 
 
 class Limit(NamedTuple):
-    """The sum of coefficient * unknown is no further from 0 than `most`."""
+    """The sum of the terms is no further from 0 than `most`."""
 
-    terms: dict[Hashable, int]
+    terms: dict[Any, int]
     most: int
 
 
@@ -91,31 +88,20 @@ def _without_fixed(equation: Equation, bounds: Bounds) -> Equation:
         low, high = bounds[unknown]
         if low == high:
             constant += coefficient * low
-        elif coefficient:
+        else:
             terms[unknown] = coefficient
-    return Equation(terms, constant)
+    return Sum(terms, constant)
 
 
-def _reach(terms: Mapping[Hashable, int], bounds: Bounds) -> tuple[int, int]:
-    low = high = 0
-    for unknown, coefficient in terms.items():
-        ends = (coefficient * bounds[unknown][0], coefficient * bounds[unknown][1])
-        low, high = low + min(ends), high + max(ends)
-    return low, high
-
-
-def _limited(
-    terms: Mapping[Hashable, int], bounds: Bounds, limits: Sequence[Limit]
-) -> tuple[int, int]:
-    """What the terms reach, of which some together may reach less than each by itself."""
-    low, high = _reach(terms, bounds)
+def _limited(total: Equation, bounds: Bounds, limits: Sequence[Limit]) -> Interval:
+    """What a sum reaches, of whose terms some together may reach less than each by itself."""
+    low, high = total.bounds(bounds.__getitem__)
     for limit in limits:
-        if not terms.keys() >= limit.terms.keys():
+        if not total.terms.keys() >= limit.terms.keys():
             continue
-        times = {Fraction(terms[unknown], c) for unknown, c in limit.terms.items()}
+        times = {Fraction(total.terms[unknown], c) for unknown, c in limit.terms.items()}
         if len(times) == 1:
-            others = {u: c for u, c in terms.items() if u not in limit.terms}
-            least, greatest = _reach(others, bounds)
+            least, greatest = total.without(limit.terms).bounds(bounds.__getitem__)
             reach = floor(abs(times.pop()) * limit.most)
             low, high = max(low, least - reach), min(high, greatest + reach)
     return low, high
@@ -128,22 +114,19 @@ def _split(equation: Equation, bounds: Bounds, limits: Sequence[Limit]) -> list[
         small, large = dict(ordered[:size]), dict(ordered[size:])
         radix = gcd(*large.values())
         carry, rest = divmod(equation.constant, radix)
-        low, high = _limited(small, bounds, limits)
+        low, high = _limited(Sum(small), bounds, limits)
         first, last = -(-(low + rest) // radix), (high + rest) // radix
         if first > last:
             return None
         if first == last:
-            lower = Equation(small, rest - first * radix)
-            upper = Equation(large, (carry + first) * radix)
-            return [lower, upper]
+            return [Sum(small, rest - first * radix), Sum(large, (carry + first) * radix)]
     return [equation]
 
 
 def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
     """Tighten the bounds of an equation's unknowns; None where one has no value left."""
     changed = False
-    low, high = _reach(equation.terms, bounds)
-    low, high = low + equation.constant, high + equation.constant
+    low, high = equation.bounds(bounds.__getitem__)
     if low > 0 or high < 0:
         return None
     for unknown, coefficient in equation.terms.items():
@@ -160,13 +143,12 @@ def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
         if new != old:
             bounds[unknown] = new
             changed = True
-            low, high = _reach(equation.terms, bounds)
-            low, high = low + equation.constant, high + equation.constant
+            low, high = equation.bounds(bounds.__getitem__)
     return changed
 
 
 class _System:
-    """The indices of two accesses over common digits, and what was found out about them."""
+    """The indices of two accesses over common digits, and the answers to questions about them."""
 
     def __init__(self, first: Access, second: Access, guards: Sequence[Binary]):
         self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
@@ -189,10 +171,8 @@ class _System:
         self.answers: dict[tuple[Direction, ...], bool] = {}
 
 
-def _range_of(op: str, a: Sum | None, b: Sum | None) -> tuple[Sum, int] | None:
+def _range_of(op: str, a: DigitSum, b: DigitSum) -> tuple[DigitSum, int] | None:
     """A sum that a comparison of two others keeps in a range, and that range's length."""
-    if a is None or b is None:
-        return None
     if any(abs(end) >= WRAP for side in (a, b) for end in side.bounds()):
         return None
     less, more = (a, b) if op in ("<", "<=") else (b, a)
@@ -242,7 +222,7 @@ def nest_key(loops: tuple[For, ...]) -> Hashable:
     return tuple((loop.var, key(loop.extent)) for loop in loops)
 
 
-NOTHING = Sum({}, 0)
+NOTHING: DigitSum = Sum({})
 
 
 class Conflict:
@@ -250,10 +230,8 @@ class Conflict:
 
     def __init__(self, first: Access, second: Access):
         self.first, self.second = first, second
-        self.common = _common_loops(first, second)
+        self.common = shared_loops(first, second)
         self.system = _system(first, second, len(self.common))
-        self.extents, self.digits = self.system.extents, self.system.digits
-        self.pairs = self.system.pairs
 
     def possible(self, directions: Mapping[Var, Direction]) -> bool:
         """Whether a pair (p of the first, q of the second) may touch one element where q less p
@@ -267,12 +245,12 @@ class Conflict:
 
     def _solvable(self, directions: Mapping[Var, Direction]) -> bool:
         asked = _Asked(self, directions)
-        for a, b in self.pairs:
+        for a, b in self.system.pairs:
             asked.equal(a, b)
         for loop in self.common:
             direction = directions.get(loop.var, "*")
             if direction in "+-":
-                if self.extents[loop.var] < 2:
+                if self.system.extents[loop.var] < 2:
                     return False
                 asked.ordered(loop.var, direction)
         return asked.solvable()
@@ -301,26 +279,26 @@ class _Asked:
                 self._link(digits[0])
         return solve(self.equations, self.bounds, list(self._limits())) is not None
 
-    def equal(self, a: Sum, b: Sum) -> None:
+    def equal(self, a: DigitSum, b: DigitSum) -> None:
         """Sum `a` of p is sum `b` of q, and what their digits stand for is so too."""
-        terms: dict[Hashable, int] = {}
+        parts: list[tuple[Equation, int]] = []
         for digit in dict.fromkeys((*a.terms, *b.terms)):
             alpha, beta = a.terms.get(digit, 0), b.terms.get(digit, 0)
             if digit.var in self.divisions:
                 continue
             if digit.var not in self.common:
-                self._add(terms, ("own", digit), alpha - beta)
+                parts.append((self._unknown("own", digit), alpha - beta))
             elif self.directions.get(digit.var, "*") == "0":
-                self._add(terms, ("same", digit), alpha - beta)
+                parts.append((self._unknown("same", digit), alpha - beta))
             elif alpha == beta:
-                self._add(terms, ("delta", digit, digit), -alpha)
+                parts.append((self._unknown("delta", digit, digit), -alpha))
             else:
-                self._add(terms, ("p", digit), alpha)
-                self._add(terms, ("q", digit), -beta)
-        self._add_parts(terms, a, b)
-        self.equations.append(Equation(terms, a.constant - b.constant))
+                parts.append((self._unknown("p", digit), alpha))
+                parts.append((self._unknown("q", digit), -beta))
+        parts += self._quotients(a, b)
+        self.equations.append(weighted(*parts, constant=a.constant - b.constant))
 
-    def _add_parts(self, terms: dict[Hashable, int], a: Sum, b: Sum) -> None:
+    def _quotients(self, a: DigitSum, b: DigitSum) -> Iterator[tuple[Equation, int]]:
         """Quotients and rests: those of both sides that seem to belong together as differences."""
         theirs = {d: c for d, c in b.terms.items() if d.var in self.divisions}
         for digit, alpha in a.terms.items():
@@ -330,58 +308,45 @@ class _Asked:
             alike = [e for e, c in theirs.items() if (c, self._by(e)) == (alpha, own.by)]
             partner = digit if digit in alike else next(iter(alike), None)
             if partner is None:
-                self._add(terms, ("p", digit), alpha)
+                yield self._unknown("p", digit), alpha
                 self._settle(own.left, NOTHING)
                 continue
             del theirs[partner]
-            self._add(terms, ("delta", digit, partner), -alpha)
+            yield self._unknown("delta", digit, partner), -alpha
             self._settle(own.left, self.divisions[partner.var].left)
         for digit, beta in theirs.items():
-            self._add(terms, ("q", digit), -beta)
+            yield self._unknown("q", digit), -beta
             self._settle(NOTHING, self.divisions[digit.var].left)
 
     def _by(self, digit: Digit) -> int:
         return self.divisions[digit.var].by
 
-    def _settle(self, a: Sum, b: Sum) -> None:
-        """Two sums are 0, as divisions say; each pair is said once."""
+    def _settle(self, a: DigitSum, b: DigitSum) -> None:
+        """Two sums are 0 because of divisions; each pair is added once."""
         if (id(a), id(b)) not in self.settled:
             self.settled.add((id(a), id(b)))
             self.equal(a, b)
 
-    def _add(self, terms: dict[Hashable, int], unknown: tuple, coefficient: int) -> None:
-        low = 1 - unknown[1].extent if unknown[0] == "delta" else 0
-        self.bounds.setdefault(unknown, (low, unknown[-1].extent - 1))
-        terms[unknown] = terms.get(unknown, 0) + coefficient
+    def _unknown(self, *name: Any) -> Equation:
+        low = 1 - name[1].extent if name[0] == "delta" else 0
+        self.bounds.setdefault(name, (low, name[-1].extent - 1))
+        return Sum({name: 1})
 
     def ordered(self, var: Var, direction: Direction) -> None:
         """The digits' differences add up to a positive (or negative) difference of `var`."""
-        terms: dict[Hashable, int] = {("distance", var): -1}
-        for digit in self.system.digits.of(var):
-            self._add(terms, ("delta", digit, digit), digit.divisor)
+        digits = self.system.digits.of(var)
+        parts = [(self._unknown("delta", digit, digit), digit.divisor) for digit in digits]
         most = self.system.extents[var] - 1
         self.bounds["distance", var] = (1, most) if direction == "+" else (-most, -1)
-        self.equations.append(Equation(terms, 0))
+        self.equations.append(weighted((Sum({("distance", var): 1}), -1), *parts))
 
     def _link(self, digit: Digit) -> None:
-        terms: dict[Hashable, int] = {}
-        self._add(terms, ("q", digit), 1)
-        self._add(terms, ("p", digit), -1)
-        self._add(terms, ("delta", digit, digit), -1)
-        self.equations.append(Equation(terms, 0))
+        names = (("q", digit), 1), (("p", digit), -1), (("delta", digit, digit), -1)
+        self.equations.append(weighted(*((self._unknown(*name), c) for name, c in names)))
 
     def _limits(self) -> Iterator[Limit]:
-        """What conditions that hold for p and q say of the difference."""
+        """Limits of the difference, from conditions that hold for p and q."""
         for total, length in self.system.ranges:
             moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
             if moving and all(d.var in self.common for d in moving):
                 yield Limit({("delta", d, d): total.terms[d] for d in moving}, length)
-
-
-def _common_loops(first: Access, second: Access) -> tuple[For, ...]:
-    common = []
-    for a, b in zip(first.loops, second.loops, strict=False):
-        if a is not b:
-            break
-        common.append(a)
-    return tuple(common)

@@ -20,10 +20,11 @@ import numpy as np
 from minimlc.depth import too_deep
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.node import Node, walk
-from minimlc.tir.analysis.affine import Digit, Digits, Sum
-from minimlc.tir.analysis.arith import Ranges, constant_value, variables
+from minimlc.tir.analysis.affine import Digit, Digits, DigitSum
+from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import EXHAUSTIVE
 from minimlc.tir.analysis.points import evaluate
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute, tracing
 
@@ -37,6 +38,7 @@ OPERATORS: dict[type, str] = {
     ast.FloorDiv: "//",
     ast.Mod: "%",
 }
+NOT_EXPRESSIONS = "the outputs are not expressions"
 EXAMPLE = '"i, j -> i // 4, j, i % 4"'
 
 
@@ -117,7 +119,7 @@ class IndexMap:
         return prod(self.shape(extents)) == prod(extents)
 
 
-def _extent(out: Expr, total: Sum | None, ranges: Ranges) -> int:
+def _extent(out: Expr, total: DigitSum | None, ranges: Ranges) -> int:
     low, high = ranges.bounds(out)
     if total is not None:
         low, high = max(low, total.bounds()[0]), min(high, total.bounds()[1])
@@ -179,7 +181,9 @@ def _output_names(map_: IndexMap) -> list[str]:
     return names
 
 
-def _read_digits(out: Var, total: Sum, known: Mapping[Digit, Expr]) -> dict[Digit, Expr] | None:
+def _read_digits(
+    out: Var, total: DigitSum, known: Mapping[Digit, Expr]
+) -> dict[Digit, Expr] | None:
     """The unknown digits of a sum in terms of its value `out`; None where they overlap."""
     rest: Expr = out - total.constant
     unknown = []
@@ -250,10 +254,10 @@ def _checked(inputs: tuple[Var, ...], parts: Iterable[Any]) -> IndexMap:
     outputs = []
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, Expr | int | np.integer):
-            _wrong(f"an output of an index map is {part!r}, which is no index", hint=EXAMPLE)
+            _wrong(f"an output of an index map is {part!r}, which is not an index", hint=EXAMPLE)
         out = part if isinstance(part, Expr) else index(int(part))
         if not variables(out) <= set(inputs):
-            _wrong(f"{out.script()} speaks of something else than the map's inputs")
+            _wrong(f"{out.script()} uses something other than the map's inputs")
         outputs.append(out)
     if not outputs:
         _wrong("an index map has at least one output", hint=EXAMPLE)
@@ -283,6 +287,11 @@ class _Parser:
         shown = f"{self.text}\n{marks}" if len(self.text) < 200 else ""
         return ScheduleError(why, code="E145", excerpt=shown, hint=hint)
 
+    def error_at(self, item: ast.expr, why: str, hint: str = EXAMPLE) -> ScheduleError:
+        """What is wrong with a part of the outputs."""
+        width = (item.end_col_offset or 0) - item.col_offset
+        return self.error(why, self.offset + item.col_offset, width, hint)
+
     def _read_inputs(self, left: str) -> None:
         at = 0
         for part in left.split(","):
@@ -308,10 +317,9 @@ class _Parser:
             tree = ast.parse(f"({right.strip().rstrip(',')},)", mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             column = self.offset + max(0, (getattr(error, "offset", 1) or 1) - 1)
-            why = "the outputs are no expressions"
-            raise self.error(why, min(column, len(self.text)), 1) from None
+            raise self.error(NOT_EXPRESSIONS, min(column, len(self.text)), 1) from None
         if not isinstance(tree, ast.Tuple) or too_deep(tree) is not None:
-            raise self.error("the outputs are no expressions", self.offset + 1, len(right.strip()))
+            raise self.error(NOT_EXPRESSIONS, self.offset + 1, len(right.strip()))
         return tree.elts
 
     def expr(self, item: ast.expr) -> Expr:
@@ -326,25 +334,20 @@ class _Parser:
             case ast.BinOp(left, operator, right) if type(operator) in OPERATORS:
                 return self._binary(item, OPERATORS[type(operator)], left, right)
             case _:
-                width = (item.end_col_offset or 0) - item.col_offset
                 why = "an output is made of inputs, integers, + - * // % and parentheses"
-                raise self.error(why, self.offset + item.col_offset, width)
+                raise self.error_at(item, why)
 
     def _name(self, item: ast.expr, name: str) -> Expr:
         if name not in self.inputs:
             hint = did_you_mean(name, self.inputs)
-            raise self.error(
-                f'"{name}" is no input', self.offset + item.col_offset, len(name), hint
-            )
+            raise self.error_at(item, f'"{name}" is not an input', hint)
         return self.inputs[name]
 
     def _binary(self, item: ast.expr, op: str, left: ast.expr, right: ast.expr) -> Expr:
         a, b = self.expr(left), self.expr(right)
         factor = constant_value(b)
-        column = self.offset + item.col_offset
-        width = (item.end_col_offset or 0) - item.col_offset
         if op in ("//", "%") and (factor is None or factor < 1):
-            raise self.error(f'"{op}" in an index map divides by a constant >= 1', column, width)
+            raise self.error_at(item, f'"{op}" in an index map divides by a constant >= 1')
         if op == "*" and factor is None and constant_value(a) is None:
-            raise self.error("a product in an index map has a constant side", column, width)
+            raise self.error_at(item, "a product in an index map has a constant side")
         return Binary(op, a, b)

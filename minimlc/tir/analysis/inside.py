@@ -14,8 +14,9 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.tir.analysis.access import Access, lasting, loop_ranges, reads_any
-from minimlc.tir.analysis.arith import Ranges, conjuncts, key, linear
-from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution, weighted
+from minimlc.tir.analysis.arith import Atom, Sum, conjuncts, linear, weighted
+from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.analysis.witness import Element, Values, element_at, points
 from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Unary
@@ -105,7 +106,9 @@ def _violation(
         return _example(item, tried.at(row), tuple(map(int, tried.elements[row])))
     if tried.complete:
         return None
-    return _confirmed(item, dim, {loop.var: values.get(key(loop.var), 0) for loop in item.loops})
+    return _confirmed(
+        item, dim, {loop.var: values.get(Atom.of(loop.var), 0) for loop in item.loops}
+    )
 
 
 def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
@@ -148,11 +151,11 @@ class _System:
     def __init__(self, ranges: Ranges):
         self.ranges = ranges
         self.rows: list[Inequality] = []
-        self.atoms: dict[Hashable, Inequality] = {}
+        self.values: dict[Atom, Inequality] = {}
 
     def violation(self, item: Access, dim: int, below: bool) -> dict[Hashable, int] | None:
         """A solution in which an index is below 0, or above its size; None where there is none."""
-        index = self.sum(simplify(item.indices[dim], self.ranges))
+        index, size = self.sum(simplify(item.indices[dim], self.ranges)), item.buffer.shape[dim]
         for loop in item.loops:
             extent = lasting(loop.extent, loop.body)
             if extent is not None and self.ranges.is_exact(extent):
@@ -162,8 +165,7 @@ class _System:
                 for a, b, limit in self.ranges.inequalities(part):
                     if self.ranges.is_exact(a) and self.ranges.is_exact(b):
                         self.at_most(a, b, limit)
-        size = Inequality({}, item.buffer.shape[dim])
-        wrong = weighted((index, -1), constant=-1) if below else weighted((index, 1), (size, -1))
+        wrong = weighted((index, -1 if below else 1), constant=-1 if below else -size)
         return solution([*self.rows, wrong])
 
     def at_most(self, a: Expr, b: Expr, limit: int) -> None:
@@ -174,25 +176,24 @@ class _System:
         """A sum over unknowns; `Undecided` for one that may wrap."""
         if not self.ranges.is_exact(expr):
             raise Undecided
-        form = linear(expr)
-        parts = [(self.atom(atom), c) for c, atom in form.terms.values()]
-        return weighted(*parts, constant=form.constant)
+        total = linear(expr)
+        parts = [(self.value(atom), times) for atom, times in total.terms.items()]
+        return weighted(*parts, constant=total.constant)
 
-    def atom(self, atom: Expr) -> Inequality:
-        known = key(atom)
-        if known not in self.atoms:
-            self.atoms[known] = self.unknown(atom, known)
-        return self.atoms[known]
+    def value(self, atom: Atom) -> Inequality:
+        """An atom over unknowns, of which its bounds are known and what it is made of."""
+        if atom not in self.values:
+            self.values[atom] = self.unknown(atom)
+        return self.values[atom]
 
-    def unknown(self, atom: Expr, name: Hashable) -> Inequality:
-        """An atom as an unknown of which its bounds are known, and what it is made of."""
-        match atom:
+    def unknown(self, atom: Atom) -> Inequality:
+        match atom.expr:
             # other nodes: unknowns of their own, below
-            case Binary("%", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
-                rest = weighted((self.sum(a), 1), (self.atom(Binary("//", a, atom.b)), -int(by)))
-                return self.bounded(rest, atom)
-        one = self.bounded(Inequality({name: 1}, 0), atom)
-        match atom:
+            case Binary("%", a, Const(by) as divisor) if by > 0 and self.ranges.is_exact(a):
+                quotient = self.value(Atom.of(Binary("//", a, divisor)))
+                return self.bounded(weighted((self.sum(a), 1), (quotient, -int(by))), atom)
+        one = self.bounded(Sum({atom: 1}), atom)
+        match atom.expr:
             # other nodes: only their bounds are known
             case Binary("//", a, Const(by)) if by > 0 and self.ranges.is_exact(a):
                 rest = weighted((self.sum(a), 1), (one, -int(by)))
@@ -204,8 +205,8 @@ class _System:
                         self.rows.append(weighted((self.sum(side), sign), (one, -sign)))
         return one
 
-    def bounded(self, value: Inequality, atom: Expr) -> Inequality:
-        """The value of an atom, within what is known of it."""
-        low, high = self.ranges.bounds(atom)
+    def bounded(self, value: Inequality, atom: Atom) -> Inequality:
+        """The value of an atom, within its bounds."""
+        low, high = self.ranges.bounds(atom.expr)
         self.rows += [weighted((value, 1), constant=-low), weighted((value, -1), constant=high)]
         return value

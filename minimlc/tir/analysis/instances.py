@@ -4,30 +4,23 @@ That there is none is proven of all instances; only a few are tried.
 """
 
 from collections.abc import Hashable, Mapping
-from itertools import takewhile
 from math import prod
 
 import numpy as np
 
 from minimlc.node import Node, replace
-from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges
+from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges, shared_loops
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import constant_value, has_loads
 from minimlc.tir.analysis.dependence import A_FEW, Bounds, Equation, solve
 from minimlc.tir.analysis.witness import Element, Points, Values, points
-from minimlc.tir.nodes import Binary, Expr, For, Var, index, substitute
+from minimlc.tir.nodes import Binary, Expr, Var, index, substitute
 
 MANY = 1 << 14
 """The most iterations searched for writes of one element."""
 
 MOST_FOUND = 8
 """The most writes of one element that are listed."""
-
-
-def shared_loops(write: Access, read: Access) -> list[For]:
-    """The loops around both."""
-    pairs = zip(write.loops, read.loops, strict=False)
-    return [a for a, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
 
 
 def _known_guards(item: Access) -> tuple[Expr, ...]:

@@ -160,17 +160,15 @@ def has_lanes(loop: For) -> bool:
 
 def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]]:
     """Pairs of accesses to one buffer of which one writes; writes first, each with itself too."""
-    writes: dict[Buffer, list[Access]] = {}
-    reads: dict[Buffer, list[Access]] = {}
+    touching: dict[Buffer, list[Access]] = {}
     for item in items:
-        (writes if item.is_write else reads).setdefault(item.buffer, []).append(item)
-    for first in items:
-        if first.is_write:
-            mine = writes[first.buffer]
-            yield from ((first, second) for second in mine[mine.index(first) :])
-    for first in items:
-        if first.is_write:
-            yield from ((first, second) for second in reads.get(first.buffer, ()))
+        touching.setdefault(item.buffer, []).append(item)
+    writes = [item for item in items if item.is_write]
+    for first in writes:
+        mine = touching[first.buffer]
+        yield from ((first, second) for second in mine[mine.index(first) :] if second.is_write)
+    for first in writes:
+        yield from ((first, second) for second in touching[first.buffer] if not second.is_write)
 
 
 def _question(loop: For, first: Access, second: Access) -> Conflict | None:

@@ -8,27 +8,16 @@ constant rounded down: what has no solution then has none in integers, though it
 
 from collections.abc import Hashable, Iterable, Mapping
 from math import gcd
-from typing import NamedTuple
+from typing import Any
+
+from minimlc.tir.analysis.arith import Sum, weighted
 
 MOST = 600
 """With more inequalities than this the question stays open."""
 
 
-class Inequality(NamedTuple):
-    """The sum of coefficient * unknown, plus `constant`, is 0 or more."""
-
-    terms: Mapping[Hashable, int]
-    constant: int
-
-
-def weighted(*parts: tuple[Inequality, int], constant: int = 0) -> Inequality:
-    """The sum of coefficient * part, plus a constant."""
-    terms: dict[Hashable, int] = {}
-    for part, coefficient in parts:
-        constant += coefficient * part.constant
-        for unknown, c in part.terms.items():
-            terms[unknown] = terms.get(unknown, 0) + coefficient * c
-    return Inequality(terms, constant)
+Inequality = Sum[Any]
+"""A sum that is 0 or more."""
 
 
 class Undecided(Exception):
@@ -39,8 +28,8 @@ class _Contradiction(Exception):
     """There is no solution."""
 
 
-_Rows = dict[frozenset[tuple[Hashable, int]], int]
-"""The constant of each inequality, by its terms: of several with the same terms, the tightest."""
+_Rows = dict[Hashable, Inequality]
+"""Inequalities by their terms: of several with the same terms, the tightest."""
 
 
 def solution(system: Iterable[Inequality]) -> dict[Hashable, int] | None:
@@ -55,7 +44,7 @@ def solution(system: Iterable[Inequality]) -> dict[Hashable, int] | None:
             _add(rows, row)
         while rows:
             unknown = _cheapest(rows)
-            bounds = [Inequality(dict(t), c) for t, c in rows.items() if unknown in dict(t)]
+            bounds = [row for row in rows.values() if unknown in row.terms]
             steps.append((unknown, bounds))
             rows = _without(unknown, rows, bounds)
     except _Contradiction:
@@ -64,28 +53,29 @@ def solution(system: Iterable[Inequality]) -> dict[Hashable, int] | None:
 
 
 def _add(rows: _Rows, row: Inequality) -> None:
-    terms = {unknown: c for unknown, c in row.terms.items() if c}
-    if not terms:
+    if not row.terms:
         if row.constant < 0:
             raise _Contradiction
         return
-    by = gcd(*terms.values())
-    name = frozenset((unknown, c // by) for unknown, c in terms.items())
-    rows[name] = min(row.constant // by, rows.get(name, row.constant // by))
+    by = gcd(*row.terms.values())
+    row = Sum({unknown: c // by for unknown, c in row.terms.items()}, row.constant // by)
+    name = frozenset(row.terms.items())
+    if name not in rows or row.constant < rows[name].constant:
+        rows[name] = row
 
 
 def _cheapest(rows: _Rows) -> Hashable:
     """The unknown whose elimination makes the fewest inequalities, the first of several."""
     counts: dict[Hashable, list[int]] = {}
-    for terms in rows:
-        for unknown, c in terms:
+    for row in rows.values():
+        for unknown, c in row.terms.items():
             counts.setdefault(unknown, [0, 0])[c > 0] += 1
     return min(counts, key=lambda unknown: counts[unknown][0] * counts[unknown][1])
 
 
 def _without(unknown: Hashable, rows: _Rows, bounds: list[Inequality]) -> _Rows:
     """The inequalities with an unknown eliminated; those in `bounds` have it."""
-    left = {t: c for t, c in rows.items() if all(other != unknown for other, _ in t)}
+    left = {name: row for name, row in rows.items() if unknown not in row.terms}
     lower = [row for row in bounds if row.terms[unknown] > 0]
     upper = [row for row in bounds if row.terms[unknown] < 0]
     for low in lower:

@@ -6,7 +6,7 @@ A block that keeps several elements, as one that finds the greatest value and wh
     V[i] = max(V[i], x)
 
 combines the tuple it keeps, here (V, I), with a new one, here (x, k). Whether tuples may be grouped
-and exchanged is found out by trying all of them: see `TupleReducer`.
+and exchanged is decided by trying all of them: see `TupleReducer`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.dtypes import is_float, is_integer
+from minimlc.dtypes import is_float
 from minimlc.node import Node, walk
 from minimlc.tir import operators
 from minimlc.tir.analysis.access import (
@@ -88,7 +88,7 @@ def _of_body(body: Stmt) -> TupleReducer | None:
     kept = {store.buffer: store for store in stores}
     if not 2 <= len(stores) <= MOST_PARTS:
         return None
-    if len(kept) != len(stores) or not all(map(_is_ordered, kept)):
+    if len(kept) != len(stores) or any(buffer.dtype == "bool" for buffer in kept):
         return None
     if not all(_at_home(load, kept) for store in stores for load in _loads(store.value)):
         return None
@@ -102,10 +102,6 @@ def _of_body(body: Stmt) -> TupleReducer | None:
         return _proved(_Steps(stores, values))
     except _Unknown:
         return None
-
-
-def _is_ordered(buffer: Buffer) -> bool:
-    return is_float(buffer.dtype) or is_integer(buffer.dtype)
 
 
 def _loads(expr: Node) -> Iterator[Load]:

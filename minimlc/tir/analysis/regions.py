@@ -7,19 +7,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from minimlc.errors import VerifyError
-from minimlc.node import replace, span_of
+from minimlc.node import span_of
 from minimlc.tir.analysis.access import (
     Access,
-    accesses,
+    Alone,
+    accesses_alone,
     loop_extents,
     reads_any,
     reducer_of,
+    shared_loops,
     starts_its_target,
 )
-from minimlc.tir.analysis.affine import Coverage, Digit, Digits, Sum, contiguous, to_expr
-from minimlc.tir.analysis.arith import Ranges, conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.affine import (
+    Coverage,
+    Digit,
+    Digits,
+    DigitSum,
+    contiguous,
+    quotient_and_rest,
+    terms_of,
+    to_expr,
+)
+from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
+from minimlc.tir.walks import stored_in
 
 Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
 
@@ -53,15 +66,15 @@ def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var])
 
 
 def _side(
-    column: Sequence[Sum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
+    column: Sequence[DigitSum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
 ) -> Side:
     whole = Side(index(0), size)
-    base: Sum | None = None
+    base: DigitSum | None = None
     low = high = 0
     for total in column:
         if total is None:
             return whole
-        outer = total.part(fixed)
+        outer = terms_of(total, fixed)
         first, last = total.minus(outer).bounds()
         if base is None:
             base, low, high = outer, first, last
@@ -88,36 +101,38 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
         return False
     coverage = Coverage(digits)
     sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
-    for out, want, size in (part for side in sides for part in _rows(*side, still)):
+    for out, need, size in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return False
-        outer = out.part(still)
+        outer = terms_of(out, still)
         values = coverage.take(out.minus(outer))
         if values is None:
             return False
         whole = not outer.terms and values.start <= 0 and values.stop >= size
-        if not whole and not _within(want, outer, values, still):
+        if not whole and not _within(need, outer, values, still):
             return False
     return all(_reaches_zero(total, still, coverage.used) for total in sums[2 * ndim :])
 
 
-_Dimension = tuple[Sum | None, Sum | None, int]
+_Dimension = tuple[DigitSum | None, DigitSum | None, int]
 
 
-def _rows(out: Sum | None, want: Sum | None, size: int, fixed: set[Var]) -> list[_Dimension]:
-    """What is written and wanted in one dimension, and its size; where the written elements have
+def _rows(
+    out: DigitSum | None, need: DigitSum | None, size: int, fixed: set[Var]
+) -> list[_Dimension]:
+    """What is written and read in one dimension, and its size; where the written elements have
     gaps, as padded rows have, the row and the place in it are dimensions of their own.
     """
-    if out is None or want is None:
-        return [(out, want, size)]
-    moving = out.minus(out.part(fixed))
+    if out is None or need is None:
+        return [(out, need, size)]
+    moving = out.minus(terms_of(out, fixed))
     if contiguous(moving) is None:
         for radix in sorted({c for c in moving.terms.values() if c > 1}, reverse=True):
-            parts, others = out.divided(radix), want.divided(radix)
+            parts, others = quotient_and_rest(out, radix), quotient_and_rest(need, radix)
             if parts is not None and others is not None:
                 row = _rows(parts[0], others[0], -(-size // radix), fixed)
                 return [*row, *_rows(parts[1], others[1], radix, fixed)]
-    return [(out, want, size)]
+    return [(out, need, size)]
 
 
 def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bool:
@@ -168,7 +183,7 @@ def _zero_guarded(guard: Expr) -> Expr | None:
     return limit[1] if limit is not None and limit[0] == "<" and limit[2] > 0 else None
 
 
-def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
+def _reaches_zero(total: DigitSum | None, fixed: set[Var], used: set[Digit]) -> bool:
     """Whether a value is 0 for some values of moving digits that are not in the index."""
     return (
         total is not None
@@ -181,21 +196,16 @@ def _reaches_zero(total: Sum | None, fixed: set[Var], used: set[Digit]) -> bool:
 def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
     """Whether the moving loops around a write run in full and fill all combinations of digits."""
     return all(
-        loop.var in fixed or (_has_iterations(loop) and digits.is_exact(loop.var))
+        loop.var in fixed or ((constant_value(loop.extent) or 0) > 0 and digits.is_exact(loop.var))
         for loop in write.loops
     )
 
 
-def _has_iterations(loop: For) -> bool:
-    extent = constant_value(loop.extent)
-    return extent is not None and extent > 0
-
-
-def _within(want: Sum | None, outer: Sum, values: range, fixed: set[Var]) -> bool:
-    """Whether `want` stays in `values` beyond `outer`, a sum of what is fixed."""
-    if want is None or want.part(fixed) != outer:
+def _within(need: DigitSum | None, outer: DigitSum, values: range, fixed: set[Var]) -> bool:
+    """Whether `need` stays in `values` beyond `outer`, a sum of what is fixed."""
+    if need is None or terms_of(need, fixed) != outer:
         return False
-    low, high = want.minus(outer).bounds()
+    low, high = need.minus(outer).bounds()
     return values.start <= low and high < values.stop
 
 
@@ -230,8 +240,7 @@ def _is_written_before(
     for write in writes:
         if write.order > read.order:
             continue
-        fixed = [a.var for a, b in zip(write.loops, read.loops, strict=False) if a is b]
-        if covers(write, read, fixed):
+        if covers(write, read, [shared.var for shared in shared_loops(write, read)]):
             return True
     return False
 
@@ -265,10 +274,12 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     and reduce iters: whatever the order of the loops, the first instance has all digits 0. No
     guard, and no extent, may let others pass and not that one.
     """
-    if any(it.kind == "O" for it in block.iters):
+    if any(it.kind == "O" for it in block.iters) or _stops_itself(block, guards):
         return False
     guards = (*guards, *_changing_ends(block, around))
-    limited = [_upper_limited(guard) for guard in guards]
+    # Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
+    limits = map(_limit, guards)
+    limited = [limit[1] if limit is not None and limit[0] == "<" else None for limit in limits]
     digits = Digits(loop_extents(tuple(around)))
     values = [it.value for it in block.iters]
     sums = digits.sums([*values, *(value for value in limited if value is not None)])
@@ -293,8 +304,14 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     )
 
 
+def _stops_itself(block: Block, guards: Iterable[Expr]) -> bool:
+    """Whether what a block writes decides which of its instances run."""
+    written = stored_in(block)
+    return any(reads_any(guard, written) for guard in guards)
+
+
 def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
-    """The conditions that loops' extents are which may differ between reduce iters' values."""
+    """The extents that may differ between reduce iters' values, as conditions."""
     reduced: set[Var] = set()
     for it in block.iters:
         reduced |= variables(it.value) if it.kind == "R" else set()
@@ -305,22 +322,14 @@ def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
         inside = inside or loop.var in reduced
 
 
-def _upper_limited(guard: Expr) -> Expr | None:
-    """The value that a guard `value < constant` limits; None for another guard.
-
-    Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
-    """
-    limit = _limit(guard)
-    return limit[1] if limit is not None and limit[0] == "<" else None
-
-
 def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
     """Whether the instances of a block may run in any order: a reduction with a commutative
     operator whose init, if it has one, stays first and runs once per element.
     """
-    if reducer_of(block) is None:
+    guards = tuple(conjuncts(block.predicate))
+    if reducer_of(block) is None or _stops_itself(block, guards):
         return False
-    return block.init is None or init_comes_first(block, around, tuple(conjuncts(block.predicate)))
+    return block.init is None or init_comes_first(block, around, guards)
 
 
 def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
@@ -345,7 +354,7 @@ def check_declared(
     Both may use the variables `around` the block; each is less than its number.
     """
     ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
-    for item in accesses(_over_iters(block)):
+    for item in accesses_alone(Alone.of(block)):
         declared = writes if item.is_write else reads
         if declared is None or (item.role == "update" and not item.is_write):
             continue
@@ -359,12 +368,6 @@ def check_declared(
                 span=span_of(item.node) or span_of(block),
                 hint=f"leave T.{verb} out: it is derived from the block's body",
             )
-
-
-def _over_iters(block: Block) -> Block:
-    """The block with its iters standing for themselves."""
-    iters = tuple(replace(it, value=it.var) for it in block.iters)
-    return replace(block, iters=iters, predicate=None)
 
 
 def _holds(box: tuple[tuple[Expr, Expr], ...], item: Access, ranges: Ranges) -> bool:

@@ -26,6 +26,7 @@ from minimlc.tir.nodes import (
     Store,
     Var,
 )
+from minimlc.tir.walks import inner_stmts
 
 
 class Scopes:
@@ -71,22 +72,18 @@ class Scopes:
 
     def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
         match item:
-            case Seq(stmts):
-                for part in stmts:
-                    self.stmt(part, scope)
-            case For(var, extent, _, body):
+            case Seq():
+                pass
+            case For(var, extent):
                 self.attributes(item.annotations, item)
                 self.index(extent, scope)
                 self.bind(var, "loop", item)
-                self.stmt(body, scope | {var})
-            case Alloc(buffer, body):
+                scope |= {var}
+            case Alloc(buffer):
                 self.buffer(buffer, item)
-                self.stmt(body, scope | {buffer})
-            case IfThenElse(condition, then_case, else_case):
+                scope |= {buffer}
+            case IfThenElse(condition):
                 self.condition(condition, scope)
-                self.stmt(then_case, scope)
-                if else_case is not None:
-                    self.stmt(else_case, scope)
             case Store(buffer, indices, value):
                 self.element(item, buffer, indices, scope)
                 self.expr(value, scope)
@@ -95,8 +92,11 @@ class Scopes:
                     self.fail(why, item, "E108")
             case Block():
                 self.block(item, scope)
+                scope |= {it.var for it in item.iters}
             case _:  # other nodes: `fail` raises
-                self.fail(f"{type(item).__name__} is no statement", item)
+                self.fail(f"{type(item).__name__} is not a statement", item)
+        for part in inner_stmts(item):
+            self.stmt(part, scope)
 
     def block(self, block: Block, scope: frozenset[Node]) -> None:
         self.unique(block.name, "block", block)
@@ -114,10 +114,6 @@ class Scopes:
                 why = f"the extent of {it.var.name} is an integer >= 0, less than 2**63"
                 self.fail(f"{why}, got {shown(it.extent)}", block)
             self.bound.add(it.var)
-        inner = scope | {it.var for it in block.iters}
-        if block.init is not None:
-            self.stmt(block.init, inner)
-        self.stmt(block.body, inner)
 
     def index(self, expr: Expr, scope: frozenset[Node]) -> None:
         self.expr(expr, scope)

@@ -2,8 +2,8 @@
 
 from minimlc.dtypes import INDEX
 from minimlc.node import Mutator
-from minimlc.tir.analysis.arith import Ranges, is_within
-from minimlc.tir.analysis.linear import EVERYTHING, Linear, key, linear, recombined
+from minimlc.tir.analysis.arith import EVERYTHING, expression, key, linear, recombined
+from minimlc.tir.analysis.ranges import Ranges, is_within
 from minimlc.tir.nodes import COMPARISONS, Binary, Const, Expr, Select, Unary, index
 
 
@@ -46,28 +46,23 @@ class Simplifier(Mutator):
         return expr if same else Select(condition, a, b)
 
     def _sum(self, expr: Expr) -> Expr:
-        new = recombined(linear(expr)).to_expr()
+        new = expression(recombined(linear(expr)))
         return expr if key(new) == key(expr) else new
 
     def _divide(self, expr: Binary, by: int) -> Expr:
         """Separate multiples of the divisor from a rest that stays within it."""
         if not self.ranges.is_exact(expr.a):
             return expr
-        form = linear(expr.a)
-        whole = {k: t for k, t in form.terms.items() if t[0] % by == 0}
-        rest = Linear({k: t for k, t in form.terms.items() if t[0] % by}, form.constant % by)
+        whole, rest = linear(expr.a).divided(by)
         low, high = self.ranges.reach(rest)
-        if expr.op == "%" and not is_within((low, high), EVERYTHING):
-            return expr
-        if expr.op == "%":
-            if low >= 0 and high < by:
-                return rest.to_expr()
-            new: Expr = Binary("%", rest.to_expr(), index(by))
-            return expr if key(new) == key(expr) else new
         if low >= 0 and high < by:
-            quotient = {k: (c // by, atom) for k, (c, atom) in whole.items()}
-            return Linear(quotient, form.constant // by).to_expr()
-        return self._nested_divide(expr, by)
+            return expression(rest if expr.op == "%" else whole)
+        if expr.op == "//":
+            return self._nested_divide(expr, by)
+        if not is_within((low, high), EVERYTHING):
+            return expr
+        new = Binary("%", expression(rest), index(by))
+        return expr if key(new) == key(expr) else new
 
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
         match expr.a:

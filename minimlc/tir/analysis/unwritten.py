@@ -14,9 +14,9 @@ import numpy as np
 
 from minimlc.errors import CompileError, VerifyError
 from minimlc.node import span_of
-from minimlc.tir.analysis.access import Access, accesses, element_key, loop_extents
+from minimlc.tir.analysis.access import Access, accesses, element_key, loop_extents, shared_loops
 from minimlc.tir.analysis.dependence import A_FEW
-from minimlc.tir.analysis.instances import are_at, narrowed, reaching, shared_loops, written_before
+from minimlc.tir.analysis.instances import are_at, narrowed, reaching, written_before
 from minimlc.tir.analysis.regions import covers, init_comes_first
 from minimlc.tir.analysis.witness import Element, Values, element_at, points
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Load, PrimFunc, Store, Var
@@ -228,19 +228,19 @@ class _Search:
     ) -> Iterator[Values]:
         """Iterations of a read that surely find what a store left in iteration `at`."""
         narrow = narrowed(read, element)
-        found = points(narrow[0], A_FEW) if narrow is not None else None
-        if narrow is None or found is None:
+        instances = points(narrow[0], A_FEW) if narrow is not None else None
+        if narrow is None or instances is None:
             return
-        rows = np.flatnonzero(are_at(found.elements, element))
-        tried = [{**narrow[1], **found.at(int(row))} for row in (*rows[:MOST_TRIED], *rows[-1:])]
-        for when in tried:
+        rows = np.flatnonzero(are_at(instances.elements, element))
+        for row in (*rows[:MOST_TRIED], *rows[-1:]):
+            when = {**narrow[1], **instances.at(int(row))}
             if not self._is_after(read, when, store, at) or element_at(read, when) != element:
                 continue
             others = (w for w in self.writes[read.buffer] if w.order not in self.updates)
             between = (
-                found is None or any(self._is_after(write, q, store, at) for q in found)
+                earlier is None or any(self._is_after(write, q, store, at) for q in earlier)
                 for write in others
-                for found in self._earlier(write, read, when, element)
+                for earlier in self._earlier(write, read, when, element)
             )
             if not any(between):
                 yield when

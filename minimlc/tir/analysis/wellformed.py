@@ -7,7 +7,7 @@ nothing is used that surely was never written.
 
 from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.dtypes import INDEX, excess
@@ -15,42 +15,36 @@ from minimlc.errors import VerifyError
 from minimlc.node import Node, replace, span_of, walk
 from minimlc.tir.analysis.access import (
     Access,
-    accesses,
+    Alone,
+    accesses_alone,
     lasting,
     part_accesses,
     reads_any,
     reducer_of,
     top_statements,
 )
-from minimlc.tir.analysis.arith import Ranges, has_loads, key, variables
+from minimlc.tir.analysis.arith import has_loads, key, variables
 from minimlc.tir.analysis.dependence import nest_key
-from minimlc.tir.analysis.inside import Escape, escapes, fits, known
+from minimlc.tir.analysis.inside import Escape, escapes, fits
 from minimlc.tir.analysis.legality import carried_dependence, concurrent_dependence
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import tuple_reducer
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.unwritten import check_written
 from minimlc.tir.nodes import (
+    Binary,
     Block,
     BlockIter,
     Buffer,
     Expr,
     For,
-    IterKind,
     PrimFunc,
     Seq,
     Stmt,
     Var,
     index,
 )
-from minimlc.tir.walks import (  # noqa: F401
-    blocks_in,
-    buffers_in,
-    condition_of,
-    inner_stmts,
-    loops_in,
-    statements_in,
-    stored_in,
-)
+from minimlc.tir.walks import blocks_in, buffers_in, condition_of, inner_stmts, stored_in
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -127,12 +121,14 @@ def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...])
         _check_iter(block, it, loops, held)
         _check_lasts(block, it)
     check_kinds(block, loops)
-    if _is_inside(_of_its_iters(block)):
+    if _is_inside(Alone.of(block)):
         _INSIDE.add(block)
-    if blocks_inside(block):
+    if len(blocks_in(block)) > 1:
         own = tuple(map(iter_loop, block.iters))
         held = _with(guards, lasting(block.predicate, block))
-        _check_iters(block.body, (*loops, *own), held)
+        first = tuple(Binary("==", it.var, index(0)) for it in block.iters if it.kind == "R")
+        for part in inner_stmts(block):
+            _check_iters(part, (*loops, *own), (*held, *first) if part is block.init else held)
     _FINE_IN[block] = around
 
 
@@ -153,9 +149,6 @@ def _check_iter(
     block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
 ) -> None:
     """An iter's value stays within its extent."""
-    low, high = known(loops, guards).bounds(it.value)
-    if low >= 0 and high < it.extent:
-        return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
     escape = next(escapes(probe), None)
@@ -189,38 +182,18 @@ def _out_of_range(item: Access, escape: Escape) -> NoReturn:
     _fail("E107", why + _unless_shown(escape), item.node, example=escape.example, hint=hint)
 
 
-def _of_its_iters(block: Block) -> "_Alone":
-    iters = tuple((it.var, it.extent, it.kind) for it in block.iters)
-    return _Alone(iters, block.init, block.body)
-
-
-class _Alone(NamedTuple):
-    """What a block is whatever its iters' values are: it stays that in most steps."""
-
-    iters: tuple[tuple[Var, int, IterKind], ...]
-    init: Stmt | None
-    body: Stmt
-
-
 @lru_cache(maxsize=256)
-def _alone(alone: _Alone) -> tuple[Access, ...]:
-    """The accesses of a block over its own iters."""
-    iters = tuple(BlockIter(var, extent, kind, var) for var, extent, kind in alone.iters)
-    return tuple(accesses(Block("alone", iters, None, alone.init, alone.body)))
-
-
-@lru_cache(maxsize=256)
-def _spoken(alone: _Alone) -> frozenset[Var]:
+def _variables_in(alone: Alone) -> frozenset[Var]:
     """The variables that a block's init and body use."""
     parts = (part for part in (alone.init, alone.body) if part is not None)
     return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
 
 
 @lru_cache(maxsize=256)
-def _is_inside(alone: _Alone) -> bool:
+def _is_inside(alone: Alone) -> bool:
     """Whether all of a block's indices stay in their buffers whatever values its iters have."""
     ranges = Ranges({var: extent for var, extent, _ in alone.iters})
-    items = _alone(alone)
+    items = accesses_alone(alone)
     changing = {item.buffer for item in items if item.is_write}
     return all(fits(item, ranges, changing) for item in items)
 
@@ -249,16 +222,16 @@ def check_kinds(block: Block, around: tuple[For, ...]) -> None:
 
     Of the loops around, only those whose variables the block uses count.
     """
-    alone = _of_its_iters(block)
-    spoken = set(_spoken(alone))
+    alone = Alone.of(block)
+    used = set(_variables_in(alone))
     near: list[For] = []
     for loop in reversed(around):
-        if loop.var in spoken:
+        if loop.var in used:
             near.insert(0, loop)
-            spoken |= variables(loop.extent)
+            used |= variables(loop.extent)
     if (alone, nest_key(tuple(near))) in _RIGHT_KINDS:
         return
-    items = _alone(alone)
+    items = accesses_alone(alone)
     own = {it.var: replace(iter_loop(it), body=alone.body) for it in block.iters}
     for it in block.iters:
         loop = own[it.var]
@@ -299,7 +272,7 @@ def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
     if any(it.var in variables(i) for item in items if item.is_write for i in item.indices):
         why = f"is declared a reduction, but {block.name} writes another element for each value"
         hint = f"declare {it.var.name} spatial"
-    elif reducer_of(block) is None and not blocks_inside(block):
+    elif reducer_of(block) is None and not blocks_in(block.body):
         why, example = _no_reducer(block)
         hint = f"T.axis.opaque keeps the iterations of {it.var.name} in order"
     if why:
@@ -308,7 +281,7 @@ def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
 
 
 def _no_reducer(block: Block) -> tuple[str, str]:
-    """Why a block's reduction is none, with an example; nothing where it is one."""
+    """Why a block is not a reduction, with an example; nothing where it is one."""
     several = tuple_reducer(block)
     if several is None:
         why = "the block is not of the form X[...] = X[...] op value with a commutative op"
@@ -318,11 +291,6 @@ def _no_reducer(block: Block) -> tuple[str, str]:
     names = ", ".join(store.buffer.name for store in several.stores)
     why = f"how the block combines ({names}) depends on how the values are grouped"
     return f"is declared a reduction, but {why}", f"the values {several.example}"
-
-
-def blocks_inside(block: Block) -> list[Block]:
-    """The blocks nested in a block."""
-    return blocks_in(block)[1:]
 
 
 def check_loop_kinds(func: PrimFunc) -> None:

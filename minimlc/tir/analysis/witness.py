@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,36 +54,31 @@ def points(access: Access, limit: int = EXHAUSTIVE) -> Points | None:
         return None
     if any(has_loads(loop.extent) for loop in access.loops):
         return None
-    said = _limiting(access)
+    limiting = _limiting(access)
     extents = loop_extents(access.loops)
-    if len(said) < len(access.loops):
+    if len(limiting) < len(access.loops):
         ranges = loop_ranges(access.loops).assume(*access.guards)
         extents = {var: max(1, ranges.variables[var][1] + 1) for var in extents}
     sizes = dict(extents)
-    while _volume(sizes) > limit:
+    while prod(sizes.values()) > limit:
         largest = max(sizes, key=lambda var: sizes[var])
         sizes[largest] = -(-sizes[largest] // 2)
     axes = [np.arange(sizes[loop.var]) for loop in access.loops]
     grids = np.meshgrid(*axes, indexing="ij") if axes else []
     values = {loop.var: g.ravel() for loop, g in zip(access.loops, grids, strict=True)}
-    count = _volume(sizes)
-    try:
-        keep = np.ones(count, bool)
-        for loop in said:
-            keep &= np.broadcast_to(values[loop.var] < evaluate(loop.extent, values), count)
-        for guard in access.guards:
-            keep &= np.broadcast_to(evaluate(guard, values), count).astype(bool)
-        columns = [np.broadcast_to(evaluate(i, values), count) for i in access.indices]
-    except ValueError:
+    count = prod(sizes.values())
+    evaluated = _evaluated(access, values, count)
+    if evaluated is None:
         return None
+    keep, columns = evaluated
     elements = np.stack(columns, axis=1)[keep] if columns else np.zeros((keep.sum(), 0), int)
     kept = {var: column[keep] for var, column in values.items()}
     return Points(kept, elements, sizes == extents)
 
 
 def _limiting(access: Access) -> list[For]:
-    """The loops whose extents say which iterations there are: what an extent over iters of blocks
-    says, a guard says over loops.
+    """The loops whose extents decide which iterations there are: an extent over iters of blocks
+    stands as a guard over loops.
     """
     own = {loop.var for loop in access.loops}
     return [loop for loop in access.loops if variables(loop.extent) <= own]
@@ -93,24 +88,27 @@ def element_at(access: Access, at: Values) -> Element | None:
     """The element that an access surely touches in an iteration; None where it does not run, or
     data decides that.
     """
+    evaluated = _evaluated(access, {var: np.int64(value) for var, value in at.items()}, 1)
+    if evaluated is None or not evaluated[0][0]:
+        return None
+    return tuple(int(column[0]) for column in evaluated[1])
+
+
+def _evaluated(
+    access: Access, values: Mapping[Var, Any], count: int
+) -> tuple[np.ndarray, list[np.ndarray]] | None:
+    """In which of `count` iterations an access runs, and its indices; None where data decide."""
     if any(has_loads(loop.extent) for loop in access.loops):
         return None
-    values = {var: np.int64(value) for var, value in at.items()}
     try:
-        if not all(values[loop.var] < evaluate(loop.extent, values) for loop in _limiting(access)):
-            return None
-        if not all(evaluate(guard, values) for guard in access.guards):
-            return None
-        return tuple(int(evaluate(part, values)) for part in access.indices)
+        keep = np.ones(count, bool)
+        for loop in _limiting(access):
+            keep &= values[loop.var] < evaluate(loop.extent, values)
+        for guard in access.guards:
+            keep &= evaluate(guard, values).astype(bool)
+        return keep, [np.broadcast_to(evaluate(part, values), count) for part in access.indices]
     except ValueError:
         return None
-
-
-def _volume(sizes: Mapping[Var, int]) -> int:
-    count = 1
-    for size in sizes.values():
-        count *= size
-    return count
 
 
 def find_conflict(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from minimlc.dtypes import INDEX, is_float
 from minimlc.node import Node
-from minimlc.tir.analysis.arith import constant_value, has_loads, linear, variables
+from minimlc.tir.analysis.arith import constant_value, expression, has_loads, linear, variables
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -54,7 +54,7 @@ class Mismatch(NamedTuple):
 
 
 def statement(stmt: Stmt) -> Statement | str:
-    """The nest of one block that stores once; or why it is none."""
+    """The nest of one block that stores once; or why it is not one."""
     loops: list[For] = []
     values: dict[Node, Node] = {}
     while isinstance(stmt, For):
@@ -79,7 +79,7 @@ def statement(stmt: Stmt) -> Statement | str:
 
 
 def match(pattern: Statement, program: Statement) -> Operands | Mismatch:
-    """Where each parameter of `wanted` lies in `given`; or the first difference."""
+    """Where each parameter of `pattern` lies in `program`; or the first difference."""
     best = Mismatch(0, _loop_difference(pattern, program), -1)
     for order in islice(_orders(pattern.loops, program.loops), MOST_ORDERS):
         names: dict[Node, Node] = {a.var: b.var for a, b in zip(pattern.loops, order, strict=True)}
@@ -112,7 +112,7 @@ def _extents(loops: Sequence[For]) -> str:
 
 
 class _Attempt:
-    """One way to pair the loops: the operands found so far, and the difference furthest on."""
+    """One way to pair the loops: the operands so far, and the difference furthest on."""
 
     def __init__(self, inside: frozenset[Var]):
         self.inside = inside
@@ -184,8 +184,8 @@ class _Attempt:
         place = self.place(pattern.indices, buffer, program.indices)
         if place is None:
             listed = ", ".join(part.script() for part in program.indices)
-            want = ", ".join(part.script() for part in pattern.indices)
-            return self.fail(f"{param.name}[{want}] does not lie in {buffer.name}[{listed}]")
+            param_place = ", ".join(part.script() for part in pattern.indices)
+            return self.fail(f"{param.name}[{param_place}] does not lie in {buffer.name}[{listed}]")
         known = self.operands.setdefault(param, place)
         if (
             known.buffer is not buffer
@@ -205,7 +205,7 @@ class _Attempt:
         for dims in reversed(list(combinations(range(len(program)), len(pattern)))):
             base = list(program)
             for dim, part in zip(dims, pattern, strict=True):
-                base[dim] = linear(program[dim] - part).to_expr()
+                base[dim] = expression(linear(program[dim] - part))
             fixed = not any(variables(part) & self.inside or has_loads(part) for part in base)
             if fixed:
                 return Operand(buffer, dims, tuple(base))
@@ -213,7 +213,7 @@ class _Attempt:
 
 
 def _equal(a: Expr, b: Expr) -> bool:
-    return constant_value(linear(a - b).to_expr()) == 0
+    return constant_value(a - b) == 0
 
 
 def _commutes(item: Binary) -> bool:

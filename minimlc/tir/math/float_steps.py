@@ -4,6 +4,8 @@ The functions, and how their coefficients were found, are in `minimlc.tir.math.f
 """
 
 import math
+from collections.abc import Callable, Iterable
+from inspect import signature
 from typing import NamedTuple
 
 from minimlc.tir.nodes import Expr, Intrin, Select, Var, as_expr, binary, select
@@ -46,9 +48,10 @@ EXP = (0.49999994, 0.166665211, 0.0416682586, 0.00836866628, 0.0013821196)
 class Writer:
     """A program while it is being written."""
 
-    def __init__(self, *params: str, dtype: str = "float32"):
+    def __init__(self, params: Iterable[str], dtype: str):
         self.params = tuple(Var(name, dtype) for name in params)
         self.steps: list[tuple[Var, Expr]] = []
+        self.rare: Expr | None = None
 
     def let(self, name: str, value: Expr) -> Var:
         """Name a value."""
@@ -56,9 +59,9 @@ class Writer:
         self.steps.append((var, value))
         return var
 
-    def program(self, result: Expr, rare: Expr | None = None) -> Program:
+    def program(self, result: Expr, note: str = "") -> Program:
         """The finished program."""
-        return Program(self.params, tuple(self.steps), result, rare)
+        return Program(self.params, tuple(self.steps), result, self.rare, note)
 
     def between(self, name: str, value: Expr, low: float, high: float) -> Var:
         """`value`, at least `low` and at most `high`; NaN stays."""
@@ -104,6 +107,17 @@ class Writer:
         above = self.let("above", binary(">>", bits - 0x3F2AAAAB, 23))
         m = self.let("m", number_of(bits - binary("<<", above, 23)))
         return self.let("e", above.astype("float32") - select(tiny, 23.0, f32(0.0))), m
+
+
+Define = Callable[..., Expr]
+"""A function of a writer and of operands, which gives the result; its docstring is for readers."""
+
+
+def written(define: Define, dtype: str) -> Program:
+    """The program that a definition writes for operands of a dtype."""
+    _, *params = signature(define).parameters
+    write = Writer(params, dtype)
+    return write.program(define(write, *write.params), define.__doc__ or "")
 
 
 def f32(value: float) -> Expr:

@@ -15,6 +15,7 @@ values from 40 digits; each was rounded to float32 and those of higher powers th
 """
 
 import math
+from functools import partial
 
 from minimlc.tir.math.float_steps import (
     EXP,
@@ -23,7 +24,7 @@ from minimlc.tir.math.float_steps import (
     LOG2_E,
     ROUND,
     SIGN,
-    Program,
+    Define,
     Writer,
     at_least,
     at_most,
@@ -34,6 +35,7 @@ from minimlc.tir.math.float_steps import (
     number_of,
     power_of_two,
     with_sign,
+    written,
 )
 from minimlc.tir.nodes import Expr, as_expr, binary, intrin, select, unary
 
@@ -102,42 +104,34 @@ _REDUCED = 4096 * math.pi / 2
 """Larger arguments of sin and cos are rare, and left to the C library."""
 
 
-def _exp() -> Program:
+def _exp(write: Writer, x: Expr) -> Expr:
     """2**n * e**r with n the whole number nearest to x / ln 2."""
-    write = Writer("x")
-    (x,) = write.params
-    return write.program(write.exponential(write.between("clamped", x, -104.0, 89.0)))
+    return write.exponential(write.between("clamped", x, -104.0, 89.0))
 
 
-def _log() -> Program:
+def _log(write: Writer, x: Expr) -> Expr:
     """e * ln 2 + ln m, where x is 2**e * m."""
-    write = Writer("x")
-    (x,) = write.params
     e, m = write.split(x)
     f = write.let("f", m - 1.0)
     low = write.let("low", muladd(f * f, horner(_LOG, f), e * LN2_LOW))
     value = write.let("value", muladd(e, LN2_HIGH, f + low))
     value = write.let("finite", select(x < math.inf, value, x))
     outside = select(x.equal(0.0), -math.inf, f32(math.nan))
-    return write.program(select(x <= 0.0, outside, value))
+    return select(x <= 0.0, outside, value)
 
 
-def _sigmoid() -> Program:
+def _sigmoid(write: Writer, x: Expr) -> Expr:
     """1 / (1 + g) or g / (1 + g) with g = e**-|x|, whichever is true to the last places."""
-    write = Writer("x")
-    (x,) = write.params
     below = write.let("below", at_least(-intrin("abs", x), -104.0))
     g = write.let("g", write.exponential(below))
-    return write.program(select(x < 0.0, g, f32(1.0)) / (g + 1.0))
+    return select(x < 0.0, g, f32(1.0)) / (g + 1.0)
 
 
-def _tanh() -> Program:
+def _tanh(write: Writer, x: Expr) -> Expr:
     """-g / (g + 2) with g = e**(-2 * |x|) - 1, which is 2**n * (e**r - 1) + (2**n - 1).
 
     Towards 1, where it counts most, what g + 2 was off by is made good.
     """
-    write = Writer("x")
-    (x,) = write.params
     clamped = write.let("clamped", at_most(intrin("abs", x), 10.0))
     r, power = write.reduced(clamped, -2.0)
     part = write.let("part", muladd(r * r, horner(_EXPM1, r), r))
@@ -145,13 +139,11 @@ def _tanh() -> Program:
     g = write.let("g", muladd(scale, part, scale - 1.0))
     divisor = write.let("divisor", g + 2.0)
     ratio = write.let("ratio", g / divisor)
-    return write.program(with_sign(muladd(ratio, divisor - 2.0 - g, ratio), x))
+    return with_sign(muladd(ratio, divisor - 2.0 - g, ratio), x)
 
 
-def _erf() -> Program:
+def _erf(write: Writer, x: Expr) -> Expr:
     """x + x * p(x**2) close to 0, else 1 - 2**q(|x|)."""
-    write = Writer("x")
-    (x,) = write.params
     near = write.let("near", muladd(x, horner(_ERF, write.let("square", x * x)), x))
     size = write.let("size", intrin("abs", x))
     y = write.let("y", horner(_ERFC, write.let("clamped", at_most(size, _ERF_END))))
@@ -159,17 +151,15 @@ def _erf() -> Program:
     f = write.let("f", y - whole)
     part = write.let("part", muladd(f, horner(_EXP2_SHORT, f), 1.0))
     far = write.let("far", 1.0 - number_of(bits_of(part) + binary("<<", power, 23)))
-    return write.program(select(size >= _ERF_BEND, with_sign(far, x), near))
+    return select(size >= _ERF_BEND, with_sign(far, x), near)
 
 
-def _gelu() -> Program:
+def _gelu(write: Writer, x: Expr) -> Expr:
     """x * Phi(x): x / 2 + x**2 * p(x**2) close to 0, else -h or x - h with h = |x| * Phi(-|x|).
 
     h is e**(-t**2 / 2) times what changes little. t**2 is needed to more places than a float32 has:
     that of the leading 12 bits of t is exact, `less` has the rest; both less 2 * n * ln 2.
     """
-    write = Writer("x")
-    (x,) = write.params
     t = write.let("t", number_of(binary("min", bits_of(intrin("abs", x)), _GELU_END_BITS)))
     square = write.let("square", t * t)
     q = write.let("q", (t - 1.5) / (t + 3.0))
@@ -188,13 +178,11 @@ def _gelu() -> Program:
     scaled = write.let("scaled", number_of(bits_of(factor) - power))
     minus_h = write.let("minus_h", muladd(scaled, gone, -(scaled + scaled)))
     far = write.let("far", muladd(minus_h, 2.0**-65, at_least(x, -0.0)))
-    return write.program(select(t < _GELU_BEND, near, far))
+    return select(t < _GELU_BEND, near, far)
 
 
-def _sine(shift: int) -> Program:
+def _sine(shift: int, write: Writer, x: Expr) -> Expr:
     """sin(|x| + shift * pi / 2): sine or cosine, by the quadrant, of the rest to its middle."""
-    write = Writer("x")
-    (x,) = write.params
     size = write.let("size", intrin("abs", x))
     whole, power = write.nearest("n", muladd(size, 2 / math.pi, ROUND))
     quadrant = write.let("quadrant", power + shift if shift else power)
@@ -208,13 +196,12 @@ def _sine(shift: int) -> Program:
     value = write.let("value", select(odd, cosine, sine))
     flip = binary("<<", binary("&", quadrant, 2), 30)
     sign = flip if shift else binary("^", flip, binary("&", bits_of(x), SIGN))
-    return write.program(number_of(binary("^", bits_of(value), sign)), size > _REDUCED)
+    write.rare = size > _REDUCED
+    return number_of(binary("^", bits_of(value), sign))
 
 
-def _pow() -> Program:
+def _pow(write: Writer, x: Expr, y: Expr) -> Expr:
     """2**(y * log2|x|), the product in float64; then the sign, and where there is no answer."""
-    write = Writer("x", "y")
-    x, y = write.params
     size = write.let("size", intrin("abs", x))
     e, m = write.split(size)
     e = write.let("e_finite", select(size < math.inf, e, size))
@@ -230,7 +217,7 @@ def _pow() -> Program:
     f = write.let("f", (t - whole.astype("float64")).astype("float32"))
     part = write.let("part", muladd(f, horner(_EXP2, f), 1.0))
     value = write.let("value", write.times_power(part, power))
-    return write.program(_with_signs_of_pow(write, x, y, value))
+    return _with_signs_of_pow(write, x, y, value)
 
 
 def _with_signs_of_pow(write: Writer, x: Expr, y: Expr, value: Expr) -> Expr:
@@ -245,15 +232,16 @@ def _with_signs_of_pow(write: Writer, x: Expr, y: Expr, value: Expr) -> Expr:
     return select(binary("or", y.equal(0.0), x.equal(1.0)), f32(1.0), answer)
 
 
-PROGRAMS = {
-    "exp": _exp(),
-    "log": _log(),
-    "tanh": _tanh(),
-    "erf": _erf(),
-    "sigmoid": _sigmoid(),
-    "gelu": _gelu(),
-    "sin": _sine(0),
-    "cos": _sine(1),
-    "pow": _pow(),
+_DEFINITIONS: dict[str, Define] = {
+    "exp": _exp,
+    "log": _log,
+    "tanh": _tanh,
+    "erf": _erf,
+    "sigmoid": _sigmoid,
+    "gelu": _gelu,
+    "sin": partial(_sine, 0),
+    "cos": partial(_sine, 1),
+    "pow": _pow,
 }
+PROGRAMS = {name: written(define, "float32") for name, define in _DEFINITIONS.items()}
 """The functions that are written so; of the others a machine has instructions."""

@@ -14,7 +14,15 @@ from minimlc.dtypes import DTYPES, integer_range, is_integer
 from minimlc.errors import CompileError
 from minimlc.node import Node, replace
 from minimlc.tir.intrinsics import GELU_END, GELU_SCALE, INTRINSICS
-from minimlc.tir.math.float_steps import Program, Writer, at_least, bits_of, number_of
+from minimlc.tir.math.float_steps import (
+    Define,
+    Program,
+    Writer,
+    at_least,
+    bits_of,
+    number_of,
+    written,
+)
 from minimlc.tir.math.functions import PROGRAMS, ULP_BOUNDS
 from minimlc.tir.nodes import (
     Binary,
@@ -33,8 +41,6 @@ from minimlc.tir.nodes import (
     tracing,
 )
 from minimlc.tir.values import HALF
-
-Define = Callable[..., Expr]
 
 
 def _minimum(write: Writer, a: Expr, b: Expr) -> Expr:
@@ -275,7 +281,7 @@ def definition(name: str, dtype: str, approximate: bool = True) -> Program | Non
         return PROGRAMS[name]._replace(note=note)
     record = INTRINSICS.get(name)
     if record is not None and record.formula is not None:
-        write = Writer(*inspect.signature(record.formula).parameters, dtype=dtype)
+        write = Writer(inspect.signature(record.formula).parameters, dtype)
         with tracing():
             result = record.formula(*write.params)
         return write.program(result)
@@ -285,11 +291,7 @@ def definition(name: str, dtype: str, approximate: bool = True) -> Program | Non
 @cache
 def _definition(name: str, dtype: str) -> Program | None:
     define = _BY_KIND[DTYPES[dtype].kind].get(name)
-    if define is None:
-        return None
-    _, *params = inspect.signature(define).parameters
-    write = Writer(*params, dtype=dtype)
-    return write.program(define(write, *write.params))._replace(note=define.__doc__ or "")
+    return None if define is None else written(define, dtype)
 
 
 def written_out(program: Program, values: Sequence[Expr]) -> Expr:

@@ -1,0 +1,236 @@
+"""Bounds of index expressions, and proofs of conditions.
+
+Everything works over `Ranges`: for each variable in sight its least and greatest value, and what
+guards have established about expressions. Bounds are those of the values that programs compute:
+where exact arithmetic may leave 64 bits, theirs wraps, and any value is possible.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+from minimlc.dtypes import INDEX, integer_range, is_integer
+from minimlc.tir.analysis.arith import EVERYTHING, Atom, Interval, Sum, conjuncts, linear
+from minimlc.tir.nodes import Binary, Cast, Const, Expr, Select, Unary, Var
+from minimlc.tir.operators import COMPARISONS, OPPOSITES
+
+Terms = frozenset[tuple[Atom, int]]
+
+
+class Ranges:
+    """What is known: the values that variables take, and upper bounds that guards give."""
+
+    def __init__(self, extents: Mapping[Var, int | Interval] = {}):
+        self.variables: dict[Var, Interval] = {
+            var: (0, extent - 1) if isinstance(extent, int) else extent
+            for var, extent in extents.items()
+        }
+        self.facts: dict[Terms, int] = {}
+        self.values: dict[Hashable, Interval] = {}
+        self.contradicted = False
+
+    def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
+        """These ranges and more variables."""
+        result = Ranges({**self.variables, **Ranges(extents).variables})
+        result.facts = dict(self.facts)
+        result.values = dict(self.values)
+        result.contradicted = self.contradicted
+        return result
+
+    def key(self) -> Hashable:
+        """Equal for ranges that know the same."""
+        known = (frozenset(d.items()) for d in (self.variables, self.facts, self.values))
+        return *known, self.contradicted
+
+    def assume(self, *conditions: Expr | None) -> "Ranges":
+        """These ranges where `conditions` hold too: their conjuncts that compare indices."""
+        result = self.extended({})
+        for condition in conditions:
+            for part in conjuncts(condition):
+                result._learn(part)
+        return result
+
+    def is_empty(self) -> bool:
+        """Whether no values of the variables fit what is known: nothing here ever runs."""
+        return self.contradicted or any(low > high for low, high in self.variables.values())
+
+    def _learn(self, part: Expr) -> None:
+        if isinstance(part, Const):
+            self.contradicted = self.contradicted or not part.value
+        for small, large, limit in self.inequalities(part):
+            self._at_most(small, large, limit)
+
+    def inequalities(self, part: Expr) -> Iterator[tuple[Expr, Expr, int]]:
+        """Comparisons of indices as `(a, b, limit)`, each for `a - b <= limit`, that hold where
+        `part` does: a comparison or the opposite of one.
+        """
+        match part:
+            # other nodes: they say nothing of indices
+            case Unary("not", Binary(op, a, b)) if op in OPPOSITES:
+                yield from self.inequalities(Binary(OPPOSITES[op], a, b))
+            case Binary("!=", a, b) if a.dtype == INDEX:
+                low, high = self.difference(a, b)
+                if low >= 0:
+                    yield b, a, -1
+                if high <= 0:
+                    yield a, b, -1
+            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
+                if op in ("<", "<=", "=="):
+                    yield a, b, -1 if op == "<" else 0
+                if op in (">", ">=", "=="):
+                    yield b, a, -1 if op == ">" else 0
+
+    def _at_most(self, a: Expr, b: Expr, limit: int) -> None:
+        """Learn that `a - b <= limit`: where a sum may wrap, only for its wrapped value."""
+        if not (self.is_exact(a) and self.is_exact(b)):
+            self._limit(a, EVERYTHING[0], self.bounds(b)[1] + limit)
+            self._limit(b, self.bounds(a)[0] - limit, EVERYTHING[1])
+            return
+        gap = linear(a).minus(linear(b))
+        bound = limit - gap.constant
+        for atom, coefficient in gap.terms.items():
+            if isinstance(atom.expr, Var):
+                others = self.reach(gap.without((atom,)))
+                self._narrow(atom.expr, coefficient, bound - others[0])
+        if len(gap.terms) > 1 or not all(isinstance(atom.expr, Var) for atom in gap.terms):
+            terms = frozenset(gap.terms.items())
+            self.facts[terms] = min(bound, self.facts.get(terms, bound))
+
+    def _limit(self, expr: Expr, low: int, high: int) -> None:
+        """Learn the bounds of a value, whatever the sum is that it was computed as."""
+        total = linear(expr)
+        self.values[total.key()] = self._limited((low, high), total)
+
+    def _narrow(self, var: Var, coefficient: int, bound: int) -> None:
+        """Learn that `coefficient * var <= bound`."""
+        low, high = self.variables.get(var, EVERYTHING)
+        if coefficient > 0:
+            high = min(high, bound // coefficient)
+        else:
+            low = max(low, -(bound // -coefficient))
+        self.variables[var] = (low, high)
+
+    def bounds(self, expr: Expr) -> Interval:
+        """The least and greatest value that `expr` can take (an enclosure)."""
+        if isinstance(expr, Var) and not self.facts and not self.values:
+            return self.variables.get(expr, EVERYTHING)
+        total = linear(expr)
+        reach = self.reach(total)
+        if not is_within(reach, EVERYTHING):
+            reach = EVERYTHING
+        return self._limited(reach, total)
+
+    def _limited(self, bounds: Interval, total: Sum[Atom]) -> Interval:
+        """Bounds of a value, within those that guards give it."""
+        if not self.values:
+            return bounds
+        least, most = self.values.get(total.key(), EVERYTHING)
+        return max(bounds[0], least), min(bounds[1], most)
+
+    def reach(self, total: Sum[Atom]) -> Interval:
+        """The least and greatest value of a sum of its terms' values in exact arithmetic."""
+        low, high = total.bounds(self._atom)
+        if self.facts and total.terms:
+            high = min([high, *(total.constant + most for most in self._limits(total, 1))])
+            low = max([low, *(total.constant - most for most in self._limits(total, -1))])
+        return low, high
+
+    def _limits(self, total: Sum[Atom], sign: int) -> Iterable[int]:
+        """Upper bounds of `sign` times the terms, one from each guard whose terms are contained in
+        them, a whole number of times and possibly beside others.
+        """
+        for terms, bound in self.facts.items():
+            times = _times_within(terms, total, sign)
+            if times:
+                low, high = total.without(dict(terms)).bounds(self._atom)
+                yield times * bound + (high if sign > 0 else -low)
+
+    def _atom(self, atom: Atom) -> Interval:
+        """Bounds of an atom."""
+        if isinstance(atom.expr, Var):
+            return self.variables.get(atom.expr, EVERYTHING)
+        return self._limited(self._atom_bounds(atom.expr), Sum({atom: 1}))
+
+    def _atom_bounds(self, atom: Expr) -> Interval:
+        match atom:
+            # other nodes: any value is possible
+            case Binary("//", a, Const(value)) if value > 0:
+                low, high = self.bounds(a)
+                return low // int(value), high // int(value)
+            case Binary("%", a, Const(value)) if value > 0:
+                low, high = self.bounds(a)
+                return (low, high) if low >= 0 and high < value else (0, int(value) - 1)
+            case Binary("min" | "max" as op, a, b):
+                pick = min if op == "min" else max
+                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
+                return pick(low, low2), pick(high, high2)
+            case Binary("*", a, b):
+                ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
+                product = (min(ends), max(ends))
+                return product if is_within(product, EVERYTHING) else EVERYTHING
+            case Select(condition, a, b):
+                low, high = self.assume(condition).bounds(a)
+                low2, high2 = self.assume(Unary("not", condition)).bounds(b)
+                return min(low, low2), max(high, high2)
+            case Cast(_, a) if is_integer(a.dtype):
+                known = integer_range(a.dtype)
+                return known if is_within(known, EVERYTHING) else EVERYTHING
+        return EVERYTHING
+
+    def prove(self, condition: Expr) -> bool | None:
+        """True or False where `condition` is always or never so; None where it is unknown."""
+        match condition:
+            # other nodes: unknown
+            case Const(value):
+                return bool(value)
+            case Binary("and" | "or" as op, a, b):
+                sides, deciding = (self.prove(a), self.prove(b)), op == "or"
+                return deciding if deciding in sides else None if None in sides else not deciding
+            case Unary("not", a):
+                inner = self.prove(a)
+                return None if inner is None else not inner
+            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
+                return _compare(op, *self.difference(a, b))
+        return None
+
+    def difference(self, a: Expr, b: Expr) -> Interval:
+        """Bounds of how much greater the value of `a` is than that of `b`."""
+        if self.is_exact(a) and self.is_exact(b):
+            return self.reach(linear(a).minus(linear(b)))
+        (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
+        return low - high2, high - low2
+
+    def is_exact(self, expr: Expr) -> bool:
+        """Whether the sum that `expr` is cannot wrap: exact arithmetic then gives its value."""
+        return is_within(self.reach(linear(expr)), EVERYTHING)
+
+
+def is_within(inner: Interval, outer: Interval) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _times_within(terms: Terms, total: Sum[Atom], sign: int) -> int:
+    """How often `terms` stand in `sign * total`; 0 if not a whole number of times."""
+    times = 0
+    for atom, coefficient in terms:
+        often, left = divmod(sign * total.terms.get(atom, 0), coefficient)
+        if left or often <= 0 or times not in (0, often):
+            return 0
+        times = often
+    return times
+
+
+def _compare(op: str, low: int, high: int) -> bool | None:
+    """Whether `x op 0` for x between low and high: always, never, or None."""
+    if _always(op, low, high):
+        return True
+    return False if _always(OPPOSITES[op], low, high) else None
+
+
+def _always(op: str, low: int, high: int) -> bool:
+    return {
+        "<": high < 0,
+        "<=": high <= 0,
+        ">": low > 0,
+        ">=": low >= 0,
+        "==": low == high == 0,
+        "!=": low > 0 or high < 0,
+    }[op]
