@@ -171,7 +171,7 @@ def with_span(item: N, span: Span | None) -> N:
 def replace(item: N, **changes: Any) -> N:
     """A copy with some fields changed; `item` itself when none differs.
 
-    A list stands for a tuple; one of the very same items as before is no change.
+    A list stands for a tuple; one of the very same items as before is not a change.
     """
     values = {name: getattr(item, name) for name in item._fields}
     for name, new in changes.items():

@@ -17,11 +17,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 ROOMS = {
     "tir/equivalence": 350,
-    "schedule/more": 1266,
+    "schedule/more": 1268,
     "schedule/tensor": 575,
     "schedule/net": 373,
     "codegen/llvm/tensor": 336,
-    "codegen/llvm/listing.py": 95,
+    "codegen/llvm/listing.py": 96,
     "codegen/source": 182,
     "codegen/c": 819,
     "codegen/python": 507,
@@ -34,7 +34,7 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 1744,
+    "tir": 1746,
     "tir/analysis": 2875,
     "tir/math": 493,
     "graph": 1073,

@@ -229,8 +229,8 @@ def test_columns_are_characters() -> None:
 
 def test_a_constant_whose_content_is_damaged() -> None:
     text = '@R.function\ndef f():\n    return R.const_data("AAAA", (2,), "float32")'
-    refused(text, "E123", '"AAAA"', "no float32 array")
-    refused(text.replace("AAAA", "A"), "E123", '"A"', "no float32 array")
+    refused(text, "E123", '"AAAA"', "not a float32 array")
+    refused(text.replace("AAAA", "A"), "E123", '"A"', "not a float32 array")
 
 
 @pytest.mark.parametrize(("name", "close"), [("maximum", '"max"'), ("maximun", '"max" or "min"')])

@@ -130,7 +130,7 @@ def _listing(name: str, func: PrimFunc, target: Target, optimized: bool) -> Any:
 
 
 def _pinned(pin: int | str, lines: list[str]) -> int:
-    """The number of the line that `pin` speaks of, counted from 1; 0 for none."""
+    """The number of the line that `pin` means, counted from 1; 0 for none."""
     if isinstance(pin, str):
         found = [n for n, line in enumerate(lines, start=1) if pin in line]
         if not found:

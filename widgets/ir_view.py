@@ -42,7 +42,7 @@ class IRView(View):
 
 
 def _find(item: str | int, lines: list[str]) -> list[int]:
-    """The lines, counted from 0, that `item` speaks of."""
+    """The lines, counted from 0, that `item` is about."""
     if isinstance(item, int):
         found = [item - 1] if 0 < item <= len(lines) else []
     else:

@@ -30,7 +30,7 @@ def bind_params(mod: IRModule, params: Mapping[str, Any], func: str = "main") ->
         refuse(why, "E230", 'bind_params(mod, {"w": array})')
     target = mod[func]
     if not isinstance(target, Function):
-        refuse(f'bind_params: "{func}" is no graph function', "E230")
+        refuse(f'bind_params: "{func}" is not a graph function', "E230")
     by_name = {param.name: param for param in target.params}
     values: dict[Var, Constant] = {}
     for name, array in params.items():

@@ -114,7 +114,7 @@ def _brought(cpu: str, features: str) -> tuple[str, ...]:
     for part in features.split(",") if features else ():
         if not FEATURE.fullmatch(part):  # LLVM ends the process on some of these
             hint = 'Target("llvm", "x86-64", "+avx2,-fma"): each with a sign, without spaces'
-            raise BuildError(f'"{part}" is no CPU feature', code="E509", hint=hint)
+            raise BuildError(f'"{part}" is not a CPU feature', code="E509", hint=hint)
     llvm = import_module("minimlc.codegen.llvm.machine")
     machine = llvm.Machine(cpu, wide_enough(features), 512)
     if _is_x86() and "%xmm" not in llvm.compile_assembly(SUM, machine):

@@ -46,7 +46,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
             S(Y[i])
 
     Legal when the block is one store without reduction or condition, alone writes its buffer,
-    which is no output, and all that is read of it, and what it reads does not change before its
+    which is not an output, and all that is read of it, and what it reads does not change before its
     readers run. What nothing reads is just left out.
     """
     subject = producer(func, block)

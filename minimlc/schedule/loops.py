@@ -150,7 +150,7 @@ def _resolve_factors(loop: For, extent: int, factors: Sequence[int | None], tail
         refuse("E118", why, at=loop, hint=hint)
     if tail == "error" and prod(sizes) != extent:
         hint = f'sch.split("{name}", factors={listed}, tail="guard")'
-        refuse("E118", f"{call}: {extent} is no multiple of {known}", at=loop, hint=hint)
+        refuse("E118", f"{call}: {extent} is not a multiple of {known}", at=loop, hint=hint)
     return sizes
 
 

@@ -291,7 +291,7 @@ def _choose(mod: IRModule, name: str | None) -> str:
         mod[name]
         if name not in names:
             raise ScheduleError(
-                f'"{name}" is no primitive function', code="E105", hint=did_you_mean(name, names)
+                f'"{name}" is not a primitive function', code="E105", hint=did_you_mean(name, names)
             )
         return name
     if len(names) != 1:

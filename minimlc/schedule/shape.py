@@ -86,7 +86,7 @@ def producer(func: PrimFunc, name: str) -> Producer:
     if len({store.indices for store in stores}) > 1:
         _unsuitable(block, "its init and its body write different elements")
     if names_loops(block, place.loops):
-        _unsuitable(block, "its body speaks of loops directly, not through its iters")
+        _unsuitable(block, "its body uses loop variables directly, not through its iters")
     dims = tuple(spatial[i] for i in stores[0].indices)  # type: ignore[index]
     return Producer(place, block, buffer, dims, accesses(func))
 

@@ -79,7 +79,7 @@ def no_replay(trace: Any) -> ScheduleError:
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number here")
+    raise ValueError(f"{text} is not a number here")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _step(number: int, step: Any) -> tuple[str, dict[str, Any]]:
             why = f"step {number}: {name} takes no argument {key!r}"
             raise ScheduleError(why, code="E105", hint=hint)
         if not plain(value):
-            raise no_trace(f'step {number}: the "{key}" of {name} is no plain value')
+            raise no_trace(f'step {number}: the "{key}" of {name} is not a plain value')
     for key, parameter in known.items():
         if is_required(parameter) and key not in arguments:
             why = f'step {number}: {name} needs "{key}"'

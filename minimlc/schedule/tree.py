@@ -136,7 +136,7 @@ def find_loop_around(func: PrimFunc, place: Place[Block], name: str, code: str) 
     loop = find_loop(func, name).stmt
     if loop not in place.around:
         listed = ", ".join(lp.var.name for lp in place.loops)
-        why = f'"{name}" is no loop of block "{place.stmt.name}"'
+        why = f'"{name}" is not a loop of block "{place.stmt.name}"'
         refuse(code, why, hint=f"its loops: {listed}")
     return loop
 

@@ -54,7 +54,7 @@ def _expression(reader: Values, node: ast.Expr) -> None:
     form = GRAPHS.forms["action"].get(reader.called(node.value))
     if form is None:
         hint = "give the value a name: lv = R.add(x, y)"
-        raise reader.error(node, "a value alone is no statement", "E124", hint)
+        raise reader.error(node, "a value alone is not a statement", "E124", hint)
     reader.apply(form, node.value)
 
 

@@ -102,7 +102,7 @@ class Values(Reader):
         if isinstance(value, bool | int | float):
             hint = f'R.const({value!r}, "float32")'
             raise self.error(node, f"{value!r} has no dtype here", "E123", hint)
-        why = f"{ast.unparse(node)[:40]} is no tensor but a {type(value).__name__}"
+        why = f"{ast.unparse(node)[:40]} is not a tensor but a {type(value).__name__}"
         raise self.error(node, why, "E123")
 
     def atom(self, value: Any, place: ast.expr) -> Any:
@@ -162,7 +162,7 @@ class Values(Reader):
             return self.apply(GRAPHS.forms["value"][name], node)
         base = name.rsplit(".", 1)[-1]
         if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
-            raise self.error(node.func, f"{name} is no graph expression", "E124")
+            raise self.error(node.func, f"{name} is not a graph expression", "E124")
         values, options = [self.operand(a) for a in node.args], {}
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -226,7 +226,7 @@ def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
     try:
         return constant(decode(content, shape, dtype))
     except ValueError as error:
-        why = f"this is no {dtype} array of shape {shape}: {error}"
+        why = f"this is not a {dtype} array of shape {shape}: {error}"
         raise CompileError(why, code="E123") from None
 
 

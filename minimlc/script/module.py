@@ -128,7 +128,7 @@ def _check_module(reader: Reader, node: ast.ClassDef) -> None:
         if reader.path(call):
             raise reader.error(call, f"{ast.unparse(call)} makes no module", "E129", "@I.ir_module")
     place = reader.source.word(node, node.name)
-    raise reader.error(place, f"{node.name} is no module", "E129", "@I.ir_module above it")
+    raise reader.error(place, f"{node.name} is not a module", "E129", "@I.ir_module above it")
 
 
 def _read_module(

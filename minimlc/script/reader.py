@@ -89,7 +89,7 @@ class Reader:
         raise self.error(node.func, f"{name} cannot be used here", "E124")
 
     def instead_of(self, called: str) -> str:
-        """A hint: what to call instead of a name that is no function here."""
+        """A hint: what to call instead of a name that is not a function here."""
         return ""
 
     def attribute(self, node: ast.expr, what: str) -> Any:

@@ -185,7 +185,7 @@ def _loop_of(reader: Loops, node: ast.expr) -> tuple[Var, int]:
         return value, int(extent.value)
     why = f"{text} is not the variable of a loop that starts at 0"
     if extent is not None:
-        why = f"the extent of {value.name} is no constant"
+        why = f"the extent of {value.name} is not a constant"
     raise reader.error(node, why, "E125", f"vi = T.axis.spatial(extent, {text})")
 
 

@@ -131,7 +131,7 @@ class Loops(Reader):
     def construct(self, node: ast.Call, name: str) -> Any:
         function = FUNCTIONS.get(name.removeprefix("T."))
         if function is None:
-            raise self.error(node.func, f"{name} is no expression", "E124")
+            raise self.error(node.func, f"{name} is not an expression", "E124")
         form = _form(name.removeprefix("T."), function)
         bound = form.bind(self.source, node)
         read = {key: _value(self, form, key, item) for key, item in bound.items()}
@@ -150,7 +150,7 @@ class Loops(Reader):
             return Reader.argument(self, form, name, node)
         parameter = ast.unparse(node)
         if self.params.get(parameter, node) is not None:
-            why = f"{parameter} is no parameter of type T.handle"
+            why = f"{parameter} is not a parameter of type T.handle"
             raise self.error(node, why, "E126", "def f(a: T.handle): ...")
         return parameter
 
@@ -178,7 +178,7 @@ class Loops(Reader):
         if isinstance(value, Buffer):
             return value
         bound = node.id in self.scope
-        why = f'"{node.id}" is no buffer' if bound else f'the buffer "{node.id}" is not defined'
+        why = f'"{node.id}" is not a buffer' if bound else f'the buffer "{node.id}" is not defined'
         raise self.error(node, why, "E122", did_you_mean(node.id, self.buffers()))
 
     def buffers(self) -> list[str]:

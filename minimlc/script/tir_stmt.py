@@ -84,7 +84,7 @@ def _expression(reader: Loops, node: ast.Expr) -> None:
         return
     text = name or ast.unparse(node).split("(")[0][:40]
     hint = _PLACES.get(name, "statements are loops, blocks and stores such as C[i] = value")
-    raise reader.error(node, f"{text} is no statement of a prim_func here", "E124", hint)
+    raise reader.error(node, f"{text} is not a statement of a prim_func here", "E124", hint)
 
 
 def note(reader: Loops, node: ast.expr, header: Header, name: str, value: Any) -> None:
@@ -141,7 +141,7 @@ def _loop_header(reader: Loops, node: ast.expr) -> list[_Loop]:
     name, text = reader.path(node.func), ast.unparse(node.func)
     form = LOOPS.forms["loop"].get("range" if text == "range" else name)
     if form is None:
-        raise reader.error(node.func, f"{name or text} is no loop", "E125", _LOOP_HINT)
+        raise reader.error(node.func, f"{name or text} is not a loop", "E125", _LOOP_HINT)
     return reader.apply(form, node)
 
 

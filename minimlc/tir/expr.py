@@ -265,7 +265,9 @@ def _as_float(value: int | float, dtype: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise CompileError(f"the number {shown(value)} is no {dtype}", code="E108") from None
+        raise CompileError(
+            f"the number {shown(value)} is not a value of {dtype}", code="E108"
+        ) from None
 
 
 def index(value: int) -> Const:
@@ -288,7 +290,7 @@ def as_expr(value: ExprLike, dtype: str | None = None) -> Expr:
             return Const(float(value), dtype or "float32")
         whole = "; an index is an integer: vi * 3 // 2" if dtype == INDEX else ""
         hint = f'T.cast(x, "float32") for the {dtype} side{whole}'
-        raise CompileError(f"the number {value} is no {dtype}", code="E108", hint=hint)
+        raise CompileError(f"the number {value} is not a value of {dtype}", code="E108", hint=hint)
     if hasattr(value, "__float__"):
         return as_expr(float(value), dtype)
     why = f"expected a number or an expression, got {type(value).__name__}: {shown(value)}"

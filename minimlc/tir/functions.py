@@ -52,14 +52,14 @@ def _float_word(dtype: str, word: str) -> Expr:
     except ValueError:
         pass
     hint = 'a float dtype takes "inf", "-inf" or "nan"'
-    raise CompileError(f'"{word}" is no {dtype}', code="E108", hint=hint)
+    raise CompileError(f'"{word}" is not a value of {dtype}', code="E108", hint=hint)
 
 
 def _number(dtype: str, value: Any) -> Expr:
     if is_integer(dtype):
         low, high = integer_range(dtype)
         if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
-            raise CompileError(f"the number {value} is no {dtype}", code="E108")
+            raise CompileError(f"the number {value} is not a value of {dtype}", code="E108")
         if not low <= value <= high:
             raise CompileError(
                 f"{shown(value)} is not in {low} ... {high}, as {dtype} is", code="E108"

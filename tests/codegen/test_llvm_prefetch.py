@@ -83,7 +83,7 @@ def by_hand(*notes: object) -> IRModule:
 
 @pytest.mark.parametrize("note", [("A", "elsewhere"), ("nothing", "i"), 3, ("A", "i", "j")])
 def test_a_note_that_means_nothing_is_left(note):
-    """An unknown loop is no next one; what is no buffer is not asked for."""
+    """An unknown loop is no next one; what is not a buffer is not asked for."""
     assert asked(by_hand(note)) == (4 if note == ("A", "elsewhere") else 0)
 
 

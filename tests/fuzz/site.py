@@ -116,7 +116,7 @@ class Site:
         return found
 
     def guards(self, loop: str) -> bool:
-        """Whether a block in the loop has a predicate that speaks of it."""
+        """Whether a block in the loop has a predicate that uses it."""
         var = self.loops[loop].var
         inside = blocks_in(self.loops[loop].body)
         return any(b.predicate is not None and var in variables(b.predicate) for b in inside)

@@ -91,9 +91,9 @@ def test_zero_times_infinity_would_be_a_number_no_more():
     [
         ("A[vi, vk] + T.float32(1)", "float32", [1, 1, 4], "something else than 0"),
         ("A[vi, vk] * T.float32(2) + B[0, vj]", "float32", [1, 1, 4], "something else than 0"),
-        ("T.exp(A[vi, vk])", "float32", [4, 1, 1], "no sum of products"),
-        ("A[vi, vk] // T.max(B[vk, vj], 1)", "int32", [1, 1, 4], "no sum of products"),
-        ("A[vi, (vk + vi) // 2]", "int32", [4, 1, 1], "no index by itself"),
+        ("T.exp(A[vi, vk])", "float32", [4, 1, 1], "not a sum of products"),
+        ("A[vi, vk] // T.max(B[vk, vj], 1)", "int32", [1, 1, 4], "not a sum of products"),
+        ("A[vi, (vk + vi) // 2]", "int32", [4, 1, 1], "not an index by itself"),
     ],
 )
 def test_what_padding_could_change_is_refused(value, t, padding, word):
@@ -138,7 +138,7 @@ def main(X: T.Buffer((3, 8, 8), "float32"), W: T.Buffer((5, 3, 3, 3), "float32")
 """)
     sch = mlc.Schedule(conv)
     assert_same(conv, sch.pad_einsum("Y", [8, 1, 1, 4, 1, 1]).mod, exact=True)
-    refuses("E154", lambda: sch.pad_einsum("Y", [1, 1, 1, 1, 4, 1]), "vr is no index by itself")
+    refuses("E154", lambda: sch.pad_einsum("Y", [1, 1, 1, 1, 4, 1]), "vr is not an index by itself")
 
 
 def test_one_buffer_read_in_two_ways_has_a_copy_for_each():

@@ -22,7 +22,7 @@ def test_split_guards_what_does_not_divide():
 def test_split_refuses_factors_that_do_not_cover():
     sch = mlc.Schedule(Chain)
     refuses("E118", lambda: sch.split("i", factors=[2, 4]), "8 iterations", "10")
-    refuses("E118", lambda: sch.split("i", factors=[None, 4], tail="error"), "no multiple")
+    refuses("E118", lambda: sch.split("i", factors=[None, 4], tail="error"), "not a multiple")
     refuses("E118", lambda: sch.split("i", factors=[None, None]))
     refuses("E105", lambda: sch.split("i", factor=[None, 4]), "factors")
 

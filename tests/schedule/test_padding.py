@@ -86,7 +86,7 @@ def test_decompose_padding_refuses_what_is_no_padding():
     sch = mlc.Schedule(mlc.parse(KEPT))
     refuses("E153", lambda: sch.decompose_padding("B", "i"), "a value or a constant")
     sch = mlc.Schedule(Usual)
-    refuses("E153", lambda: sch.decompose_padding("B", "k"), "no loop of block")
+    refuses("E153", lambda: sch.decompose_padding("B", "k"), "not a loop of block")
     refuses("E153", lambda: sch.decompose_padding("C", "k"), "a value or a constant")
 
 

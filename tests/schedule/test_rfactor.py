@@ -45,7 +45,7 @@ def test_rfactor_of_one_of_two_blocks_keeps_the_other():
 
 def test_rfactor_refuses_spatial_loops():
     sch = mlc.Schedule(RowSum)
-    refuses("E150", lambda: sch.rfactor("i"), "no reduction loop")
+    refuses("E150", lambda: sch.rfactor("i"), "not a reduction loop")
     refuses("E118", lambda: sch.rfactor("k", axis=2), "0 to 1")
     refuses("E150", lambda: sch.fuse("i", "k").rfactor("i_k_fused"), "i_k_fused")
 

@@ -104,7 +104,7 @@ def test_it_refuses_what_would_change_or_is_no_such_sum():
     alike = sums(f"{PRODUCT} + 9")
     refuses("E154", lambda: Schedule(alike).decompose_sum("C"), "the same axes", "rfactor")
     largest = sums(f"T.max({A}, 0) * {B}")
-    refuses("E154", lambda: Schedule(largest).decompose_sum("C"), "no sum of products")
+    refuses("E154", lambda: Schedule(largest).decompose_sum("C"), "not a sum of products")
     many = sums(" * ".join([f"({A} + {B} + 1)"] * 3))
     refuses("E154", lambda: Schedule(many).decompose_sum("C"), "more than 16 terms")
 

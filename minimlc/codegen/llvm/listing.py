@@ -91,39 +91,40 @@ def _keep_gaps() -> None:
     llvm.set_option("minimlc", "--use-unknown-locations=Enable")
 
 
-def _llvm_lines(text: str, wanted: str) -> Iterator[Line]:
+def _llvm_lines(text: str, function: str) -> Iterator[Line]:
     lines = {int(number): int(line) for number, line in RECORD.findall(text)}
     inside = False
     for full in text.split("\n"):
         if full.startswith("define "):
-            inside = _is_shown(full.partition("@")[2].partition("(")[0].strip('"'), wanted)
+            inside = _is_shown(full.partition("@")[2].partition("(")[0].strip('"'), function)
         if not inside:
             continue
-        found = LOCATION.search(full)
+        note = LOCATION.search(full)
         plain = LOCATION.sub("", full).rstrip()
-        yield Line(NUMBERS.sub("", plain), _line_of(found, lines) if found else 0)
+        yield Line(NUMBERS.sub("", plain), _line_of(note, lines) if note else 0)
         if full == "}":
             yield Line("", 0)
             inside = False
 
 
-def _line_of(found: re.Match[str], lines: Mapping[int, int]) -> int:
-    return int(found[1]) if found[1] else lines.get(int(found[2]), 0)
+def _line_of(note: re.Match[str], lines: Mapping[int, int]) -> int:
+    return int(note[1]) if note[1] else lines.get(int(note[2]), 0)
 
 
-def _is_shown(name: str, wanted: str) -> bool:
-    """Whether a function is the wanted one or a parallel loop's body; not what calls that."""
-    return name == wanted or (name.startswith(f"{wanted}.parallel") and not name.endswith(".task"))
+def _is_shown(name: str, function: str) -> bool:
+    """Whether code is a function's or a parallel loop's in it, and not what calls the latter."""
+    in_loop = name.startswith(f"{function}.parallel") and not name.endswith(".task")
+    return name == function or in_loop
 
 
-def _assembly_lines(text: str, wanted: str) -> Iterator[Line]:
+def _assembly_lines(text: str, function: str) -> Iterator[Line]:
     """Labels and instructions; no directives, which speak to the assembler and the linker."""
     inside, line = False, 0
     for full in text.split("\n"):
         code = full.split("\t#")[0].split("\t//")[0].rstrip()
         label = LABEL.match(code)
         if label and not label[1].startswith(".L"):
-            inside, line = _is_shown(label[1].strip('"'), wanted), 0
+            inside, line = _is_shown(label[1].strip('"'), function), 0
         elif label and label[1].startswith((".Lfunc_end", ".Ltmp", ".Lfunc_begin")):
             if inside and label[1].startswith(".Lfunc_end"):
                 yield Line("", 0)
@@ -131,8 +132,8 @@ def _assembly_lines(text: str, wanted: str) -> Iterator[Line]:
             continue
         if not inside:
             continue
-        if found := LOC.match(code):
-            line = int(found[1])
+        if place := LOC.match(code):
+            line = int(place[1])
         elif label:
             yield Line(code, 0)
         elif code.strip() and not code.strip().startswith((".", "#", "//")):

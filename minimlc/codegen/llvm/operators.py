@@ -90,7 +90,7 @@ class Values(Ops):
         return self.operation(op, a, b)
 
     def operation(self, name: str, *items: Item) -> Value:
-        """An operation that is no plain instruction for operators: LLVM's own, or by its
+        """An operation that is not a plain instruction for operators: LLVM's own, or by its
         definition, or the C library's. 16-bit floats are computed in float32 and rounded once.
         """
         values = self.alike(*items)

@@ -52,7 +52,7 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
 
     The fill, block `B_pad`, stands in front of `loop`; the condition becomes the block's
     predicate. Legal when the block stores one element for each value of its spatial iters, the
-    condition speaks of these alone, and nothing else in `loop` touches what it writes.
+    condition uses these alone, and nothing else in `loop` touches what it writes.
     """
     place = find_block(func, block)
     target = place.stmt
@@ -89,7 +89,7 @@ def _padded_copy(block: Block, place: Place[Block]) -> Padded:
     if any(it.kind != "S" or (it.var not in plain and it.extent > 1) for it in block.iters):
         refuse("E153", "does not store one element for each value of its iters", of=block)
     if names_loops(block, place.loops):
-        refuse("E153", "speaks of loops directly, not through its iters", of=block)
+        refuse("E153", "uses loop variables directly, not through its iters", of=block)
     told = (inside, block.predicate, *store.indices, *(it.value for it in block.iters))
     if any(map(has_loads, told)):
         refuse("E153", "has a condition or an index that reads a buffer", of=block)
@@ -117,4 +117,5 @@ def _check_path(block: Block, path: Iterable[Stmt]) -> None:
         if isinstance(stmt, Block | IfThenElse):
             refuse("E153", "is inside a condition or another block in that loop", of=block)
         if isinstance(stmt, For) and not runs(stmt):
-            refuse("E153", f'runs in "{stmt.var.name}", whose extent is no constant >= 1', of=block)
+            why = f'runs in "{stmt.var.name}", whose extent is not a constant >= 1'
+            refuse("E153", why, of=block)

@@ -44,7 +44,7 @@ class Term(NamedTuple):
 
 @primitive(keeps_order=False)
 def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
-    """Sum up the terms of a sum apart, each over the axes that it speaks of.
+    """Sum up the terms of a sum apart, each over the axes that it uses.
 
         for i, j, k in grid(n, m, p):                 for j, k in grid(m, p):
             C[i, j] += (A[i, k] - 8) * B[k, j]            C_j[j] += -8 * B[k, j]
@@ -53,8 +53,8 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
                                                       for i, j in grid(n, m):
                                                           C[i, j] = C_j[j] + C_i_j[i, j]
 
-    Products of sums are multiplied out; terms that speak of the same spatial iters stay together,
-    and those that speak of none go with the fewest. Legal when the block is alone in loops that are
+    Products of sums are multiplied out; terms that use the same spatial iters stay together,
+    and those that use none go with the fewest. Legal when the block is alone in loops that are
     its iters and adds up integers from a constant: those wrap around, so that any order gives the
     same bits. Floats would lose what cancels.
     """
@@ -69,7 +69,7 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
     groups = _by_axes(_terms(einsum.value, target), store.indices)
     if len(groups) < 2:
         hint = f'sch.rfactor("{own[-1].var.name}") sums up parts of it'
-        refuse("E154", "adds up terms that all speak of the same axes", of=target, hint=hint)
+        refuse("E154", "adds up terms that all use the same axes", of=target, hint=hint)
     names = Names(func)
     part = partial(_part, target, own, names)
     nests: list[Stmt] = []

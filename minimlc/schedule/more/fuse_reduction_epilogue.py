@@ -68,7 +68,7 @@ def _reducer(source: Producer) -> str:
     op = reducer_of(block)
     if op not in REDUCERS or not starts_its_target(block):
         listed = ", ".join(REDUCERS)
-        refuse("E115", f"is no reduction with an init, by one of {listed}", of=source.block)
+        refuse("E115", f"is not a reduction with an init, by one of {listed}", of=source.block)
     assert block.init is not None
     if reads(block.init, source.buffer):
         refuse("E115", f"reads {source.buffer.name} in its init", of=source.block)

@@ -175,7 +175,7 @@ class _Inputs:
         if isinstance(part, Var) and part in self.sizes:
             return self.extents[part], self.sizes[part]
         for name in sorted(var.name for var in variables(part) if var in self.sizes):
-            why = f"reads {item.script()}: the padded iter {name} is no index by itself"
+            why = f"reads {item.script()}: the padded iter {name} is not an index by itself"
             refuse("E154", why, of=self.block, hint=f"leave {name} as it is: 1 in the padding")
         return None
 

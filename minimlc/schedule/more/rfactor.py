@@ -244,7 +244,7 @@ def _reduce_loops(block: Block, nest: Nest, factor: For) -> list[For]:
     every = loops_feeding(reducing, [*nest.shared, *nest.own])
     both = loops_feeding(_spatial(block), every)
     if factor not in every or factor in both:
-        why = f'"{factor.var.name}" is no reduction loop of block "{block.name}"'
+        why = f'"{factor.var.name}" is not a reduction loop of block "{block.name}"'
         refuse(CODE, why, at=factor)
     if both:
         refuse(CODE, f'"{both[0].var.name}" serves spatial and reduce iters', at=both[0])
@@ -255,7 +255,7 @@ def _reduce_loops(block: Block, nest: Nest, factor: For) -> list[For]:
             refuse(CODE, f'the extent of "{lp.var.name}" is not a constant >= 1', at=lp)
     inside = set(walk(block.init)) if block.init is not None else set()
     if inside & {lp.var for lp in every}:
-        refuse(CODE, f'the init of "{block.name}" speaks of reduction loops', at=block)
+        refuse(CODE, f'the init of "{block.name}" uses reduction loops', at=block)
     return every
 
 
@@ -283,7 +283,7 @@ def _conditions(
             continue
         sometimes.append(part)
         if spoken & spatial_loops - exact:
-            why = f"the condition {part.script()} speaks of more than iters"
+            why = f"the condition {part.script()} uses more than iters"
             refuse(CODE, why, at=block)
         if block.init is not None:
             always.append(simplify(substitute(part, zero)))

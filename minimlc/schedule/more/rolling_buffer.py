@@ -112,7 +112,7 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
     window: _Window | None = None
     for dim, (it, total) in enumerate(zip(iters, sums, strict=True)):
         if total is None:
-            _no_window(subject, f"{it.var.name} is no sum of loops")
+            _no_window(subject, f"{it.var.name} is not a sum of loops")
         inner = terms_of(total, moving)
         values = coverage.take(inner)
         if values is None:

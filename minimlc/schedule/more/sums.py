@@ -60,7 +60,8 @@ def einsum_of(place: Place[Block]) -> Einsum:
         hint = "do this step before decompose_reduction"
         refuse("E154", "has no init of its own", of=block, hint=hint)
     if not isinstance(block.init.value, Const):
-        refuse("E154", f"starts from {block.init.value.script()}, which is no constant", of=block)
+        why = f"starts from {block.init.value.script()}, which is not a constant"
+        refuse("E154", why, of=block)
     if any(it.kind == "O" for it in block.iters):
         refuse("E154", "must take its iterations in order", of=block)
     spatial = {it.var for it in block.iters if it.kind == "S"}
@@ -68,7 +69,7 @@ def einsum_of(place: Place[Block]) -> Einsum:
     if set(store.indices) != spatial or len(store.indices) != len(spatial):
         refuse("E154", f"does not index {store.buffer.name} by each spatial iter once", of=block)
     if names_loops(replace(block, init=None), place.loops):
-        refuse("E154", "speaks of loops directly, not through its iters", of=block)
+        refuse("E154", "uses loop variables directly, not through its iters", of=block)
     _check_products(block, parts[2])
     return Einsum(store, parts[2], block.init.value)
 
@@ -84,4 +85,4 @@ def _check_products(block: Block, value: Expr) -> None:
             _check_products(block, a)
             _check_products(block, b)
         case _:  # other nodes: refused
-            refuse("E154", f"adds up {value.script()}, which is no sum of products", of=block)
+            refuse("E154", f"adds up {value.script()}, which is not a sum of products", of=block)

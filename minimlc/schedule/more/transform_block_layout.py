@@ -64,7 +64,7 @@ def _check_alone(block: Block, place: Place[Block]) -> None:
         refuse("E149", why, at=block)
     check_serial(block, own)
     if names_loops(block, own):
-        refuse("E149", "speaks of its loops directly", of=block)
+        refuse("E149", "uses the variables of its loops directly", of=block)
     check_full_domain(block, block.iters, own, place.loops)
     for loop in repeats(block, place.loops):
         if loop in own:
@@ -108,7 +108,7 @@ def _check_any_order(
     if not any(it.kind == "R" for it in block.iters):
         return
     if not is_commutative_reduction(block, place.loops):
-        refuse("E149", "is no reduction whose instances may be exchanged", of=block)
+        refuse("E149", "is not a reduction whose instances may be exchanged", of=block)
     start = layout([index(0)] * len(layout.inputs))
     for out, kind, first in zip(layout.outputs, kinds, start, strict=True):
         if kind == "R" and constant_value(simplify(first, Ranges())) != 0:

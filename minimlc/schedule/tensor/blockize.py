@@ -91,7 +91,7 @@ def _perfect_nest(loop: For) -> tuple[list[For], Block]:
         hint = "split by factors that divide the extent, so that no tile is cut off"
         refuse("E155", f"runs only where {stmt.predicate.script()}", of=stmt, hint=hint)
     if names_loops(stmt, own):
-        refuse("E155", "speaks of its loops directly", of=stmt)
+        refuse("E155", "uses the variables of its loops directly", of=stmt)
     return own, stmt
 
 
@@ -112,7 +112,7 @@ def _tile(
     value = it.value.script()
     if total is None:
         if variables(it.value) & inside:
-            why = f"{it.var.name} = {value} is no sum of multiples of loops"
+            why = f"{it.var.name} = {value} is not a sum of multiples of loops"
             refuse("E155", why, at=block)
         return Tile(it, it.value, it.value, 1, frozenset())
     inner = terms_of(total, inside)
@@ -162,7 +162,7 @@ def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None
     """The init may run for the whole tile first, and each of its instances once."""
     store = update_of(block)
     if reducer_of(block) is None or store is None or not starts_its_target(block):
-        refuse("E155", "is no reduction whose init starts its own element", of=block)
+        refuse("E155", "is not a reduction whose init starts its own element", of=block)
     assert block.init is not None
     uses = [n for n in walk(block.body) if isinstance(n, Load) and n.buffer is store.buffer]
     if len(uses) > 1 or reads(block.init, store.buffer):

@@ -76,7 +76,7 @@ def tensorize(func: PrimFunc, target: str, intrin: str) -> PrimFunc:
 
 def _refuse(item: TensorIntrin, why: str, rows: str = "") -> NoReturn:
     rows = rows or f"see mlc.schedule.find_intrin({item.name!r}).description"
-    refuse("E156", f"this is no {item.name}: {why}", example=rows)
+    refuse("E156", f"this is not {item.name}: {why}", example=rows)
 
 
 def _block(func: PrimFunc, target: str) -> tuple[PrimFunc, Place[Block]]:

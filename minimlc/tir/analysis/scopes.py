@@ -134,7 +134,7 @@ class Scopes:
                 self.element(expr, buffer, indices, scope)
                 return
             case Const(value, dtype) if not _has(dtype, value):
-                self.fail(f"{shown(value)} is no {dtype}", expr, "E108")
+                self.fail(f"{shown(value)} is not a value of {dtype}", expr, "E108")
             case Let():
                 self.fail("Let stands in lowered code only", expr)
                 return

@@ -69,7 +69,7 @@ class TensorBlocks:
         """Write a block that was tensorized as an instruction; False where there is none."""
         use = None
         if self.writer.plain:
-            use = found_use(block, self.features, frozenset(self.tiles))
+            use = instruction_for(block, self.features, frozenset(self.tiles))
         if use is None:
             return False
         instruction, operands = use
@@ -93,7 +93,7 @@ class TensorBlocks:
         return Part("", strides, buffer, self.tiles[buffer] + number)
 
 
-def found_use(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) -> Use | None:
+def instruction_for(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) -> Use | None:
     """The machine's instruction for a tensorized block, if the block still is the intrinsic and
     its operands lie as they have to: in tile registers those, and only those, that are to.
     """
@@ -101,12 +101,12 @@ def found_use(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) 
     known = [each for each in INSTRUCTIONS.get(name, ()) if each.features <= features]
     if not known or intrinsics is None:
         return None
-    wanted, params = _implementation(name)
-    given = _flat(block.body)
-    found = given and match(wanted, given)
-    if not found or isinstance(found, Mismatch):
+    implementation, params = _implementation(name)
+    candidate = _flat(block.body)
+    matched = candidate and match(implementation, candidate)
+    if not matched or isinstance(matched, Mismatch):
         return None
-    operands = [found[param] for param in params]
+    operands = [matched[param] for param in params]
     in_tiles = tuple(n for n, operand in enumerate(operands) if operand.buffer in tiled)
     for instruction in known:
         if instruction.tiles == in_tiles and _lie_right(operands, instruction):
@@ -132,10 +132,10 @@ def _implementation(name: str) -> tuple[Statement, tuple[Buffer, ...]]:
     """An intrinsic's implementation, lowered as the program that holds it is."""
     assert intrinsics is not None
     func = lower(intrinsics.find_intrin(name).implementation)
-    found = _flat(func.body)
-    if found is None:
+    nest_of_one = _flat(func.body)
+    if nest_of_one is None:
         raise ScheduleError(f"{name}: an instruction stands for one nest that stores once")
-    return found, func.params
+    return nest_of_one, func.params
 
 
 def _flat(stmt: Stmt) -> Statement | None:
@@ -146,8 +146,8 @@ def _flat(stmt: Stmt) -> Statement | None:
         stmt = stmt.body
     if not isinstance(stmt, Store):
         return None
-    found = statement(nest(loops, Block("", (), None, None, stmt)))
-    return None if isinstance(found, str) else found
+    result = statement(nest(loops, Block("", (), None, None, stmt)))
+    return None if isinstance(result, str) else result
 
 
 @lru_cache(maxsize=8)
@@ -157,16 +157,16 @@ def tile_numbers(func: PrimFunc, features: frozenset[str]) -> dict[Buffer, int]:
     All of them or none: none where the machine has no tile registers, where there are too few, or
     where one is used otherwise than by an instruction on a whole tile whose number is known.
     """
-    wanted = [
+    tiled = [
         part.buffer
         for part in walk(func.body)
         if isinstance(part, Alloc) and part.buffer.scope == TILE_SCOPE
     ]
-    check = _Check(frozenset(wanted), features)
-    if not wanted or not check.threads(func.body) or not check.fits(func.body):
+    check = _Check(frozenset(tiled), features)
+    if not tiled or not check.threads(func.body) or not check.fits(func.body):
         return {}
     numbers, count = {}, 0
-    for buffer in wanted:
+    for buffer in tiled:
         numbers[buffer] = count
         count += prod(buffer.shape) * element_size(buffer) // TILE_BYTES
     return numbers if count <= TILES else {}
@@ -207,7 +207,7 @@ class _Check:
                 rest = else_case is None or self.fits(else_case, known, copies)
                 return rest and self.fits(then_case, known, copies)
             case Block() if any(key == TENSOR for key, _ in stmt.annotations):
-                use = found_use(stmt, self.features, self.tiled)
+                use = instruction_for(stmt, self.features, self.tiled)
                 if use is not None:
                     return self.whole(use[1], known)
         return not self.uses(stmt)
