@@ -147,16 +147,17 @@ def test_one_chapter_can_be_run_and_the_others_keep_their_verdict(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_interrupting_keeps_the_finished_chapters(tmp_path):
     write(tmp_path / "source", "01_quick", "# Quick", "print('kept')")
-    write(tmp_path / "source", "02_slow", "# Slow", "import time\ntime.sleep(600)")
+    started = tmp_path / "started"
+    slow = f"import time\nopen({str(started)!r}, 'w').close()\ntime.sleep(600)"
+    write(tmp_path / "source", "02_slow", "# Slow", slow)
     write(tmp_path / "source", "03_last", "# Last", "1")
     process = subprocess.Popen(
         command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 120
-    while not (tmp_path / "build" / "html" / "01_quick.html").exists():
+    while not started.exists():
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.1)
-    time.sleep(2)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
