@@ -29,11 +29,13 @@ LONGEST = 1000
 def misnamed(kind: str, name: object) -> str:
     """Why something cannot be called `name`; '' where it can. Scripts spell any other name."""
     if not isinstance(name, str):
-        return f"the name of a {kind} is a text, got {shown(name)}"
+        return f"the name of this {kind} is a text, got {shown(name)}"
     if len(name) > LONGEST:
-        return f"the name of a {kind} has {len(name)} characters, more than {LONGEST}"
-    if not name or not name.isprintable():
-        return f"the name of a {kind} has characters that cannot be shown: {shown(name)}"
+        return f"the name of this {kind} has {len(name)} characters, more than {LONGEST}"
+    if not name:
+        return f"the name of this {kind} is empty"
+    if not name.isprintable():
+        return f"the name of this {kind} has characters that cannot be shown: {shown(name)}"
     return ""
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from minimlc.errors import BuildError, did_you_mean
 
-NATIVE = ("llvm",)
 TARGETS = ["llvm", "c", "python"]
 PLANNED = ("cuda", "gpusim")
 """Names that are kept for targets to come."""

@@ -28,24 +28,24 @@ ROOMS = {
     "machine": 483,
     "recipes": 1378,
     "frontends": 0,
-    "homework": 2237,
+    "homework": 2238,
     "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
     "tir": 1746,
-    "tir/analysis": 2875,
+    "tir/analysis": 2878,
     "tir/math": 493,
     "graph": 1073,
     "graph/ops": 1061,
     "script": 1847,
-    "schedule": 2392,
+    "schedule": 2389,
     "passes": 740,
     "codegen": 194,
     "codegen/llvm": 1397,
     "runtime": 1071,
-    "": 1538,
+    "": 1539,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

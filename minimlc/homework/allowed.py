@@ -73,6 +73,7 @@ def wrong_names(names: Iterable[Any]) -> Iterator[str]:
     for name in names:
         if not isinstance(name, str):
             yield f"what is allowed or forbidden is given by name, got {name!r:.60}"
+            continue
         parts = name.removesuffix(".*").split(".")
         dotted = "." in name and all(part.isidentifier() for part in parts)
         if not dotted and name not in TOOLS and name not in PRIMITIVES:

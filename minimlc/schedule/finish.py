@@ -1,12 +1,11 @@
 """What ends every primitive: the result simplified, and all it claims proven anew."""
 
 from collections.abc import Hashable, Sequence
-from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
-from minimlc.node import Mutator, replace
+from minimlc.node import Mutator, replace, unchanged
 from minimlc.schedule.primitive import location
 from minimlc.schedule.tree import spoken
 from minimlc.tir.analysis.access import (
@@ -122,7 +121,7 @@ class _SimplifyFunc(Mutator):
         return replace(
             item,
             predicate=predicate,
-            iters=_unless_same(item.iters, iters),
+            iters=iters,
             init=inside.visit(item.init),
             body=inside.visit(item.body),
         )
@@ -132,12 +131,7 @@ def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
     """The conjuncts of a guard that are not sure to hold anyway."""
     parts = tuple(conjuncts(guard))
     new = tuple(simplify(part, ranges) for part in parts if not ranges.prove(part))
-    return guard if _unless_same(parts, new) is parts else conjunction(new)
-
-
-def _unless_same(old: tuple, new: tuple) -> tuple:
-    """The old values where the new ones are the very same."""
-    return old if len(old) == len(new) and all(map(is_, old, new)) else new
+    return guard if unchanged(parts, new) is parts else conjunction(new)
 
 
 def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
@@ -147,7 +141,7 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     """
     parts = top_statements(func)
     known = [part in _SIMPLE for part in parts]
-    new = _unless_same(parts, tuple(map(_simplified, parts)))
+    new = unchanged(parts, [*map(_simplified, parts)])
     if new is not parts:
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
     _check_scopes(func, [part for part, was in zip(new, known, strict=True) if not was])

@@ -143,5 +143,5 @@ def _traced(formula: Any, inputs: list[Var]) -> Expr | None:
     try:
         with tracing():
             return formula(*inputs)
-    except CompileError:
+    except Exception:  # a formula is the user's own code
         return None

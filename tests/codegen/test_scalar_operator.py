@@ -168,6 +168,24 @@ def test_the_same_definition_may_run_again():
         forget("floored")
 
 
+def test_a_formula_for_one_dtype_may_run_again():
+    """Its own KeyError says that it does not take a dtype, as ours does."""
+
+    def define():
+        least = {"float32": 1e-6}
+
+        def raised(x):
+            return x + least[x.dtype]
+
+        return scalar_operator(raised)
+
+    try:
+        first = define()
+        assert define() is first
+    finally:
+        forget("raised")
+
+
 def test_a_definition_that_differs_in_one_dtype_is_another():
     def define(number):
         def scaled(x):

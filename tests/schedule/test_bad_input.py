@@ -94,7 +94,7 @@ def test_tensor_expressions_of_nothing():
 @pytest.mark.parametrize("name", ["a\nb", "x" * 1001])
 def test_a_name_can_be_written(name):
     sch = schedule()
-    refuses("E118", lambda: sch.blockize("i", name), "the name of a block")
-    refuses("E118", lambda: sch.annotate("i", name, 1), "the name of a attribute")
+    refuses("E118", lambda: sch.blockize("i", name), "the name of this block")
+    refuses("E118", lambda: sch.annotate("i", name, 1), "the name of this attribute")
     refuses("E118", lambda: sch.annotate("i", "note", name * 2**16), "more than 65536")
     refuses("E118", lambda: sch.split("i", [8, 8], names=["a", "x" * 1001]), "more than 1000")

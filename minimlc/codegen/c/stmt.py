@@ -6,6 +6,7 @@ from math import prod
 
 from minimlc.codegen.c.expr import PLUS, STORED, VALUE, Expressions, converted
 from minimlc.codegen.c.names import LOCAL, comment, unique_names
+from minimlc.codegen.lower import MOST_COPIES
 from minimlc.codegen.source.writer import Statements, Syntax, Text
 from minimlc.dtypes import DTYPES, INDEX
 from minimlc.node import Node, structural_equal, walk
@@ -32,9 +33,6 @@ STACK_BYTES = 32 * 1024
 
 FRAME_BYTES = 256 * 1024
 """What a function's arrays may take together: threads can have small stacks."""
-
-MOST_COPIES = 1024
-"""Unrolled loops ask for at most this many copies of a statement."""
 
 NO_MEMORY = 2
 """What a function returns when malloc fails."""

@@ -18,6 +18,7 @@ from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
+    Const,
     Expr,
     For,
     IfThenElse,
@@ -83,6 +84,8 @@ def shared_loops(first: Access, second: Access) -> tuple[For, ...]:
 
 def loop_extent(loop: For, ranges: Ranges | None = None) -> int:
     """The greatest number of iterations of a loop; `MOST_ITERATIONS` where nothing is known."""
+    if isinstance(loop.extent, Const):
+        return int(loop.extent.value)
     high = (ranges or Ranges()).bounds(loop.extent)[1]
     known = high < EVERYTHING[1] or constant_value(loop.extent) is not None
     return high if known else MOST_ITERATIONS
@@ -90,9 +93,9 @@ def loop_extent(loop: For, ranges: Ranges | None = None) -> int:
 
 def loop_ranges(loops: tuple[For, ...], outer: Ranges | None = None) -> Ranges:
     """What is known of the variables of nested loops."""
-    ranges = outer or Ranges()
+    ranges = (outer or Ranges()).extended({})
     for loop in loops:
-        ranges = ranges.extended({loop.var: max(1, loop_extent(loop, ranges))})
+        ranges.variables[loop.var] = (0, max(1, loop_extent(loop, ranges)) - 1)
     return ranges
 
 

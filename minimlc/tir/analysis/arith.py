@@ -22,8 +22,8 @@ def key(expr: Expr) -> Any:
             return (repr(value) if isinstance(value, float) else value, dtype)  # 0.0 is not -0.0
         case Load(buffer, indices):
             return ("load", buffer, *map(key, indices))
-    parts = (getattr(expr, name) for name in expr._fields)
-    return (type(expr).__name__, *map(_part_key, parts))
+    kind = type(expr)
+    return (kind.__name__, *map(_part_key, kind._values(expr)))
 
 
 def _part_key(part: Any) -> Any:
@@ -55,7 +55,9 @@ class Sum(NamedTuple, Generic[U]):
     constant: int = 0
 
     def bounds(self, of: Callable[[U], Interval] = _digit_interval) -> Interval:
-        """The least and greatest value, from those `of` each unknown; a digit's are known."""
+        """The least and greatest value, from those `of` each unknown; a digit's are known. Empty
+        (the least above the greatest) where an unknown has no values.
+        """
         low = high = self.constant
         for unknown, coefficient in self.terms.items():
             least, most = of(unknown)

@@ -3,7 +3,7 @@
 That there is none is proven of all instances; only a few are tried.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from minimlc.node import Node, replace
 from minimlc.tir.analysis.access import Access, loop_extents, loop_ranges, shared_loops
 from minimlc.tir.analysis.affine import Digits
-from minimlc.tir.analysis.arith import constant_value, has_loads
-from minimlc.tir.analysis.dependence import A_FEW, Bounds, Equation, solve
+from minimlc.tir.analysis.arith import constant_value, has_loads, weighted
+from minimlc.tir.analysis.dependence import A_FEW, Bounds, solve
 from minimlc.tir.analysis.witness import Element, Points, Values, points
 from minimlc.tir.nodes import Binary, Expr, Var, index, substitute
 
@@ -93,10 +93,8 @@ def _is_solvable(item: Access, element: Element) -> bool:
     equations = []
     for total, value in zip(digits.sums(item.indices), element, strict=True):
         if total is not None:
-            terms: dict[Hashable, int] = {}
-            for digit, coefficient in total.terms.items():
-                terms[digit], bounds[digit] = coefficient, (0, digit.extent - 1)
-            equations.append(Equation(terms, total.constant - value))
+            bounds.update((digit, (0, digit.extent - 1)) for digit in total.terms)
+            equations.append(weighted((total, 1), constant=-value))
     return solve(equations, bounds) is not None
 
 

@@ -29,7 +29,8 @@ class Ranges:
 
     def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
         """These ranges and more variables."""
-        result = Ranges({**self.variables, **Ranges(extents).variables})
+        result = Ranges(extents)
+        result.variables = {**self.variables, **result.variables}
         result.facts = dict(self.facts)
         result.values = dict(self.values)
         result.contradicted = self.contradicted
@@ -147,7 +148,8 @@ class Ranges:
         """Bounds of an atom."""
         if isinstance(atom.expr, Var):
             return self.variables.get(atom.expr, EVERYTHING)
-        return self._limited(self._atom_bounds(atom.expr), Sum({atom: 1}))
+        bounds = self._atom_bounds(atom.expr)
+        return self._limited(bounds, Sum({atom: 1})) if self.values else bounds
 
     def _atom_bounds(self, atom: Expr) -> Interval:
         match atom:
