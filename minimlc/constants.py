@@ -1,9 +1,15 @@
 """Python values that can stand in programs as constants, and how large they may be."""
 
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
-from minimlc.errors import shown
+import numpy as np
+
+from minimlc.errors import CompileError, shown
 from minimlc.names import misnamed
+from minimlc.node import Node, replace
+
+A = TypeVar("A", bound="Attributed")
 
 MOST_BITS = 1000
 """Bits of an integer in a script, at the most: a float64 has numbers as large."""
@@ -50,3 +56,29 @@ def unwritable(attributes: Iterable[tuple[str, object]]) -> str:
         if why:
             return why
     return ""
+
+
+def plain(value: Any) -> Any:
+    """A value as constants of Python, where it is one: numpy's numbers, lists for tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class Attributed(Node):
+    """A module or a function: `attrs` are constants by name, as (key, value) pairs."""
+
+    __slots__ = ()
+    attrs: tuple[tuple[str, object], ...]
+
+    def with_attr(self: A, key: str, value: object) -> A:
+        """This with the attribute `key`, which may replace one; `CompileError` for no constant."""
+        attrs = {**dict(self.attrs), key: plain(value)}
+        why = unwritable([(key, attrs[key])])
+        if why:
+            raise CompileError(why, code="E123", hint='func.with_attr("global_symbol", "main")')
+        return replace(self, attrs=tuple(attrs.items()))
+
+    def without_attr(self: A, key: str) -> A:
+        """This without the attribute `key`; itself if there is none."""
+        return replace(self, attrs=[pair for pair in self.attrs if pair[0] != key])

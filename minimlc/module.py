@@ -9,17 +9,23 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from minimlc.constants import Attributed
 from minimlc.errors import CompileError, did_you_mean
-from minimlc.node import Node, display, mimebundle, node
+from minimlc.node import Node, display, mimebundle, node, replace
+
+Attrs = tuple[tuple[str, object], ...]
 
 
 @node
-class IRModule(Node):
-    """Functions by name, in order: `IRModule({"main": func})`."""
+class IRModule(Attributed):
+    """Functions by name, in order: `IRModule({"main": func})`. `attrs` are constants by name."""
 
     entries: tuple[tuple[str, Node], ...]
+    attrs: Attrs = ()
 
-    def __init__(self, functions: Mapping[str, Node] | Iterable[tuple[str, Node]] = ()):
+    def __init__(
+        self, functions: Mapping[str, Node] | Iterable[tuple[str, Node]] = (), attrs: Attrs = ()
+    ):
         pairs = functions.items() if isinstance(functions, Mapping) else functions
         if not isinstance(pairs, Iterable) or isinstance(pairs, str):
             raise not_a_module(functions, "mlc.IRModule", "functions by name")
@@ -27,6 +33,7 @@ class IRModule(Node):
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in entries):
             raise not_a_module(functions, "mlc.IRModule", "functions by name")
         object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "attrs", attrs)
         self.__post_init__()
 
     @classmethod
@@ -36,6 +43,13 @@ class IRModule(Node):
             why = f"IRModule.of takes functions by name, got {type(functions).__name__}"
             raise CompileError(why, code="E132", hint='mlc.IRModule.of({"main": func})')
         return cls(tuple(functions.items()))
+
+    @classmethod
+    def from_expr(cls, func: Attributed) -> "IRModule":
+        """A module of one function, under the name that it says it has, else "main"."""
+        if not isinstance(func, Attributed) or isinstance(func, IRModule):
+            raise not_a_module(func, "IRModule.from_expr", "a function")
+        return cls({global_symbol(func): func})
 
     @property
     def functions(self) -> Mapping[str, Node]:
@@ -72,12 +86,17 @@ class IRModule(Node):
         """A module of other functions; this one if they are the very same, in the same order."""
         same = [*functions] == [*self.functions]
         same = same and all(functions[name] is func for name, func in self.entries)
-        return self if same else IRModule(functions)
+        return self if same else IRModule(functions, self.attrs)
 
     def without(self, name: str) -> "IRModule":
         """This module less the function `name`."""
         self[name]
-        return IRModule(tuple((k, f) for k, f in self.entries if k != name))
+        return replace(self, entries=[(k, f) for k, f in self.entries if k != name])
+
+
+def global_symbol(func: Attributed) -> str:
+    """The name that a function says it has, "main" where it says none."""
+    return str(dict(func.attrs).get("global_symbol", "main"))
 
 
 _TABLES: WeakKeyDictionary[IRModule, Mapping[str, Node]] = WeakKeyDictionary()

@@ -12,6 +12,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from difflib import SequenceMatcher
 from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -179,7 +180,7 @@ def replace(item: N, **changes: Any) -> N:
             changes[name] = unchanged(values[name], new)
     if all(values[name] is new for name, new in changes.items()):
         return item
-    return with_span(type(item)(**{**values, **changes}), span_of(item))
+    return with_span(type(item)(*{**values, **changes}.values()), span_of(item))
 
 
 def children(item: Node) -> Iterator[Node]:
@@ -218,6 +219,19 @@ def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
     return old if len(old) == len(new) and all(map(is_, old, new)) else tuple(new)
 
 
+def _means_node(kind: str) -> bool:
+    """Whether a method `visit_<kind>` is meant for a node: by its capital letter, by the underscore
+    that ends such names in TVM, or because it is one or two letters away from a node's name.
+    """
+    if not kind.islower() or kind.endswith("_"):
+        return True
+    plain = kind.replace("_", "")
+    kinds = {each.lower() for each in _NODE_NAMES | {k.__name__ for k in Node.__subclasses__()}}
+    close = [each for each in kinds if each[0] == plain[0]]
+    alike = any(SequenceMatcher(None, plain, each).ratio() > 0.8 for each in close)
+    return alike or sorted(plain) in map(sorted, close)
+
+
 class _Dispatch:
     """Calls a node's `visit_<Node>`; where a class does not define it, that is `visit_children`."""
 
@@ -225,7 +239,7 @@ class _Dispatch:
         super().__init_subclass__(**kwargs)
         for name in vars(cls):
             kind = name.removeprefix("visit_")
-            if kind != name and kind != "children" and kind not in _NODE_NAMES:
+            if kind != name and not hasattr(super(cls, cls), name) and _means_node(kind):
                 hint = did_you_mean(kind, sorted(_NODE_NAMES))
                 raise TypeError(f"{cls.__name__}.{name}: no node is called {kind}; {hint}")
 

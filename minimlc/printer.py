@@ -4,13 +4,12 @@ Names are made unique here, in the text; the tree keeps its own.
 """
 
 import keyword
-from collections.abc import Mapping
 
 from minimlc.errors import CompileError
 from minimlc.graph import nodes as graph
 from minimlc.graph.printer import GraphPrinter
-from minimlc.literals import quoted
-from minimlc.module import IRModule
+from minimlc.literals import dict_literal, quoted
+from minimlc.module import IRModule, global_symbol
 from minimlc.names import spelled
 from minimlc.node import Node, install_printer
 from minimlc.tir import nodes as tir
@@ -26,7 +25,7 @@ def script(item: Node, full: bool = True) -> str:
         case IRModule():
             return _module(item, full)
         case tir.PrimFunc() | graph.Function():
-            _function(printer, _own_name(item.attrs), item)
+            _function(printer, global_symbol(item), item)
             return "\n".join(printer.lines)
         case _ if isinstance(item, _TIR):
             return printer.fragment(item)
@@ -38,11 +37,13 @@ def script(item: Node, full: bool = True) -> str:
 
 def _module(mod: IRModule, full: bool) -> str:
     lines = ["@I.ir_module", "class Module:"]
+    if mod.attrs:
+        lines += [f"    I.module_attrs({dict_literal(mod.attrs)})", ""]
     for name, func in mod.entries:
         printer = GraphPrinter(depth=1, full=full)
         _function(printer, name, func)
         lines += [*printer.lines, ""]
-    return "\n".join(lines[:-1] if mod.entries else [*lines, "    pass"])
+    return "\n".join(lines[:-1] if mod.entries or mod.attrs else [*lines, "    pass"])
 
 
 def _function(printer: GraphPrinter, name: str, func: Node) -> None:
@@ -55,12 +56,6 @@ def _function(printer: GraphPrinter, name: str, func: Node) -> None:
             printer.graph_function(func, shown, f"@R.function{option}")
         case _:
             raise CompileError(f"a module holds functions; {name} is a {type(func).__name__}")
-
-
-def _own_name(attrs: tuple[tuple[str, object], ...]) -> str:
-    """What a function outside a module calls itself."""
-    options: Mapping[str, object] = dict(attrs)
-    return str(options.get("global_symbol", "main"))
 
 
 install_printer(script)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from minimlc.constants import unwritable
 from minimlc.errors import VerifyError
 from minimlc.graph.nodes import Function
 from minimlc.graph.wellformed import check_function
@@ -19,6 +20,8 @@ def verify(mod: Any) -> Any:
         return verify(IRModule.of({"main": mod}))["main"]
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "verify")
+    if unwritable(mod.attrs):
+        raise VerifyError(unwritable(mod.attrs), code="E101")
     for name, func in mod.entries:
         if misnamed("function", name):
             raise VerifyError(misnamed("function", name), code="E132")

@@ -44,7 +44,9 @@ class BlockBuilder:
     def __init__(self, mod: IRModule | None = None):
         if mod is not None and not isinstance(mod, IRModule):
             raise not_a_module(mod, "mlc.BlockBuilder", "a module")
-        self._functions: dict[str, Node] = dict(mod.entries) if mod is not None else {}
+        mod = mod or IRModule()
+        self._functions: dict[str, Node] = dict(mod.entries)
+        self._attrs = mod.attrs
         self._names = UniqueNames(self._functions)
         self._scopes: list[Scope] = []
         self._by_hash: dict[str, list[str]] | None = None
@@ -181,7 +183,7 @@ class BlockBuilder:
         if self._scopes:
             why = f'the function "{self._scopes[-1].name}" is not finished'
             refuse(why, "E215", "call bb.get() after its `with` block")
-        return IRModule.of(self._functions)
+        return IRModule(self._functions, self._attrs)
 
     @contextmanager
     def in_scope(self, scope: Scope) -> Iterator[None]:

@@ -20,6 +20,7 @@ from typing import ClassVar, NoReturn
 
 import numpy as np
 
+from minimlc.constants import Attributed
 from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
 from minimlc.errors import CompileError, TooLarge, not_compiled, shown
 from minimlc.node import Node, node
@@ -210,7 +211,7 @@ class BindingBlock(Node):
 
 
 @node
-class Function(Node):
+class Function(Attributed):
     """A graph function: `result` may use the parameters and everything bound.
 
     The attribute `("primitive", True)` marks a group of operators that fusion made, to become one

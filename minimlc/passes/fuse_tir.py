@@ -37,7 +37,7 @@ def fuse_tir(mod: IRModule) -> IRModule:
     if not fused:
         return mod
     functions = {n: fused[n].prim_func if n in fused else f for n, f in mod.entries}
-    return _Recall(fused)(IRModule.of(functions))
+    return _Recall(fused)(mod.with_functions(functions))
 
 
 class _Recall(Mutator):

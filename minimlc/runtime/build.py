@@ -100,8 +100,7 @@ def _as_module(mod: IRModule | PrimFunc | Function) -> IRModule:
     if isinstance(mod, IRModule):
         return mod
     if isinstance(mod, PrimFunc | Function):
-        name = dict(mod.attrs).get("global_symbol", "main")
-        return IRModule.of({str(name): mod})
+        return IRModule.from_expr(mod)
     raise not_a_module(mod, "build", error=BuildError)
 
 

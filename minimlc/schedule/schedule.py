@@ -121,7 +121,7 @@ class Schedule:
         net: Net | None = None,
     ):
         if isinstance(mod, PrimFunc):
-            mod = IRModule.of({str(dict(mod.attrs).get("global_symbol", "main")): mod})
+            mod = IRModule.from_expr(mod)
         name = _choose(mod, func)
         check_flags(ScheduleError, "E118", "mlc.Schedule(mod", check=check)
         steps = (Step("start", mod, 0.0),)

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from minimlc.errors import CompileError
-from minimlc.module import IRModule
+from minimlc.module import Attrs, IRModule
 from minimlc.script.constructs import Form, Namespace
 from minimlc.script.definition import read
 from minimlc.script.graph import R, parse_function
@@ -40,8 +40,13 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
     return described if cls is None else described(cls)
 
 
+def module_attrs(attributes: dict[str, object]) -> None:
+    """The module's attributes, on a line of its class. Nothing runs here: the class is read."""
+
+
 _MODULE = Form("I.ir_module(check_well_formed=True)", ir_module)
-I: Any = Namespace("I", {"ir_module": ir_module})  # noqa: E741 (its name in TVMScript)
+_ATTRS = Form("I.module_attrs(attributes)", module_attrs)
+I: Any = Namespace("I", {"ir_module": ir_module, "module_attrs": module_attrs})  # noqa: E741 (its name in TVMScript)
 """Modules."""
 
 _TEXT_NAMES = {"T": T, "R": R, "I": I, "relax": Namespace("relax", {"op": R})}
@@ -145,7 +150,17 @@ def _read_module(
     module = Module(owners | {"cls"}, syntax, done)
     for name, (item, form) in definitions.items():
         done[name] = source.guard(item, form.meaning, source, item, names, module)
-    return IRModule.of(done)
+    return IRModule(done, _attributes(Reader(source, names), node.body))
+
+
+def _attributes(reader: Reader, body: list[ast.stmt]) -> Attrs:
+    """What `I.module_attrs({...})` says."""
+    calls: list[Any] = [item.value for item in body if _says_attributes(reader, item)]
+    return tuple([pair for call in calls for pair in reader.arguments(_ATTRS, call)["attributes"]])
+
+
+def _says_attributes(reader: Reader, item: ast.stmt) -> bool:
+    return isinstance(item, ast.Expr) and reader.called(item.value) == _ATTRS.name
 
 
 def _definitions(reader: Reader, functions: Iterable[ast.FunctionDef]) -> Definitions:
@@ -184,6 +199,8 @@ def _constants(source: Source, body: Iterable[ast.stmt], names: dict[str, Any]) 
             case ast.Import() | ast.ImportFrom() | ast.Pass():
                 continue
             case ast.Expr(value=ast.Constant()):
+                continue
+            case ast.Expr() if _says_attributes(Reader(source, names), item):
                 continue
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 names[name] = Reader(source, names).constant(value, name)

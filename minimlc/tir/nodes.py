@@ -16,6 +16,7 @@ reductions are expressions too (`minimlc.tir.tensors.ReduceAxis`); functions hav
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
+from minimlc.constants import Attributed
 from minimlc.errors import CompileError, not_compiled
 from minimlc.node import Mutator, Node, node
 from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported from here)
@@ -173,7 +174,7 @@ class Alloc(Stmt):
 
 
 @node
-class PrimFunc(Node):
+class PrimFunc(Attributed):
     """A function on buffers that its caller owns (destination passing).
 
     `allocs` are the buffers it works with inside; their content is undefined at the start.

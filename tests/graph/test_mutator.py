@@ -128,6 +128,30 @@ def test_a_variable_from_elsewhere_is_refused():
 def test_a_misspelt_method_fails_when_the_class_is_made():
     with pytest.raises(TypeError, match=r'visit_Cal: .* did you mean "Call"'):
         type("Typo", (Mutator,), {"visit_Cal": lambda self, call: call})
+    for name in ("call", "call_", "calls", "Operator", "laod", "tuple_get_item", "Expr", "expr"):
+        with pytest.raises(TypeError, match=f"visit_{name}: no node is called"):
+            type("Typo", (Mutator,), {f"visit_{name}": lambda self, call: call})
+
+
+def test_a_method_of_ones_own_may_be_called_like_a_visit():
+    class Outer(Mutator):
+        def visit_Call(self, call):
+            return self.visit_pattern(call, *call.args)
+
+        def visit_pattern(self, call, *args):
+            return self.visit_product(*args) if call.op == "multiply" else call
+
+        def visit_product(self, x, y):
+            return op.multiply(y, x)
+
+    class Inner(Outer):
+        def visit_product(self, x, y):
+            return op.multiply(x, x)
+
+    before = module()
+    assert_same(before, verify(Outer()(before)), exact=True)
+    (product, _) = verify(Inner()(before))["main"].bindings()
+    assert product.value.args == (X, X)
 
 
 def test_rewriting_leaves_the_original_alone():
