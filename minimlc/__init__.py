@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from minimlc.graph import op
     from minimlc.graph.builder import BlockBuilder
     from minimlc.graph.mutator import Mutator
+    from minimlc.graph.topi import topi
     from minimlc.machine.peaks import Peaks, machine_peaks
     from minimlc.run import interpret
     from minimlc.runtime.build import build
@@ -77,6 +78,7 @@ LATER = {
     "register_intrin": "schedule.tensor:register_intrin",
     "Target": "target:Target",
     "te": "tir.te",
+    "topi": "graph.topi:topi",
 }
 """Names that are imported when the first of them is used, and where they are."""
 
@@ -149,5 +151,6 @@ __all__ = [
     "structural_hash",
     "te",
     "time",
+    "topi",
     "verify",
 ]

@@ -27,13 +27,14 @@ def _function(record: Op) -> Callable[..., Call]:
         return record.call(args, attrs)
 
     apply.__name__ = apply.__qualname__ = record.name
-    apply.__doc__ = _documentation(record)
+    apply.__doc__ = documentation(record)
     signature = record.signature.replace(return_annotation=Call)
     apply.__signature__ = signature  # type: ignore[attr-defined]
     return apply
 
 
-def _documentation(record: Op) -> str:
+def documentation(record: Op) -> str:
+    """An operator's docstring: its record's, and the dtypes that it takes."""
     lines = [record.doc, "", f"Dtypes: {_DTYPE_SETS[record.dtypes]}."]
     lines += [f"dtypes of {name}: {', '.join(of)}." for name, of in record.param_dtypes]
     lines.append("Raises OpError when shapes, dtypes or attributes do not fit.")

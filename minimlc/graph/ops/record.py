@@ -275,7 +275,12 @@ Enter = Callable[[Callable[..., Any]], Op]
 
 
 def primitive(
-    name: str, dtypes: tuple[str, ...], meaning: Callable[..., Any], doc: str = "", **more: Any
+    name: str,
+    dtypes: tuple[str, ...],
+    meaning: Callable[..., Any],
+    doc: str = "",
+    table: dict[str, Op] = TABLE,
+    **more: Any,
 ) -> Enter:
     """Makes an operator of its formula over `Values`, with numpy's `meaning` beside it.
 
@@ -289,8 +294,8 @@ def primitive(
         options = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
         attrs = tuple((p.name, REQUIRED if p.default is p.empty else p.default) for p in options)
         text = doc or cleandoc(formula.__doc__ or "")
-        TABLE[name] = Op(name, params, text, formula, meaning, dtypes, attrs, **more)
-        return TABLE[name]
+        table[name] = Op(name, params, text, formula, meaning, dtypes, attrs, **more)
+        return table[name]
 
     return enter
 
@@ -301,10 +306,11 @@ def composite(
     doc: str = "",
     dtypes: tuple[str, ...] = FLOATS,
     rounds: bool = True,
+    table: dict[str, Op] = TABLE,
 ) -> Op:
     """An operator said by others: `composite("silu", lambda x: x * sigmoid(x))`.
 
     The formula is read over numpy arrays, over tensor expressions and over types; it uses Python's
     operators, numbers, and other records. `rounds=False` if it rounds once at the most.
     """
-    return primitive(name, dtypes, formula, doc, rounds=rounds)(formula)
+    return primitive(name, dtypes, formula, doc, table, rounds=rounds)(formula)
