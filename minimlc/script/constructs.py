@@ -66,12 +66,19 @@ class Language:
     for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
     `base` is a language whose syntax it has too; `refused` says what to write instead of
-    statements that it lacks.
+    statements that it lacks; `spellings` are other names of constructs.
     """
 
-    def __init__(self, name: str, base: "Language | None" = None, refused: Mapping[type, str] = {}):
+    def __init__(
+        self,
+        name: str,
+        base: "Language | None" = None,
+        refused: Mapping[type, str] = {},
+        spellings: Mapping[str, str] = {},
+    ):
         self.name = name
         self.refused = refused
+        self.spellings = spellings
         self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
         self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
 
@@ -91,8 +98,9 @@ class Language:
 
     def markers(self, *roles: str) -> "dict[str, Marker]":
         """What Python sees of the constructs that only scripts can use."""
-        names = sorted(name for role in roles for name in self.forms[role] if "." in name)
-        return {name.rsplit(".")[-1]: Marker(name) for name in names}
+        known = {name for role in roles for name in self.forms[role] if "." in name}
+        known |= {name for name, plain in self.spellings.items() if plain in known}
+        return {name.rsplit(".")[-1]: Marker(name) for name in sorted(known)}
 
 
 class Marker:
