@@ -35,7 +35,7 @@ from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.registry import register_func
 from minimlc.rooms import room
 from minimlc.script import parse
-from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.verify import verify
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from minimlc.schedule.tensor import TensorIntrin, register_intrin
     from minimlc.target import Target
     from minimlc.tir import te
+    from minimlc.tir.symbolic import specialize
 
 __version__ = "0.1.0"
 
@@ -76,6 +77,7 @@ LATER = {
     "TensorIntrin": "schedule.tensor:TensorIntrin",
     "register_intrin": "schedule.tensor:register_intrin",
     "Target": "target:Target",
+    "specialize": "tir.symbolic:specialize",
     "te": "tir.te",
 }
 """Names that are imported when the first of them is used, and where they are."""
@@ -116,6 +118,7 @@ __all__ = [
     "ScheduleError",
     "ScriptError",
     "Step",
+    "SymbolicFunc",
     "Target",
     "TensorIntrin",
     "Timing",
@@ -145,6 +148,7 @@ __all__ = [
     "run_passes",
     "schedule",
     "set_num_threads",
+    "specialize",
     "structural_equal",
     "structural_hash",
     "te",

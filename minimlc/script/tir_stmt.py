@@ -9,15 +9,13 @@ from minimlc.constants import is_folded
 from minimlc.dtypes import INDEX, is_integer
 from minimlc.errors import did_you_mean
 from minimlc.node import walk
-from minimlc.script.constructs import Form
 from minimlc.script.reader import combine, items_of
-from minimlc.script.source import Place, parameters, unquoted
-from minimlc.script.tir_expr import LOOPS, Header, Loop, Loops, check_element
+from minimlc.script.tir_buffer import declare_variable, declares
+from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops, check_element
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
 _LOOP_HINT = "for i in range(n), T.grid(n, m), T.serial, T.parallel, T.vectorized, T.unroll"
-_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 _PLACES = {
     "T.func_attr": "it belongs at the start of the function",
     **dict.fromkeys(
@@ -27,7 +25,6 @@ _PLACES = {
 }
 _LOOP_KIND_OF: dict[str, LoopKind] = {spelling: kind for kind, spelling in LOOP_KINDS.items()}
 _ALLOCS = ("T.alloc_buffer", "T.decl_buffer")
-Item = Stmt | Buffer
 
 
 class _Loop(NamedTuple):
@@ -249,6 +246,9 @@ def _assign(reader: Loops, node: ast.Assign) -> list[Item] | None:
     form = LOOPS.forms["axis"].get(name) or LOOPS.forms["assign"].get(name)
     if form is not None and (is_name or name.startswith("T.axis.")):
         return reader.apply(form, value, target)
+    if isinstance(target, ast.Name) and declares(value, name):
+        declare_variable(reader, target.id, target, name)
+        return None
     if isinstance(target, ast.Subscript):
         return [_store(reader, node, target, None, value)]
     if isinstance(target, ast.Name):
@@ -299,74 +299,6 @@ def _local_name(reader: Loops, target: ast.Name, node: ast.expr) -> None:
         hint = f'store it: {target.id} = T.alloc_buffer((1,), "{value.dtype}") before the loops'
         raise reader.error(target, why, "E124", hint)
     reader.scope[target.id] = value
-
-
-# Buffers
-
-
-def declare(
-    reader: Loops, name: str, place: Place, shape: Any, dtype: str, scope: str = "global"
-) -> Buffer:
-    """Bind a new buffer; its name is kept from the loops."""
-    buffer = reader.placed(Buffer(name, shape, dtype, scope), place)
-    reader.loop_names.take(name)
-    reader.scope[name] = buffer
-    return buffer
-
-
-@LOOPS.reads('T.match_buffer(handle, shape, dtype="float32", scope="global")', role="assign")
-def _match(reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any) -> None:
-    """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
-    reader.params[handle] = declare(reader, target.id, call, **kind)
-
-
-@LOOPS.reads(
-    'T.alloc_buffer(shape, dtype="float32", scope="global")',
-    'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
-    'scope="global")',
-    role="assign",
-)
-def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item] | None:
-    """A buffer of the function's own: for all of it, or for the statements that follow."""
-    kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
-    for option, node in bound.items():
-        if node is not None and reader.read(node) is not None:
-            name = reader.called(call)
-            why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
-            raise reader.error(node, why, "E124", f"leave {option} out")
-    buffer, header = declare(reader, target.id, call, **kind), reader.inside("function")
-    if header is None:
-        return [buffer]
-    header.allocs.append(buffer)
-    return None
-
-
-_BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
-
-
-def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
-    """`A: T.Buffer((n,), "float32")`, or `a: T.handle`, whose buffer is still to come."""
-    for item, written in parameters(reader.source, node, _PARAMETER_HINT):
-        kind = unquoted(reader.source, written)
-        if reader.path(kind) == "T.handle":
-            reader.params[item.arg] = None
-            continue
-        call = _as_call(kind)
-        if call is None or reader.path(call.func) != _BUFFER.name:
-            why, hint = f"the parameter {item.arg} must be a buffer", _PARAMETER_HINT
-            raise reader.error(kind, why, "E126", hint.format(item.arg))
-        bound = reader.arguments(_BUFFER, call)
-        reader.params[item.arg] = declare(reader, item.arg, item, **bound)
-
-
-def _as_call(node: ast.expr) -> ast.Call | None:
-    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
-    if isinstance(node, ast.Subscript):
-        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
-        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
-        return ast.copy_location(call, node)
-    return node if isinstance(node, ast.Call) else None
 
 
 # with
