@@ -52,7 +52,8 @@ Region = tuple[tir.Buffer, tuple[tuple[Expr, Expr], ...]]
 @LOOPS.reads("T.block(name=None)", role="with")
 def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr | None) -> list[Item]:
     if _is_root(reader, call, node.body):
-        return items(reader, [item for item in node.body if not _is_access(reader, item)])
+        with reader.own_names():
+            return items(reader, [item for item in node.body if not _is_access(reader, item)])
     if node.items[0].optional_vars is not None:
         hint = "its axes are written inside: vi = T.axis.spatial(128, i)"
         raise reader.error(node.items[0].optional_vars, "a block has no as", "E124", hint)
@@ -279,7 +280,7 @@ def _sizes(reader: Loops, node: ast.FunctionDef, func: tir.PrimFunc) -> tuple[Va
 
 
 _MARKERS = {
-    **LOOPS.markers("action", "alone", "loop", "assign", "with"),
+    **LOOPS.markers("action", "alone", "loop", "assign", "with", "value"),
     "seq": Marker("T.seq"),
     **{name: Marker(f"T.{name}", annotates=True) for name in ("Buffer", "handle")},
     "axis": Namespace("T.axis", LOOPS.markers("axis")),

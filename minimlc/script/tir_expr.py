@@ -59,6 +59,14 @@ Item = tir.Stmt | Buffer
 """What a statement of a script is: a buffer lives while the statements after it run."""
 
 
+class Named(NamedTuple):
+    """A name for a value that was read from buffers."""
+
+    target: ast.Name
+    read: set[Buffer]
+    dtype: str
+
+
 class Loop(NamedTuple):
     """A loop around: its variable counts from 0, its values in the script from `start` on."""
 
@@ -83,7 +91,8 @@ class Loops(Reader):
     """Reads expressions of a primitive function, and keeps what its statements have said so far.
 
     `params` are its parameters, None for a handle whose buffer is not known yet; `declared` its
-    variables, some of them sizes, by their names in the script; `loops` those
+    variables, some of them sizes, by their names in the script; `named` the names of values that
+    were read from buffers: which ones, and the value's dtype; `loops` those
     around by what their names stand for, `sizes` their constant extents by variable, and those of
     axes. `header` is that
     of the block, or the function, whose statements are read; None within other statements.
@@ -95,6 +104,7 @@ class Loops(Reader):
         Reader.__init__(self, source, names)
         self.params: dict[str, Buffer | Var | None] = {}
         self.declared: dict[str, Var] = {}
+        self.named: list[Named] = []
         self.loop_names = UniqueNames()
         self.block_names = UniqueNames(reserved=(), spell=str)
         self.loops: dict[Expr, Loop] = {}
@@ -167,6 +177,8 @@ class Loops(Reader):
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
+        if name in self.language.forms["value"]:
+            return self.apply(self.language.forms["value"][name], node)
         function = FUNCTIONS.get(name.removeprefix("T."))
         if function is None:
             raise self.error(node.func, f"{name} is not an expression", "E124")
