@@ -69,7 +69,8 @@ class Language:
     for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
     `base` is a language whose syntax it has too; `refused` says what to write instead of
-    statements that it lacks; `modules` are namespaces that stand for Python's modules.
+    statements that it lacks; `spellings` are other names of constructs, `modules` namespaces that
+    stand for Python's modules.
     """
 
     def __init__(
@@ -77,10 +78,12 @@ class Language:
         name: str,
         base: "Language | None" = None,
         refused: Mapping[type, str] = {},
+        spellings: Mapping[str, str] = {},
         modules: "Mapping[str, Namespace]" = NO_MODULES,
     ):
         self.name = name
         self.refused = refused
+        self.spellings = spellings
         self.modules = modules
         self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
         self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
@@ -101,8 +104,9 @@ class Language:
 
     def markers(self, *roles: str) -> "dict[str, Marker]":
         """What Python sees of the constructs that only scripts can use."""
-        names = sorted(name for role in roles for name in self.forms[role] if "." in name)
-        return {name.rsplit(".")[-1]: Marker(name) for name in names}
+        known = {name for role in roles for name in self.forms[role] if "." in name}
+        known |= {name for name, plain in self.spellings.items() if plain in known}
+        return {name.rsplit(".")[-1]: Marker(name) for name in sorted(known)}
 
 
 class Marker:

@@ -74,6 +74,10 @@ class Reader:
 
     # What a language adds
 
+    def folded(self, value: Any) -> Any:
+        """A part of the program as the Python constant that it is, if it is one."""
+        return value
+
     def undefined(self, node: ast.Name) -> ScriptError:
         """The error for a name that means nothing."""
         around = [n for n, v in self.names.items() if n[0] != "_" and _offered(plain(v))]
@@ -104,7 +108,8 @@ class Reader:
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Namespace):
             return ""
         self.in_namespace(node, owner)
-        return f"{owner!r}.{node.attr}"
+        name = f"{owner!r}.{node.attr}"
+        return self.language.spellings.get(name, name)
 
     def _named(self, node: ast.expr) -> Any:
         """What a dotted name means, as far as it leads through namespaces or out of a module."""
@@ -129,7 +134,8 @@ class Reader:
         values = vars(owner)["_values"]
         if node.attr in values:
             return values[node.attr]
-        why, hint = f"{owner!r} has no name {node.attr!r}", did_you_mean(node.attr, values)
+        known = [name for name in values if f"{owner!r}.{name}" not in self.language.spellings]
+        why, hint = f"{owner!r} has no name {node.attr!r}", did_you_mean(node.attr, known)
         raise self.error(self.source.attribute(node), why, "E120", hint)
 
     def called(self, node: ast.AST) -> str:
@@ -169,12 +175,16 @@ class Reader:
 
     def constant(self, node: ast.expr, what: str, kind: type = object, word: str = "") -> Any:
         """A Python constant of a kind; `what` and `word` are for the error."""
-        value = self.read(node)
+        value = self.folded(self.read(node))
         if not is_folded(value):
             raise self.error(node, f"{what} must be a constant", "E123")
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self.error(node, f"{what} must be {word}, got {shown(value)}", "E123")
         return value
+
+    def size(self, node: ast.expr) -> Any:
+        """One size of a shape, or several as a tuple."""
+        return self.constant(node, "a shape")
 
     def integer(self, node: ast.expr, what: str) -> int:
         return self.constant(node, what, int, "an integer")
@@ -186,13 +196,13 @@ class Reader:
 def _shape(reader: Reader, node: ast.expr) -> tuple[int, ...]:
     """Sizes in elements; a single one stands for itself."""
     items = items_of(node, lists=True)
-    values = [reader.constant(item, "a shape") for item in items]
+    values = [reader.size(item) for item in items]
     if len(values) == 1 and isinstance(values[0], tuple):
         values = list(values[0])
     for item, value in zip(items, values, strict=False):
-        if not is_size(value):
+        if not (is_size(value) or isinstance(value, Node)):
             why = f"a size must be an integer >= 0, less than 2**63, got {shown(value)}"
-            hint = "each shape has a program of its own: write numbers"
+            hint = "write a number, or a variable: n = T.int64()"
             raise reader.error(item, why, "E123", hint if isinstance(value, str) else "")
     return tuple(values)
 
