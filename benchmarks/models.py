@@ -21,7 +21,7 @@ def matmul(size: int) -> mlc.IRModule:
     return mlc.IRModule.of({"mm": te.create_prim_func([a, b, c])})
 
 
-CHAPTER_TILE = 4, 16
+CHAPTER_TILE = 2, 32
 """The tile of chapter 03, for registers of 256 bits: 8 of 16 hold it."""
 
 

@@ -5,6 +5,7 @@
     sch.show()                        every step on the way; `PassStepper(history)`
     timing.show()                     every sample; `TimingBars({"naive": t0, "tiled": t1})`
     AsmView(sch)                      script, LLVM and assembly, their lines linked
+    machine_code(sch).loops           the machine code as text, to count in
     Roofline({"mm": (ops, bytes, t)}) kernels under the peaks of the machine
     LoopNest(sch)                     the order in which loops go over their buffers
     AccessHeatmap(before, after)      where a cache hits and misses, element by element

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from minimlc_widgets.assembly import assembly_tokens, innermost_loops, llvm_tokens
 from minimlc_widgets.base import View, source
@@ -112,6 +112,29 @@ class AsmView(View):
 
     def _loops(self) -> list[str]:
         return [f"innermost loop: {loop.text}" for loop in self.loops]
+
+
+class MachineCode(NamedTuple):
+    """A function's machine code as text: its lines, and those of each innermost loop."""
+
+    lines: tuple[str, ...]
+    loops: tuple[tuple[str, ...], ...]
+
+    def loop(self, *words: str) -> tuple[str, ...]:
+        """The innermost loop with the most lines that contain one of `words`."""
+        if not self.loops:
+            raise CompileError("the code has no loop", hint="machine_code(sch).lines")
+        return max(self.loops, key=lambda body: sum(any(w in line for w in words) for line in body))
+
+
+def machine_code(mod: Any, name: str | None = None, target: str | Target = "avx2") -> MachineCode:
+    """What `AsmView` shows as assembly, to count in: the same text on every machine."""
+    found, func = function_of(mod, name)
+    _, read = read_back(found, func)
+    listed = _listing(found, read, _target(target), optimized=False)
+    lines = tuple(line.text for line in listed.assembly)
+    loops = (tuple(lines[n] for n in loop.lines) for loop in innermost_loops(lines))
+    return MachineCode(lines, tuple(loops))
 
 
 def _target(target: Any) -> Target:

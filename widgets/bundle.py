@@ -11,7 +11,7 @@ from minimlc.module import History
 VIEWS: dict[str, Callable[[Any], Any]] = {}
 try:
     from minimlc_widgets.access_heatmap import AccessHeatmap, Cache
-    from minimlc_widgets.asm_view import TARGETS, AsmView
+    from minimlc_widgets.asm_view import TARGETS, AsmView, machine_code
     from minimlc_widgets.ir_diff import IRDiff
     from minimlc_widgets.ir_view import IRView
     from minimlc_widgets.loop_nest import LoopNest
@@ -34,6 +34,7 @@ else:
         "PassStepper",
         "Roofline",
         "TimingBars",
+        "machine_code",
         "mimebundle",
     ]
 

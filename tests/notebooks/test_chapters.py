@@ -11,6 +11,9 @@ from random import SystemRandom
 import nbformat
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
+from minimlc_widgets import bundle
+
+import minimlc as mlc
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -113,6 +116,39 @@ def test_private_names_are_found():
     """The test above can fail."""
     text = "import a._b\nfrom minimlc import _c\nx._d\ngetattr(x, '_e')\nx.__doc__\n_ = 1"
     assert private_names(ast.parse(text)) == ["a._b", "_c", "x._d", "_e"]
+
+
+PUBLIC = {
+    "minimlc": set(mlc.__all__),
+    "minimlc.script": {"I", "R", "T"},
+    "minimlc_widgets": set(bundle.__all__),
+}
+"""The modules that chapters import from, and the names in them."""
+
+
+def inner_names(tree: ast.Module) -> list[str]:
+    """What is imported from minimlc but not offered to readers."""
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                whole = [n.name for n in names if n.name.startswith("minimlc")]
+                found += [name for name in whole if name not in PUBLIC]
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("minimlc"):
+                offered = PUBLIC.get(module, set())
+                found += [f"{module}.{n.name}" for n in names if n.name not in offered]
+    return found
+
+
+@by_chapter
+def test_imports_what_is_offered_to_readers(path):
+    assert not [name for cell in cells(path) for name in inner_names(parsed(cell))]
+
+
+def test_inner_names_are_found():
+    """The test above can fail."""
+    text = "import minimlc.node\nfrom minimlc import te, node\nfrom minimlc.tir import te"
+    assert inner_names(ast.parse(text)) == ["minimlc.node", "minimlc.node", "minimlc.tir.te"]
 
 
 def checks_itself(tree: ast.Module) -> bool:

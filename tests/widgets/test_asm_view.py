@@ -1,7 +1,7 @@
 """AsmView: colours of code, innermost loops, its columns and text, and what it refuses."""
 
 import pytest
-from minimlc_widgets import TARGETS, AsmView
+from minimlc_widgets import TARGETS, AsmView, machine_code
 from minimlc_widgets.assembly import VECTOR, assembly_tokens, innermost_loops, llvm_tokens
 
 import minimlc as mlc
@@ -128,6 +128,23 @@ def test_the_text_is_that_of_the_named_machine():
     assert "mm for cortex-a76, 128-bit vectors" in texts["neon"] and "%" not in texts["neon"]
     assert "innermost loop: " in texts["avx512"]
     assert AsmView(product(16), target="avx2").text() == texts["avx2"]
+
+
+def test_machine_code_is_the_view_s_assembly_as_text():
+    view, code = AsmView(product(16), target="neon"), machine_code(product(16), target="neon")
+    assert code.lines == tuple(line.text for line in view.listing.assembly)
+    assert code.loops == tuple(tuple(code.lines[n] for n in loop.lines) for loop in view.loops)
+
+
+def test_the_loop_that_does_most_of_something():
+    body = machine_code(product(16)).loop("fma")
+    assert body in machine_code(product(16)).loops and any("fma" in line for line in body)
+    flat = mlc.parse("""@T.prim_func
+def one(A: T.Buffer((1,), "float32")):
+    A[0] = A[0] * T.float32(2)
+""")
+    with pytest.raises(CompileError, match="no loop"):
+        machine_code(flat).loop("mul")
 
 
 def test_code_for_tiles_is_shown_wherever():
