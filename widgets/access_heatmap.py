@@ -9,6 +9,7 @@ import numpy as np
 from minimlc_widgets.base import View, source
 from minimlc_widgets.functions import function_of, start_of
 from minimlc_widgets.grids import grid_of, runs, shape_text
+from minimlc_widgets.static import table
 from traitlets import Dict, Int, List, Unicode
 
 from minimlc.codegen.lower import lower
@@ -107,12 +108,7 @@ class AccessHeatmap(View):
         heads = ["", "accesses", *_miss_names(len(self.caches)), "miss rate"]
         parts = [f"<p>{escape(line)}</p>" for line in self._about()]
         for run in self.runs:
-            cells = "".join(f"<th>{head}</th>" for head in heads)
-            rows = [f"<tr>{cells}</tr>"]
-            for label, *values in _table(run):
-                numbers = "".join(f"<td>{value}</td>" for value in values)
-                rows.append(f"<tr><th>{escape(label)}</th>{numbers}</tr>")
-            parts.append(f"<p><b>{escape(run.title)}</b></p><table>{''.join(rows)}</table>")
+            parts.append(f"<p><b>{escape(run.title)}</b></p>{table(heads, _table(run))}")
             parts += [_shaded_html(part) for part in run.parts]
         return "\n".join(parts)
 

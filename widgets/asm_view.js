@@ -150,7 +150,8 @@ export default {
       }
     };
     update();
-    if (pinned()) bringAll(pinned());
-    return watch(model, ["pinned"], update);
+    const shown = whenShown(root, () => pinned() && bringAll(pinned()));
+    const watched = watch(model, ["pinned"], update);
+    return () => { shown(); watched(); };
   },
 };

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anywidget import AnyWidget
+from traitlets import Unicode
 
 HERE = Path(__file__).parent
 
@@ -18,7 +19,13 @@ def source(*names: str) -> str:
 
 
 class View(AnyWidget):
-    """A view of a value: a widget, and the same content as HTML and as text."""
+    """A view of a value: a widget, and the same content as HTML and as text.
+
+    What was measured differs from run to run, and outputs of notebooks are compared. So `page`,
+    the HTML of a page without scripts, is part of the state where `static_html` lacks numbers.
+    """
+
+    page = Unicode().tag(sync=True)
 
     def static_html(self) -> str:
         """The content as HTML that reads well without styles; the same in every run."""

@@ -56,100 +56,88 @@ const quietRuns = (pairs, isKept) => {
   return runs;
 };
 
-const drawCell = (cell, lines, numbers, query) => {
-  if (!cell) return make("div", { class: "mlc-row mlc-none" });
+const drawCell = (cell, lines, numbers, query, place) => {
+  const style = place && `--mlc-at: ${place}`;
+  if (!cell) return make("div", { class: "mlc-row mlc-none", style });
   const { kind, line, marks, link, shifted } = cell;
   const spoken = SPOKEN[kind] && make("span", { class: "mlc-spoken" }, `${SPOKEN[kind]}: `);
-  return make("div", { class: "mlc-row", "data-kind": kind, "data-link": link },
+  return make("div", { class: "mlc-row", "data-kind": kind, "data-link": link, style },
     make("span", { class: "mlc-number" }, String(line + 1)),
     make("span", { class: "mlc-sign", "aria-hidden": "true" }, shifted ? "⇥" : SIGNS[kind]),
     spoken, drawLine(lines[numbers[line]], { marks, query }));
 };
 
-const pane = (title, rows, digits) => {
-  const body = make("div", { class: "mlc-rows", style: `--mlc-digits: ${digits}` }, ...rows);
-  return control("div", {
-    class: "mlc-pane mlc-code", tabindex: 0, role: "region", "aria-label": title,
-  }, body);
-};
+const pane = (title, count, ...content) => control("div", {
+  class: "mlc-pane mlc-code", tabindex: 0, role: "region", "aria-label": title,
+  style: `--mlc-digits: ${String(count).length}`,
+}, ...content);
 
-// Both panes scroll as one, and pointing at a line points at its partner.
-const tie = (panes) => {
-  const rowsOf = (selector) => panes.flatMap((one) => [...one.querySelectorAll(selector)]);
+// Pointing at a line points at its partner.
+const tie = (rows) => {
   const point = (link) => {
-    for (const row of rowsOf(".mlc-linked")) row.classList.remove("mlc-linked");
-    for (const row of link ? rowsOf(`[data-link="${link}"]`) : []) row.classList.add("mlc-linked");
-  };
-  let active = null; // the other pane follows, and does not pull back where it is shorter
-  for (const [one, other] of [panes, [...panes].reverse()]) {
-    for (const name of ["pointerenter", "pointerdown", "focusin"]) {
-      one.addEventListener(name, () => { active = one; });
+    for (const row of rows.querySelectorAll(".mlc-linked")) row.classList.remove("mlc-linked");
+    for (const row of link ? rows.querySelectorAll(`[data-link="${link}"]`) : []) {
+      row.classList.add("mlc-linked");
     }
-    one.addEventListener("scroll", () => {
-      if (active !== one) return;
-      other.scrollTop = one.scrollTop;
-      other.scrollLeft = one.scrollLeft;
-    });
-    one.addEventListener("mouseover", (event) =>
-      point(event.target.closest("[data-link]")?.dataset.link));
-    one.addEventListener("mouseleave", () => point(null));
-  }
+  };
+  rows.addEventListener("mouseover", (event) =>
+    point(event.target.closest("[data-link]")?.dataset.link));
+  rows.addEventListener("mouseleave", () => point(null));
 };
 
-const scrollTo = (panes, rows) => {
-  const top = rows.length ? Math.min(...rows.map((row) => row.offsetTop)) : 0;
-  for (const p of panes) p.scrollTop = Math.max(0, top - 4 * (rows[0]?.offsetHeight ?? 0));
-};
+const scrollTo = (scroller, selector) => whenShown(scroller, () => {
+  const first = scroller.querySelector(selector);
+  const room = 4 * (first?.offsetHeight ?? 0);
+  scroller.scrollTop = first ? Math.max(0, first.offsetTop - room) : 0;
+});
 
-// Draws before and after into `place`. `diff` is { before, after, ops }.
+// Draws before and after into `place`. `diff` is { before, after, ops }. Each side's lines follow
+// each other in the document, so that one side alone can be selected; the style sheet puts them
+// side by side, or, where there is no room, before and after in turn.
 const drawDiff = (place, lines, diff, titles, query = "") => {
   const pairs = pairUp(diff);
   const isHit = (numbers, cell) =>
     cell && findAll(textOf(lines[numbers[cell.line]]), query).length > 0;
   const runs = quietRuns(pairs, ([left, right]) =>
     left?.kind !== "=" || isHit(diff.before, left) || isHit(diff.after, right));
-  const digits = String(Math.max(diff.before.length, diff.after.length)).length;
   const sides = [diff.before, diff.after].map((numbers, side) => {
+    const cellAt = (n) => drawCell(pairs[n][side], lines, numbers, query, n + 1);
     const rows = [];
     let at = 0;
     for (const [start, end] of [...runs, [pairs.length, pairs.length]]) {
-      for (; at < start; at += 1) rows.push(drawCell(pairs[at][side], lines, numbers, query));
+      for (; at < start; at += 1) rows.push(cellAt(at));
       if (end === start) break;
       const count = plural(end - start, "unchanged line");
-      const hidden = pairs.slice(start, end);
-      const open = () => {
-        place.querySelectorAll(`[data-run="${start}"]`).forEach((bar) => {
-          const which = Number(bar.dataset.side);
-          const shown = which ? diff.after : diff.before;
-          bar.replaceWith(...hidden.map((pair) => drawCell(pair[which], lines, shown, query)));
-        });
-        place.querySelector(".mlc-pane").focus({ preventScroll: true }); // the button is gone
-      };
-      const label = `⋯ ${count}`;
-      const bar = button(label, open, {
+      const bar = button(`⋯ ${count}`, () => open(start), {
         class: "mlc-more", "aria-label": `Show ${count}`,
         ...(side && { tabindex: -1, "aria-hidden": "true" }), // one of the two is enough
       });
-      rows.push(make("div", { class: "mlc-row", "data-run": start, "data-side": side }, bar));
+      const row = make("div", {
+        class: "mlc-row", "data-run": start, style: `--mlc-at: ${start + 1}`,
+      }, bar);
+      row.open = () => row.replaceWith(...pairs.slice(start, end).map((_, k) => cellAt(start + k)));
+      rows.push(row);
       at = end;
     }
-    return pane(titles[side], rows, digits);
+    return make("div", { class: side ? "mlc-after" : "mlc-before" },
+      make("div", { class: "mlc-side-title" }, titles[side]), ...rows);
   });
-  place.replaceChildren(make("div", { class: "mlc-sides" },
-    ...sides.map((side, n) => make("div", { class: "mlc-side" },
-      make("div", { class: "mlc-side-title" }, titles[n]), side))));
-  tie(sides);
-  const changed = sides.flatMap((side) => [...side.querySelectorAll(
-    query ? ".mlc-row:has(.mlc-hit)" : '.mlc-row[data-kind]:not([data-kind="="])')]);
-  scrollTo(sides, changed);
+  const rows = make("div", { class: "mlc-pairs" }, ...sides);
+  const longest = Math.max(diff.before.length, diff.after.length);
+  const scroller = pane(`${titles[0]} and ${titles[1]}`, longest, rows);
+  const open = (start) => {
+    for (const row of rows.querySelectorAll(`[data-run="${start}"]`)) row.open();
+    scroller.focus({ preventScroll: true }); // the button is gone
+  };
+  place.replaceChildren(scroller);
+  tie(rows);
+  scrollTo(scroller, query ? ".mlc-row:has(.mlc-hit)" : '.mlc-row[data-kind]:not([data-kind="="])');
 };
 
 // One script by itself, where there is nothing to compare it with.
 const drawAlone = (place, lines, numbers, title, query = "") => {
-  const digits = String(numbers.length).length;
   const rows = numbers.map((_, line) => drawCell({ line, kind: "=" }, lines, numbers, query));
-  const only = pane(title, rows, digits);
-  place.replaceChildren(make("div", { class: "mlc-side" },
-    make("div", { class: "mlc-side-title" }, title), only));
-  scrollTo([only], [...only.querySelectorAll(".mlc-row:has(.mlc-hit)")]);
+  const scroller = pane(title, numbers.length, make("div", { class: "mlc-rows" }, ...rows));
+  place.replaceChildren(make("div", { class: "mlc-side-title" }, title), scroller);
+  scrollTo(scroller, ".mlc-row:has(.mlc-hit)");
 };

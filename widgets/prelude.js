@@ -33,6 +33,18 @@ const watch = (model, names, update) => {
   return () => events.forEach((event) => model.off(event, update));
 };
 
+// Calls `act` each time `node` gets a size: a view is drawn before it is in the page, and what a
+// notebook takes out of the page and puts back has lost the place that it was scrolled to.
+const whenShown = (node, act) => {
+  let height = 0;
+  const observer = new ResizeObserver(([entry]) => {
+    if (entry.contentRect.height && !height) act();
+    height = entry.contentRect.height;
+  });
+  observer.observe(node);
+  return () => observer.disconnect();
+};
+
 const put = (model, name, value) => {
   model.set(name, value);
   model.save_changes();
@@ -66,11 +78,8 @@ const drawLine = (line, { marks = [], query = "" } = {}) => {
   const indent = indentOf(text);
   const hits = findAll(text, query);
   const cuts = [indent, ...marks, ...hits];
-  const box = make("span", { class: "mlc-text" });
-  if (indent) {
-    const style = `--mlc-columns: ${indent}`;
-    box.append(make("span", { class: "mlc-indent", style }, text.slice(0, indent)));
-  }
+  const box = make("span", { class: "mlc-text", style: indent > 0 && `--mlc-columns: ${indent}` });
+  if (indent) box.append(make("span", { class: "mlc-indent" }, text.slice(0, indent)));
   let at = 0;
   for (let n = 0; n < line.length; n += 2) {
     const end = at + line[n + 1].length;

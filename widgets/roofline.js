@@ -1,6 +1,7 @@
 const HEIGHT = 300; // of the plot, px
 const APART = 17; // between the names of points, px
-const NEAR = 30; // percent of the width that a name may take
+const ASIDE = 16; // from a dot to its name, px
+const NEAR = 45; // percent of the width that a name may take
 
 const draw = (tag, attributes) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -36,6 +37,35 @@ const decimalAxisOf = (least, most) => {
   return { ticks, at: (value) => (100 * (Math.log10(value) - low)) / (high - low) };
 };
 
+// Heights as near to `wishes`, which ascend, as they can be at a distance of APART: neighbours that
+// are too close form a group around their mean (isotonic regression, by pooling).
+const spread = (wishes) => {
+  const groups = [];
+  wishes.forEach((wish, n) => {
+    groups.push([wish - n * APART]);
+    const mean = (group) => group.reduce((total, value) => total + value, 0) / group.length;
+    while (groups.length > 1 && mean(groups.at(-2)) > mean(groups.at(-1))) {
+      groups.push(groups.splice(-2).flat());
+    }
+  });
+  const low = -APART / 2;
+  const high = HEIGHT + APART / 2 - wishes.length * APART;
+  return groups.flatMap((group) => {
+    const mean = group.reduce((total, value) => total + value, 0) / group.length;
+    return group.map(() => Math.max(low, Math.min(Math.max(low, high), mean)));
+  }).map((height, n) => height + n * APART);
+};
+
+// Points whose names could meet, from left to right.
+const neighbours = (places) => {
+  const groups = [];
+  for (const place of [...places].sort((a, b) => a.x - b.x)) {
+    if (groups.length && place.x - groups.at(-1).at(-1).x < NEAR) groups.at(-1).push(place);
+    else groups.push([place]);
+  }
+  return groups;
+};
+
 export default {
   render({ model, el }) {
     const points = model.get("points");
@@ -58,37 +88,40 @@ export default {
     line("mlc-roof", 0, top(roof.bytes * first), x.at(ridge), top(roof.operations));
     line("mlc-roof", x.at(ridge), top(roof.operations), 100, top(roof.operations));
     line("mlc-ridge", x.at(ridge), top(roof.operations), x.at(ridge), 100);
+    line("mlc-ridge", 0, top(roof.operations), x.at(ridge), top(roof.operations));
 
     const dots = points.map((point) => {
       const [cx, cy] = [`${x.at(point.intensity)}%`, `${top(point.rate)}%`];
       const reach = draw("line", { class: "mlc-reach", x1: cx, x2: cx, y1: cy,
         y2: `${top(roofAt(point.intensity))}%` });
       const dot = draw("circle", { class: "mlc-point", cx, cy, r: 5 });
-      svg.append(reach, dot);
-      return [dot, reach];
+      const leader = draw("path", { class: "mlc-leader" });
+      const aside = draw("svg", { x: cx, y: cy, overflow: "visible" }); // px from the dot
+      aside.append(leader);
+      svg.append(reach, aside, dot);
+      return [dot, reach, leader];
     });
 
-    // Names do not cover each other: from above, each is pushed below those near it.
+    // Names do not cover each other; a line leads from each dot to its name.
     const places = points.map((point, n) => (
-      { n, x: x.at(point.intensity), at: (HEIGHT * top(point.rate)) / 100 }))
-      .sort((a, b) => a.at - b.at);
-    places.forEach((place, k) => {
-      for (const other of places.slice(0, k)) {
-        if (Math.abs(place.x - other.x) < NEAR) place.at = Math.max(place.at, other.at + APART);
-      }
-    });
+      { n, x: x.at(point.intensity), at: (HEIGHT * top(point.rate)) / 100 }));
     const names = [];
-    for (const { n, at } of places) {
-      const left = x.at(points[n].intensity);
-      names[n] = make("span", { class: "mlc-point-name", "data-left": left > 62, "data-point": n,
-        style: `top: ${at}px; ${left > 62 ? `right: ${100 - left}%` : `left: ${left}%`}` },
-      points[n].name);
+    for (const group of neighbours(places)) {
+      group.sort((a, b) => a.at - b.at);
+      spread(group.map((place) => place.at)).forEach((at, k) => {
+        const place = group[k];
+        const left = place.x > 55;
+        dots[place.n][2].setAttribute("d", `M0 0 L${left ? -ASIDE : ASIDE} ${at - place.at}`);
+        names[place.n] = make("span", { class: "mlc-point-name", "data-point": place.n,
+          style: `top: ${at}px; ${left ? `right: ${100 - place.x}%` : `left: ${place.x}%`}` },
+        points[place.n].name);
+      });
     }
     const label = (text, name, style) => make("span", { class: `mlc-roof-name ${name}`, style }, text);
     const slope = label(`memory ${withPrefix(roof.bytes, "B/s")}`, "mlc-slope",
       `left: 0; top: ${top(roof.bytes * first)}%`);
     const flat = label(`multiply-adds ${withPrefix(roof.operations, "FLOP/s")}`, "mlc-flat",
-      `right: 0; top: ${top(roof.operations)}%`);
+      `left: 0; top: ${top(roof.operations)}%`);
     const plot = make("div", { class: "mlc-roof-area" }, svg, slope, flat, ...names,
       ...y.ticks.map((tick) => make("span", { class: "mlc-y-tick", style: `top: ${top(tick)}%` },
         withPrefix(tick, ""))),
@@ -107,7 +140,7 @@ export default {
     make("th", { scope: "row" }, control("button", { type: "button", class: "mlc-name",
       focus: () => point(n), blur: () => point(-1), click: () => point(n) }, name)),
     cell(String(Number(intensity.toPrecision(3)))), cell(withPrefix(rate, "FLOP/s")),
-    cell(`${(100 * share).toFixed(1)} %`),
+    cell(`${(100 * share).toFixed(1)}\u00a0%${share > 1 ? "*" : ""}`),
     cell(intensity < roof.ridge ? "memory" : "multiply-adds")));
     [...dots.map(([dot]) => dot), ...names].forEach((node, k) => {
       const n = k % points.length;
@@ -122,7 +155,9 @@ export default {
         make("thead", {}, make("tr", {}, ...heads.map((text) =>
           make("th", { scope: "col" }, text)))), make("tbody", {}, ...rows))),
       make("div", { class: "mlc-foot" },
-        make("span", {}, "Both peaks are measured; the dashed line is how far a kernel is from its roof."),
+        make("span", {}, "Both peaks are measured, on one core; the dashed line is how far a kernel is "
+          + "from its roof."),
+        ...model.get("above").map((text) => make("span", { class: "mlc-above" }, `* ${text}`)),
         roof.machine && make("span", { class: "mlc-machine" }, roof.machine)));
     return () => {};
   },

@@ -8,10 +8,24 @@ from typing import Any, NamedTuple
 
 from minimlc_widgets.base import View, source
 from minimlc_widgets.sources import Timed
-from traitlets import Dict, List
+from minimlc_widgets.static import table
+from traitlets import Dict, List, Unicode
 
 from minimlc.errors import CompileError
 from minimlc.machine.peaks import Peaks, machine_peaks
+
+ABOVE = {
+    "memory": (
+        "above the roof of memory. That roof is for bytes that no cache holds; here fewer came "
+        "from memory than were counted, because some were still in a cache."
+    ),
+    "multiply-adds": (
+        "above the roof of multiply-adds. That roof is one core's, in float32; several threads, "
+        "narrower numbers or fewer operations than were counted reach beyond it, and within a few "
+        "percent a clock that ran faster than when the peak was measured."
+    ),
+}
+"""What it means that a kernel exceeds a roof."""
 
 
 class Point(NamedTuple):
@@ -39,13 +53,14 @@ class Roofline(View):
     `Roofline({"naive": (operations, bytes, time), ...})`, or (name, operations, bytes, time)
     tuples; a time is a `Timing`, samples or seconds. Count the bytes that a kernel must move at
     least: its inputs and outputs once. `machine` are `Peaks`; None measures those of this machine
-    (`mlc.machine_peaks()`). Rates are measured, so they are drawn and never in the text.
+    (`mlc.machine_peaks()`). A kernel above its roof is marked, and `above` says what that means.
     """
 
     _esm = source("prelude.js", "roofline.js")
     _css = source("base.css", "roofline.css")
     points = List(Dict()).tag(sync=True)
     roof = Dict().tag(sync=True)
+    above = List(Unicode()).tag(sync=True)
 
     def __init__(self, points: Any, machine: Peaks | None = None) -> None:
         self.kernels = _points(points)
@@ -57,6 +72,7 @@ class Roofline(View):
         self.machine = machine_peaks() if machine is None else machine
         for name in ("operations", "bytes"):
             _positive(f"the machine's {name} a second", getattr(self.machine, name))
+        above = self._above()
         super().__init__(
             points=[
                 {
@@ -73,11 +89,17 @@ class Roofline(View):
                 "ridge": self.machine.ridge,
                 "machine": self.machine.machine,
             },
+            above=above,
+            page=self._page(above),
         )
 
     def share(self, kernel: Point) -> float:
         """How much of the roof above it a kernel reaches: 1 is all of it."""
         return kernel.rate / self.machine.attainable(kernel.intensity)
+
+    def limit(self, kernel: Point) -> str:
+        """What a kernel's roof is made of: "memory" or "multiply-adds"."""
+        return "memory" if kernel.intensity < self.machine.ridge else "multiply-adds"
 
     def static_html(self) -> str:
         items = "".join(
@@ -90,6 +112,28 @@ class Roofline(View):
         return "\n".join(
             f"Roofline of {kernel.name}: {_intensity_text(kernel)}" for kernel in self.kernels
         )
+
+    def _page(self, above: Sequence[str]) -> str:
+        heads = ["kernel", "operations a byte", "GFLOP/s", "of the roof", "limit"]
+        rows = []
+        for kernel in self.kernels:
+            rate, share = f"{kernel.rate / 1e9:.3g}", self.share(kernel)
+            percent = f"{100 * share:.1f} %{'*' * (share > 1)}"
+            rows.append([kernel.name, f"{kernel.intensity:.3g}", rate, percent, self.limit(kernel)])
+        peaks = (
+            f"The roofs of one core: {self.machine.operations / 1e9:.3g} GFLOP/s of multiply-adds, "
+            f"{self.machine.bytes / 1e9:.3g} GB/s of memory. {self.machine.machine}"
+        )
+        notes = [peaks, *(f"* {text}" for text in above)]
+        return table(heads, rows) + "".join(f"<p>{escape(note)}</p>" for note in notes)
+
+    def _above(self) -> list[str]:
+        """Why kernels exceed their roofs, in words; a sentence for each roof that is exceeded."""
+        higher = [kernel for kernel in self.kernels if self.share(kernel) > 1]
+        roofs: dict[str, list[str]] = {}
+        for kernel in higher:
+            roofs.setdefault(self.limit(kernel), []).append(kernel.name)
+        return [f"{', '.join(names)}: {ABOVE[limit]}" for limit, names in roofs.items()]
 
 
 def _intensity_text(kernel: Point) -> str:

@@ -1,15 +1,18 @@
 """Views that need no JavaScript, no style sheet and no kernel: HTML and plain text.
 
-Both are the same in every run: no times, addresses, ids or random numbers. The classes are those
-of Pygments, which notebook pages have colours for; without them the text reads as well.
+Both are the same in every run: no addresses, ids or random numbers, and times only in what is
+called a page. The classes are those of Pygments, which notebook pages have colours for; without
+them the text reads as well.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from minimlc_widgets.diff import unified
 from minimlc_widgets.lexer import script_tokens, tokens
 from minimlc_widgets.sources import Samples, Shown
+
+from minimlc.runtime.timing import seconds_text
 
 SIGNS = {"+": "gi", "-": "gd", " ": "", "…": "c"}
 
@@ -68,6 +71,29 @@ def timings_html(timings: Sequence[Samples]) -> str:
     """As `timings_text`, in HTML."""
     items = "".join(f"<li><b>{escape(t.name)}</b>: {_count(t)}</li>" for t in timings)
     return f"<p>Timings, drawn where the widget is live:</p><ul>{items}</ul>"
+
+
+def timings_page(timings: Sequence[Samples], speedups: Mapping[str, float]) -> str:
+    """The times as a table; `speedups` by name are a column if there are any."""
+    heads = ["", "median", "fastest", "slowest", "spread", "samples"]
+    rows = []
+    for t in timings:
+        times = map(seconds_text, (t.median, min(t.samples), max(t.samples)))
+        row = [t.name, *times, f"{100 * t.spread:.2g} %", str(len(t.samples))]
+        rows.append([*row, f"{speedups[t.name]:.3g}×"] if speedups else row)
+    machines = "".join(
+        f"<p>{escape(m)}</p>" for m in dict.fromkeys(t.machine for t in timings) if m
+    )
+    return table([*heads, "speed-up"] if speedups else heads, rows) + machines
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; the first of each row is its heading."""
+    lines = ["".join(f"<th>{escape(head)}</th>" for head in heads)]
+    for name, *values in rows:
+        cells = "".join(f"<td>{escape(value)}</td>" for value in values)
+        lines.append(f"<th>{escape(name)}</th>{cells}")
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def lines_html(lines: Iterable[Sequence[str]]) -> str:

@@ -50,6 +50,7 @@ const strip = (timing, axis, withBar) => {
     svg.append(draw("rect", bar));
   }
   timing.samples.forEach((seconds, n) => {
+    if (axis.at(seconds) > 100) return;
     const height = ((n * 0.618034) % 1) - 0.5; // spread evenly, in no visible order
     const cy = ROW / 2 + height * (ROW - 12);
     const dot = draw("circle", { class: "mlc-dot", cx: `${axis.at(seconds)}%`, cy, r: 2.6 });
@@ -60,6 +61,14 @@ const strip = (timing, axis, withBar) => {
   });
   const x = `${middle}%`;
   svg.append(draw("line", { class: "mlc-median", x1: x, x2: x, y1: 4, y2: ROW - 4 }));
+  const slowest = Math.max(...timing.samples);
+  if (axis.at(slowest) > 100) { // an arrow with its time, in a frame whose pixels count from the end
+    const edge = draw("svg", { class: "mlc-beyond", x: "100%", y: ROW / 2, overflow: "visible" });
+    const text = draw("text", { x: 2, y: 4, "text-anchor": "end" });
+    text.textContent = duration(slowest);
+    edge.append(text, draw("path", { d: "M6 -5 L14 0 L6 5 Z" }));
+    svg.append(edge);
+  }
   return svg;
 };
 
@@ -71,7 +80,7 @@ export default {
   render({ model, el }) {
     const timings = model.get("timings");
     const all = timings.flatMap((timing) => timing.samples);
-    const [least, most] = [Math.min(...all), Math.max(...all)];
+    const [least, most] = [Math.min(...all), model.get("end")];
     const root = panel(el, "TimingBars", "Timings");
     const several = timings.length > 1;
 
@@ -85,9 +94,8 @@ export default {
     });
     const place = make("div", { class: "mlc-place mlc-wide" });
     const machines = [...new Set(timings.map((timing) => timing.machine))].filter(Boolean);
-    root.append(place, make("div", { class: "mlc-foot" },
-      make("span", {}, several ? "A dot is one run, a bar the median. Press a name to compare with it."
-        : "A dot is one run, the bar the median."),
+    const legend = make("span", {});
+    root.append(place, make("div", { class: "mlc-foot" }, legend,
       make("label", { class: "mlc-choice" }, log, "Logarithmic"),
       ...machines.map((machine) => make("span", { class: "mlc-machine" }, machine))));
 
@@ -97,6 +105,11 @@ export default {
       const axis = isLog ? logarithmic(least, most) : linear(most || 1e-9);
       const base = timings.find((timing) => timing.name === baseline);
       log.checked = isLog;
+      legend.textContent = [
+        `A dot is one run, ${isLog ? "a line" : several ? "a bar" : "the bar"} the median.`,
+        axis.at(Math.max(...all)) > 100 ? "▶ is the slowest run, where it is beyond the axis." : "",
+        several ? "Press a name to compare with it." : "",
+      ].filter(Boolean).join(" ");
       const cell = (name, ...content) => make("td", { class: name }, ...content);
       const rows = timings.map((timing) => {
         const chosen = timing.name === baseline;

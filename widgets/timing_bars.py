@@ -1,28 +1,32 @@
 """Measured times, every sample of them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from minimlc_widgets.base import View, source
-from minimlc_widgets.sources import timings_of
-from minimlc_widgets.static import timings_html, timings_text
-from traitlets import Bool, Dict, List, Unicode
+from minimlc_widgets.sources import Samples, timings_of
+from minimlc_widgets.static import timings_html, timings_page, timings_text
+from traitlets import Bool, Dict, Float, List, Unicode
 
 from minimlc.errors import CompileError, did_you_mean
 
+BEYOND = 1.5  # times the upper quartile: samples that took longer would flatten the others
 FAR_APART = 30.0  # medians this many times apart are drawn on a logarithmic axis
 
 
 class TimingBars(View):
     """A timing, several, a mapping from names to timings, or (name, samples in seconds) pairs.
 
-    A dot for each sample, a bar for the median. Speed-ups are ratios of medians, over the timing
-    called `baseline`; None takes the first of several.
+    A dot for each sample, a bar for the median. The axis ends half beyond the upper quartile of
+    the slowest timing; samples beyond are marked there. Speed-ups are ratios of medians, over the
+    timing called `baseline`; None takes the first of several.
     """
 
     _esm = source("prelude.js", "timing_bars.js")
     _css = source("base.css", "timing_bars.css")
     timings = List(Dict()).tag(sync=True)
     baseline = Unicode().tag(sync=True)
+    end = Float().tag(sync=True)
     logarithmic = Bool().tag(sync=True)
 
     def __init__(self, timings: Any, baseline: str | None = None) -> None:
@@ -48,19 +52,32 @@ class TimingBars(View):
                 for timing in self.samples
             ],
             baseline=baseline,
+            end=max(map(_reach, self.samples)),
+            page=timings_page(self.samples, _speedups(self.samples, baseline)),
             logarithmic=min(medians) > 0 and max(medians) / min(medians) > FAR_APART,
         )
 
     def speedups(self) -> dict[str, float]:
         """How many times faster than the baseline each timing is, by median."""
-        medians = {timing.name: timing.median for timing in self.samples}
-        base = medians.get(self.baseline)
-        if base is None:
-            return {}
-        return {name: base / value if value else float("inf") for name, value in medians.items()}
+        return _speedups(self.samples, self.baseline)
 
     def static_html(self) -> str:
         return timings_html(self.samples)
 
     def text(self) -> str:
         return timings_text(self.samples)
+
+
+def _speedups(samples: Sequence[Samples], baseline: str) -> dict[str, float]:
+    medians = {timing.name: timing.median for timing in samples}
+    base = medians.get(baseline)
+    if base is None:
+        return {}
+    return {name: base / value if value else float("inf") for name, value in medians.items()}
+
+
+def _reach(timing: Samples) -> float:
+    """Where the axis may end for a timing: its samples above are outliers."""
+    times = sorted(timing.samples)
+    quartile = times[(3 * len(times) - 1) // 4]  # by nearest rank
+    return min(times[-1], BEYOND * max(quartile, timing.median))

@@ -9,7 +9,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,10 @@ BODY = """{%- extends 'base.html.j2' -%}
 {%- endblock codecell -%}
 """
 HEADING = re.compile(r'<h([23]) id="([^"]*)">(.*?)<a class="anchor-link"', re.DOTALL)
+SEARCH = """<form role="search" action="index.html">
+<input type="search" name="q" placeholder="Search the book" aria-label="Search all chapters">
+<button>Search</button>
+</form>"""
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -49,7 +53,7 @@ PAGE = """<!DOCTYPE html>
 </head>
 <body data-jp-theme-light="true">
 <a class="skip" href="#content">Skip to the text</a>
-{navigation}
+<header>{navigation}{search}</header>
 <div class="page">
 {contents}
 <main id="content" class="jp-Notebook">
@@ -74,49 +78,35 @@ def chapter(notebook: nbformat.NotebookNode, name: str, entries: Sequence["Entry
         exclude_output_prompt=True,
     )
     body, _ = exporter.from_notebook_node(notebook)
-    return PAGE.format(
-        title=html.escape(f"{title_of(notebook, name)} – {BOOK}"),
-        css=_css(),
+    return document(
+        f"{title_of(notebook, name)} – {BOOK}",
+        body,
         navigation=_navigation(name, entries),
         contents=_contents(body),
-        body=body,
-        state=_json_script("widget-state", state) if state["models"] else "",
-        script=(HERE / "page.js").read_text("utf-8"),
+        state=json_script("widget-state", state) if state["models"] else "",
+        script=source("page.js"),
     )
 
 
-def index(
-    entries: Sequence["Entry"],
-    pages: Collection[str],
-    homework: Sequence[tuple[str, str]] = (),
+def document(
+    title: str,
+    body: str,
+    *,
+    navigation: str = "",
+    contents: str = "",
+    state: str = "",
+    script: str,
 ) -> str:
-    """The table of contents; chapters whose page is in `pages` are links. `homework` are the
-    address and title of each assignment.
-    """
-    rows = []
-    for entry in entries:
-        title = html.escape(entry.title)
-        if entry.name in pages:
-            title = f'<a href="{entry.name}.html">{title}</a>'
-        verdict = f'<span class="verdict {entry.verdict}">{entry.verdict}</span>'
-        if entry.cell is not None:
-            verdict += f" in cell {entry.cell}"
-        seconds = f"{entry.seconds:.1f} s" if entry.seconds else ""
-        number = html.escape(entry.name[:2])
-        rows.append(f"<tr><td>{number}<td>{title}<td>{verdict}<td class=number>{seconds}")
-    body = (
-        f"<h1>{BOOK}</h1><p>A machine-learning compiler that fits in a head, in chapters that "
-        "run.</p><table class=chapters><thead><tr><th scope=col>No.<th scope=col>Chapter"
-        "<th scope=col>Verdict<th scope=col>Time<tbody>" + "\n".join(rows) + "</table>"
-    )
-    if homework:
-        links = "".join(
-            f'<li><a href="{html.escape(address)}" download>{html.escape(title)}</a>'
-            for address, title in homework
-        )
-        body += f"<h2>Homework</h2><p>Notebooks to download and fill in:</p><ul>{links}</ul>"
+    """A whole page around `body`; all but the title is HTML, `script` is JavaScript."""
     return PAGE.format(
-        title=BOOK, css=_css(), navigation="", contents="", body=body, state="", script=""
+        title=html.escape(title),
+        css=_css(),
+        navigation=navigation,
+        search=SEARCH if navigation else "",
+        contents=contents,
+        body=body,
+        state=state,
+        script=script,
     )
 
 
@@ -126,13 +116,6 @@ def title_of(notebook: nbformat.NotebookNode, name: str) -> str:
         if cell.cell_type == "markdown" and (title := re.search(r"^# +(.+)$", cell.source, re.M)):
             return re.sub(r"[`*]", "", title[1]).strip()
     return name[3:].replace("_", " ")
-
-
-def title_in(path: Path) -> str:
-    try:
-        return title_of(nbformat.read(path, as_version=4), path.stem)
-    except Exception:  # not a notebook: running it will say so
-        return path.stem
 
 
 def _with_live_widgets(notebook: nbformat.NotebookNode) -> tuple[nbformat.NotebookNode, dict]:
@@ -151,8 +134,10 @@ def _with_live_widgets(notebook: nbformat.NotebookNode) -> tuple[nbformat.Notebo
                 continue
             model = stored.get(view["model_id"], {})
             data = output.data
-            static = data.get("text/html") or _preformatted(data.get("text/plain", ""))
-            if "_esm" in model.get("state", {}):
+            own = model.get("state", {})
+            static = own.get("page") or data.get("text/html")
+            static = static or _preformatted(data.get("text/plain", ""))
+            if "_esm" in own:
                 models[view["model_id"]] = _model(model, modules)
                 name = html.escape(view["model_id"])
                 static = f'<div data-widget="{name}">{static}</div>'
@@ -202,10 +187,14 @@ def _contents(body: str) -> str:
 
 
 def _css() -> str:
-    code = HtmlFormatter(style=JupyterStyle).get_style_defs(".highlight")
-    return (HERE / "page.css").read_text("utf-8") + code
+    return source("page.css") + HtmlFormatter(style=JupyterStyle).get_style_defs(".highlight")
 
 
-def _json_script(identifier: str, value: object) -> str:
+def source(name: str) -> str:
+    """The text of a file beside this one."""
+    return (HERE / name).read_text("utf-8")
+
+
+def json_script(identifier: str, value: object) -> str:
     text = json.dumps(value, sort_keys=True).replace("<", "\\u003c")
     return f'<script type="application/json" id="{identifier}">{text}</script>'

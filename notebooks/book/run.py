@@ -10,9 +10,10 @@ from pathlib import Path
 import nbformat
 
 from minimlc.files import write_atomically
-from notebooks.book import page
+from notebooks.book import front, page, search
 from notebooks.book.execute import Failure, execute
 from notebooks.book.homework import STUDENTS, release
+from notebooks.book.outline import minutes
 from notebooks.book.stored import normalized
 
 SHOWN_SOURCE_LINES = 20
@@ -28,6 +29,7 @@ class Entry:
     seconds: float = 0.0
     cell: int | None = None
     error: str = ""
+    minutes: int = 0  # to read
 
 
 def run(
@@ -58,15 +60,16 @@ def run(
             raise
         failure = outcome.failure
         failed += failure is not None
-        entries[path.stem] = Entry(
-            path.stem,
-            page.title_of(outcome.notebook, path.stem),
-            "failed" if failure else "passed",
-            round(outcome.seconds, 2),
-            failure.cell if failure else None,
-            _plain(failure.traceback) if failure else "",
+        entries[path.stem] = replace(
+            entries[path.stem],
+            verdict="failed" if failure else "passed",
+            seconds=round(outcome.seconds, 2),
+            cell=failure.cell if failure else None,
+            error=_plain(failure.traceback) if failure else "",
         )
         write(build / "notebooks" / path.name, nbformat.writes(outcome.notebook) + "\n")
+        sections = json.dumps(search.sections(outcome.notebook))
+        write(build / "sections" / f"{path.stem}.json", sections)
         html = page.chapter(outcome.notebook, path.stem, list(entries.values()))
         write(build / "html" / f"{path.stem}.html", html)
         _write_overview(entries, build)
@@ -106,6 +109,15 @@ def write(path: Path, text: str) -> None:
     write_atomically(path, text.encode(), mode=mode)
 
 
+def entry_of(path: Path) -> Entry:
+    """A chapter that has not run yet."""
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except Exception:  # not a notebook: running it will say so
+        return Entry(path.stem, path.stem)
+    return Entry(path.stem, page.title_of(notebook, path.stem), minutes=minutes(notebook))
+
+
 def _known_entries(book: Sequence[Path], chosen: Sequence[Path], build: Path) -> dict[str, Entry]:
     """Every chapter of the book; verdicts of an earlier run stay for chapters not run now."""
     try:
@@ -114,7 +126,7 @@ def _known_entries(book: Sequence[Path], chosen: Sequence[Path], build: Path) ->
         old = {}
     entries = {}
     for path in book:
-        fresh = Entry(path.stem, page.title_in(path))
+        fresh = entry_of(path)
         entries[path.stem] = fresh if path in chosen else old.get(path.stem, fresh)
     return entries
 
@@ -122,10 +134,18 @@ def _known_entries(book: Sequence[Path], chosen: Sequence[Path], build: Path) ->
 def _write_overview(entries: dict[str, Entry], build: Path) -> None:
     listed = list(entries.values())
     write(_status(build), json.dumps([asdict(entry) for entry in listed], indent=1))
-    pages = {path.stem for path in (build / "html").glob("*.html")}
+    texts = {path.stem: _sections(build, path.stem) for path in (build / "html").glob("*.html")}
     homework = sorted(_homework(build).glob("*.ipynb"))
-    assignments = [(f"homework/{path.name}", page.title_in(path)) for path in homework]
-    write(build / "html" / "index.html", page.index(listed, pages, assignments))
+    assignments = [(f"homework/{path.name}", entry_of(path).title) for path in homework]
+    write(build / "html" / "index.html", front.index(listed, texts, assignments))
+
+
+def _sections(build: Path, name: str) -> list[search.Section]:
+    try:
+        text = (build / "sections" / f"{name}.json").read_text("utf-8")
+    except OSError:  # a page of an earlier version of this program
+        return []
+    return [search.Section(*section) for section in json.loads(text)]
 
 
 def _homework(build: Path) -> Path:

@@ -22,7 +22,7 @@ body { background: #111; }
   --jp-content-font-color2: rgba(255, 255, 255, .7);
   --jp-layout-color1: #111; --jp-layout-color2: #424242;
   --jp-border-color2: #616161; --jp-brand-color1: #2196f3;
-  --jp-success-color1: #388e3c; --jp-error-color1: #d32f2f;
+  --jp-success-color1: #388e3c; --jp-error-color1: #d32f2f; --jp-warn-color1: #f57c00;
   --jp-mirror-editor-keyword-color: #4caf50; --jp-mirror-editor-number-color: #66bb6a;
   --jp-mirror-editor-variable-3-color: #4db6ac; --jp-mirror-editor-property-color: #64b5f6;
   --jp-mirror-editor-def-color: #42a5f5; --jp-mirror-editor-string-color: #ff7070;

@@ -51,6 +51,25 @@ def test_a_click_keeps_a_line_and_brings_the_others_into_view(open_view):
     assert "vfmadd" in linked(page, 2)
 
 
+def test_a_pinned_line_is_in_view_once_the_view_is(open_view):
+    """JupyterLab draws outputs before they are in the page."""
+    page = open_view(AsmView(product(64), pin="A[vi, vk] * B[vk, vj]"))
+    page.evaluate("""async () => {
+      const widget = document.querySelector(".mlc-widget");
+      const frame = () => new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+      widget.style.display = "none";
+      await frame();
+      for (const pane of widget.querySelectorAll(".mlc-pane")) pane.scrollTop = 0;
+      widget.style.display = "";
+      await frame();
+    }""")
+    for column in (1, 2):
+        pane = page.locator(".mlc-pane").nth(column)
+        box, first = pane.bounding_box(), pane.locator(".mlc-linked").first.bounding_box()
+        assert box["y"] <= first["y"] <= box["y"] + box["height"] - first["height"]
+    assert page.locator(".mlc-pane").nth(1).evaluate("pane => pane.scrollTop") > 0
+
+
 def test_by_keyboard(open_view):
     page = open_view(view())
     page.get_by_role("button", name="Next innermost loop").focus()

@@ -1,14 +1,16 @@
 """The book's pages in a real browser, from files, with the network off."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from html import unescape
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from notebooks.book import page
-from notebooks.book.run import Entry
+from notebooks.book import front, page, search
+from notebooks.book.outline import OUTLINE
+from notebooks.book.run import entry_of
 from tests.browser.looks import CONTRAST
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,14 +33,15 @@ class Visit:
 def book(tmp_path_factory) -> Path:
     """Pages of the chapters as they are stored; nothing is executed."""
     folder = tmp_path_factory.mktemp("html")
-    entries = [Entry(path.stem, page.title_in(path), "passed", 1.0) for path in CHAPTERS]
+    entries = [replace(entry_of(path), verdict="passed", seconds=1.0) for path in CHAPTERS]
+    texts = {}
     for path in CHAPTERS:
         notebook = nbformat.read(path, as_version=4)
+        texts[path.stem] = search.sections(notebook)
         (folder / f"{path.stem}.html").write_text(
             page.chapter(notebook, path.stem, entries), "utf-8"
         )
-    index = page.index(entries, {path.stem for path in CHAPTERS})
-    (folder / "index.html").write_text(index, "utf-8")
+    (folder / "index.html").write_text(front.index(entries, texts), "utf-8")
     return folder
 
 
@@ -47,9 +50,14 @@ def visit(chromium):
     """Opens a file with the network off; anything but files and in-page modules is refused."""
     contexts = []
 
-    def open_file(path: Path, scheme: str = "light", scripts: bool = True) -> Visit:
+    def open_file(
+        path: Path, scheme: str = "light", scripts: bool = True, width: int = 1280
+    ) -> Visit:
         context = chromium.new_context(
-            offline=True, color_scheme=scheme, java_script_enabled=scripts
+            offline=True,
+            color_scheme=scheme,
+            java_script_enabled=scripts,
+            viewport={"width": width, "height": 720},
         )
         contexts.append(context)
         visit = Visit(context.new_page(), [], [])
@@ -144,9 +152,83 @@ def test_without_scripts_the_static_form_is_there(book, visit):
 
 def test_index_leads_to_the_chapters_and_on(book, visit):
     open_page = visit(book / "index.html").page
-    open_page.locator("table a").first.click()
+    open_page.locator(".chapters a").first.click()
     open_page.wait_for_selector("html[data-widgets=ready]")
     assert open_page.url.endswith(f"{CHAPTERS[0].stem}.html")
     open_page.locator("nav.book a[rel=next]").first.click()
     open_page.wait_for_selector("html[data-widgets=ready]")
     assert open_page.url.endswith(f"{CHAPTERS[1].stem}.html")
+
+
+def found(open_page) -> list[str]:
+    links = open_page.locator("#search-results a")
+    return links.evaluate_all("links => links.map((link) => link.getAttribute('href'))")
+
+
+def test_search_finds_words_in_chapters_and_appendix(book, visit):
+    seen = visit(book / "index.html")
+    field = seen.page.locator("main").get_by_role("searchbox")
+    field.fill("rfactor")
+    addresses = found(seen.page)
+    assert addresses[0] == "90_primitives.html#rfactor"
+    assert any(address.startswith(f"{SCHEDULES}.html#") for address in addresses)
+    assert "rfactor" in seen.page.locator("mark").first.inner_text()
+    field.fill("RFACTOR axis")
+    assert 0 < len(found(seen.page)) < len(addresses)
+    field.fill("rfactor zyzzyva")
+    assert found(seen.page) == []
+    assert "Nothing" in seen.page.locator("#search-status").inner_text()
+    field.fill("")
+    assert seen.page.locator("#search-status").inner_text() == ""
+    assert not seen.complaints
+    assert [url for url in seen.requests if not url.startswith("file:///")] == []
+
+
+def test_search_from_a_chapter_leads_to_its_section(book, visit):
+    open_page = visit(book / f"{SCHEDULES}.html").page
+    field = open_page.locator("header").get_by_role("searchbox")
+    field.fill("partial results")
+    field.press("Enter")
+    open_page.wait_for_url("**/index.html?q=partial+results")
+    open_page.locator(f"#search-results a[href^='{SCHEDULES}']").first.click()
+    open_page.wait_for_selector("html[data-widgets=ready]")
+    assert "partial" in open_page.locator(":target").inner_text().lower()
+
+
+@pytest.mark.parametrize("name", [path.stem for path in CHAPTERS])
+def test_every_section_that_is_searched_has_its_place(book, name):
+    text = unescape((book / f"{name}.html").read_text("utf-8"))
+    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    anchors = [section.anchor for section in search.sections(notebook)]
+    assert anchors and set(anchors) <= set(re.findall(r'<h[123] id="([^"]*)"', text))
+
+
+@pytest.mark.parametrize("name", ["index", *(path.stem for path in CHAPTERS)])
+@pytest.mark.parametrize("scripts", [True, False])
+def test_pages_fit_a_narrow_screen(book, visit, name, scripts):
+    open_page = visit(book / f"{name}.html", scripts=scripts, width=400).page
+    assert open_page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_the_book_is_small(book):
+    assert sum(path.stat().st_size for path in book.iterdir()) <= 10_000_000
+
+
+def test_planned_chapters_are_announced(book, visit):
+    open_page = visit(book / "index.html").page
+    planned = open_page.locator(".chapters .planned")
+    assert planned.count() == len(OUTLINE) - len(CHAPTERS)
+    assert planned.locator("a").count() == 0
+    assert "needs 02" in open_page.locator(".chapters .chapter", has_text="Schedules").inner_text()
+    for place in (planned.locator("b"), planned.locator(".facts")):
+        assert place.first.evaluate(CONTRAST) >= 4.5
+
+
+def test_pictures_follow_the_theme(book, visit):
+    filters = [
+        visit(book / "01_one_sitting.html", scheme)
+        .page.locator(".jp-RenderedImage img")
+        .first.evaluate("image => getComputedStyle(image).filter")
+        for scheme in ("light", "dark")
+    ]
+    assert filters[0] == "none" and filters[1].startswith("invert(")

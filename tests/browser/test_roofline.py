@@ -25,7 +25,7 @@ def test_kernels_by_keyboard_and_mouse(open_view):
         "packed",
         "171",
         "102 GFLOP/s",
-        "63.9 %",
+        "63.9\N{NO-BREAK SPACE}%",
         "multiply-adds",
     ]
     page.get_by_role("button", name="packed").focus()
@@ -56,6 +56,39 @@ def test_names_do_not_cover_each_other(open_view):
         for b in boxes[:n]:
             apart_x = a["x"] >= b["x"] + b["width"] or b["x"] >= a["x"] + a["width"]
             assert apart_x or abs(a["y"] - b["y"]) >= 14
+
+
+ENDS = """(leader) => {
+  const [at, matrix] = [leader.getPointAtLength(leader.getTotalLength()), leader.getScreenCTM()];
+  return [matrix.e, matrix.f, matrix.a * at.x + matrix.e, matrix.d * at.y + matrix.f];
+}"""
+
+
+@pytest.mark.parametrize("width", [400, 940])
+def test_a_line_leads_from_each_dot_to_its_name(open_view, width):
+    crowd = {f"step {n}": (2 * 1024**3, 12 * 1024**2, 0.0145 + n / 10_000) for n in range(12)}
+    page = open_view(Roofline(crowd, MACHINE))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("document.body.style.width = 'auto'")
+    area = page.locator(".mlc-roof-plot").bounding_box()
+    for n in range(12):
+        dot = page.locator("circle.mlc-point").nth(n).bounding_box()
+        name = page.locator(f".mlc-point-name[data-point='{n}']").bounding_box()
+        x, y, end_x, end_y = page.locator(".mlc-leader").nth(n).evaluate(ENDS)
+        assert (x, y) == pytest.approx((dot["x"] + dot["width"] / 2, dot["y"] + dot["height"] / 2))
+        assert end_y == pytest.approx(name["y"] + name["height"] / 2, abs=1)
+        assert min(abs(end_x - name["x"]), abs(end_x - name["x"] - name["width"])) <= 1
+        assert area["y"] - 10 <= end_y <= area["y"] + area["height"] + 10
+
+
+def test_what_exceeds_a_roof_is_explained(open_view):
+    page = open_view(Roofline({"cached": (1e9, 4e9, 0.1), "below": (1e9, 4e9, 1.0)}, MACHINE))
+    assert page.locator(".mlc-kernels td:nth-child(4)").all_inner_texts() == [
+        "181.8\N{NO-BREAK SPACE}%*",
+        "18.2\N{NO-BREAK SPACE}%",
+    ]
+    (note,) = page.locator(".mlc-above").all_inner_texts()
+    assert note.startswith("* cached: above the roof of memory") and "still in a cache" in note
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_stepper_by_keyboard_search_and_choice(open_view):
     assert label.inner_text() == "3 · rename"
     page.keyboard.press("Home")
     assert label.inner_text() == "0 · start"
-    assert page.locator(".mlc-side").count() == 1
+    assert page.locator(".mlc-pane").count() == 1 and page.locator(".mlc-pairs").count() == 0
 
     page.get_by_label("Hide steps that change nothing").check()
     slider.focus()
@@ -59,7 +59,7 @@ def test_stepper_follows_its_model_and_the_mouse(open_view):
 def test_diff_links_lines_and_opens_what_is_collapsed(open_view):
     before = "\n".join(f"x{n} = {n}" for n in range(30))
     page = open_view(IRDiff(before, before.replace("x28 = 28", "x28 = 29")))
-    left, right = page.locator(".mlc-pane").all()
+    left, right = page.locator(".mlc-before"), page.locator(".mlc-after")
     assert left.locator(".mlc-word").inner_text() == "28"
     assert right.locator(".mlc-word").inner_text() == "29"
     left.locator(".mlc-row", has_text="x27 = 27").hover()
@@ -67,6 +67,11 @@ def test_diff_links_lines_and_opens_what_is_collapsed(open_view):
     assert "x3 = 3" not in left.inner_text()
     page.get_by_role("button", name="Show 25 unchanged lines").press("Enter")
     assert "x3 = 3" in left.inner_text() and "x3 = 3" in right.inner_text()
+    assert page.locator(".mlc-pane").evaluate("pane => pane === document.activeElement")
+    numbers = left.locator(".mlc-number").all_inner_texts()
+    assert numbers == [str(n + 1) for n in range(30)]
+    heights = [[r.bounding_box()["y"] for r in s.locator(".mlc-row").all()] for s in (left, right)]
+    assert heights[0] == heights[1]
 
 
 def test_a_diff_of_equal_scripts_says_so(open_view):
@@ -83,15 +88,50 @@ def test_a_diff_begins_at_the_first_change(open_view):
     assert changed.bounding_box()["y"] < 200
 
 
-def test_panes_of_a_diff_scroll_together(open_view):
-    before = "\n".join(f"x{n} = {n} {'+ 1 ' * 40}" for n in range(80))
-    after = "\n".join(f"y{n} = {n} {'+ 1 ' * 40}" for n in range(80))
-    page = open_view(IRDiff(before, after))
-    left, right = page.locator(".mlc-pane").all()
-    left.hover()
-    page.mouse.wheel(150, 300)
-    page.wait_for_function("document.querySelectorAll('.mlc-pane')[1].scrollTop === 300")
-    assert right.evaluate("pane => pane.scrollLeft") == 150
+LONG = "x = " + " + ".join(f"value{n}" for n in range(40))
+
+
+def test_long_lines_of_a_diff_wrap_and_stay_side_by_side(open_view):
+    page = open_view(IRDiff(f"a = 1\n    {LONG}\nb = 2", f"a = 1\n    {LONG} + last\nb = 2"))
+    tall = page.locator(".mlc-before .mlc-row").nth(1).bounding_box()
+    assert tall["height"] > 60
+    for line in range(3):
+        boxes = [
+            page.locator(f".mlc-{side} .mlc-row").nth(line).bounding_box()
+            for side in ("before", "after")
+        ]
+        assert boxes[0]["y"] == boxes[1]["y"] and boxes[0]["height"] == boxes[1]["height"]
+    word = page.locator(".mlc-after .mlc-word").last.bounding_box()
+    whole = page.locator(".mlc-widget").bounding_box()
+    assert word["x"] + word["width"] <= whole["x"] + whole["width"], "what changed is in view"
+    assert page.locator(".mlc-pane").evaluate("pane => pane.scrollWidth <= pane.clientWidth")
+
+
+def test_a_narrow_diff_is_one_column_in_order(open_view):
+    page = open_view(IRDiff("a = 1\nb = 2\nc = 3", "a = 1\nb = 20\nc = 3\nd = 4"))
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.evaluate("document.body.style.width = 'auto'")
+    rows = page.locator(".mlc-row:visible")
+    seen = sorted((row.bounding_box()["y"], row.inner_text().split()) for row in rows.all())
+    texts = [" ".join(words[-3:]) for _, words in seen]
+    assert texts == ["a = 1", "b = 2", "b = 20", "c = 3", "d = 4"]
+
+
+def test_a_view_that_is_put_back_shows_its_place_again(open_view):
+    """A notebook takes cells that are far away out of the page."""
+    before = "\n".join(f"x{n} = {n}" for n in range(300))
+    page = open_view(IRDiff(before, "\n".join(f"y{n} = {n}" for n in range(150)) + before))
+    page.evaluate("""async () => {
+      const widget = document.querySelector(".mlc-widget");
+      const frame = () => new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+      widget.querySelector(".mlc-pane").scrollTop = 500;
+      await frame();
+      widget.remove();
+      await frame();
+      document.body.append(widget);
+      await frame();
+    }""")
+    page.wait_for_function("document.querySelector('.mlc-pane').scrollTop === 0")
 
 
 def test_blocks_fold_by_mouse_and_by_keyboard(open_view):
@@ -130,11 +170,9 @@ def test_what_several_lines_open_folds(open_view):
 
 @pytest.mark.parametrize("width", [380, 940])
 def test_the_ends_of_long_lines_are_reached(open_view, width):
-    long = "x = " + " + ".join(f"value{n}" for n in range(40))
-    page = open_view(PassStepper([("start", long), ("next", f"{long} + last", 0.000822)]))
+    page = open_view(PassStepper([("start", LONG), ("next", f"{LONG} + last", 0.000822)], step=0))
     page.set_viewport_size({"width": width, "height": 900})
     page.evaluate("document.body.style.width = 'auto'")
-    assert page.locator(".mlc-time").inner_text() == "step took 822 µs"
     pane = page.locator(".mlc-pane").last
     pane.evaluate("pane => { pane.scrollLeft = pane.scrollWidth; }")
     ends = pane.evaluate("""pane => [
@@ -144,7 +182,11 @@ def test_the_ends_of_long_lines_are_reached(open_view, width):
     pane.evaluate("pane => { pane.scrollLeft = 0; }")
     pane.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelectorAll('.mlc-pane')[1].scrollLeft > 0")
+    page.wait_for_function("document.querySelector('.mlc-pane').scrollLeft > 0")
+    page.get_by_role("button", name="Next step").click()
+    assert page.locator(".mlc-time").inner_text() == "step took 822 µs"
+    box, word = pane.bounding_box(), page.locator(".mlc-after .mlc-word").bounding_box()
+    assert word["x"] + word["width"] <= box["x"] + box["width"] <= width
 
 
 def test_copied_text_is_the_script(open_view):
@@ -169,6 +211,23 @@ def test_timings_draw_every_sample_and_change_their_baseline(open_view):
     assert page.evaluate("model.get('logarithmic')")
 
 
+def test_an_outlier_does_not_flatten_the_others(open_view):
+    calm = [0.004, 0.0041, 0.0042, 0.0043]
+    page = open_view(TimingBars({"calm": calm, "hiccup": [*calm, 2.0]}))
+    bars = [page.locator(".mlc-bar").nth(n).bounding_box()["width"] for n in range(2)]
+    strip = page.locator(".mlc-strip").first.bounding_box()
+    assert all(strip["width"] / 2 < bar < strip["width"] for bar in bars), (bars, strip)
+    assert page.locator("circle.mlc-dot").count() == 8
+    assert page.locator(".mlc-beyond").all_text_contents() == ["2 s"]
+    arrow, whole = (page.locator(n).first.bounding_box() for n in (".mlc-beyond path", "table"))
+    assert arrow["x"] >= strip["x"] + strip["width"]
+    assert arrow["x"] + arrow["width"] <= whole["x"] + whole["width"]
+    assert "beyond the axis" in page.locator(".mlc-foot").inner_text()
+    page.get_by_label("Logarithmic").check()
+    assert page.locator(".mlc-bar").count() == 0, "a bar's length means nothing without a zero"
+    assert page.locator(".mlc-beyond").count() == 1
+
+
 @pytest.mark.parametrize("times", [[0.0], [0.0, 1e-9], [1e-9, 1.0], [3.2, 3.2, 3.2], [1e6]])
 def test_odd_times_are_drawn(open_view, times):
     page = open_view(TimingBars({"a": times, "b": times}))
@@ -187,12 +246,23 @@ def test_a_view_undoes_its_listeners(open_view):
     assert label.inner_text() == "1 · widen"
 
 
+VIEWS = {
+    "stepper": lambda: PassStepper(history()),
+    "diff": lambda: IRDiff(LONG, f"{LONG} + last"),
+    "script": lambda: IRView(module()),
+    "times": lambda: TimingBars({"loops in Python": [1.5, 1.6], "tiled": [1e-3, 2e-3, 0.4]}),
+}
+
+
 @pytest.mark.parametrize("width", [380, 940])
-def test_views_fit_their_place(open_view, width):
-    page = open_view(PassStepper(history()))
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_fit_their_place(open_view, name, width):
+    page = open_view(VIEWS[name]())
     page.set_viewport_size({"width": width, "height": 900})
     page.evaluate("document.body.style.width = 'auto'")
     widths = page.evaluate(
         "[document.body.clientWidth, document.querySelector('.mlc-widget').scrollWidth]"
     )
     assert widths[1] <= widths[0]
+    if name == "times":  # nothing to scroll for
+        assert page.locator(".mlc-wide").evaluate("table => table.scrollWidth <= table.clientWidth")

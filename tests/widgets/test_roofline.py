@@ -43,6 +43,29 @@ def test_neither_text_nor_html_has_what_was_measured():
     assert not re.search("371|53.9|GFLOP", first.text() + first.static_html())
 
 
+def test_a_page_has_the_rates_as_a_table():
+    view = Roofline({"a <b>": (2e9, 10e6, 0.04), "sum": (1e6, 4e6, 0.0004)}, MACHINE)
+    assert "<th>a &lt;b&gt;</th><td>200</td><td>50</td><td>50.0 %</td>" in view.page
+    assert "<th>sum</th><td>0.25</td><td>2.5</td><td>50.0 %</td><td>memory</td>" in view.page
+    assert "100 GFLOP/s" in view.page and "20 GB/s" in view.page and "a machine" in view.page
+    assert view.above == [] and "*" not in view.page
+
+
+def test_what_exceeds_a_roof_is_explained():
+    kernels = {
+        "cached": (1e6, 4e6, 1e-5),
+        "calm": (1e6, 4e6, 1.0),
+        "threads": (2e9, 10e6, 0.01),
+        "clock": (2e9, 10e6, 0.0195),
+    }
+    view = Roofline(kernels, MACHINE)
+    memory, arithmetic = view.above
+    assert memory.startswith("cached: above the roof of memory") and "in a cache" in memory
+    assert arithmetic.startswith("threads, clock: above the roof of multiply-adds")
+    assert "<td>2000.0 %*</td>" in view.page and "* cached: above" in view.page
+    assert "2000" not in view.text() + view.static_html()
+
+
 def test_the_machine_at_hand_is_measured():
     assert Roofline([("a", 1, 1, 1)]).roof["operations"] > 1e8
 

@@ -57,7 +57,8 @@ def test_a_view_shows_itself_without_an_address(name):
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_static_form_has_no_script_style_or_id(name):
-    html = VIEWS[name]().static_html()
+    view = VIEWS[name]()
+    html = view.static_html() + view.page
     assert not re.search(r"<script|<style|\sid=|\sstyle=| at 0x", html)
 
 
@@ -160,6 +161,29 @@ def test_timings_of_every_form():
     assert TimingBars([Timing()]).timings[0]["machine"] == "a machine"
     assert TimingBars({"mine": Timing()}).timings[0]["name"] == "mine"
     assert TimingBars({"a": [2.0], "b": [1.0]}, baseline="b").speedups() == {"a": 0.5, "b": 1.0}
+
+
+def test_a_page_has_the_times_as_a_table():
+    view = TimingBars([("naive <1>", (0.004, 0.002, 0.003)), Timing()], baseline="mm")
+    row = "<th>naive &lt;1&gt;</th><td>3 ms</td><td>2 ms</td><td>4 ms</td><td>33 %</td><td>3</td>"
+    assert row + "<td>0.7×</td>" in view.page
+    assert "<th>mm</th><td>2.1 ms</td>" in view.page and "a machine" in view.page
+    assert "ms" not in view.text() + view.static_html(), "these are compared from run to run"
+    assert "×" not in TimingBars(Timing()).page
+    assert TimingBars({"a": [0.0]}).page
+
+
+def test_the_axis_ends_where_most_samples_do():
+    for times, end in (
+        ((1.0,), 1.0),
+        ((1.0, 1.1, 1.2, 1.4), 1.4),  # far from the median, but nothing is flattened
+        ((1.0, 1.0, 1.0, 1.0, 40.0), 1.5),
+        ((1.0, 40.0), 40.0),  # which of the two is the outlier?
+        ((0.0, 0.0), 0.0),
+    ):
+        assert TimingBars({"a": times}).end == end
+    both = TimingBars({"slow": (10.0, 10.0, 10.0), "fast": (1.0, 1.0, 9.0)})
+    assert both.end == 10.0, "an outlier within the axis is a dot like others"
 
 
 def test_timings_refused():
