@@ -1,0 +1,32 @@
+"""`tvm.driver`: modules become code."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from minimlc.frontends.tvm import te
+from minimlc.frontends.tvm.absent import names_of
+from minimlc.frontends.tvm.runtime import Module
+from minimlc.frontends.tvm.target import Target
+from minimlc.module import IRModule
+from minimlc.runtime import build as own
+from minimlc.target import Target as OwnTarget
+
+
+def lower(inp: Any, args: Sequence[Any] = (), name: str = "main", **_: Any) -> IRModule:
+    """A module of a schedule, a function or a module."""
+    if isinstance(inp, te.TensorSchedule):
+        return inp.lower(args, name)
+    return inp if isinstance(inp, IRModule) else IRModule.from_expr(inp)
+
+
+def build(
+    inputs: Any, args: Any = (), target: Any = "llvm", name: str = "main", **_: Any
+) -> Module:
+    """Code for a module, a function, or a schedule with its arguments."""
+    if isinstance(args, str | dict | OwnTarget):
+        args, target = (), args
+    return Module(own.build(lower(inputs, args or (), name), Target(target or "llvm")))
+
+
+compile = build  # noqa: A001 (its name in TVM)
+__getattr__ = names_of(__name__, globals())
