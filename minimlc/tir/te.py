@@ -10,13 +10,13 @@ called once, with index expressions: what it returns is the program, not a numbe
 
 All of `T`'s functions of expressions are here too: `te.exp`, `te.log`, `te.sqrt`, `te.tanh`,
 `te.sigmoid`, `te.abs`, `te.pow` (or `te.power`), `te.if_then_else`, `te.cast`, ... `te.max` and
-`te.min` are reductions, too: `te.max(x, axis=k)` over an axis, `te.max(x, y)` of two values.
+`te.min` are reductions, too: `te.max(x, axis=k)` over an axis, `te.max(x, y)` of two values. Other
+reductions, of several values at once too, are made by `te.comm_reducer`.
 Conditions (`i == j`, `i < 3`) are joined by `te.all(a, b)` and `te.any(a, b)`, or `&` and `|`.
 """
 
 import inspect
 import keyword
-import re
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
@@ -24,21 +24,42 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import INDEX, dtype_record, is_size
-from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown, source_line
-from minimlc.node import with_span
-from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, tracing
-from minimlc.tir.tensors import ReduceAxis, Reduction, Tensor, refuse, refuse_as_number, uses_of
+from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown
+from minimlc.node import replace, with_span
+from minimlc.tir.functions import FUNCTIONS, of_dtype
+from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, select
+from minimlc.tir.operators import identity, start_of
+from minimlc.tir.tensors import (
+    ReduceAxis,
+    Reduction,
+    Tensor,
+    parts_of,
+    refuse,
+    refuse_as_number,
+    uses_of,
+)
 from minimlc.tir.tensors import create_prim_func as create_prim_func
+from minimlc.tir.traced import called, span_of_function
 
 
-def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -> Tensor:
-    """An input tensor."""
-    return Tensor(_name(name), _shape(shape), dtype_record(dtype).name)
+def placeholder(shape: Sequence[int], dtype: str | None = "float32", name: str = "A") -> Tensor:
+    """An input tensor, of float32 unless it says otherwise."""
+    return Tensor(_name(name), _shape(shape), dtype_record(dtype or "float32").name)
+
+
+def var(name: str = "n", dtype: str = INDEX) -> Var:
+    """A variable. `CompileError` where it is the size of a tensor: sizes are numbers here."""
+    return Var(_name(name), dtype_record(dtype).name)
+
+
+size_var = var
 
 
 def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
+    variables = [bound for bound in dom if isinstance(bound, Var)] if isinstance(dom, tuple) else []
+    for bound in variables:
+        refuse(f"a reduce axis has numbers for bounds, {bound.name} is a variable")
     pair = tuple(dom) if isinstance(dom, Sequence) else ()
     if len(pair) != 2 or {hasattr(bound, "__index__") for bound in pair} != {True}:
         why = f"a reduce axis needs its bounds, got {shown(dom)}"
@@ -54,24 +75,40 @@ def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
 Axes = ReduceAxis | Sequence[ReduceAxis] | None
 
 
-def sum(expr: Expr, axis: Axes = None) -> Reduction:  # noqa: A001
-    """The sum of `expr` over `axis`, in order, in `expr`'s dtype."""
-    return _reduction("+", "sum", expr, axis)
+def sum(  # noqa: A001
+    expr: Expr, axis: Axes = None, where: ExprLike | None = None, init: ExprLike | None = None
+) -> Reduction:
+    """The sum of `expr` over `axis`, in order, in `expr`'s dtype: where a condition holds, and
+    from `init` on, if they are given.
+    """
+    return _reduction("+", "sum", expr, axis, where, init)
 
 
-def prod(expr: Expr, axis: Axes = None) -> Reduction:
+def prod(
+    expr: Expr, axis: Axes = None, where: ExprLike | None = None, init: ExprLike | None = None
+) -> Reduction:
     """The product of `expr` over `axis`."""
-    return _reduction("*", "prod", expr, axis)
+    return _reduction("*", "prod", expr, axis, where, init)
 
 
-def max(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
+def max(  # noqa: A001
+    expr: ExprLike,
+    axis: Axes | ExprLike = None,
+    where: ExprLike | None = None,
+    init: ExprLike | None = None,
+) -> Any:
     """The greatest value of `expr` over `axis`; NaN if any is NaN. Of two values the greater."""
-    return _extreme("max", expr, axis)
+    return _extreme("max", expr, axis, where, init)
 
 
-def min(expr: ExprLike, axis: Axes | ExprLike = None) -> Any:  # noqa: A001
+def min(  # noqa: A001
+    expr: ExprLike,
+    axis: Axes | ExprLike = None,
+    where: ExprLike | None = None,
+    init: ExprLike | None = None,
+) -> Any:
     """The least value of `expr` over `axis`; NaN if any is NaN. Of two values the lesser."""
-    return _extreme("min", expr, axis)
+    return _extreme("min", expr, axis, where, init)
 
 
 def all(*conditions: ExprLike | Sequence[ExprLike]) -> Expr:  # noqa: A001
@@ -92,14 +129,34 @@ def _joined(op: str, conditions: tuple[Any, ...]) -> Expr:
     return reduce(partial(binary, op), map(as_expr, conditions))
 
 
-def _extreme(op: str, expr: Any, axis: Any) -> Any:
+def _extreme(op: str, expr: Any, axis: Any, where: Any, init: Any) -> Any:
     two = isinstance(axis, Expr | int | float | np.generic) and not isinstance(axis, ReduceAxis)
-    return binary(op, expr, axis) if two else _reduction(op, op, expr, axis)
+    return binary(op, expr, axis) if two else _reduction(op, op, expr, axis, where, init)
 
 
-def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
+def _reduction(op: str, name: str, expr: Any, axis: Any, where: Any, init: Any) -> Reduction:
+    """`expr` over `axis`, combined by an operator; what `where` leaves out is its identity."""
+    axes = _reduce_axes(name, [expr], axis)
+    value = _number(expr)
+    x, y = Var("x", value.dtype), Var("y", value.dtype)
+    combined = binary(op, x, y)
+    if where is not None:
+        value = select(where, value, const(identity(op, value.dtype), value.dtype))
+    start = const(start_of(op, value.dtype), value.dtype) if init is None else init
+    return Reduction((value,), (as_expr(start, value.dtype),), axes, (x,), (y,), (combined,))
+
+
+def _number(expr: Any) -> Expr:
+    """An expression of one element, not a tensor or a reduction."""
+    if isinstance(expr, (Tensor, Reduction)):
+        refuse_as_number(expr)
+    return as_expr(expr)
+
+
+def _reduce_axes(name: str, exprs: Sequence[Any], axis: Any) -> tuple[ReduceAxis, ...]:
+    """What `te.sum(..., axis=...)` combines over."""
     if axis is None:
-        used = uses_of(expr).variables if isinstance(expr, Expr) else ()
+        used = [v for expr in exprs if isinstance(expr, Expr) for v in uses_of(expr).variables]
         names = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
         listed = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
         why = f"te.{name} needs the reduce axes that it combines over"
@@ -111,88 +168,110 @@ def _reduction(op: str, name: str, expr: Any, axis: Any) -> Reduction:
             refuse(why, 'k = te.reduce_axis((0, n), name="k")')
     if not axes:
         refuse(f"te.{name} needs at least one reduce axis")
-    if isinstance(expr, (Tensor, Reduction)):
-        refuse_as_number(expr)
-    value = as_expr(expr)
-    binary(op, value, value)
-    return Reduction(op, value, axes)
+    return axes
 
 
-def compute(shape: Sequence[int], fcompute: Callable[..., Any], name: str = "C") -> Tensor:
+Reducing = Callable[..., Reduction]
+
+
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Reducing:
+    """A reduction of your own: `fcombine(x, y)` is what `x`, kept so far, becomes with `y`, and
+    `fidentity(dtype)` what it starts from. Of several values at once, x and y are tuples.
+
+        argmax = te.comm_reducer(
+            lambda x, y: (te.if_then_else(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
+            lambda of_index, of_value: (te.const(-1, of_index), te.min_value(of_value)),
+            name="argmax",
+        )
+        I, V = te.compute((n,), lambda i: argmax((index[i, k], A[i, k]), axis=k), name="best")
+
+    What is not known to be associative is combined in the order of the axes. Parts that read each
+    other's old values are refused.
+    """
+
+    def reduce(expr: Any, axis: Axes = None, where: Any = None, init: Any = None) -> Reduction:
+        exprs = tuple(expr) if isinstance(expr, list | tuple) else (expr,)
+        axes = _reduce_axes(name, exprs, axis)
+        values = tuple(map(_number, exprs))
+        dtypes = [value.dtype for value in values]
+        kept, new = (tuple([Var(letter, dtype) for dtype in dtypes]) for letter in "xy")
+        sides = (kept, new) if len(values) > 1 else (kept[0], new[0])
+        span = span_of_function(fcombine)
+        combined = _parts(name, "fcombine", called(fcombine, sides, span), dtypes)
+        start = called(fidentity, dtypes, span) if init is None else init
+        if where is not None:
+            combined = tuple(map(partial(select, where), combined, kept))
+        starts = _parts(name, "fidentity", start, dtypes)
+        return Reduction(values, starts, axes, kept, new, combined, _name(name))
+
+    reduce.__name__ = _name(name)
+    return reduce
+
+
+def _parts(name: str, giver: str, given: Any, dtypes: Sequence[str]) -> tuple[Expr, ...]:
+    """What a function of `comm_reducer` gives, a value of each dtype."""
+    items = given if isinstance(given, list | tuple) else (given,)
+    if len(items) != len(dtypes):
+        refuse(f"{giver} of {name} gives {len(items)} value(s), {len(dtypes)} are combined")
+    parts = tuple(map(as_expr, items, dtypes))
+    for number, (part, dtype) in enumerate(zip(parts, dtypes, strict=True)):
+        if part.dtype != dtype:
+            why = f"{giver} of {name} gives {part.dtype} for value {number}, which is {dtype}"
+            refuse(why, f'te.const(0, "{dtype}"), or x.astype("{dtype}")')
+    return parts
+
+
+def const(value: int | float | bool, dtype: str | None = None) -> Any:
+    """A number of a dtype; without one it takes the dtype of what it meets, as Python's do."""
+    return value if dtype is None else of_dtype(dtype_record(dtype).name, value)
+
+
+def compute(
+    shape: Sequence[int],
+    fcompute: Callable[..., Any],
+    name: str = "C",
+    tag: str = "",
+    attrs: object = None,
+) -> Any:
     """A tensor whose element at i, j, ... is `fcompute(i, j, ...)`, called once with expressions.
 
-    Its parameters' names become the loops' names. `CompileError` when it takes another number of
-    indices than `shape` has, or returns no expression.
+    Its parameters' names become the loops' names. A function that gives several values makes as
+    many tensors, in a list. `tag` and `attrs`, which other compilers' programs give, mean nothing
+    here. `CompileError` when the function takes another number of indices than `shape` has, or
+    returns no expression.
     """
     sizes = _shape(shape)
     if not callable(fcompute):
         why = f"te.compute needs a function of the indices, got {fcompute!r}"
         refuse(why, "te.compute(shape, lambda i, j: A[i, j] + 1)")
-    span = _span_of_function(fcompute)
+    span = span_of_function(fcompute)
     axes = tuple(Var(_name(text)) for text in _axis_names(fcompute, sizes, span))
-    value = _trace(fcompute, axes, span)
-    _check_variables(value, axes, name, span)
-    return with_span(Tensor(_name(name), sizes, value.dtype, "global", axes, value), span)
+    value = called(fcompute, axes, span)
+    several = isinstance(value, list | tuple)
+    values = [_element(item, span) for item in (value if several else [value])]
+    for item in values:
+        _check_variables(item, axes, name, span)
+    if len(values) == 1 and isinstance(values[0], Reduction) and len(values[0].values) > 1:
+        reduction = replace(values[0], name=_name(name))
+        first = Tensor("", sizes, reduction.dtype, "global", axes)
+        return [with_span(part, span) for part in parts_of(first, reduction)]
+    names = [f"{name}_v{number}" for number in range(len(values))] if several else [name]
+    tensors = [
+        with_span(Tensor(_name(text), sizes, item.dtype, "global", axes, item), span)
+        for text, item in zip(names, values, strict=True)
+    ]
+    return tensors if several else tensors[0]
 
 
-def _trace(
-    fcompute: Callable[..., Any], axes: tuple[Var, ...], span: Span | None
-) -> Expr | Reduction:
+def _element(value: Any, span: Span | None) -> Expr | Reduction:
+    """What a function of the indices gives, as an element of a tensor."""
     try:
-        with tracing():
-            value = fcompute(*axes)
-        if isinstance(value, Tensor):
-            refuse_as_number(value)
-        return value if isinstance(value, Reduction) else as_expr(value)
+        return value if isinstance(value, Reduction) else _number(value)
     except CompileError as error:
         error.span = error.span or span
-        called = _BUILTIN.search(span.text) if span is not None else None
-        if error.code == "E112" and called is not None:
-            error.hint = f"T.{called[1]}(a, b)  # {_IMPORT}; the {called[1]} of traced values"
-        elif error.code == "E112" and span is not None:
-            hints = (hint for words, hint in _OF_TRUTH.items() if re.search(words, span.text))
-            error.hint = next(hints, error.hint)
         raise
-    except TypeError as error:
-        hint = next((hint for words, hint in _OF_NUMBERS.items() if words in str(error)), "")
-        if not hint:
-            raise
-        why = "a function of Python or numpy was applied to a traced value"
-        if hint is _OWN and span is not None:
-            hint = _same_call(span.text) or hint
-        raise CompileError(why, code="E130", span=span, hint=hint) from error
-
-
-def _same_call(text: str) -> str:
-    """The first call of numpy or math in a line of source, as one of ours."""
-    call = _FOREIGN.search(text)
-    if call is None or call[2] not in _elementwise():
-        return ""
-    return f"te.{call[2]}({call[3]})  # in place of {call[1]}.{call[2]}"
-
-
-_FOREIGN = re.compile(r"\b(np|numpy|math)\.(\w+)\(([^()]*)\)")
-_BUILTIN = re.compile(r"(?<![.\w])(max|min)\(")
-_OF_TRUTH = {
-    r"\band\b": "te.all(a, b)  # in place of `a and b`",
-    r"\bor\b": "te.any(a, b)  # in place of `a or b`",
-    r"\bnot\b": "~(a > b)  # in place of `not a > b`",
-    r"[<>]=?[^<>,:()]+[<>]": "te.all(a < b, b < c)  # in place of `a < b < c`",
-}
-"""What Python asks the truth of a traced value for, and what to write."""
-_IMPORT = "from minimlc.script import T"
-_OWN = "use te's own: te.exp, te.sqrt, te.if_then_else, ..."
-_OF_NUMBERS = {
-    "is not iterable": "te.sum(x, axis=k)  # with k = te.reduce_axis((0, n))",
-    "ufunc": _OWN,
-    "must be real number": _OWN,
-    "must be a string or a real number": 'te.cast(x, "float32")',
-    "must be a string, a bytes-like object or a real number": 'te.cast(x, "int32")',
-    "abs()": "te.abs(x)",
-    "__round__": "te.round(x)",
-    "** or pow()": "te.pow(a, b)",
-}
-"""What Python says when its functions of numbers get an expression, and what to write."""
 
 
 def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -> list[str]:
@@ -224,6 +303,9 @@ def _check_variables(
 def _shape(shape: Any) -> tuple[int, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for size in sizes:
+        if isinstance(size, Var):
+            why = f"a tensor expression has numbers for sizes, {size.name} is a variable"
+            refuse(why, f"{size.name} = 128  # each size is a program of its own")
         if not is_size(size):
             why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
             refuse(why)
@@ -235,19 +317,10 @@ def _name(text: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def _span_of_function(function: Callable) -> Span | None:
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    text = source_line(code.co_filename, code.co_firstlineno)
-    start = text.find("lambda")
-    column = start if start >= 0 else len(text) - len(text.lstrip())
-    return Span(code.co_filename, code.co_firstlineno, column, len(text), text)
-
-
 PUBLIC = (
-    *("Reduction", "ReduceAxis", "Tensor", "compute", "create_prim_func", "placeholder"),
-    *("all", "any", "max", "min", "prod", "reduce_axis", "sum"),
+    *("Reduction", "ReduceAxis", "Tensor", "comm_reducer", "compute", "const"),
+    *("create_prim_func", "placeholder", "all", "any", "max", "min", "prod", "reduce_axis", "sum"),
+    *("size_var", "var"),
 )
 
 

@@ -1,17 +1,19 @@
 """Tensors of `te`, and the primitive functions that they become."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from minimlc.dtypes import INDEX
 from minimlc.errors import CompileError, Span
 from minimlc.names import UniqueNames
 from minimlc.node import Node, Visitor, node, span_of, with_span
+from minimlc.tir.analysis.access import reads
+from minimlc.tir.analysis.reducers import is_reduction
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
-    Const,
     Expr,
     For,
     IterKind,
@@ -21,12 +23,11 @@ from minimlc.tir.nodes import (
     Store,
     Substitute,
     Var,
-    binary,
     index,
     load,
     seq,
+    substitute,
 )
-from minimlc.tir.operators import start_of
 
 
 @node
@@ -42,15 +43,21 @@ class ReduceAxis(Expr):
 
 @node
 class Reduction(Node):
-    """All values of `value` over `axes`, combined by "+", "*", "max" or "min"."""
+    """All `values` over `axes`, combined: what is kept, from `start` on, becomes `combined`, which
+    is over the variables `kept` and `new`. An argmax keeps several parts: an index and a value.
+    """
 
-    op: str
-    value: Expr
+    values: tuple[Expr, ...]
+    start: tuple[Expr, ...]
     axes: tuple[ReduceAxis, ...]
+    kept: tuple[Var, ...]
+    new: tuple[Var, ...]
+    combined: tuple[Expr, ...]
+    name: str = ""
 
     @property
     def dtype(self) -> str:
-        return self.value.dtype
+        return self.values[0].dtype
 
     def __repr__(self) -> str:
         return f"a reduction over {', '.join(axis.name for axis in self.axes)}"
@@ -58,10 +65,13 @@ class Reduction(Node):
 
 @node
 class Tensor(Buffer):
-    """A placeholder, or the result of a compute (`value` over the index variables `axes`)."""
+    """A placeholder, or the result of a compute (`value` over the index variables `axes`): of a
+    reduction that keeps several parts, the one of that number.
+    """
 
     axes: tuple[Var, ...] = ()
     value: Expr | Reduction | None = None
+    part: int = 0
 
     def __getitem__(self, indices: Any) -> Load:
         return load(self, indices if isinstance(indices, tuple) else (indices,))
@@ -130,7 +140,7 @@ class Uses(Visitor):
 
 def uses_of(value: Expr | Reduction) -> Uses:
     uses = Uses()
-    uses.visit(value.value if isinstance(value, Reduction) else value)
+    uses.visit((*value.values, *value.start) if isinstance(value, Reduction) else value)
     return uses
 
 
@@ -141,17 +151,18 @@ def create_prim_func(tensors: Tensor | Iterable[Tensor], *more: Tensor) -> PrimF
     """
     args = (*(tensors if isinstance(tensors, Iterable) else (tensors,)), *more)
     _check_arguments(args)
-    stages = _stages(args)
+    stages = _together(_stages(args))
     if not stages:
         refuse("nothing to compute: every tensor given is a placeholder")
+    computed = [part for parts in stages for part in parts]
     names = UniqueNames(reserved=(), spell=str)
     buffers: dict[Buffer, Buffer] = {}
-    for tensor in dict.fromkeys((*args, *stages)):
+    for tensor in dict.fromkeys((*args, *computed)):
         fresh = names.take(tensor.name)
         buffers[tensor] = Buffer(fresh, tensor.shape, tensor.dtype, tensor.scope)
-    body = seq(_nest(tensor, buffers, names) for tensor in stages)
+    body = seq(_nest(parts, buffers, names) for parts in stages)
     params = tuple(buffers[tensor] for tensor in args)
-    allocs = tuple(buffers[tensor] for tensor in stages if tensor not in args)
+    allocs = tuple(buffers[tensor] for tensor in computed if tensor not in args)
     return PrimFunc(params, allocs, body)
 
 
@@ -185,6 +196,25 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
     return list(done)
 
 
+def _together(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
+    """What each block computes: a tensor, or all parts of a reduction, named or not."""
+    stages: dict[Node, dict[int, Tensor]] = {}
+    for tensor in tensors:
+        value = tensor.value
+        key = value if isinstance(value, Reduction) else tensor
+        parts = {} if not isinstance(value, Reduction) else dict(enumerate(parts_of(tensor, value)))
+        stages.setdefault(key, parts)[tensor.part] = tensor
+    return [list(parts.values()) for parts in stages.values()]
+
+
+def parts_of(first: Tensor, value: Reduction) -> list[Tensor]:
+    """New tensors of the parts of a reduction, with the shape and the axes of `first`."""
+    return [
+        Tensor(f"{value.name}_v{n}", first.shape, item.dtype, first.scope, first.axes, value, n)
+        for n, item in enumerate(value.values)
+    ]
+
+
 class _Instantiate(Substitute):
     """New variables and buffers in place of a compute's own."""
 
@@ -192,15 +222,65 @@ class _Instantiate(Substitute):
     visit_Tensor = Substitute.visit_Buffer
 
 
-def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
-    """Loops over the tensor's indices, then over its reduce axes, around its block."""
-    value = tensor.value
-    reduction = value if isinstance(value, Reduction) else None
-    axes: list[tuple[Var | ReduceAxis, int, int, IterKind]] = [
-        (var, 0, size, "S") for var, size in zip(tensor.axes, tensor.shape, strict=True)
+Axis = tuple[Var | ReduceAxis, int, int, IterKind]
+
+
+def _nest(parts: list[Tensor], buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
+    """Loops over the indices of `parts`, then over their reduce axes, around their block.
+
+    Where the values must be taken in order, the elements get their start in a block of its own.
+    """
+    tensor, value = parts[0], parts[0].value
+    spatial: list[Axis] = [(v, 0, n, "S") for v, n in zip(tensor.axes, tensor.shape, strict=True)]
+    nest = partial(_loops, buffers=buffers, names=names)
+    name = buffers[tensor].name
+    if not isinstance(value, Reduction):
+        return nest(name, spatial, None, _store(tensor, value))
+    start = seq(map(_store, parts, value.start))
+    update = seq(_updates(parts, value))
+    name = name if len(parts) == 1 else names.take(value.name)
+    kind: IterKind = "R" if is_reduction(Block("", (), None, None, update)) else "O"
+    every = [*spatial, *((axis, axis.low, axis.high, kind) for axis in value.axes)]
+    if kind == "R":
+        return nest(name, every, start, update)
+    first = nest(names.take(f"{name}_init"), spatial, None, start)
+    return seq((first, nest(name, every, None, update)))
+
+
+def _store(tensor: Tensor, value: Expr | None) -> Store:
+    assert isinstance(value, Expr)
+    return with_span(Store(tensor, tensor.axes, value), span_of(tensor))
+
+
+def _updates(parts: list[Tensor], value: Reduction) -> Iterator[Store]:
+    """Stores of what the parts become, each after those that read what it changes."""
+    known: dict[Node, Node] = dict(zip(value.new, value.values, strict=True))
+    known |= {v: Load(part, part.axes) for v, part in zip(value.kept, parts, strict=True)}
+    left = [
+        _store(part, substitute(c, known)) for part, c in zip(parts, value.combined, strict=True)
     ]
-    if reduction is not None:
-        axes += [(axis, axis.low, axis.high, "R") for axis in reduction.axes]
+    while left:
+        free = [
+            store
+            for store in left
+            if not any(reads(other.value, store.buffer) for other in left if other is not store)
+        ]
+        if not free:
+            why = f"each part of {value.name} reads the other's value of the step before"
+            refuse(why, "let one part depend on itself alone: te.max(x[1], y[1])")
+        left.remove(free[0])
+        yield free[0]
+
+
+def _loops(
+    name: str,
+    axes: Sequence[Axis],
+    init: Stmt | None,
+    body: Stmt,
+    buffers: Mapping[Buffer, Buffer],
+    names: UniqueNames,
+) -> Stmt:
+    """A loop for each of `axes` around the block `name`."""
     loops = [Var(names.take(var.name)) for var, *_ in axes]
     iter_names = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
     iters: list[BlockIter] = []
@@ -211,18 +291,8 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer], names: UniqueNames) -> 
         variables[var] = mine + low if low else mine
     for it, text in zip(iters, iter_names, strict=True):
         names.release(it.var.name, text)
-    buffer = buffers[tensor]
-    instantiate = _Instantiate({**variables, **buffers})
-    result = instantiate.visit(value if reduction is None else reduction.value)
-    element = tuple(variables[axis] for axis in tensor.axes)
-    span = span_of(tensor)
-    init: Stmt | None = None
-    if reduction is not None:
-        result = binary(reduction.op, Load(buffer, element), result)
-        start = Const(start_of(reduction.op, buffer.dtype), buffer.dtype)
-        init = with_span(Store(buffer, element, start), span)
-    update = with_span(Store(buffer, element, result), span)
-    body: Stmt = Block(buffer.name, tuple(iters), None, init, update)
+    own = _Instantiate({**variables, **buffers})
+    nest: Stmt = Block(name, tuple(iters), None, own.visit(init), own.visit(body))
     for loop, (_, low, high, _) in reversed(list(zip(loops, axes, strict=True))):
-        body = For(loop, index(high - low), "serial", body)
-    return body
+        nest = For(loop, index(high - low), "serial", nest)
+    return nest

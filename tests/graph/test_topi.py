@@ -10,8 +10,8 @@ from minimlc.graph.ops import OPS
 from minimlc.node import nodes_of
 from minimlc.tir.nodes import Load
 from tests.graph.op_cases import cases
-from tests.graph.te_runs import run
 from tests.helpers import refuses
+from tests.te_runs import run
 
 FIRST = [case for case in cases() if case.dtype in ("float32", "bool") and case.number < 2]
 FIRST = [case for case in FIRST if case.op != "full"]  # whose arguments have another order

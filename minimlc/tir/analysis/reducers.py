@@ -22,6 +22,7 @@ from minimlc.tir import operators
 from minimlc.tir.analysis.access import (
     element_key,
     reads_any,
+    reducer_of,
     reduction_parts,
     update_of,
     updates_of,
@@ -70,6 +71,12 @@ def reducer(block: Block) -> Reducer | None:
     if several is None or not (several.associative and several.commutative and several.start):
         return None
     return Reducer(several.stores, several.values, several.start)
+
+
+def is_reduction(block: Block) -> bool:
+    """Whether a block combines values that may be grouped in any way."""
+    several = tuple_reducer(block)
+    return reducer_of(block) is not None or (several is not None and several.associative)
 
 
 def identity(op: str, dtype: str) -> Const:
