@@ -16,7 +16,7 @@ constants or tuples of those.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -124,6 +124,12 @@ class Var(Expr):
     name: str
     type: Type
 
+    def __init__(self, name: str, type: Any, kind: Any = None):
+        """`Var("x", type)`, or `Var("x", shape, kind)` with a dtype, or anything that has one."""
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "type", type if kind is None else shaped(f'"{name}"', type, kind))
+        self.__post_init__()
+
     def __post_init__(self) -> None:
         Expr.__post_init__(self)
         if not isinstance(self.type, TensorType | TupleType):
@@ -132,6 +138,21 @@ class Var(Expr):
                 code="E205",
                 hint=f'mlc.Var("{self.name}", R.Tensor((2, 3), "float32"))',
             )
+
+
+def shaped(what: str, shape: Any, kind: Any) -> TensorType:
+    """The type of a shape and a dtype, or anything that has one, such as a tensor's type; where
+    that has axes of its own, these must be the same.
+    """
+    plain = isinstance(kind, str | np.dtype | type)
+    result = TensorType(shape, dtype_record(kind if plain else getattr(kind, "dtype", kind)).name)
+    own = getattr(kind, "shape", result.shape)
+    fits = getattr(kind, "ndim", -1) in (-1, result.ndim)
+    if not plain and not (fits and tuple(own) == result.shape):
+        said = getattr(kind, "shape", f"{kind.ndim} axes")
+        why = f"{what} has the shape {result.shape}, its type {said}"
+        raise CompileError(why, code="E205", hint=repr(result))
+    return result
 
 
 @node
@@ -255,17 +276,18 @@ def reached(functions: Mapping[str, Node], names: Iterable[str], *joints: str) -
     return known
 
 
-def constant(value: object, dtype: str | None = None) -> Constant:
+def constant(value: object, dtype: Any = None) -> Constant:
     """A constant from anything numpy can make an array of (copied, made read-only).
 
-    With `dtype`, `CompileError` for numbers that it does not have; floats are rounded to it.
+    With `dtype`, which may be a tensor's type, `CompileError` for numbers that it does not have;
+    floats are rounded to it.
     """
     try:
         data = np.array(value, order="C")
     except ValueError as error:
         raise CompileError(f"no constant of these values: {error}", code="E123") from None
     if dtype is not None:
-        data = _converted(data, dtype_record(dtype).name)
+        data = _converted(data, shaped("the constant", data.shape, dtype).dtype)
     dtype_name(data.dtype)
     data.setflags(write=False)
     return Constant(data)

@@ -3,8 +3,10 @@
 Each is made from its record in `minimlc.graph.ops`, signature and documentation included.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 from minimlc.errors import did_you_mean
 from minimlc.graph.nodes import Call
@@ -58,13 +60,15 @@ FUNCTIONS = _Functions()
 __all__ = sorted(FUNCTIONS)
 
 
-def __getattr__(name: str) -> Callable[..., Call]:
+def __getattr__(name: str) -> Any:
     """The operator of a name; `AttributeError` with near misses for any other."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
+    if name == "nn":  # the operators of networks are not apart from the others
+        return sys.modules[__name__]
     raise AttributeError(f'there is no operator "{name}"; {did_you_mean(name, FUNCTIONS)}')
 
 
 def __dir__() -> list[str]:
     """What completion offers: the operators."""
-    return sorted(FUNCTIONS)
+    return sorted([*FUNCTIONS, "nn"])

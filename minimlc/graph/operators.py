@@ -59,6 +59,11 @@ def _unary(name: str) -> Callable[[Expr], Call]:
     return apply
 
 
+def _astype(self: Expr, dtype: str) -> Call:
+    """This value converted to `dtype`."""
+    return call_op("cast", self, dtype=dtype)
+
+
 def _field(self: Expr, index: Any) -> TupleGetItem:
     """A tuple's field. A tensor is not indexed: `take` and `strided_slice` take parts of it."""
     whole = hasattr(index, "__index__")
@@ -118,3 +123,4 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 for _method, _function in _METHODS.items():
     setattr(Expr, f"__{_method}__", _function)
+setattr(Expr, "astype", _astype)  # noqa: B010  as the others

@@ -66,7 +66,7 @@ def _number(record: Op, value: Constant) -> Values:
     if value.shape:
         why = f"topi.{record.name} takes tensor expressions, got an array"
         raise OpError(why, code="E201", hint=_PLACEHOLDER)
-    return Values((), value.dtype, lambda: const(value.data[()], value.dtype))
+    return Values((), value.dtype, lambda: const(value.data[()].item(), value.dtype))
 
 
 @cache

@@ -61,17 +61,27 @@ class Form:
         return {**bound, self.rest: extra} if self.rest else bound
 
 
+NO_MODULES: "Mapping[str, Namespace]" = {}
+
+
 class Language:
     """How a language's syntax is read: a function for each kind of expression and statement, and
     for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
     `base` is a language whose syntax it has too; `refused` says what to write instead of
-    statements that it lacks.
+    statements that it lacks; `modules` are namespaces that stand for Python's modules.
     """
 
-    def __init__(self, name: str, base: "Language | None" = None, refused: Mapping[type, str] = {}):
+    def __init__(
+        self,
+        name: str,
+        base: "Language | None" = None,
+        refused: Mapping[type, str] = {},
+        modules: "Mapping[str, Namespace]" = NO_MODULES,
+    ):
         self.name = name
         self.refused = refused
+        self.modules = modules
         self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
         self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.constants import plain
 from minimlc.dtypes import dtype_name
 from minimlc.graph import nodes as graph
 from minimlc.graph.nodes import Call, Expr, TensorType, TupleType, constant
@@ -18,7 +19,16 @@ from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import decorator
-from minimlc.script.graph_value import GRAPHS, Module, Values, as_type, const, const_data, out_type
+from minimlc.script.graph_value import (
+    GRAPHS,
+    PLAIN,
+    Module,
+    Values,
+    as_type,
+    const,
+    const_data,
+    out_type,
+)
 from minimlc.script.source import Names, Source, parameters
 
 _HINT = '{}: R.Tensor((1, 784), "float32")'
@@ -212,6 +222,7 @@ _VALUES = {
     "const": const,
     "const_data": const_data,
     **{op: partial(_joint, op) for op in ("call_tir", "call_dps_packed", "call")},
+    **dict.fromkeys(PLAIN, plain),
     **GRAPHS.markers("with", "action"),
 }
 

@@ -1,6 +1,7 @@
 """Values of the graph language: types, constants, operators, calls."""
 
 import ast
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
@@ -10,11 +11,12 @@ from minimlc.constants import is_folded
 from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.graph import nodes as graph
 from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
+from minimlc.graph.op import FUNCTIONS
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS, call_op
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
-from minimlc.script.constructs import Language
+from minimlc.script.constructs import Language, Namespace
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 
@@ -25,6 +27,10 @@ _OPERATORS = {
 }
 
 
+_OF_R: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, FUNCTIONS]
+OPERATORS = Namespace("R", ChainMap(*_OF_R))
+"""What `mlc.op` means in a script, under whatever name."""
+
 GRAPHS = Language(
     "graph function",
     PYTHON,
@@ -33,6 +39,7 @@ GRAPHS = Language(
         **dict.fromkeys((ast.For, ast.While), "loops belong in a @T.prim_func"),
         ast.AugAssign: "values do not change: y = R.add(x, b)",
     },
+    {"minimlc.graph.op": OPERATORS},
 )
 """The graph language."""
 
@@ -163,12 +170,15 @@ class Values(Reader):
         base = name.rsplit(".", 1)[-1]
         if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
             raise self.error(node.func, f"{name} is not a graph expression", "E124")
-        values, options = [self.operand(a) for a in node.args], {}
+        values = [self.operand(a) for a in node.args]
+        return self.operator(node, base, values, self.options(node, name))
+
+    def options(self, node: ast.Call, name: str) -> dict[str, Any]:
+        """The keywords of an operator's call."""
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise self.error(keyword, f"{name} takes no **options", "E121")
-            options[keyword.arg] = self.operand(keyword.value)
-        return self.operator(node, base, values, options)
+        return {str(keyword.arg): self.operand(keyword.value) for keyword in node.keywords}
 
 
 def _with_places(value: tuple, node: ast.expr) -> list[tuple[Any, ast.expr]]:
@@ -230,7 +240,7 @@ def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
         raise CompileError(why, code="E123") from None
 
 
-def const(value: Any, dtype: str | None = None) -> Constant:
+def const(value: Any, dtype: Any = None) -> Constant:
     """A constant tensor: the numbers of `value`; Python's floats are float32."""
     try:
         if dtype is None and not hasattr(value, "dtype") and np.array(value).dtype == np.float64:
@@ -238,6 +248,10 @@ def const(value: Any, dtype: str | None = None) -> Constant:
         return constant(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise CompileError(f"no constant of these values: {error}", code="E123") from None
+
+
+PLAIN = ("shape", "prim_value", "str", "dtype")
+"""What is around plain values of attributes where TVM prints them."""
 
 
 # Constructs
@@ -254,9 +268,16 @@ def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
     return TupleType(tuple([reader.type(item) for item in items]))
 
 
-@GRAPHS.reads("R.const(value, dtype=None)", role="value")
-def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
-    return reader.guard(value, const, reader.read(value), dtype)
+@GRAPHS.reads("R.const(value, kind=None)", role="value")
+def _const(reader: Values, node: ast.Call, value: ast.expr, kind: ast.expr | None) -> Constant:
+    of = None if kind is None else reader.read(kind)
+    return reader.guard(value, const, reader.read(value), of)
+
+
+@GRAPHS.reads(*(f"R.{name}(value)" for name in PLAIN), role="value")
+def _plain(reader: Values, node: ast.Call, value: ast.expr) -> Any:
+    """A shape, a number or a text as TVM wraps it."""
+    return reader.constant(value, reader.called(node))
 
 
 @GRAPHS.reads("R.const_data(content, shape, dtype)", role="value")
@@ -323,8 +344,11 @@ def _no_sibling(reader: Values, place: ast.expr | Span, name: str) -> NoReturn:
 
 @GRAPHS.reads(ast.Call)
 def _call(reader: Values, node: ast.Call) -> Any:
-    """Also `cls.fused(x, y)`: a call of a graph function of this module."""
+    """Also `cls.fused(x, y)`, a call of a graph function of this module, and `x.astype(dtype)`."""
     func = node.func
+    if isinstance(func, ast.Attribute) and func.attr == "astype" and not reader.path(func):
+        values = [reader.operand(item) for item in (func.value, *node.args)]
+        return reader.operator(node, "cast", values, reader.options(node, "astype"))
     if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
         return call(reader, node)
     if func.value.id not in reader.module.owners:

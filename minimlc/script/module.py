@@ -155,7 +155,8 @@ def _read_module(
 
 def _attributes(reader: Reader, body: list[ast.stmt]) -> Attrs:
     """What `I.module_attrs({...})` says."""
-    calls: list[Any] = [item.value for item in body if _says_attributes(reader, item)]
+    says: list[Any] = [item for item in body if _says_attributes(reader, item)]
+    calls = [item.value for item in says]
     return tuple([pair for call in calls for pair in reader.arguments(_ATTRS, call)["attributes"]])
 
 

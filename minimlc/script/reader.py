@@ -110,14 +110,19 @@ class Reader:
         """What a dotted name means, as far as it leads through namespaces or out of a module."""
         match node:
             case ast.Name(name):
-                return self.names.get(name)
+                return self._as_namespace(self.names.get(name))
             case ast.Attribute(outer, attr):
                 owner = self._named(outer)
                 if isinstance(owner, Namespace):
                     return self.in_namespace(node, owner)
-                if isinstance(owner, ModuleType) and isinstance(outer, ast.Name):
-                    return getattr(owner, attr, None)
+                if isinstance(owner, ModuleType):
+                    return self._as_namespace(getattr(owner, attr, None))
         return None
+
+    def _as_namespace(self, value: Any) -> Any:
+        """The namespace that a module of Python means here."""
+        name = value.__name__ if isinstance(value, ModuleType) else ""
+        return self.language.modules.get(name, value)
 
     def in_namespace(self, node: ast.Attribute, owner: Namespace) -> Any:
         """A name such as `T.exp`; the one error for all misspelt names."""

@@ -42,9 +42,9 @@ from minimlc.tir.tensors import create_prim_func as create_prim_func
 from minimlc.tir.traced import called, span_of_function
 
 
-def placeholder(shape: Sequence[int], dtype: str | None = "float32", name: str = "A") -> Tensor:
-    """An input tensor, of float32 unless it says otherwise."""
-    return Tensor(_name(name), _shape(shape), dtype_record(dtype or "float32").name)
+def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -> Tensor:
+    """An input tensor."""
+    return Tensor(_name(name), _shape(shape), dtype_record(dtype).name)
 
 
 def var(name: str = "n", dtype: str = INDEX) -> Var:
@@ -57,10 +57,10 @@ size_var = var
 
 def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
-    variables = [bound for bound in dom if isinstance(bound, Var)] if isinstance(dom, tuple) else []
-    for bound in variables:
-        refuse(f"a reduce axis has numbers for bounds, {bound.name} is a variable")
-    pair = tuple(dom) if isinstance(dom, Sequence) else ()
+    pair: tuple[Any, ...] = tuple(dom) if isinstance(dom, Sequence) else ()
+    for bound in pair:
+        if isinstance(bound, Var):
+            refuse(f"a reduce axis has numbers for bounds, {bound.name} is a variable")
     if len(pair) != 2 or {hasattr(bound, "__index__") for bound in pair} != {True}:
         why = f"a reduce axis needs its bounds, got {shown(dom)}"
         refuse(why, 'te.reduce_axis((0, n), name="k")')

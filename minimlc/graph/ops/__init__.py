@@ -22,7 +22,13 @@ OPS = MappingProxyType(TABLE)
 """Every operator by name."""
 
 ALIASES = MappingProxyType(
-    {"multiply_add": "ewise_fma", "transpose": "permute_dims", "batch_matmul": "matmul"}
+    {
+        "astype": "cast",
+        "batch_matmul": "matmul",
+        "concatenate": "concat",
+        "multiply_add": "ewise_fma",
+        "transpose": "permute_dims",
+    }
 )
 """Other names of operators."""
 
