@@ -69,7 +69,8 @@ class Language:
     for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
     `base` is a language whose syntax it has too; `refused` says what to write instead of
-    statements that it lacks; `modules` are namespaces that stand for Python's modules.
+    statements that it lacks; `modules` are namespaces that stand for Python's modules, `spellings`
+    other names of constructs.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class Language:
         base: "Language | None" = None,
         refused: Mapping[type, str] = {},
         modules: "Mapping[str, Namespace]" = NO_MODULES,
+        spellings: Mapping[str, str] = {},
     ):
         self.name = name
         self.refused = refused
         self.modules = modules
+        self.spellings = spellings
         self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
         self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
 
@@ -101,8 +104,9 @@ class Language:
 
     def markers(self, *roles: str) -> "dict[str, Marker]":
         """What Python sees of the constructs that only scripts can use."""
-        names = sorted(name for role in roles for name in self.forms[role] if "." in name)
-        return {name.rsplit(".")[-1]: Marker(name) for name in names}
+        known = {name for role in roles for name in self.forms[role] if "." in name}
+        known |= {name for name, plain in self.spellings.items() if plain in known}
+        return {name.rsplit(".")[-1]: Marker(name) for name in sorted(known)}
 
 
 class Marker:

@@ -90,7 +90,7 @@ def decorator(parse: Reading) -> Callable[..., Any]:
     """A function decorator for one of the languages.
 
     In a class body it leaves the function as it is: `I.ir_module` reads the class as a whole.
-    `check_well_formed` and `pure`, which other compilers' scripts say, mean nothing here.
+    `check_well_formed`, `pure` and `s_tir`, which other compilers' scripts say, mean nothing here.
     """
 
     def decorate(
@@ -100,6 +100,7 @@ def decorator(parse: Reading) -> Callable[..., Any]:
         private: bool = False,
         check_well_formed: bool = True,
         pure: bool = True,
+        s_tir: bool = True,
     ) -> Any:
         described = partial(_function, parse, sys._getframe(1), name, private)
         return described if func is None else described(func)

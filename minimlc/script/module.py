@@ -22,7 +22,7 @@ from minimlc.script.reader import Reader
 from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
 
-_OPTIONS = 'name="", private=False, check_well_formed=True, pure=True'
+_OPTIONS = 'name="", private=False, check_well_formed=True, pure=True, s_tir=True'
 _DECORATORS = {
     "T.prim_func": Form(f"T.prim_func({_OPTIONS})", parse_prim_func),
     "R.function": Form(f"R.function({_OPTIONS})", parse_function),

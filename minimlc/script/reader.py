@@ -74,6 +74,10 @@ class Reader:
 
     # What a language adds
 
+    def folded(self, value: Any) -> Any:
+        """A part of the program as the Python constant that it is, if it is one."""
+        return value
+
     def undefined(self, node: ast.Name) -> ScriptError:
         """The error for a name that means nothing."""
         around = [n for n, v in self.names.items() if n[0] != "_" and _offered(plain(v))]
@@ -104,7 +108,8 @@ class Reader:
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Namespace):
             return ""
         self.in_namespace(node, owner)
-        return f"{owner!r}.{node.attr}"
+        name = f"{owner!r}.{node.attr}"
+        return self.language.spellings.get(name, name)
 
     def _named(self, node: ast.expr) -> Any:
         """What a dotted name means, as far as it leads through namespaces or out of a module."""
@@ -129,7 +134,8 @@ class Reader:
         values = vars(owner)["_values"]
         if node.attr in values:
             return values[node.attr]
-        why, hint = f"{owner!r} has no name {node.attr!r}", did_you_mean(node.attr, values)
+        known = [name for name in values if f"{owner!r}.{name}" not in self.language.spellings]
+        why, hint = f"{owner!r} has no name {node.attr!r}", did_you_mean(node.attr, known)
         raise self.error(self.source.attribute(node), why, "E120", hint)
 
     def called(self, node: ast.AST) -> str:
@@ -169,7 +175,7 @@ class Reader:
 
     def constant(self, node: ast.expr, what: str, kind: type = object, word: str = "") -> Any:
         """A Python constant of a kind; `what` and `word` are for the error."""
-        value = self.read(node)
+        value = self.folded(self.read(node))
         if not is_folded(value):
             raise self.error(node, f"{what} must be a constant", "E123")
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

@@ -14,12 +14,22 @@ from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
 from minimlc.script.reader import items_of
 from minimlc.script.source import Names, Source
-from minimlc.script.tir_expr import LOOPS, Header, Loops
-from minimlc.script.tir_stmt import Item, between, declare_parameters, integral, items, note, suite
+from minimlc.script.tir_expr import LOOPS, Header, Loop, Loops
+from minimlc.script.tir_stmt import (
+    Item,
+    between,
+    declare_parameters,
+    integral,
+    items,
+    moved,
+    note,
+    suite,
+)
 from minimlc.tir import nodes as tir
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.regions import check_declared
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import ITER_KINDS, Block, BlockIter, Const, Expr, IterKind, Var, index
+from minimlc.tir.nodes import ITER_KINDS, Block, BlockIter, Expr, IterKind, Var, index
 
 _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
 _AXIS_KIND_OF: dict[str, IterKind] = {
@@ -29,20 +39,21 @@ _AXIS_KIND_OF: dict[str, IterKind] = {
 Region = tuple[tir.Buffer, tuple[tuple[Expr, Expr], ...]]
 
 
-@LOOPS.reads("T.block(name)", role="with")
-def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr) -> list[Item]:
+@LOOPS.reads("T.block(name=None)", role="with")
+def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr | None) -> list[Item]:
     if _is_root(reader, call, node.body):
-        return items(reader, [item for item in node.body if not _is_empty_access(reader, item)])
+        return items(reader, [item for item in node.body if not _is_access(reader, item)])
     if node.items[0].optional_vars is not None:
         hint = "its axes are written inside: vi = T.axis.spatial(128, i)"
         raise reader.error(node.items[0].optional_vars, "a block has no as", "E124", hint)
-    unique = reader.block_names.take(reader.string(name, "a block's name"))
+    said = "" if name is None else reader.string(name, "a block's name")
+    unique = reader.block_names.take(said or "block")
     header = Header("block")
     body = suite(reader, node.body, header)
-    said, iters = header.parts.get, tuple(header.iters)
-    attrs = said("T.block_attr", ())
-    block = Block(unique, iters, said("T.where"), said("T.init"), body, attrs)
-    declared = said("T.reads"), said("T.writes")
+    part, iters = header.parts.get, tuple(header.iters)
+    attrs = part("T.block_attr", ())
+    block = Block(unique, iters, part("T.where"), part("T.init"), body, attrs)
+    declared = part("T.reads"), part("T.writes")
     if declared != (None, None):
         reader.guard(call, check_declared, block, *declared, reader.sizes)
     return [reader.placed(block, call)]
@@ -58,12 +69,13 @@ def _is_root(reader: Loops, call: ast.Call, body: list[ast.stmt]) -> bool:
     if any(reader.called(value).startswith("T.axis.") for value in values):
         return False
     inner = [part for item in body for part in ast.walk(item) if isinstance(part, ast.With)]
-    return bool(inner) or any(_is_empty_access(reader, item) for item in body)
+    return bool(inner) or any(_is_access(reader, item) for item in body)
 
 
-def _is_empty_access(reader: Loops, item: ast.stmt) -> bool:
+def _is_access(reader: Loops, item: ast.stmt) -> bool:
+    """Whether a statement declares what the root block reads or writes: the whole function does."""
     call: Any = item.value if isinstance(item, ast.Expr) else None
-    return reader.called(call) in ("T.reads", "T.writes") and not (call.args or call.keywords)
+    return reader.called(call) in ("T.reads", "T.writes")
 
 
 def _header(reader: Loops, node: ast.expr, name: str) -> Header:
@@ -125,30 +137,42 @@ def _axis(
     """`vi = T.axis.spatial(128, i)`."""
     name = reader.called(call)
     header = _header(reader, call, name)
-    size = _axis_extent(reader, extent)
-    start = integral(reader, value, f"an axis takes an {INDEX} value")
-    _add_iter(reader, header, target, size, _AXIS_KIND_OF[name], start)
+    low, high = _axis_range(reader, extent)
+    begin = integral(reader, value, f"an axis takes an {INDEX} value")
+    loop = reader.loops.get(begin)
+    if low and loop is not None and loop.start is not None and constant_value(loop.start) == low:
+        begin = loop.var
+    elif low:
+        begin = tir.binary("-", begin, low)
+    _add_iter(reader, header, target, high - low, _AXIS_KIND_OF[name], begin, index(low))
 
 
-def _axis_extent(reader: Loops, node: ast.expr) -> int:
-    """`n`, or `(0, n)`."""
+def _axis_range(reader: Loops, node: ast.expr) -> tuple[int, int]:
+    """The first and the end of an axis's values: of `n` or `(low, high)`."""
     value = reader.constant(node, "an axis's extent")
     low, high = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
-    if not is_size(high) or low != 0:
-        why = f"an axis's extent is an integer or (0, integer), got {shown(value)}"
+    if not (is_size(low) and is_size(high) and low <= high):
+        why = f"an axis's extent is an integer or (integer, integer), got {shown(value)}"
         raise reader.error(node, why, "E125")
-    return high
+    return low, high
 
 
 def _add_iter(
-    reader: Loops, header: Header, target: ast.expr, extent: int, kind: Any, value: Expr
+    reader: Loops,
+    header: Header,
+    target: ast.expr,
+    extent: int,
+    kind: Any,
+    value: Expr,
+    start: Expr | None,
 ) -> None:
+    """An axis of the block. Iters of the tree begin at 0, as loops do."""
     if not isinstance(target, ast.Name):
         raise reader.error(target, "an axis has one name", "E125")
     var = Var(target.id)
     reader.sizes[var] = extent
     header.iters.append(reader.placed(BlockIter(var, extent, kind, value), target))
-    reader.scope[target.id] = var
+    reader.scope[target.id] = moved(var, start)
 
 
 @LOOPS.reads("T.axis.remap(kinds, loops)", role="axis")
@@ -173,19 +197,19 @@ def _remap(
         hint = 'vi, vj = T.axis.remap("SR", [i, j])'
         raise reader.error(odd, f"{why} do not match", "E125", hint)
     values = [_loop_of(reader, node) for node in loops.elts]
-    for name, letter, (var, extent) in zip(targets, letters, values, strict=True):
-        _add_iter(reader, header, name, extent, letter, var)
+    for name, letter, loop in zip(targets, letters, values, strict=True):
+        _add_iter(reader, header, name, reader.sizes[loop.var], letter, loop.var, loop.start)
 
 
-def _loop_of(reader: Loops, node: ast.expr) -> tuple[Var, int]:
-    """A loop variable and the extent of its loop."""
+def _loop_of(reader: Loops, node: ast.expr) -> Loop:
+    """The loop that a variable belongs to."""
     value, text = reader.read(node), ast.unparse(node)
-    extent = reader.extents.get(value) if isinstance(value, Var) else None
-    if isinstance(value, Var) and isinstance(extent, Const):
-        return value, int(extent.value)
-    why = f"{text} is not the variable of a loop that starts at 0"
-    if extent is not None:
-        why = f"the extent of {value.name} is not a constant"
+    loop = reader.loops.get(value) if isinstance(value, Expr) else None
+    if loop is not None and loop.var in reader.sizes:
+        return loop
+    why = f"{text} is not the variable of a loop"
+    if loop is not None:
+        why = f"the extent of {text} is not a constant"
     raise reader.error(node, why, "E125", f"vi = T.axis.spatial(extent, {text})")
 
 
@@ -211,8 +235,8 @@ def parse_prim_func(
 
 
 _MARKERS = {
-    **LOOPS.markers("action", "loop", "assign", "with"),
-    **{name: Marker(f"T.{name}") for name in ("seq", "evaluate")},
+    **LOOPS.markers("action", "alone", "loop", "assign", "with"),
+    "seq": Marker("T.seq"),
     **{name: Marker(f"T.{name}", annotates=True) for name in ("Buffer", "handle")},
     "axis": Namespace("T.axis", LOOPS.markers("axis")),
     "prim_func": decorator(parse_prim_func),

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from inspect import Parameter, signature
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from minimlc.dtypes import INDEX, is_integer
 from minimlc.errors import did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Form, Language
-from minimlc.script.reader import PYTHON, Reader, element, items_of
+from minimlc.script.reader import PYTHON, Reader, call, element, items_of
 from minimlc.script.source import Names, Source
 from minimlc.tir import nodes as tir
 from minimlc.tir.functions import FUNCTIONS
@@ -33,6 +33,13 @@ LOOPS = Language(
         ast.Return: "it writes its results to the buffers it is given",
         **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
     },
+    {
+        "T.sblock": "T.block",
+        "T.sblock_attr": "T.block_attr",
+        "T.sblock_alloc_buffer": "T.alloc_buffer",
+        "T.power": "T.pow",
+        "T.fabs": "T.abs",
+    },
 )
 """The loop language."""
 
@@ -45,6 +52,14 @@ def _form(name: str, function: Callable[..., Any]) -> Form:
     parameters = signature(function).parameters.values()
     plain = [item.name for item in parameters if item.kind is Parameter.POSITIONAL_OR_KEYWORD]
     return Form(f"T.{name}({', '.join(plain)})", function)
+
+
+class Loop(NamedTuple):
+    """A loop around: its variable counts from 0, its values in the script from `start` on."""
+
+    var: Var
+    start: Expr | None
+    extent: Expr
 
 
 @dataclass
@@ -62,8 +77,9 @@ class Header:
 class Loops(Reader):
     """Reads expressions of a primitive function, and keeps what its statements have said so far.
 
-    `params` are its parameters, None for a handle whose buffer is not known yet; `extents` those
-    of the loops around by variable, `sizes` the constant ones and those of axes. `header` is that
+    `params` are its parameters, None for a handle whose buffer is not known yet; `loops` those
+    around by what their names stand for, `sizes` their constant extents by variable, and those of
+    axes. `header` is that
     of the block, or the function, whose statements are read; None within other statements.
     """
 
@@ -74,13 +90,18 @@ class Loops(Reader):
         self.params: dict[str, Buffer | None] = {}
         self.loop_names = UniqueNames()
         self.block_names = UniqueNames(reserved=(), spell=str)
-        self.extents: dict[Var, Expr] = {}
+        self.loops: dict[Expr, Loop] = {}
         self.sizes: dict[Var, int] = {}
         self.header: Header | None = None
 
     def inside(self, of: str) -> Header | None:
         """The header of what is read, if that stands directly in a "block", or the "function"."""
         return self.header if self.header is not None and self.header.of == of else None
+
+    def folded(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self.folded, value))
+        return value.value if isinstance(value, Const) else value
 
     def expr(self, node: ast.expr, dtype: str | None = None) -> Expr:
         """An expression; a Python number takes `dtype`."""
@@ -133,11 +154,15 @@ class Loops(Reader):
         if function is None:
             raise self.error(node.func, f"{name} is not an expression", "E124")
         form = _form(name.removeprefix("T."), function)
+        node, dtype = _result_dtype(self, form, node)
         bound = form.bind(self.source, node)
         read = {key: _value(self, form, key, item) for key, item in bound.items()}
-        values = [read[key] for key in form.required]
+        values = [_number(read[key], dtype) for key in form.required]
         result = self.guard(node, function, *values)
-        is_argument = any(result is value for value in values)
+        if dtype and result.dtype != dtype:
+            why = f"{name} gives {result.dtype} here, not {dtype}"
+            raise self.error(node, why, "E108", f'T.cast({ast.unparse(node)}, "{dtype}")')
+        is_argument = not isinstance(result, Expr) or any(result is value for value in values)
         return result if is_argument else self.placed(result, node)
 
     def arguments(self, form: Form, call: ast.Call) -> dict[str, Any]:
@@ -193,6 +218,22 @@ class Loops(Reader):
         raise self.error(node, f"a condition must be bool, got {got}", "E108", hint)
 
 
+def _result_dtype(reader: Loops, form: Form, call: ast.Call) -> tuple[ast.Call, str]:
+    """A call without its `dtype=`, which says what the result is, and that dtype."""
+    said = [item for item in call.keywords if item.arg == "dtype" and "dtype" not in form.names]
+    if not said:
+        return call, ""
+    rest = [item for item in call.keywords if item is not said[0]]
+    plain = ast.copy_location(ast.Call(call.func, call.args, rest), call)
+    return plain, reader.argument(form, "dtype", said[0].value)
+
+
+def _number(value: Any, dtype: str) -> Any:
+    """An argument; a plain number takes the dtype that the result is said to have."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return as_expr(value, dtype) if dtype and is_number else value
+
+
 def _value(reader: Loops, form: Form, name: str, node: ast.expr) -> Any:
     """The argument `name` of a function."""
     if name == "dtype":
@@ -225,6 +266,19 @@ def check_element(reader: Loops, node: ast.Subscript) -> None:
     if len(indices) > 1 and isinstance(buffer, Buffer):
         hint = f"write {buffer.name}[{', '.join(map(ast.unparse, indices))}]"
         raise reader.error(node, "one pair of brackets holds all the indices", "E107", hint)
+
+
+_ASTYPE = Form("astype(dtype)", Expr.astype)
+
+
+@LOOPS.reads(ast.Call)
+def _call(reader: Loops, node: ast.Call) -> Any:
+    """`value.astype("float32")`; any other call as in all scripts."""
+    method = node.func
+    if not isinstance(method, ast.Attribute) or method.attr != "astype" or reader.path(method):
+        return call(reader, node)
+    converted = reader.expr(method.value).astype(**reader.arguments(_ASTYPE, node))
+    return reader.placed(converted, node)
 
 
 @LOOPS.reads(ast.Subscript)

@@ -6,20 +6,19 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from minimlc.constants import is_folded
-from minimlc.dtypes import INDEX
+from minimlc.dtypes import INDEX, is_integer
 from minimlc.errors import did_you_mean
 from minimlc.node import walk
 from minimlc.script.constructs import Form
 from minimlc.script.reader import combine, items_of
 from minimlc.script.source import Place, parameters, unquoted
-from minimlc.script.tir_expr import LOOPS, Header, Loops, check_element
+from minimlc.script.tir_expr import LOOPS, Header, Loop, Loops, check_element
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
 _LOOP_HINT = "for i in range(n), T.grid(n, m), T.serial, T.parallel, T.vectorized, T.unroll"
 _PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 _PLACES = {
-    "T.evaluate": "a statement stores to a buffer or is a loop",
     "T.func_attr": "it belongs at the start of the function",
     **dict.fromkeys(
         ("T.where", "T.reads", "T.writes", "T.block_attr"),
@@ -77,8 +76,13 @@ def suite(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = None
 def _expression(reader: Loops, node: ast.Expr) -> None:
     """A construct that stands alone."""
     name = reader.called(node.value)
+    if name == "T.block_attr" and reader.inside("function"):
+        name = "T.func_attr"  # the block around the whole body is the function
     form = LOOPS.forms["action"].get(name)
     header = reader.inside("function" if name == "T.func_attr" else "block")
+    if name == "T.evaluate":
+        reader.apply(LOOPS.forms["alone"][name], node.value)
+        return
     if form is not None and header is not None:
         note(reader, node.value, header, name, reader.apply(form, node.value))
         return
@@ -94,6 +98,12 @@ def note(reader: Loops, node: ast.expr, header: Header, name: str, value: Any) -
     elif name in header.parts:
         raise reader.error(node, f"this block has a {name} already", "E125")
     header.parts[name] = value
+
+
+@LOOPS.reads("T.evaluate(value)", role="alone")
+def _evaluate(reader: Loops, call: ast.Call, value: ast.expr) -> None:
+    """A value that nobody uses: expressions have no effects, so nothing is left of it."""
+    reader.expr(value)
 
 
 @LOOPS.reads("T.func_attr(attributes)", "T.block_attr(attributes)", role="action")
@@ -117,8 +127,8 @@ def _for(reader: Loops, node: ast.For) -> list[Item]:
         pairs = zip(targets, loops, strict=True)
         variables = [_loop_variable(reader, target, loop) for target, loop in pairs]
         body = suite(reader, node.body)
-    for var, (_, extent, options) in zip(reversed(variables), reversed(loops), strict=True):
-        body = reader.placed(tir.For(var, extent, body=body, **options), node)
+    for var, loop in zip(reversed(variables), reversed(loops), strict=True):
+        body = reader.placed(tir.For(var, loop.extent, body=body, **loop.options), node)
     return [body]
 
 
@@ -126,12 +136,17 @@ def _loop_variable(reader: Loops, target: ast.expr, loop: _Loop) -> Var:
     if not isinstance(target, ast.Name):
         raise reader.error(target, "a loop variable is a name", "E125")
     var = Var(reader.loop_names.take(target.id))
-    reader.extents[var] = loop.extent
     if isinstance(loop.extent, Const):
         reader.sizes[var] = int(loop.extent.value)
-    value = var if loop.start is None else tir.binary("+", var, loop.start)
+    value = moved(var, loop.start)
+    reader.loops[value] = Loop(var, loop.start, loop.extent)
     reader.scope[target.id] = value
     return var
+
+
+def moved(var: Var, start: Expr | None) -> Expr:
+    """What a variable that counts from 0 stands for, where its values begin at `start`."""
+    return var if start is None or _is_zero(start) else tir.binary("+", var, start)
 
 
 def _loop_header(reader: Loops, node: ast.expr) -> list[_Loop]:
@@ -202,6 +217,8 @@ def _extent(reader: Loops, node: ast.expr) -> Expr:
 def integral(reader: Loops, node: ast.expr, what: str, hint: str = "") -> Expr:
     """An expression of the dtype of indices; `what` begins the error."""
     value = reader.expr(node, INDEX)
+    if isinstance(value, Const) and is_integer(value.dtype):
+        return tir.index(int(value.value))
     if value.dtype != INDEX:
         raise reader.error(node, f"{what}, got {value.dtype}", "E125", hint)
     return value

@@ -20,7 +20,7 @@ from minimlc.dtypes import (
     whole_range,
 )
 from minimlc.errors import CompileError, did_you_mean, shown
-from minimlc.node import Node, node
+from minimlc.node import Node, node, walk
 from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 from minimlc.tir.operators import BINARY_OPS, COMPARISONS, LOGICAL, check_operand, check_operands
 
@@ -314,6 +314,7 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         left, right = as_expr(a, b.dtype), b
     else:
         left, right = as_expr(a), as_expr(b)
+    left, right = meeting(left, right.dtype), meeting(right, left.dtype)
     if left.dtype != right.dtype:
         raise CompileError(
             f'"{op}" needs two operands of one dtype, got {left.dtype} and {right.dtype}',
@@ -321,6 +322,16 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
             hint=_cast_hint(left, right),
         )
     return left, right
+
+
+def meeting(value: Expr, dtype: str) -> Expr:
+    """`value` where a number of `dtype` is needed. An index, which is made of variables and reads
+    no memory, becomes one: scripts write `A[i] = A[i] + i` whatever A holds.
+    """
+    if value.dtype != INDEX or dtype in (INDEX, "bool"):
+        return value
+    parts = {type(part) for part in walk(value)}
+    return value.astype(dtype) if Var in parts and Load not in parts else value
 
 
 def _cast_hint(left: Expr, right: Expr) -> str:

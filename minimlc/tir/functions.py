@@ -24,12 +24,18 @@ from minimlc.tir.nodes import (
     intrin,
     select,
     tracing,
+    unary,
 )
 
 
 def cast(value: ExprLike, dtype: str) -> Expr:
     """`value` converted to `dtype`, as numpy's `astype` does."""
     return Cast(dtype_record(dtype).name, as_expr(value))
+
+
+def ceildiv(a: ExprLike, b: ExprLike) -> ExprLike:
+    """`a / b`, rounded up; a number of numbers."""
+    return (a + (b - 1)) // b
 
 
 def of_dtype(dtype: str, value: ExprLike | str) -> Expr:
@@ -94,6 +100,19 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "max_value": greatest,
     **{name: partial(intrin, name) for name in INTRINSICS},
     **{name: partial(of_dtype, name) for name in DTYPES},
+    "Cast": lambda dtype, value: cast(value, dtype),
+    "likely": lambda condition: condition,
+    "power": partial(intrin, "pow"),
+    "fabs": partial(intrin, "abs"),
+    "ceildiv": ceildiv,
+    "indexdiv": partial(binary, "//"),
+    "indexmod": partial(binary, "%"),
+    "shift_left": partial(binary, "<<"),
+    "shift_right": partial(binary, ">>"),
+    "bitwise_and": partial(binary, "&"),
+    "bitwise_or": partial(binary, "|"),
+    "bitwise_xor": partial(binary, "^"),
+    "bitwise_not": partial(unary, "~"),
 }
 """What expressions can call, inside scripts and in plain Python."""
 

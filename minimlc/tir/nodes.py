@@ -38,6 +38,7 @@ from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported
     index,
     intrin,
     load,
+    meeting,
     select,
     tracing,
     unary,
@@ -192,7 +193,7 @@ class PrimFunc(Attributed):
 
 def store(buffer: Buffer, indices: Iterable[ExprLike], value: ExprLike) -> Store:
     """`buffer[indices] = value`; a Python number takes the buffer's dtype."""
-    stored = as_expr(value, buffer.dtype)
+    stored = meeting(as_expr(value, buffer.dtype), buffer.dtype)
     if stored.dtype != buffer.dtype:
         raise CompileError(
             f"{buffer.name} holds {buffer.dtype}, the value is {stored.dtype}",

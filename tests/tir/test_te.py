@@ -206,7 +206,7 @@ def test_keywords_and_odd_names_become_identifiers():
         ("E107", lambda: te.compute((4,), lambda *i: A(*i)), "A has 2 dimension(s)"),
         ("E130", lambda: te.compute((4,), lambda i: te.sum(A[i, k])), "te.sum(..., axis=k)"),
         ("E108", lambda: te.placeholder((4,), "flot32"), '"float32"'),
-        ("E108", lambda: te.compute((4,), lambda i: A[i, 0] * i), 'T.cast(i, "float32")'),
+        ("E108", lambda: te.compute((4,), lambda i: A[i, 0] * T.int32(i)), '"float32")'),
         ("E130", lambda: te.compute((4,), lambda i: A), "A[i, j]"),
         ("E130", lambda: te.compute((4, 6), lambda i, j: A * 2.0), "A[i, j]"),
         ("E130", lambda: te.compute((4, 6), lambda i, j: B[i, j] + A), "A[i, j]"),

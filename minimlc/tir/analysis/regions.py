@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from minimlc.errors import VerifyError
-from minimlc.node import span_of
+from minimlc.node import Node, span_of
 from minimlc.tir.analysis.access import (
     Access,
     Alone,
@@ -31,7 +31,7 @@ from minimlc.tir.analysis.affine import (
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index, substitute
 from minimlc.tir.walks import stored_in
 
 Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
@@ -45,6 +45,7 @@ class Side(NamedTuple):
 
 
 Box = tuple[Side, ...]
+_Bounds = tuple[tuple[Expr, ...], ...]
 
 
 def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var]) -> Box:
@@ -351,15 +352,24 @@ def check_declared(
 ) -> None:
     """Compare what an author declared with what the block does; `VerifyError` where it is less.
 
-    Both may use the variables `around` the block; each is less than its number.
+    Both may use the variables `around` the block; each is less than its number. A region may be
+    declared over the loops or over the block's own iters.
     """
     ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
+    values: dict[Node, Node] = {it.var: it.value for it in block.iters}
+
+    def over_loops(exprs: Iterable[Expr]) -> tuple[Expr, ...]:
+        return tuple(substitute(expr, values) for expr in exprs)
+
     for item in accesses_alone(Alone.of(block)):
         declared = writes if item.is_write else reads
         if declared is None or (item.role == "update" and not item.is_write):
             continue
         inside = ranges.extended(loop_extents(item.loops)).assume(*item.guards)
-        if not any(b is item.buffer and _holds(box, item, inside) for b, box in declared):
+        boxes: list[_Bounds] = [box for buffer, box in declared if buffer is item.buffer]
+        forms = [(item.indices, box) for box in boxes]
+        forms += [(over_loops(item.indices), tuple(map(over_loops, box))) for box in boxes]
+        if not any(_holds(box, indices, inside) for indices, box in forms):
             verb = "writes" if item.is_write else "reads"
             touched = f"{item.buffer.name}[{', '.join(i.script() for i in item.indices)}]"
             raise VerifyError(
@@ -370,8 +380,8 @@ def check_declared(
             )
 
 
-def _holds(box: tuple[tuple[Expr, Expr], ...], item: Access, ranges: Ranges) -> bool:
-    return len(box) == len(item.indices) and all(
+def _holds(box: _Bounds, indices: tuple[Expr, ...], ranges: Ranges) -> bool:
+    return len(box) == len(indices) and all(
         ranges.prove(Binary(">=", i, start)) and ranges.prove(Binary("<", i - start, extent))
-        for (start, extent), i in zip(box, item.indices, strict=True)
+        for (start, extent), i in zip(box, indices, strict=True)
     )
