@@ -31,10 +31,11 @@ class Span(NamedTuple):
 
     def where(self) -> str:
         """The place in words: a notebook cell or a file, and the line."""
-        return f"{_describe_file(self.filename)}, line {self.line}"
+        return f"{describe_file(self.filename)}, line {self.line}"
 
 
-def _describe_file(filename: str) -> str:
+def describe_file(filename: str) -> str:
+    """A file in words: which notebook cell it is, or its name."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
@@ -136,6 +137,10 @@ class VerifyError(CompileError):
 
 class ScheduleError(CompileError):
     """A schedule primitive that would change the program's meaning, or cannot be proven not to."""
+
+
+class DroppedResult(UserWarning):
+    """The result of a schedule's step is not kept: the schedule that was there is as before."""
 
 
 class OpError(CompileError):

@@ -165,9 +165,10 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     sides = _sides(subject, outer, produced)
     new = _over_box(replaced(func, {top: subject.block}), subject, sides, outer, (), ())
     moved = replace(target.stmt, body=seq((target.stmt.body, new)))
-    result = finish(replaced(func, {target.stmt: moved, top: None}))
-    _check_covers(result, subject, target.stmt)
+    result = replaced(func, {target.stmt: moved, top: None})
     _check_finished(result, subject.block.name)
+    result = finish(result)
+    _check_covers(result, subject, target.stmt)
     return result
 
 

@@ -1,10 +1,13 @@
 """The immutable Schedule: every primitive gives a new one, with its trace and history."""
 
 import inspect
+import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from weakref import WeakKeyDictionary
 
 from minimlc.errors import (
     CompileError,
@@ -16,6 +19,7 @@ from minimlc.errors import (
 )
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
+from minimlc.schedule.dropped import warn_if_dropped
 from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.trace import (
     Trace,
@@ -27,7 +31,14 @@ from minimlc.schedule.trace import (
     run,
     split_arguments,
 )
-from minimlc.schedule.tree import NoSuchName, Place, find_block, find_stmt, inner_stmts
+from minimlc.schedule.tree import (
+    NoSuchName,
+    Place,
+    find_block,
+    find_stmt,
+    inner_stmts,
+    names_of,
+)
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import Block, PrimFunc
@@ -88,6 +99,10 @@ class NoSuchPrimitive(ScheduleError, AttributeError):
 
 class Immutable(ScheduleError, AttributeError):
     """An attempt to change a schedule."""
+
+
+class NotSeveral(ScheduleError, TypeError):
+    """An attempt to take a schedule apart."""
 
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net")
@@ -173,8 +188,23 @@ class Schedule:
         why, hint = _near(f'a schedule has no "{name}"', name, known)
         raise NoSuchPrimitive(why, code="E105", hint=hint)
 
+    def __iter__(self) -> NoReturn:
+        done = call_text(*self.trace[-1]) if self.trace else 'split("i", [None, 4])'
+        before = self._steps[-2].mod if self.trace else self.mod
+        new = _new_names(before[self.func_name], self.func)
+        raise NotSeveral(
+            f"a step gives one schedule, not its new loops{f': {new}' if new else ''}",
+            code="E133",
+            hint=f"sch = sch.{done}  # then refer to loops and blocks by name",
+        )
+
     def apply(self, name: str, /, *args: Any, **options: Any) -> Self:
         """Apply the primitive called `name`."""
+        new = self._stepped(name, args, options)
+        warn_if_dropped("apply", new._steps[-1].name, sys._getframe(1))
+        return new
+
+    def _stepped(self, name: str, args: Sequence[Any], options: dict[str, Any]) -> Self:
         if name not in PRIMITIVES:
             why, hint = _near(f'no primitive "{name}"', str(name), PRIMITIVES)
             raise ScheduleError(why, code="E105", hint=hint)
@@ -188,7 +218,7 @@ class Schedule:
                 text = call_text(name, arguments)
                 raise ScheduleError(f"{text}: a trace holds plain, finite values", code="E118")
         except NoSuchName as error:
-            raise self._net.explained(error, self._steps, self.func_name, name, arguments) from None
+            raise _explained(self, error, name, arguments) from None
         except TooLarge as error:
             why, hint = f"{name}: {error.why}", "fewer loops in one another, shorter expressions"
             raise ScheduleError(why, code="E118", hint=hint) from None
@@ -207,6 +237,7 @@ class Schedule:
             first = self._steps[0].mod
             verdict = self._net.check(first, after, self.func_name, label, trace, verdict)
         values = (mod, self.func_name, self.check, trace, steps, verdict, self._net)
+        _TAKEN.setdefault(self, deque(maxlen=MOST_TAKEN)).append((name, arguments))
         return object.__new__(type(self))._fill(*values)
 
     def blocks(self) -> list[str]:
@@ -221,16 +252,15 @@ class Schedule:
         try:
             return find_block(self.func, name)
         except NoSuchName as error:
-            named = {"block": name}
-            raise self._net.explained(error, self._steps, self.func_name, question, named) from None
+            raise _explained(self, error, question, {"block": name}) from None
 
     def producers(self, block: str) -> list[str]:
         """The blocks that write what `block` reads."""
-        return self._neighbours(block, reads=True)
+        return _neighbours(self, block, reads=True)
 
     def consumers(self, block: str) -> list[str]:
         """The blocks that read what `block` writes."""
-        return self._neighbours(block, reads=False)
+        return _neighbours(self, block, reads=False)
 
     def output_blocks(self) -> list[str]:
         """The blocks that write a parameter of the function."""
@@ -245,14 +275,6 @@ class Schedule:
         deeper = {inner.name for block in inside for inner in blocks_in(block)[1:]}
         return [block.name for block in inside if block.name not in deeper]
 
-    def _neighbours(self, name: str, reads: bool) -> list[str]:
-        block = self._block("producers" if reads else "consumers", name).stmt
-        items = accesses(self.func)
-        mine = {i.buffer for i in items if i.block is block and i.is_write is not reads}
-        others = (i for i in items if i.buffer in mine and i.is_write is reads)
-        blocks = (item.block for item in others if item.block is not block)
-        return list(dict.fromkeys(each.name for each in blocks if each is not None))
-
     @classmethod
     def replay(
         cls,
@@ -263,7 +285,7 @@ class Schedule:
         check: bool = True,
     ) -> "Schedule":
         """Do a trace's steps on `mod`. The trace may also be its JSON text."""
-        if not isinstance(trace, Iterable):
+        if not isinstance(trace, Iterable) or isinstance(trace, Schedule):
             raise no_replay(trace)
         steps = Trace.from_json(trace) if isinstance(trace, str) else Trace.of(tuple(trace))
         schedule = cls(mod, func, check=check)
@@ -281,6 +303,39 @@ class Schedule:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return mimebundle(self)
+
+
+MOST_TAKEN = 8
+_TAKEN: WeakKeyDictionary[Schedule, deque[tuple[str, dict[str, Any]]]] = WeakKeyDictionary()
+"""The last steps from each schedule: who goes on with the old one may look for their names."""
+
+
+def _explained(
+    schedule: Schedule, error: NoSuchName, question: str, arguments: dict[str, Any]
+) -> ScheduleError:
+    """The error for a name that is not there; it may be in the result of a step taken before."""
+    for step in reversed(_TAKEN.get(schedule, ())):
+        if error.name in names_of(run(schedule.func, *step)[0], error.kind):
+            call = call_text(*step)
+            why = f"{error.why} before sch.{call}, whose result is another schedule"
+            return ScheduleError(why, code=error.code, hint=f"sch = sch.{call}")
+    steps, name = schedule._steps, schedule.func_name
+    return schedule._net.explained(error, steps, name, question, arguments)
+
+
+def _neighbours(schedule: Schedule, name: str, reads: bool) -> list[str]:
+    block = schedule._block("producers" if reads else "consumers", name).stmt
+    items = accesses(schedule.func)
+    mine = {i.buffer for i in items if i.block is block and i.is_write is not reads}
+    others = (i for i in items if i.buffer in mine and i.is_write is reads)
+    blocks = (item.block for item in others if item.block is not block)
+    return list(dict.fromkeys(each.name for each in blocks if each is not None))
+
+
+def _new_names(before: Any, after: PrimFunc) -> str:
+    """The loops that a step made, in a sentence."""
+    old = names_of(before, "loop")
+    return ", ".join(name for name in names_of(after, "loop") if name not in old)
 
 
 def _choose(mod: IRModule, name: str | None) -> str:
@@ -314,7 +369,9 @@ def method(name: str) -> "Callable[..., Schedule]":
 
     @wraps(PRIMITIVES[name])
     def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":
-        return self.apply(name, *args, **options)
+        new = self._stepped(name, args, options)
+        warn_if_dropped(name, new._steps[-1].name, sys._getframe(1))
+        return new
 
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     method.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -30,6 +30,7 @@ def test_the_factored_loop_may_be_parallel_or_vectorized():
     refuses("E104", lambda: sch.parallel("k_0"))
     assert_same(RowSum, sch.rfactor("k_0").parallel("k_0").mod)
     assert_same(RowSum, sch.rfactor("k_1", axis=1).vectorize("k_1").mod)
+    assert mlc.structural_equal(sch.rfactor("k_1", axis=-1).mod, sch.rfactor("k_1", axis=1).mod)
 
 
 def test_partial_results_of_left_out_iterations_are_the_identity():
@@ -46,7 +47,8 @@ def test_rfactor_of_one_of_two_blocks_keeps_the_other():
 def test_rfactor_refuses_spatial_loops():
     sch = mlc.Schedule(RowSum)
     refuses("E150", lambda: sch.rfactor("i"), "not a reduction loop")
-    refuses("E118", lambda: sch.rfactor("k", axis=2), "0 to 1")
+    refuses("E118", lambda: sch.rfactor("k", axis=2), "-2 to 1")
+    refuses("E118", lambda: sch.rfactor("k", axis=-3), "-2 to 1")
     refuses("E150", lambda: sch.fuse("i", "k").rfactor("i_k_fused"), "i_k_fused")
 
 

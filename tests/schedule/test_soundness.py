@@ -452,7 +452,7 @@ def test_a_guard_whose_arithmetic_wraps_or_rounds_clips_nothing(guard):
 
 
 def test_a_guard_of_the_ends_clips_only():
-    mlc.Schedule(mlc.parse(CLIPPED.format(guard="j < 8"))).parallel("i")
+    assert mlc.Schedule(mlc.parse(CLIPPED.format(guard="j < 8"))).parallel("i")
 
 
 @pytest.mark.parametrize("guard", NEVER_CLIPS)
@@ -567,6 +567,11 @@ def main(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8,), "int32")):
 )
 def test_no_block_leaves_the_scope_of_a_buffer(text, step):
     refuses("E101", lambda: mlc.Schedule(mlc.parse(text), check=False).apply(*step))
+
+
+def test_what_is_not_finished_is_said_before_a_scope():
+    sch = mlc.Schedule(mlc.parse(SCOPED), check=False)
+    refuses("E113", lambda: sch.reverse_compute_at("X", "k"), "before it is finished")
 
 
 @pytest.mark.parametrize("at", ["i", "k"])

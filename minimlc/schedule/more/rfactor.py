@@ -56,7 +56,8 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
                                                  for i, k_1 in grid(n, 4):
                                                      C[i] += C_rf[k_1, i]
 
-    Here `k_1` was factored; it is spatial in block `C_rf`, at position `axis` of buffer `C_rf`.
+    Here `k_1` was factored; it is spatial in block `C_rf`, at position `axis` of buffer `C_rf` (a
+    negative one counts from the end).
     Each partial result starts from the reducer's identity; the block's own init, if it has one,
     counts once, where the partial results are combined. A block that reduces several elements at
     once, as an argmax, has a buffer of partial results for each. Legal when the block is alone in
@@ -70,8 +71,9 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
     check_plain_path(place.around)
     how = _reducer(block, place)
     most = min(len(store.indices) for store in how.stores)
-    if not 0 <= axis <= most:
-        refuse("E118", f"axis is a number from 0 to {most}, got {axis!r}")
+    if not -most - 1 <= axis <= most:
+        refuse("E118", f"axis is a number from {-most - 1} to {most}, got {axis!r}")
+    axis %= most + 1
     always, sometimes = _conditions(block, how, around.own, reducing)
     names = Names(func)
     cut = _Cut(block, how, around.own, reducing, factor, axis, names)
