@@ -1,6 +1,6 @@
 """Python values that can stand in programs as constants, and how large they may be."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,19 +65,49 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+class Attributes(tuple):
+    """Constants by name: (key, value) pairs in order, which are also looked up by their keys."""
+
+    __slots__ = ()
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return [key for key, _ in self]
+
+    def get(self, key: str, default: object = None) -> Any:
+        """The value of a name."""
+        return next((value for name, value in self if name == key), default)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return tuple.__getitem__(self, key)
+        if key not in self.keys():
+            raise KeyError(key)
+        return self.get(key)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self.keys() if isinstance(item, str) else tuple.__contains__(self, item)
+
+
 class Attributed(Node):
     """A module or a function: `attrs` are constants by name, as (key, value) pairs."""
 
     __slots__ = ()
     attrs: tuple[tuple[str, object], ...]
 
-    def with_attr(self: A, key: str, value: object) -> A:
-        """This with the attribute `key`, which may replace one; `CompileError` for no constant."""
-        attrs = {**dict(self.attrs), key: plain(value)}
-        why = unwritable([(key, attrs[key])])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", Attributes(self.attrs))
+        Node.__post_init__(self)
+
+    def with_attr(self: A, key: str | Mapping[str, object], value: object = None) -> A:
+        """This with the attribute `key`, or with several, which may replace others; `CompileError`
+        for what is no constant.
+        """
+        new = {k: plain(v) for k, v in (key if isinstance(key, Mapping) else {key: value}).items()}
+        why = unwritable(new.items())
         if why:
             raise CompileError(why, code="E123", hint='func.with_attr("global_symbol", "main")')
-        return replace(self, attrs=tuple(attrs.items()))
+        return replace(self, attrs=tuple({**dict(self.attrs), **new}.items()))
 
     def without_attr(self: A, key: str) -> A:
         """This without the attribute `key`; itself if there is none."""

@@ -316,17 +316,17 @@ def _converted(data: np.ndarray, dtype: str) -> np.ndarray:
 
 def call_tir(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
     """Call the primitive function `callee` with `args` and fresh outputs of type `out`."""
-    return Call("call_tir", args, (("callee", callee),), out)
+    return Call("call_tir", args, (("callee", str(callee)),), out)
 
 
 def call_dps_packed(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
     """Call the registered function `callee` with `args` and fresh outputs of type `out`."""
-    return Call("call_dps_packed", args, (("callee", callee),), out)
+    return Call("call_dps_packed", args, (("callee", str(callee)),), out)
 
 
 def call_function(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
     """Call the graph function `callee`; `out` is its result's type."""
-    return Call("call", args, (("callee", callee),), out)
+    return Call("call", args, (("callee", str(callee)),), out)
 
 
 def tensor_types(value: Type) -> tuple[TensorType, ...]:

@@ -211,7 +211,7 @@ def _joint(
     several = (args,) if isinstance(args, Expr | np.ndarray) else args
     values = tuple(a if isinstance(a, Expr) else constant(a) for a in several)
     kind = out_type(out_sinfo if out is None else out, dtype)
-    return Call(op, values, (("callee", callee), *(attrs or {}).items()), kind)
+    return Call(op, values, (("callee", str(callee)), *(attrs or {}).items()), kind)
 
 
 _VALUES = {

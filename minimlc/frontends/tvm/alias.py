@@ -1,0 +1,18 @@
+"""Classes of TVM whose values are those of another class."""
+
+from typing import Any
+
+
+class Alias(type):
+    """A class under whose name values of the class `kind` are made, and recognized.
+
+    class Var(metaclass=Alias):
+        kind = nodes.Var
+
+        def __new__(cls, name, shape, dtype): ...  # gives a `nodes.Var`
+    """
+
+    kind: type
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.kind)

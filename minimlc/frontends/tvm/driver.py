@@ -1,0 +1,45 @@
+"""`tvm.driver`: modules become code."""
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+from minimlc.frontends.tvm import te
+from minimlc.frontends.tvm.runtime import Module
+from minimlc.frontends.tvm.target import Target
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Call
+from minimlc.module import IRModule
+from minimlc.node import replace
+from minimlc.runtime import build as own
+from minimlc.target import Target as OwnTarget
+
+
+class _Registered(Mutator):
+    """Older programs call registered functions by `R.call_tir("env.linear", ...)`, too."""
+
+    def __init__(self, functions: Container[str]):
+        self.functions = functions
+
+    def visit_Call(self, call: Call) -> Call:
+        foreign = call.op == "call_tir" and call.callee not in self.functions
+        return replace(call, op="call_dps_packed") if foreign else call
+
+
+def lower(inp: Any, args: Sequence[Any] = (), name: str = "main", **_: Any) -> IRModule:
+    """A module of a schedule, a function or a module."""
+    if isinstance(inp, te.TensorSchedule):
+        return inp.lower(args, name)
+    mod = inp if isinstance(inp, IRModule) else IRModule.from_expr(inp)
+    return _Registered(mod.functions)(mod)
+
+
+def build(
+    inputs: Any, args: Any = (), target: Any = "llvm", name: str = "main", **_: Any
+) -> Module:
+    """Code for a module, a function, or a schedule with its arguments."""
+    if isinstance(args, str | dict | OwnTarget):
+        args, target = (), args
+    return Module(own.build(lower(inputs, args or (), name), Target(target or "llvm")))
+
+
+compile = build  # noqa: A001 (its name in TVM)

@@ -1,0 +1,61 @@
+"""`tvm.ir`: modules, operators and the names of functions."""
+
+from typing import Any
+
+from minimlc.errors import VerifyError
+from minimlc.frontends.tvm.ir import module, transform
+from minimlc.frontends.tvm.ir.transform import PassContext
+from minimlc.graph.nodes import JOINTS, Expr, Function, Type
+from minimlc.graph.ops import find_op
+from minimlc.module import IRModule
+from minimlc.node import Node, structural_hash
+from minimlc.node import structural_equal as is_equal
+from minimlc.tir.nodes import PrimFunc
+
+BaseFunc = Function | PrimFunc
+BaseExpr = RelaxExpr = Expr
+PrimExpr = Node
+
+
+class Op(str):
+    """An operator: what `call.op` is compared with."""
+
+    @staticmethod
+    def get(name: str) -> "Op":
+        """The operator that TVM calls "relax.nn.relu"; here it is "relu"."""
+        base = name.rpartition(".")[2]
+        return Op(base if base in JOINTS else find_op(base).name)
+
+    @property
+    def name(self) -> str:
+        """Its name as TVM has it, but for the family."""
+        return f"relax.{self}"
+
+
+class GlobalVar(str):
+    """The name of a function in a module, and the type of its result, if it is known."""
+
+    result: Type | None = None
+
+    @property
+    def name_hint(self) -> str:
+        """The name."""
+        return str(self)
+
+
+def global_var(name: str, func: Any = None) -> GlobalVar:
+    """The name of a function."""
+    var = GlobalVar(name)
+    var.result = func.result.type if isinstance(func, Function) else None
+    return var
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two trees are the same up to the names of what they bind."""
+    return is_equal(lhs, rhs)
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """`VerifyError` unless two trees are the same up to the names of what they bind."""
+    if not is_equal(lhs, rhs):
+        raise VerifyError("the two are not structurally equal", hint="tvm.ir.structural_equal")

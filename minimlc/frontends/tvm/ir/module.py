@@ -1,0 +1,3 @@
+"""`tvm.ir.module`."""
+
+from minimlc.module import IRModule

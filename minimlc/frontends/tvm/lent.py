@@ -1,0 +1,60 @@
+"""What TVM's programs ask of values, lent to the classes that these have here.
+
+Importing this package gives the classes below attributes under the names that TVM has for them.
+"""
+
+from typing import Any, NoReturn
+
+from minimlc.errors import CompileError
+from minimlc.frontends.tvm.ir import GlobalVar, global_var
+from minimlc.frontends.tvm.te import Operation
+from minimlc.graph.nodes import Expr, Function, Var
+from minimlc.module import IRModule
+from minimlc.target import Target
+from minimlc.tir.tensors import Tensor
+
+
+def _get_global_var(self: IRModule, name: str) -> GlobalVar:
+    return global_var(name, self[name])
+
+
+def _get_global_vars(self: IRModule) -> list[GlobalVar]:
+    return [global_var(name, func) for name, func in self.entries]
+
+
+def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
+    why = f"a module never changes; instead: mod = mod.with_function({str(name)!r}, func)"
+    raise CompileError(why, code="E133")
+
+
+def _enter(self: Target) -> Target:
+    return self
+
+
+def _exit(self: Target, *_: object) -> None:
+    """Each call says its target itself."""
+
+
+_type = property(lambda self: self.type)
+
+LENT: dict[type, dict[str, Any]] = {
+    Expr: {
+        **dict.fromkeys(("_checked_type_", "checked_type", "struct_info", "ty"), _type),
+        "shape_": property(lambda self: self.shape),
+    },
+    Var: {"name_hint": property(lambda self: self.name)},
+    Function: {"ret_struct_info": property(lambda self: self.result.type)},
+    IRModule: {
+        "get_global_var": _get_global_var,
+        "get_global_vars": _get_global_vars,
+        "functions_items": lambda self: list(self.entries),
+        **dict.fromkeys(("update_func", "__setitem__"), _unchangeable),
+    },
+    Tensor: {"op": property(Operation)},
+    Target: {"__enter__": _enter, "__exit__": _exit},
+}
+"""The attributes by class; none of them is a name that the class has by itself."""
+
+for _class, _attributes in LENT.items():
+    for _name, _value in _attributes.items():
+        setattr(_class, _name, _value)

@@ -1,0 +1,70 @@
+"""`tvm.nd`: arrays. Those of numpy are what compiled functions take; these know TVM's names too."""
+
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import to_numpy
+from minimlc.frontends.tvm.absent import absent
+
+
+class Device(str):
+    """Where arrays are: in this machine's memory."""
+
+    device_type = "cpu"
+    exist = True
+
+    def sync(self, stream: object = None) -> None:
+        """Wait for what runs: calls here return when they are done."""
+
+
+class NDArray(np.ndarray):
+    """An array of numpy that can be asked for itself."""
+
+    device = Device("cpu")
+
+    def numpy(self) -> np.ndarray:
+        """A copy as a plain array of numpy."""
+        return np.array(self, subok=False)
+
+    asnumpy = numpy
+
+    def copyto(self, target: Any) -> Any:
+        """Give the elements to another array, or a copy of its own."""
+        if not isinstance(target, np.ndarray):
+            return array(self)
+        target[...] = self
+        return target
+
+
+def cpu(number: int = 0) -> Device:
+    """This machine."""
+    return Device("cpu")
+
+
+def device(name: str = "cpu", number: int = 0) -> Device:
+    """The device of a name: this machine for "cpu" and "llvm"."""
+    return (
+        cpu()
+        if name in ("cpu", "llvm", "c", "python")
+        else absent(f"tvm.{name}", ("cpu", "llvm"))()
+    )
+
+
+def array(values: Any, device: Any = None, mem_scope: str | None = None) -> NDArray:
+    """A copy of `values`, C-contiguous."""
+    return np.array(values, order="C").view(NDArray)
+
+
+def empty(
+    shape: Any, dtype: str = "float32", device: Any = None, mem_scope: str | None = None
+) -> NDArray:
+    """A new array; its elements are whatever was in memory."""
+    return np.empty(shape, to_numpy(dtype)).view(NDArray)
+
+
+def wrapped(value: Any) -> Any:
+    """What a function returned: arrays as `NDArray`s, tuples as lists of them."""
+    if isinstance(value, tuple):
+        return [wrapped(part) for part in value]
+    return value.view(NDArray) if isinstance(value, np.ndarray) else value

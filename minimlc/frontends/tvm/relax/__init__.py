@@ -1,0 +1,65 @@
+"""`tvm.relax`: graph functions."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from minimlc.frontends.tvm.alias import Alias
+from minimlc.frontends.tvm.driver import build
+from minimlc.frontends.tvm.ir import GlobalVar
+from minimlc.frontends.tvm.relax import analysis, expr_functor, transform, vm
+from minimlc.frontends.tvm.relax.builder import BlockBuilder
+from minimlc.frontends.tvm.relax.expr_functor import PyExprMutator
+from minimlc.frontends.tvm.runtime import VirtualMachine
+from minimlc.graph import nodes
+from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetItem, TupleType, Var
+from minimlc.graph.ops import call_op
+from minimlc.module import Pass, run_passes
+from minimlc.passes import default_pipeline
+from minimlc.script import R
+
+op, const = R, R.const
+DataflowVar = Var
+TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorType
+call_tir, call_dps_packed = R.call_tir, R.call_dps_packed
+BindingBlock = DataflowBlock = nodes.BindingBlock
+VarBinding = nodes.Binding
+
+
+class DynTensorType(NamedTuple):
+    """What TVM once said of a tensor besides its shape."""
+
+    ndim: int = -1
+    dtype: str = "float32"
+
+
+class Tuple(metaclass=Alias):
+    """Several values as one."""
+
+    kind = nodes.Tuple
+
+    def __new__(cls, fields: Iterable[Expr]) -> nodes.Tuple:  # type: ignore[misc]
+        return nodes.Tuple(tuple(fields))
+
+
+class Call(metaclass=Alias):
+    """An operator, or a graph function of the module, applied to values."""
+
+    kind = nodes.Call
+
+    def __new__(  # type: ignore[misc]
+        cls,
+        op: Any,
+        args: Iterable[Expr],
+        attrs: Mapping[str, Any] | None = None,
+        sinfo_args: Any = None,
+    ) -> nodes.Call:
+        if not isinstance(op, GlobalVar):
+            return call_op(op, *args, **dict(attrs or {}))
+        out = sinfo_args[0] if sinfo_args else op.result
+        return nodes.call_function(op, tuple(args), out)
+
+
+def get_pipeline(name: str = "zero", **_: Any) -> Pass:
+    """The passes that `tvm.build` applies to graph functions."""
+    return partial(run_passes, passes=default_pipeline)

@@ -1,0 +1,30 @@
+"""`tvm.relax.BlockBuilder`."""
+
+from typing import Any
+
+from minimlc.frontends.tvm.ir import GlobalVar, global_var
+from minimlc.graph import builder as own
+from minimlc.graph.nodes import Function
+from minimlc.module import IRModule
+from minimlc.tir.nodes import PrimFunc
+
+
+class BlockBuilder(own.BlockBuilder):
+    """Builds graph functions and the primitive functions that they call."""
+
+    def add_func(self, func: Function | PrimFunc, func_name: str) -> GlobalVar:
+        """Add a function; its name. A structurally equal one is reused."""
+        return global_var(super().add_func(func, str(func_name)), func)
+
+    def update_func(self, gvar: str, updated_func: Function | PrimFunc) -> None:
+        """Put a function in the place of another one, or add it."""
+        self._names.reserve((str(gvar),))
+        self._functions[str(gvar)] = updated_func
+
+    def finalize(self) -> IRModule:
+        """The module built so far."""
+        return self.get()
+
+    def normalize(self, expr: Any) -> Any:
+        """The value: it is brought into normal form where it is bound."""
+        return expr

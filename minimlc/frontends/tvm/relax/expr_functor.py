@@ -1,0 +1,72 @@
+"""`tvm.relax.expr_functor`: rewriting graph functions."""
+
+from typing import Any
+
+from minimlc.frontends.tvm.relax.builder import BlockBuilder
+from minimlc.graph import mutator as own
+from minimlc.graph.nodes import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from minimlc.module import IRModule
+from minimlc.node import Node
+
+
+class PyExprMutator:
+    """Override `visit_call_` and its like, apply with `visit_expr(func)`.
+
+    What the method of a value is given has its operands rewritten already.
+    """
+
+    def __init__(self, mod: IRModule | None = None):
+        self.builder_ = BlockBuilder(mod)
+
+    def visit_expr(self, expr: Node) -> Any:
+        """A function, or a value, rewritten."""
+        return _Visits(self).visit(expr)
+
+    def visit_expr_post_order(self, expr: Expr) -> Any:
+        """The value with its operands rewritten: as it is, since they come first."""
+        return expr
+
+    def lookup_binding(self, var: Expr) -> Expr | None:
+        """The rewritten value bound to `var`; None for a parameter or a constant."""
+        return self.builder_.lookup_binding(var)
+
+    def visit_function_(self, func: Function) -> Function:
+        """A function: its bindings are rewritten in order."""
+        return _Visits(self).rewrite_function(func)
+
+    visit_call_ = visit_constant_ = visit_var_ = visit_expr_post_order
+    visit_tuple_ = visit_tuple_getitem_ = visit_expr_post_order
+
+
+class _Visits(own.Mutator):
+    """The rewrite that asks a `PyExprMutator`."""
+
+    def __init__(self, rewriter: PyExprMutator):
+        self.rewriter = rewriter
+
+    @property
+    def builder(self) -> BlockBuilder:
+        return self.rewriter.builder_
+
+    def visit_Function(self, func: Function) -> Function:
+        return self.rewriter.visit_function_(func)
+
+    def visit_Call(self, call: Call) -> Expr:
+        return self.rewriter.visit_call_(self.visit_children(call))
+
+    def visit_Tuple(self, value: Tuple) -> Expr:
+        return self.rewriter.visit_tuple_(self.visit_children(value))
+
+    def visit_TupleGetItem(self, value: TupleGetItem) -> Expr:
+        return self.rewriter.visit_tuple_getitem_(self.visit_children(value))
+
+    def visit_Constant(self, value: Constant) -> Expr:
+        return self.rewriter.visit_constant_(value)
+
+    def visit_Var(self, var: Var) -> Expr:
+        return self.rewriter.visit_var_(var)
+
+
+def mutator(cls: type) -> type:
+    """The decorator that TVM needs; here a subclass is enough."""
+    return cls

@@ -1,0 +1,37 @@
+"""`tvm.target`: what code is made for."""
+
+from dataclasses import replace
+from typing import Any
+
+from minimlc import target as own
+from minimlc.errors import BuildError
+from minimlc.frontends.tvm.alias import Alias
+
+FIELDS = {"mcpu": "cpu", "mattr": "features", "num-cores": "cores"}
+"""What TVM calls the fields of a target."""
+
+
+class Target(metaclass=Alias):
+    """`Target("llvm -num-cores 4")`: a target by its kind, with options."""
+
+    kind = own.Target
+
+    def __new__(cls, target: Any, host: Any = None) -> own.Target:  # type: ignore[misc]
+        if isinstance(target, own.Target):
+            return target
+        if isinstance(target, dict):
+            name, options = target["kind"], {k: v for k, v in target.items() if k != "kind"}
+        else:
+            name, *words = str(target).replace("=", " ").split() or [""]
+            pairs = zip(words[::2], words[1::2], strict=False)
+            options = {word.lstrip("-"): value for word, value in pairs}
+        return replace(own.Target.of(name), **dict(map(_field, options.items())))
+
+
+def _field(option: tuple[str, Any]) -> tuple[str, Any]:
+    """An option of TVM's as a field."""
+    name, value = option
+    if name not in FIELDS:
+        known = ", ".join(f"-{known}" for known in FIELDS)
+        raise BuildError(f'unknown option "{name}" of a target; known: {known}', code="E501")
+    return FIELDS[name], int(value) if name == "num-cores" else value

@@ -1,0 +1,47 @@
+"""`tvm.tir`: loops on buffers."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from minimlc.errors import ScheduleError
+from minimlc.frontends.tvm import schedule
+from minimlc.frontends.tvm.schedule import BlockRV, LoopRV, Schedule
+from minimlc.rooms import room
+from minimlc.tir import nodes, te
+from minimlc.tir.functions import FUNCTIONS
+
+_NODES = {
+    **{name: name for name in ("Block", "Buffer", "Cast", "For", "IfThenElse", "PrimFunc")},
+    **{name: name for name in ("Select", "Stmt", "Var", "const")},
+    "BufferLoad": "Load",
+    "BufferStore": "Store",
+    "SeqStmt": "Seq",
+    "SBlock": "Block",
+    "IterVar": "BlockIter",
+    "PrimExpr": "Expr",
+    "IntImm": "Const",
+    "FloatImm": "Const",
+}
+"""What TVM calls the nodes of the loop IR."""
+
+_NAMED = {name: getattr(nodes, own) for name, own in _NODES.items()}
+MORE = SimpleNamespace(**{**FUNCTIONS, **_NAMED, "all": te.all, "any": te.any})
+
+
+class IndexMap:
+    """Where an index goes: here the function itself, or its text."""
+
+    @staticmethod
+    def from_func(mapping_function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+        """The function, which `sch.transform_layout` takes."""
+        return mapping_function
+
+
+class TensorIntrin:
+    """What one unit of hardware computes."""
+
+    @staticmethod
+    def register(name: str, desc: Any, impl: Any, override: bool = False) -> Any:
+        """Enter an intrinsic under a name, for `sch.tensorize`."""
+        return room("schedule.tensor").register_intrin(name, desc, impl)  # type: ignore[union-attr]
