@@ -8,20 +8,24 @@ Each is an operator of the graph, its loops written out: same names, same checks
 whose arguments TVM orders in another way here have that order here, too.
 """
 
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
 from minimlc.errors import OpError, did_you_mean
-from minimlc.graph.nodes import Constant, Expr, TensorType, Tuple, Var
+from minimlc.graph.nodes import Attrs, Constant, Expr, TensorType, Tuple, Var
 from minimlc.graph.op import documentation
 from minimlc.graph.ops import ALIASES, OPS
-from minimlc.graph.ops.checks import ALL, NUMBERS
-from minimlc.graph.ops.create import full
+from minimlc.graph.ops.checks import ALL, FLOATS, NUMBERS, refuse, sizes_of
+from minimlc.graph.ops.create import arange, full
 from minimlc.graph.ops.linear import matmul
 from minimlc.graph.ops.record import Op, composite
-from minimlc.graph.ops.shape import flatten, permute_dims
+from minimlc.graph.ops.reduction import argmax, argmin, greatest, mean
+from minimlc.graph.ops.shape import batch_flatten, permute_dims, reshape
+from minimlc.graph.ops.slicing import pad, take
 from minimlc.graph.ops.values import Values
+from minimlc.graph.ops.window import avg_pool2d, conv2d, max_pool2d
 from minimlc.tir import te
 from minimlc.tir.nodes import const
 
@@ -97,41 +101,124 @@ class _Names:
         return sorted({*OPS, *ALIASES, *self._own, *vars(self)} - {"_name", "_own"})
 
 
-def _turned(x: Values, yes: bool) -> Values:
+# What TVM calls in another way in `topi` than in a graph
+
+
+def _said(record: Op, name: str, order: str, /, fixed: Attrs = (), **meant: str) -> Op:
+    """The operator `name`, which is `record` with its attributes in another order.
+
+    `order` names them, some with a default of their own: "axis=None keepdims"; `meant` says what
+    `record` calls them. It has not those that are `fixed`.
+    """
+    own = dict(record.attrs)
+
+    def called(function: Function) -> Function:
+        def apply(*tensors: Any, **said: Any) -> Any:
+            options = {meant.get(key, key): value for key, value in said.items()}
+            return function(*tensors, **{**own, **dict(fixed), **options})
+
+        return apply
+
+    attrs = []
+    for key, equals, default in (word.partition("=") for word in order.split()):
+        attrs.append((key, literal_eval(default) if equals else own[meant.get(key, key)]))
+    formula, meaning = called(record.formula), called(record.meaning)
+    return record._replace(name=name, attrs=tuple(attrs), formula=formula, meaning=meaning)
+
+
+def _turned(x: Any, yes: bool) -> Any:
     """`x` with its last two axes exchanged, if so wanted."""
     order = list(range(x.ndim))
     return permute_dims(x, axes=(*order[:-2], *order[:-3:-1])) if yes else x
 
 
-def _full(*, shape: Any, dtype: str, fill_value: float) -> Values:
-    """A tensor of `shape` that is `fill_value` everywhere."""
-    return full.formula(shape=shape, value=fill_value, dtype=dtype)
+def _product(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    *,
+    out_dtype: str = "",
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Any:
+    """The matrix product of a and b, each with its last two axes exchanged first if so wanted,
+    plus bias if there is one; the sums are of `out_dtype`.
+    """
+    product = matmul(_turned(a, transpose_a), _turned(b, transpose_b), out_dtype=out_dtype)
+    return product if bias is None else product + bias
 
 
-def _matmul(a: Values, b: Values, *, transp_a: bool = False, transp_b: bool = False) -> Values:
-    """The matrix product of a and b, each with its last two axes exchanged first if so wanted."""
-    return matmul(_turned(a, transp_a), _turned(b, transp_b))
+def _depthwise_conv2d(x: Any, w: Any, **options: Any) -> Any:
+    """Cross-correlation of each channel of (n, c, h, w) with its own kernels: (c, m, p, q)."""
+    if w.ndim != 4:
+        refuse(f"w has {w.ndim} dimension(s), it must be (channels, m, height, width)")
+    channels, several, *window = w.shape
+    options["groups"] = channels
+    return conv2d(x, reshape(w, shape=(channels * several, 1, *window)), **options)
 
 
-def _batch_matmul(
-    x: Values, y: Values, *, transpose_a: bool = False, transpose_b: bool = True
-) -> Values:
-    """The products of two batches of matrices, those of y transposed unless it says otherwise."""
-    return matmul(_turned(x, transpose_a), _turned(y, transpose_b))
+def _pool2d(x: Any, *, pool_type: str, **options: Any) -> Any:
+    """The greatest value ("max") or the mean ("avg") of each window."""
+    return _choice(pool_type, max=max_pool2d, avg=avg_pool2d)(x, **options)
 
 
-def _flatten(x: Values) -> Values:
-    """All axes but the first as one."""
-    return flatten(x, start_axis=1)
+def _global_pool(x: Any, *, pool_type: str = "avg", layout: str = "NCHW") -> Any:
+    """The greatest value ("max") or the mean ("avg") of each whole image."""
+    if x.ndim != 4 or sorted(layout) != sorted("NCHW"):
+        refuse(f"x has {x.ndim} dimension(s), its layout is {layout!r}")
+    axes = tuple(layout.index(axis) for axis in "HW")
+    return _choice(pool_type, max=greatest, avg=mean)(x, axis=axes, keepdims=True)
 
 
-_OWN: dict[str, Op] = {}
-_OWN_NN: dict[str, Op] = {}
-"""Operators that TVM calls in another way in `topi` than in a graph."""
-composite("full", _full, dtypes=ALL, rounds=False, table=_OWN)
-composite("matmul", _matmul, dtypes=NUMBERS, rounds=False, table=_OWN)
-composite("batch_matmul", _batch_matmul, dtypes=NUMBERS, rounds=False, table=_OWN_NN)
-composite("flatten", _flatten, dtypes=ALL, rounds=False, table=_OWN_NN)
+def _choice(pool_type: str, **known: Op) -> Op:
+    if pool_type not in known:
+        refuse(f'pool_type is "max" or "avg", got {pool_type!r}', "E204")
+    return known[pool_type]
 
+
+def _pad(x: Any, *, pad_before: Any, pad_after: Any = None, pad_value: float = 0) -> Any:
+    """`x` with `pad_value` before and after each axis, as much if `pad_after` is None."""
+    before = sizes_of(pad_before, "pad_before")
+    after = before if pad_after is None else sizes_of(pad_after, "pad_after")
+    if len(before) != len(after):
+        refuse(f"pad_before has {len(before)} sizes, pad_after {len(after)}", "E204")
+    return pad(x, pad_width=tuple(zip(before, after, strict=True)), value=pad_value)
+
+
+_products = composite("matmul", _product, dtypes=NUMBERS, rounds=False, table={})
+_plain_products = _products._replace(params=("a", "b"), optional=0)
+_apart = conv2d._replace(formula=_depthwise_conv2d, meaning=_depthwise_conv2d)
+_pools = max_pool2d._replace(
+    formula=_pool2d, meaning=_pool2d, dtypes=FLOATS, attrs=(*max_pool2d.attrs, ("pool_type", "max"))
+)
+_CONV = "stride padding dilation out_dtype"
+_NHWC = (("data_layout", "NHWC"), ("kernel_layout", "HWIO"))
+_POOL = "kernel stride dilation padding pool_type ceil_mode layout count_include_pad=True"
+_TRANSP = {"transp_a": "transpose_a", "transp_b": "transpose_b"}
+_OWN = {
+    "full": _said(full, "full", "shape dtype fill_value", fill_value="value"),
+    "arange": _said(arange, "arange", "start stop step dtype='float32'"),
+    "argmax": _said(argmax, "argmax", "axis=None keepdims"),
+    "argmin": _said(argmin, "argmin", "axis=None keepdims"),
+    "take": _said(take, "take", "axis=None"),
+    "matmul": _said(_plain_products, "matmul", "transp_a transp_b", (), **_TRANSP),
+}
+_OWN_NN = {
+    "matmul": _products,
+    "dense": _said(_products, "dense", "out_dtype", (("transpose_b", True),)),
+    "batch_matmul": _said(
+        _plain_products, "batch_matmul", "out_dtype transpose_a transpose_b=True"
+    ),
+    "conv2d": _said(
+        conv2d, "conv2d", "strides padding dilation data_layout kernel_layout='' out_dtype"
+    ),
+    "conv2d_nchw": _said(conv2d, "conv2d_nchw", _CONV, stride="strides"),
+    "conv2d_nhwc": _said(conv2d, "conv2d_nhwc", _CONV, _NHWC, stride="strides"),
+    "depthwise_conv2d_nchw": _said(_apart, "depthwise_conv2d_nchw", _CONV, stride="strides"),
+    "pool2d": _said(_pools, "pool2d", _POOL, kernel="pool_size", stride="strides"),
+    "global_pool": composite("global_pool", _global_pool, rounds=False, table={}),
+    "pad": composite("pad", _pad, dtypes=ALL, rounds=False, table={}),
+    "flatten": batch_flatten,
+}
 topi: Any = _Names("topi", _OWN)
 topi.nn = _Names("topi.nn", _OWN_NN)

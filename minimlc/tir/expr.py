@@ -325,8 +325,9 @@ def _counting(value: Expr, other: Expr) -> Expr:
 
 def _is_index(value: Expr) -> bool:
     """Whether an expression is made of variables, and reads no memory."""
-    parts = {type(part) for part in walk(value)}
-    return Var in parts and Load not in parts
+    parts = [part for part in walk(value) if isinstance(part, Expr)]
+    reads = any(isinstance(part, Load) for part in parts)
+    return any(part._symbol for part in parts) and not reads
 
 
 def _cast_hint(left: Expr, right: Expr) -> str:
