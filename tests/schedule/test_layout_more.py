@@ -71,7 +71,7 @@ def test_padding_inside_a_loop_stays_with_its_iteration():
 
 def test_padding_of_what_an_iteration_owns_is_in_that():
     mod = mlc.parse(ROWS)
-    sch = mlc.Schedule(mod).parallel("x").transform_layout("B", "B", "j -> j + 3", 2)
+    sch = mlc.Schedule(mod).parallel("x").transform_layout("B", "B", "j -> j // 4, j % 4", 2)
     assert sch.loops("B_pad")[0] == "x"
     assert_right(mod, sch.mod)
 
