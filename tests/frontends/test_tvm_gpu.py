@@ -98,6 +98,25 @@ def test_window_sum_through_shared_memory():
     check(sch, "main", a[:1024] + a[1:1025] + a[2:1026], a)
 
 
+def test_a_row_each_in_shared_memory():
+    """A block of threads reads a row once, its threads sum parts of it."""
+    X = te.placeholder((8, 64), name="X")
+    k = te.reduce_axis((0, 64), name="k")
+    Y = te.compute((8, 4), lambda i, j: te.sum(X[i, k], axis=k), name="Y")
+    sch = tvm.tir.Schedule(te.create_prim_func([X, Y]))
+    block = sch.get_block("Y")
+    i, j, k = sch.get_loops(block)
+    X_shared = sch.cache_read(block, 0, "shared")
+    sch.compute_at(X_shared, i)
+    outer, inner = sch.split(sch.get_loops(X_shared)[-1], factors=[None, 4])
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    assert 'scope="shared"' in sch.mod.script()
+    x = rand(8, 64)
+    check(sch, "main", np.repeat(x.sum(1, keepdims=True), 4, axis=1), x)
+
+
 def product(n):
     A, B = (te.placeholder((n, n), name=name) for name in "AB")
     k = te.reduce_axis((0, n), name="k")
@@ -164,6 +183,20 @@ def test_product_through_shared_memory():
     a, b = rand(64, 64), rand(64, 64)
     sch = blocking_with_shared(tvm.tir.Schedule(product(64)), 4, 4, 8)
     assert sch.mod.script().count('scope="shared"') == 2
+    check(sch, "main", a @ b, a, b)
+
+
+def test_product_with_partial_sums_on_threads():
+    """Threads share the work on one element: each sums a part."""
+    a, b = rand(16, 64), rand(64, 8)
+    A, B = te.placeholder((16, 64), name="A"), te.placeholder((64, 8), name="B")
+    k = te.reduce_axis((0, 64), name="k")
+    C = te.compute((16, 8), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    sch = tvm.tir.Schedule(te.create_prim_func([A, B, C]))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    k0, k1 = sch.split(k, factors=[None, 8])
+    rf = sch.rfactor(k1, 0)
+    sch.bind(sch.get_loops(rf)[0], "blockIdx.x")
     check(sch, "main", a @ b, a, b)
 
 
