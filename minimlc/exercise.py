@@ -83,7 +83,7 @@ class Exercise:
             with np.errstate(all="ignore"):
                 return self._judged(answer)
         except (AssertionError, Failed) as error:
-            return Verdict(False, str(error) or _told(error, answer))
+            return Verdict(False, _said(error) or _told(error, answer))
         except (Exception, SystemExit) as error:  # an answer may raise anything
             return Verdict(False, _told(error, answer))
 
@@ -103,19 +103,24 @@ class Exercise:
             kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
             names = " or ".join(kind.__name__ for kind in kinds)
             raise Failed(f"{subject} a value of type {type(value).__name__}, not {names}")
-        return Verdict(True, "\n".join(filter(None, [claim(value) for claim in self.claims])))
+        return Verdict(True, "; ".join(filter(None, [claim(value) for claim in self.claims])))
 
 
 def _told(error: BaseException, answer: Any) -> str:
-    """An error in words, with the line of the answer that raised it; whatever its text does."""
-    kind, said, where = type(error).__name__, "", ""
-    with suppress(Exception):
-        said = f": {error}" if str(error) else ""
+    """An error in words, with the line of the answer that raised it."""
+    kind, said, where = type(error).__name__, _said(error), ""
     file = answer.__code__.co_filename if type(answer) is FunctionType else ""
     own = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
     if own and not isinstance(error, CompileError):  # which says itself where
         where = f" in line {own[-1]}"
-    return f"{kind}{where}{said}"
+    return f"{kind}{where}: {said}" if said else f"{kind}{where}"
+
+
+def _said(error: BaseException) -> str:
+    """The text of an error; "" where asking for it raises."""
+    with suppress(Exception):
+        return str(error)
+    return ""
 
 
 # Claims
@@ -194,7 +199,7 @@ def guess(truth: Callable[[], Any], hint: str = "") -> Claim:
     return claim
 
 
-def refused(steps: Mapping[str, Callable[[], Any]]) -> Claim:
+def refusals(steps: Mapping[str, Callable[[], Any]]) -> Claim:
     """The answer is the set of the names of those steps that are refused; then it says why."""
 
     def claim(names: Any) -> str:
@@ -208,7 +213,9 @@ def refused(steps: Mapping[str, Callable[[], Any]]) -> Claim:
         if judged < len(steps):
             raise Failed(f"{judged} of {len(steps)} are judged right")
         why = "\n".join(f"{name}: {reason}" for name, reason in reasons.items())
-        return f"{', '.join(reasons)}: refused\n{why}"
+        return (
+            f"{', '.join(reasons) or 'none'} {'are' if len(reasons) > 1 else 'is'} refused\n{why}"
+        )
 
     return claim
 

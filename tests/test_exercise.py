@@ -14,7 +14,7 @@ from minimlc.exercise import (
     faster,
     gives,
     guess,
-    refused,
+    refusals,
     schedules,
 )
 from minimlc.homework import structure as st
@@ -57,11 +57,12 @@ split = Exercise(schedules(Double, st.cut("i", 4, 10), st.no_guard()), takes=(SC
 number = Exercise(guess(lambda: 7, "Count the loops."))
 word = Exercise(guess(lambda: "read", "When is it known?"))
 steps = Exercise(
-    refused({"split": lambda: SCH.split("i", [2, 50]), "fuse": lambda: SCH.fuse("j", "k")})
+    refusals({"split": lambda: SCH.split("i", [2, 50]), "fuse": lambda: SCH.fuse("j", "k")})
 )
 few = Exercise(at_most(2, "loops", lambda sch: len(sch.loops("C"))), kind=mlc.Schedule)
 many = Exercise(at_least(0.5, "of it", lambda share: 0 if share > 1 else share))
-EVERY = [program, graph, split, number, word, steps, few, many]
+both = Exercise(at_least(1, "loops", lambda sch: 1), *few.claims, kind=mlc.Schedule)
+EVERY = [program, graph, split, number, word, steps, few, many, both]
 
 
 class Hostile:
@@ -79,7 +80,7 @@ class Hostile:
     __hash__ = None
 
 
-class Silent(Exception):
+class Silent(AssertionError):
     def __str__(self):
         raise RuntimeError("no")
 
@@ -104,9 +105,10 @@ RIGHT = [
     (number, 7, "right"),
     (number, 7.0, "right"),
     (word, "read", "right"),
-    (steps, ["fuse"], "right: fuse: refused"),
+    (steps, ["fuse"], "right: fuse is refused"),
     (few, SCH, "right: at most 2 loops"),
     (many, np.float64(0.5), "right: at least 0.5 of it"),
+    (both, SCH, "right: at least 1 loops; at most 2 loops"),
 ]
 
 WRONG = [
