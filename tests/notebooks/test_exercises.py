@@ -3,12 +3,15 @@ is wrong with them, and nothing that an answer does ends in a traceback."""
 
 import ast
 import importlib
+import inspect
+import re
 from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from minimlc import exercise
 from tests.notebooks.exercise_cells import ROOT, Chapter, cells
 
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -80,6 +83,20 @@ def test_untouched_exercises_are_not_right(path):
         assert line.startswith("not yet: ") and line.endswith("None: your turn"), line
 
 
+def test_the_page_says_what_is_so():
+    """Its program runs, with the names of chapter 03, and its table has every claim."""
+    page = (ROOT / "docs" / "exercises.md").read_text("utf-8")
+    code, said = re.search(r"```python\n(.*?)  # (.*?)\n```", page, re.S).groups()
+    session = dict(chapter(ROOT / "notebooks" / "03_schedules.ipynb").session)
+    *body, last = ast.parse(code).body
+    exec(compile(ast.Module(body, []), "exercises.md", "exec"), session)
+    assert repr(eval(ast.unparse(last), session)) == said
+    rows = "".join(re.findall(r"^\| (`.*?) \|", page, re.M))
+    functions = inspect.getmembers(exercise, inspect.isfunction)
+    own = {name for name, value in functions if value.__module__ == exercise.__name__}
+    assert set(re.findall(r"`(\w+)\(", rows)) == {name for name in own if name[0] != "_"}
+
+
 def raises(*taken):
     raise LookupError("a mistake")
 
@@ -108,7 +125,7 @@ def test_solutions_are_folded_and_look_like_none(path):
         tags = cell.metadata.get("tags", [])
         said = "".join(str(out.get("data", out.get("text", ""))) for out in cell.get("outputs", []))
         if "solution" in tags:
-            assert cell.source.startswith("# ")
+            assert cell.source.startswith("# One solution\n")
             assert cell.metadata.jupyter == {"outputs_hidden": True, "source_hidden": True}
             assert "one solution" in said and "but" not in said.partition(":")[0]
         elif "answer" in tags:
