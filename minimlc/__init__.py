@@ -40,7 +40,7 @@ from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.verify import verify
 
 if TYPE_CHECKING:
-    from minimlc import datasets, homework, passes, recipes, schedule
+    from minimlc import datasets, exercise, homework, passes, recipes, schedule
     from minimlc.graph import op
     from minimlc.graph.builder import BlockBuilder
     from minimlc.graph.mutator import Mutator
@@ -87,7 +87,7 @@ LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "homework"):
+    if name in ("datasets", "exercise", "homework"):
         return import_module(f"minimlc.{name}")
     if name in LATER:
         there = {n: at for n, at in LATER.items() if room(at.partition(":")[0])}
@@ -137,6 +137,7 @@ __all__ = [
     "call_function",
     "constant",
     "datasets",
+    "exercise",
     "explain",
     "homework",
     "interpret",
