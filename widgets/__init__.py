@@ -10,7 +10,8 @@
     LoopNest(sch)                     the order in which loops go over their buffers
     AccessHeatmap(before, after)      where a cache hits and misses, element by element
 
-Values show themselves in a notebook; the classes are for views with titles and choices.
+Values show themselves in a notebook; the classes are for views with titles and choices. Figures by
+matplotlib follow the theme after `plt.style.use("minimlc_widgets.figures")`.
 """
 
 from minimlc_widgets.bundle import *  # noqa: F403

@@ -25,7 +25,8 @@ export default {
         make("span", { class: "mlc-gutter", "aria-hidden": "true" }), drawLine(line));
       });
       const digits = String(columns[SCRIPT].lines.length).length;
-      const body = make("div", { class: "mlc-rows", style: `--mlc-digits: ${digits}` }, ...rows,
+      const kind = column === SCRIPT ? "mlc-rows" : "mlc-rows mlc-listing";
+      const body = make("div", { class: kind, style: `--mlc-digits: ${digits}` }, ...rows,
         more ? make("div", { class: "mlc-row mlc-cut" }, `… ${plural(more, "more line")}`) : null);
       const pane = control("div", {
         class: "mlc-pane mlc-code", tabindex: 0, role: "listbox", "aria-label": title,

@@ -40,20 +40,20 @@ const decimalAxisOf = (least, most) => {
 // Heights as near to `wishes`, which ascend, as they can be at a distance of APART: neighbours that
 // are too close form a group around their mean (isotonic regression, by pooling).
 const spread = (wishes) => {
-  const groups = [];
+  const groups = []; // the sum of their members, less APART for each name above, and their number
+  const mean = ([sum, count]) => sum / count;
   wishes.forEach((wish, n) => {
-    groups.push([wish - n * APART]);
-    const mean = (group) => group.reduce((total, value) => total + value, 0) / group.length;
+    groups.push([wish - n * APART, 1]);
     while (groups.length > 1 && mean(groups.at(-2)) > mean(groups.at(-1))) {
-      groups.push(groups.splice(-2).flat());
+      const [sum, count] = groups.pop();
+      groups.at(-1)[0] += sum;
+      groups.at(-1)[1] += count;
     }
   });
   const low = -APART / 2;
-  const high = HEIGHT + APART / 2 - wishes.length * APART;
-  return groups.flatMap((group) => {
-    const mean = group.reduce((total, value) => total + value, 0) / group.length;
-    return group.map(() => Math.max(low, Math.min(Math.max(low, high), mean)));
-  }).map((height, n) => height + n * APART);
+  const high = Math.max(low, HEIGHT + APART / 2 - wishes.length * APART);
+  const heights = groups.flatMap((group) => Array(group[1]).fill(mean(group)));
+  return heights.map((height, n) => Math.min(Math.max(height, low), high) + n * APART);
 };
 
 // Points whose names could meet, from left to right.

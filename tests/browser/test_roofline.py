@@ -116,4 +116,7 @@ def test_it_fits_and_reads_well(open_view, screenshots, scheme, width):
         "[document.querySelector('.mlc-widget').scrollWidth, document.body.clientWidth]"
     )
     assert wide <= fits
+    assert page.locator(".mlc-roof-table").evaluate(
+        "table => table.scrollWidth <= table.clientWidth"
+    )
     page.locator(".mlc-widget").screenshot(path=screenshots / f"roofline_{scheme}_{width}.png")

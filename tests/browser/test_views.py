@@ -173,16 +173,10 @@ def test_the_ends_of_long_lines_are_reached(open_view, width):
     page = open_view(PassStepper([("start", LONG), ("next", f"{LONG} + last", 0.000822)], step=0))
     page.set_viewport_size({"width": width, "height": 900})
     page.evaluate("document.body.style.width = 'auto'")
-    pane = page.locator(".mlc-pane").last
-    pane.evaluate("pane => { pane.scrollLeft = pane.scrollWidth; }")
-    ends = pane.evaluate("""pane => [
-      pane.querySelector(".mlc-text").getBoundingClientRect().right,
-      pane.getBoundingClientRect().right, pane.scrollLeft, pane.scrollWidth - pane.clientWidth]""")
-    assert ends[0] <= ends[1] <= width and ends[2] > 0 and abs(ends[2] - ends[3]) <= 1
-    pane.evaluate("pane => { pane.scrollLeft = 0; }")
-    pane.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.mlc-pane').scrollLeft > 0")
+    pane, text = page.locator(".mlc-pane").last, page.locator(".mlc-text").last.bounding_box()
+    box = pane.bounding_box()
+    assert text["x"] + text["width"] <= box["x"] + box["width"] <= width and text["height"] > 30
+    assert pane.evaluate("pane => pane.scrollWidth <= pane.clientWidth"), "nothing is cut off"
     page.get_by_role("button", name="Next step").click()
     assert page.locator(".mlc-time").inner_text() == "step took 822 µs"
     box, word = pane.bounding_box(), page.locator(".mlc-after .mlc-word").bounding_box()
