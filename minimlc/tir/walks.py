@@ -3,7 +3,19 @@
 from collections.abc import Iterator
 
 from minimlc.node import Node, children
-from minimlc.tir.nodes import Alloc, Block, Buffer, Expr, For, IfThenElse, Seq, Stmt, Store, Unary
+from minimlc.tir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    While,
+)
 
 
 def inner_stmts(item: Node) -> tuple[Stmt, ...]:
@@ -13,7 +25,7 @@ def inner_stmts(item: Node) -> tuple[Stmt, ...]:
             return ()
         case Seq(stmts):
             return stmts
-        case For(body=body) | Alloc(body=body):
+        case For(body=body) | While(body=body) | Alloc(body=body):
             return (body,)
         case Block(init=init, body=body):
             return (body,) if init is None else (init, body)

@@ -8,6 +8,7 @@ from collections.abc import Container, Hashable, Iterable, Iterator
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from minimlc.node import Node, children, walk
 from minimlc.tir.analysis.arith import EVERYTHING, conjuncts, constant_value, has_loads, key
@@ -31,6 +32,7 @@ from minimlc.tir.nodes import (
     Store,
     Unary,
     Var,
+    While,
     conjunction,
     index,
     substitute,
@@ -209,6 +211,19 @@ def reads_any(expr: Node, buffers: Container[Buffer]) -> bool:
     return any(isinstance(n, Load) and n.buffer in buffers for n in walk(expr))
 
 
+_ROUNDS: WeakKeyDictionary[While, For] = WeakKeyDictionary()
+
+
+def rounds(item: While) -> For:
+    """A while loop as proofs see it: a loop that may run any number of times, or not at all. It is
+    one and the same for each, as loops are known by what they are.
+    """
+    if item not in _ROUNDS:
+        extent = Select(item.condition, index(MOST_ITERATIONS), index(0))
+        _ROUNDS[item] = For(Var("round"), extent, "serial", item.body)
+    return _ROUNDS[item]
+
+
 class _Context(NamedTuple):
     """What is around a statement; `values` are those of blocks' iters, over loop variables."""
 
@@ -233,7 +248,9 @@ class _Context(NamedTuple):
         match item:
             # other nodes: all that is around what they hold is around them too
             case For():
-                yield item.body, self._in_loop(item)
+                yield item.body, self.in_loop(item)
+            case While():
+                yield item.body, self.in_loop(rounds(item))
             case Block():
                 inner = self._in_block(item)
                 if item.init is not None:
@@ -245,7 +262,7 @@ class _Context(NamedTuple):
                 for part in inner_stmts(item):
                     yield part, self.where(condition_of(item, part))
 
-    def _in_loop(self, loop: For) -> "_Context":
+    def in_loop(self, loop: For) -> "_Context":
         inner = self._replace(loops=(*self.loops, loop))
         (extent,) = self.over_loops([loop.extent])
         if extent is loop.extent or has_loads(extent):
@@ -362,6 +379,8 @@ class _Collector:
                     self.expr(predicate, at)
             case Store():
                 self.store(item, at)
+            case While(condition):
+                self.expr(condition, at.in_loop(rounds(item)))
             case _:
                 raise TypeError(f"not a statement: {type(item).__name__}")
         for part, inner in at.inside(item):
