@@ -1,6 +1,6 @@
 """Python values that can stand in programs as constants, and how large they may be."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -71,13 +71,16 @@ class Attributed(Node):
     __slots__ = ()
     attrs: tuple[tuple[str, object], ...]
 
-    def with_attr(self: A, key: str, value: object) -> A:
-        """This with the attribute `key`, which may replace one; `CompileError` for no constant."""
-        attrs = {**dict(self.attrs), key: plain(value)}
-        why = unwritable([(key, attrs[key])])
+    def with_attr(self: A, key: str | Mapping[str, object], value: object = None) -> A:
+        """This with the attribute `key`, or those of a mapping, in place of what they were;
+        `CompileError` for a value that is no constant.
+        """
+        pairs = key.items() if isinstance(key, Mapping) else [(key, value)]
+        new = {name: plain(each) for name, each in pairs}
+        why = unwritable(new.items())
         if why:
             raise CompileError(why, code="E123", hint='func.with_attr("global_symbol", "main")')
-        return replace(self, attrs=tuple(attrs.items()))
+        return replace(self, attrs=tuple({**dict(self.attrs), **new}.items()))
 
     def without_attr(self: A, key: str) -> A:
         """This without the attribute `key`; itself if there is none."""
