@@ -14,6 +14,8 @@ from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import Buffer, Expr, PrimFunc, Var
 
 SCOPES = ("global", "local", "shared", "amx.tile")
+ROOTS = {"global", "local", "shared", "amx", "warp", "wmma", "metal", "m16n8k8"}
+"""What the names of scopes begin with: "shared.dyn", "wmma.matrix_a", "global.A_reg"."""
 MOST_PADDING = 16
 """A buffer grows to at most so many times its size."""
 SMALL = 2**16
@@ -116,7 +118,7 @@ def own_buffer(func: PrimFunc, block: str, buffer: str) -> Buffer:
 
 def check_scope(scope: str) -> None:
     """Refuse a scope that does not exist."""
-    if scope not in SCOPES:
+    if not isinstance(scope, str) or scope.split(".")[0] not in ROOTS:
         refuse("E117", f'unknown scope "{scope}"', hint=", ".join(SCOPES))
 
 

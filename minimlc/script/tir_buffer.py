@@ -118,15 +118,18 @@ _BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global", **layout)', dec
 
 
 def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
-    """`A: T.Buffer((n,), "float32")`, or `a: T.handle`, whose buffer is still to come."""
-    for item, written in parameters(reader.source, node, _PARAMETER_HINT):
-        kind = unquoted(reader.source, written)
-        path = reader.path(kind)
-        if path == "T.handle":
-            reader.params[item.arg] = None
-            continue
-        if path.removeprefix("T.") in DTYPES:
-            reader.params[item.arg] = _scalar(reader, item, path)
+    """`A: T.Buffer((n,), "float32")`, or `a: T.handle`, whose buffer is still to come. Numbers are
+    read first: shapes may name them.
+    """
+    kinds = {
+        item: unquoted(reader.source, written)
+        for item, written in parameters(reader.source, node, _PARAMETER_HINT)
+    }
+    for item, kind in kinds.items():
+        is_number = reader.path(kind).removeprefix("T.") in DTYPES
+        reader.params[item.arg] = _scalar(reader, item, reader.path(kind)) if is_number else None
+    for item, kind in kinds.items():
+        if reader.path(kind) == "T.handle" or reader.params[item.arg] is not None:
             continue
         call = _as_call(kind)
         if call is None or reader.path(call.func) != _BUFFER.name:

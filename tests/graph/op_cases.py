@@ -292,7 +292,7 @@ class Case:
         kind = DTYPES[dtype].kind
         if kind == "bool":
             return np.asarray(rng.integers(0, 2, shape)).astype(np.bool_)
-        unsigned = kind == "uint" or self.attrs.get("dtype") == "uint8"
+        unsigned = kind == "uint" or str(self.attrs.get("dtype")).startswith("uint")
         if kind != "float":
             return np.asarray(rng.integers(0 if unsigned else -6, 7, shape)).astype(to_numpy(dtype))
         low = 0.1 if self.op in POSITIVE or unsigned else -2.0

@@ -158,6 +158,13 @@ def test_decorated_in_python():
     np.testing.assert_array_equal(result, np.zeros(3))
 
 
+def test_shapes_of_parameters_name_sizes():
+    text = 'A: T.Buffer((n, 4), "float32"), n: T.int32, B: T.Buffer((n * 4,), "float32")'
+    mod = module(text, "for i, j in T.grid(n, 4):\n    B[i * 4 + j] = A[i, j] * 2.0")
+    assert_round_trips(mod)
+    check_call(mod, [floats(3, 4), np.int32(3), floats(12)], lambda a, n, b: a.ravel() * 2)
+
+
 NUMBERS = [
     (
         vectors("float32") + ", x: T.float32",
@@ -294,5 +301,7 @@ def main(x: R.Tensor((4,), "float32")):
 
 
 def test_a_number_is_only_read():
+    axes = 'A: T.Buffer((4,), "float32", scope="scalar")'
+    refuses("E101", lambda: mlc.verify(module(axes, "pass")), "has no axes")
     refuses("E122", lambda: module("x: T.float32", "x[0] = 1.0"), "x")
     assert check(vectors("int8"), "for i in range(16):\n    B[i] = A[i]", lambda a, b: a)

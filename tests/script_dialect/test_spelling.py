@@ -651,3 +651,12 @@ def test_options_of_the_decorator_in_python():
 )
 def test_refusals(body, code, words):
     refuses(code, lambda: module(F32, body), words)
+
+
+@pytest.mark.parametrize("scope", ["shared.dyn", "wmma.matrix_a", "global.A_reg"])
+def test_a_schedule_takes_any_scope(scope):
+    body = CASES["unnamed blocks"][0][1].replace("T.block()", 'T.block("B")')
+    sch = mlc.Schedule(module(F32, body)).cache_read("B", "A", scope)
+    name = f"A_{scope.split('.')[-1]}"
+    assert f'scope="{scope}"' in sch.set_scope(name, name, scope).mod.script()
+    refuses("E117", lambda: sch.set_scope(name, name, "locl"), "unknown scope")

@@ -82,6 +82,8 @@ class Scopes:
 
     def buffer(self, buffer: Buffer, where: Node) -> None:
         self.bind(buffer, "buffer", where)
+        if buffer.scope == SCALAR and buffer.shape:
+            self.fail(f"{buffer.name} is a number: it has no axes", where)
         if not all(map(self.is_size, buffer.shape)):
             why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
             self.fail(f"{why}, got {shown(buffer.shape)}", where)
