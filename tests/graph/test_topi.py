@@ -7,7 +7,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import te, topi
-from minimlc.graph.nodes import TensorType, Var
+from minimlc.graph.nodes import TensorType, TupleType, Var
 from minimlc.graph.ops import OPS, evaluate
 from minimlc.node import nodes_of
 from minimlc.tir.nodes import Load
@@ -119,6 +119,31 @@ def test_emit_te_and_call_te(name):
     assert name == "exp" or first.tobytes() == second.tobytes()
     plain = {"nn.relu": lambda x: np.maximum(x, 0), "exp": np.exp, "transpose": np.transpose}
     np.testing.assert_allclose(first, 2 * plain[name](array), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "meaning"),
+    [
+        (lambda x: topi.nn.relu(topi.add(x, 1.0)), {}, lambda x: np.maximum(x + 1, 0)),
+        (topi.maximum, {"y": 0.5}, lambda x: np.maximum(x, 0.5)),
+        (topi.reshape, {"shape": (4, 3)}, lambda x: x.reshape(4, 3)),
+        (topi.sum, {"axis": 1, "primfunc_name_hint": "rows"}, lambda x: x.sum(1)),
+        (topi.split, {"indices_or_sections": 2, "axis": 1}, lambda x: x[:, :2]),
+        (topi.cast, {"dtype": "int32"}, lambda x: x.astype("int32")),
+    ],
+)
+def test_emit_te_with_options(function, options, meaning):
+    x = Var("x", TensorType((3, 4), "float32"))
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit_te(function, x, **options)
+        bb.emit_func_output(bb.emit(y[0]) if isinstance(y.type, TupleType) else y)
+    mod = mlc.verify(bb.get())
+    assert mlc.structural_equal(mlc.parse(mod.script()), mod)
+    array = np.arange(12, dtype="float32").reshape(3, 4) - 5
+    first, second = mlc.interpret(mod, "main", array), mlc.build(mod)["main"](array)
+    assert first.tobytes() == second.tobytes()
+    np.testing.assert_array_equal(first, meaning(array))
 
 
 def test_names_are_those_of_the_operators():
