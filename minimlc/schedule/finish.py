@@ -218,7 +218,7 @@ def check_independent(func: PrimFunc, loop: For, kind: str, thread: str = "") ->
     name = loop.var.name
     first = conflict.first
     code, why = "E104", f"{name} carries a dependence through {first.buffer.name}"
-    hint = _free_loop(func, loop, kind, items)
+    hint = _free_loop(func, loop, kind, items, thread or loop.thread)
     if first.role in ("update", "init") and first.block is not None:
         why = f"{name} is a reduction loop of block {first.block.name}"
         if hint.startswith("leave"):
@@ -239,7 +239,7 @@ def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:
     return next(item.loops for item in items if loop in item.loops)
 
 
-def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
+def _free_loop(func: PrimFunc, loop: For, kind: str, items: list, thread: str) -> str:
     """A loop of the same nest whose iterations are independent: the outermost one for threads,
     the innermost one for lanes.
     """
@@ -251,7 +251,7 @@ def _free_loop(func: PrimFunc, loop: For, kind: str, items: list) -> str:
             name = other.var.name
             call = {
                 "vectorized": f'vectorize("{name}")',
-                "thread_binding": f'bind("{name}", "{loop.thread or "threadIdx.x"}")',
+                "thread_binding": f'bind("{name}", "{thread}")',
             }.get(kind, f'parallel("{name}")')
             return f"sch.{call}  # its iterations touch different elements"
     return f"leave {loop.var.name} serial"

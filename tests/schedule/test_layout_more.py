@@ -178,6 +178,15 @@ def test_a_dtype_that_would_lose_values(parts, dtype):
     refuses("E117", lambda: mlc.Schedule(pair(**parts)).unsafe_set_dtype("B", "B", dtype))
 
 
+@pytest.mark.parametrize("scope", ["shared.dyn", "wmma.matrix_a", "warp", "global.A_reg"])
+def test_a_scope_may_have_parts(scope):
+    sch = mlc.Schedule(MatmulRelu).cache_read("Y", "A", scope).set_scope("Y", "Y", scope)
+    assert {buffer.scope for buffer in sch.func.allocs} == {scope}
+    assert_right(mlc.Schedule(MatmulRelu).mod, sch.mod)
+    for wrong in (f"{scope}.", f".{scope}", f"{scope} ", "register.file", "shared.1", ""):
+        refuses("E117", lambda: mlc.Schedule(MatmulRelu).set_scope("Y", "Y", wrong))  # noqa: B023
+
+
 def test_whose_dtype_may_change():
     sch = mlc.Schedule(MatmulRelu)
     refuses("E147", lambda: sch.unsafe_set_dtype("C", "C", "float64"))

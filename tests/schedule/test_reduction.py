@@ -107,7 +107,7 @@ def test_a_sum_of_several_terms_is_a_reduction(value: str, dtype: str):
     kept = value.replace("vk]", "k]")
     assert value in order.mod.script() or kept in order.mod.script()
     refuses("E104", lambda: sch.parallel("k"))
-    refuses("E150", lambda: sch.rfactor("k"), "op value")
+    assert_same(sch.mod, sch.rfactor("k").parallel("k").mod)
 
 
 @pytest.mark.parametrize(

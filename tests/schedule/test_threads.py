@@ -271,7 +271,8 @@ def test_what_threads_cannot_combine(change):
 @pytest.mark.parametrize("axis", ["blockIdx.x", "vthread.x", "blockIdx.z"])
 def test_only_threads_of_a_block_combine(axis):
     sch = mlc.Schedule(mlc.parse(SUMS.format(**SUM)))
-    refuses("E104", lambda: sch.bind("k", axis), "k is a reduction loop")
+    error = refuses("E104", lambda: sch.bind("k", axis), "k is a reduction loop")
+    assert f'sch.bind("i", "{axis}")' in str(error)
     refuses("E104", lambda: sch.bind("i", "blockIdx.y").parallel("k"))
 
 
