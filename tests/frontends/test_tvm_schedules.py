@@ -61,6 +61,8 @@ def test_split_reorder_and_move():
     sch.decompose_reduction(block_Y, k)
     assert sch.get_loops(sch.get_block("Y_update")) == ["i", "j_0", "k", "j_1"]
     assert sch.get_loops(block_Y) == ["i", "j_0", "k", "j_1"], "a handle follows its block"
+    sch.trace.show()
+    sch.show()
     assert [name for name, _ in sch.trace] == [
         *("split", "reorder", "reverse_compute_at", "decompose_reduction")
     ]
@@ -131,6 +133,17 @@ def test_buffers_by_number():
     check(sch)
     with pytest.raises(tvm.tir.ScheduleError, match="no buffer 5 to read; it has A_local"):
         sch.cache_read(block_Y, 5, "local")
+
+
+def test_copies_in_another_order():
+    sch = tvm.tir.Schedule(MyModule)
+    block_Y = sch.get_block("Y")
+    turned = sch.reindex_cache_read(block_Y, 1, "local", lambda vi, vj, vk: (vj, vk))
+    assert turned == "B_local"
+    result = sch.reindex_cache_write(sch.get_block("C"), 0, "local", lambda vi, vj: (vj, vi))
+    assert result == "C_local"
+    sch.annotate(turned, "note", {"kind": "copy", "depth": 2})
+    check(sch)
 
 
 def test_rfactor_and_the_root():
@@ -244,3 +257,15 @@ def test_stages_inside_one_another():
     a, d = rand(16, 16), tvm.nd.empty((16, 16))
     tvm.build(s, [A, D])(a, d)
     tvm.testing.assert_allclose(d.numpy(), (a + 1) * 2 - 3, rtol=1e-6, atol=1e-6)
+
+
+def test_what_schedules_of_tensors_lack():
+    s, (A, B, C) = schedule_of(8)
+    with pytest.raises(tvm.TVMError, match=r"tvm\.te\.Schedule\.cache_write has no counterpart"):
+        s.cache_write(C, "local")
+    n = te.var("n")
+    X = te.placeholder((n,), name="X")
+    with pytest.raises(tvm.tir.ScheduleError, match="sizes that are known only at the call: n"):
+        te.create_schedule(te.compute((n,), lambda i: X[i] + 1.0, name="Z").op)
+    with pytest.raises(tvm.TVMError, match="E132"):
+        tvm.tir.Schedule("mm")

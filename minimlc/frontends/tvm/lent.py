@@ -8,34 +8,20 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minimlc.errors import CompileError
-from minimlc.frontends.tvm.ir import GlobalVar, global_var
+from minimlc.frontends.tvm.ir import global_var
 from minimlc.frontends.tvm.te import Operation
 from minimlc.graph.nodes import Expr, Function, Var
 from minimlc.module import IRModule
+from minimlc.node import display
 from minimlc.runtime.timing import Timing
+from minimlc.schedule import Trace
 from minimlc.target import Target
 from minimlc.tir.tensors import Tensor
-
-
-def _get_global_var(self: IRModule, name: str) -> GlobalVar:
-    return global_var(name, self[name])
-
-
-def _get_global_vars(self: IRModule) -> list[GlobalVar]:
-    return [global_var(name, func) for name, func in self.entries]
 
 
 def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
     why = f"a module never changes; instead: mod = mod.with_function({str(name)!r}, func)"
     raise CompileError(why, code="E133")
-
-
-def _enter(self: Target) -> Target:
-    return self
-
-
-def _exit(self: Target, *_: object) -> None:
-    """Each call says its target itself."""
 
 
 _type = property(lambda self: self.type)
@@ -48,8 +34,8 @@ LENT: dict[type, dict[str, Any]] = {
     Var: {"name_hint": property(lambda self: self.name)},
     Function: {"ret_struct_info": property(lambda self: self.result.type)},
     IRModule: {
-        "get_global_var": _get_global_var,
-        "get_global_vars": _get_global_vars,
+        "get_global_var": lambda self, name: global_var(name, self[name]),
+        "get_global_vars": lambda self: [global_var(*entry) for entry in self.entries],
         **dict.fromkeys(("update_func", "__setitem__"), _unchangeable),
     },
     Tensor: {"op": property(Operation)},
@@ -58,7 +44,8 @@ LENT: dict[type, dict[str, Any]] = {
         "mean": property(lambda self: float(np.mean(self.samples))),
         "max": property(lambda self: max(self.samples)),
     },
-    Target: {"__enter__": _enter, "__exit__": _exit},
+    Target: {"__enter__": lambda self: self, "__exit__": lambda self, *_: None},
+    Trace: {"show": display},
 }
 """The attributes by class; none of them is a name that the class has by itself."""
 

@@ -11,9 +11,6 @@ from minimlc.frontends.tvm.absent import absent
 class Device(str):
     """Where arrays are: in this machine's memory."""
 
-    device_type = "cpu"
-    exist = True
-
     def sync(self, stream: object = None) -> None:
         """Wait for what runs: calls here return when they are done."""
 
@@ -29,13 +26,6 @@ class NDArray(np.ndarray):
 
     asnumpy = numpy
 
-    def copyto(self, target: Any) -> Any:
-        """Give the elements to another array, or a copy of its own."""
-        if not isinstance(target, np.ndarray):
-            return array(self)
-        target[...] = self
-        return target
-
 
 def cpu(number: int = 0) -> Device:
     """This machine."""
@@ -44,21 +34,16 @@ def cpu(number: int = 0) -> Device:
 
 def device(name: str = "cpu", number: int = 0) -> Device:
     """The device of a name: this machine for "cpu" and "llvm"."""
-    return (
-        cpu()
-        if name in ("cpu", "llvm", "c", "python")
-        else absent(f"tvm.{name}", ("cpu", "llvm"))()
-    )
+    known = ("cpu", "llvm", "c", "python")
+    return cpu() if name in known else absent(f"tvm.{name}", known)()
 
 
-def array(values: Any, device: Any = None, mem_scope: str | None = None) -> NDArray:
+def array(values: Any, device: Any = None) -> NDArray:
     """A copy of `values`, C-contiguous."""
     return np.array(values, order="C").view(NDArray)
 
 
-def empty(
-    shape: Any, dtype: str = "float32", device: Any = None, mem_scope: str | None = None
-) -> NDArray:
+def empty(shape: Any, dtype: str = "float32", device: Any = None) -> NDArray:
     """A new array; its elements are whatever was in memory."""
     return np.empty(shape, to_numpy(dtype)).view(NDArray)
 

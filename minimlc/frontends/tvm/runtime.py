@@ -25,13 +25,16 @@ class Module:
         function = self.library[name]
         return lambda *arrays: nd.wrapped(function(*arrays))
 
-    get_function = __getitem__
-
     def __call__(self, *arrays: Any) -> Any:
         return self[self.library.names()[0]](*arrays)
 
     def time_evaluator(
-        self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, **_: Any
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
     ) -> Callable[..., Timing]:
         """What times calls of a function: `repeat` samples, each of calls enough to measure."""
         return partial(time, self.library[func_name], warmup=1, repeat=repeat)
@@ -42,8 +45,6 @@ class Module:
         """The generated code: "llvm", "asm" or "c"."""
         return self.library.source(language)
 
-    inspect_source = get_source
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -53,7 +54,7 @@ class Module:
 class VirtualMachine(Module):
     """What runs graph functions: here they are compiled as everything else."""
 
-    def __init__(self, executable: Module, device: Any = None, **_: Any):
+    def __init__(self, executable: Module, device: Any = None, memory_cfg: Any = None):
         super().__init__(executable.library)
         self.module = executable
 
