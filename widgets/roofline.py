@@ -16,13 +16,14 @@ from minimlc.machine.peaks import Peaks, machine_peaks
 
 ABOVE = {
     "memory": (
-        "above the roof of memory. That roof is for bytes that no cache holds; here fewer came "
-        "from memory than were counted, because some were still in a cache."
+        "above the roof of memory, which is how fast a copy goes that no cache holds. Some bytes "
+        "were still in a cache, or fewer of them were written (a store first reads its line, which "
+        "is not counted), or the machine had less else to do than while the peak was measured."
     ),
     "multiply-adds": (
-        "above the roof of multiply-adds. That roof is one core's, in float32; several threads, "
-        "narrower numbers or fewer operations than were counted reach beyond it, and within a few "
-        "percent a clock that ran faster than when the peak was measured."
+        "above the roof of multiply-adds, which is one core's, in float32. There were several "
+        "threads, narrower numbers or fewer operations than were counted; or, within a few "
+        "percent, the clock ran faster than while the peak was measured."
     ),
 }
 """What it means that a kernel exceeds a roof."""

@@ -75,16 +75,16 @@ def timings_html(timings: Sequence[Samples]) -> str:
 
 def timings_page(timings: Sequence[Samples], speedups: Mapping[str, float]) -> str:
     """The times as a table; `speedups` by name are a column if there are any."""
-    heads = ["", "median", "fastest", "slowest", "spread", "samples"]
+    faster = ["speed-up"] if speedups else []
+    heads = ["", "median", *faster, "fastest", "slowest", "spread", "samples"]
     rows = []
     for t in timings:
-        times = map(seconds_text, (t.median, min(t.samples), max(t.samples)))
-        row = [t.name, *times, f"{100 * t.spread:.2g} %", str(len(t.samples))]
-        rows.append([*row, f"{speedups[t.name]:.3g}×"] if speedups else row)
-    machines = "".join(
-        f"<p>{escape(m)}</p>" for m in dict.fromkeys(t.machine for t in timings) if m
-    )
-    return table([*heads, "speed-up"] if speedups else heads, rows) + machines
+        ratio = [f"{speedups[t.name]:.3g}×"] if speedups else []
+        median, fastest, slowest = map(seconds_text, (t.median, min(t.samples), max(t.samples)))
+        spread = f"{100 * t.spread:.2g} %"
+        rows.append([t.name, median, *ratio, fastest, slowest, spread, str(len(t.samples))])
+    machines = dict.fromkeys(t.machine for t in timings if t.machine)
+    return table(heads, rows) + "".join(f"<p>{escape(machine)}</p>" for machine in machines)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,4 +1,5 @@
 const ROW = 34; // the height of a strip, px
+const CLOSE = 18; // percent of a narrow axis that a label needs
 
 const draw = (tag, attributes) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -72,9 +73,17 @@ const strip = (timing, axis, withBar) => {
   return svg;
 };
 
-const scale = (axis) => make("div", { class: "mlc-scale", "aria-hidden": "true" },
-  ...axis.ticks.map((tick) => make("span", { style: `left: ${axis.at(tick)}%` },
-    tick ? inUnit(tick, axis.unit(tick)) : "0")));
+// The labels of an axis; those close to the one before are left out where it is narrow.
+const scale = (axis) => {
+  let last = -Infinity;
+  return make("div", { class: "mlc-scale", "aria-hidden": "true" }, ...axis.ticks.map((tick) => {
+    const at = axis.at(tick);
+    const close = at - last < CLOSE;
+    if (!close) last = at;
+    return make("span", { style: `left: ${at}%`, "data-close": close },
+      tick ? inUnit(tick, axis.unit(tick)) : "0");
+  }));
+};
 
 export default {
   render({ model, el }) {

@@ -40,11 +40,11 @@ def index(
             for address, title in homework
         )
         body += f"<h2>Homework</h2><p>Notebooks to download and fill in:</p><ul>{links}</ul>"
-    found = search.index({entry.name: entry.title for entry in entries}, texts)
+    searched = search.index({entry.name: entry.title for entry in entries}, texts)
     return page.document(
         page.BOOK,
         body,
-        state=page.json_script("search-index", found),
+        state=page.json_script("search-index", searched),
         script=page.source("search.js"),
     )
 

@@ -22,15 +22,15 @@ class Section(NamedTuple):
 
 def sections(notebook: nbformat.NotebookNode) -> list[Section]:
     """The sections of a notebook in order; what stands before the first heading is none."""
-    found: list[tuple[str, list[str]]] = []
+    parts: list[tuple[str, list[str]]] = []
     for is_heading, line in _lines(notebook):
         if is_heading:
-            found.append((line, []))
-        elif found:
-            found[-1][1].append(line)
+            parts.append((line, []))
+        elif parts:
+            parts[-1][1].append(line)
     return [
         Section(_anchor(heading), heading, " ".join(" ".join(lines).split()))
-        for heading, lines in found
+        for heading, lines in parts
     ]
 
 

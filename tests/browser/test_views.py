@@ -222,6 +222,21 @@ def test_an_outlier_does_not_flatten_the_others(open_view):
     assert page.locator(".mlc-beyond").count() == 1
 
 
+@pytest.mark.parametrize("width", [380, 940])
+@pytest.mark.parametrize("times", [{"a": [34.0], "b": [0.12, 0.8]}, {"a": [0.00123, 0.00119]}])
+def test_labels_of_the_axis_do_not_cover_each_other(open_view, times, width):
+    page = open_view(TimingBars(times))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("document.body.style.width = 'auto'")
+    whole = page.locator(".mlc-wide").bounding_box()
+    edge = whole["x"]
+    for label in page.locator(".mlc-scale span:visible").all():
+        box = label.bounding_box()
+        assert box["x"] >= edge
+        edge = box["x"] + box["width"]
+    assert edge <= whole["x"] + whole["width"]
+
+
 @pytest.mark.parametrize("times", [[0.0], [0.0, 1e-9], [1e-9, 1.0], [3.2, 3.2, 3.2], [1e6]])
 def test_odd_times_are_drawn(open_view, times):
     page = open_view(TimingBars({"a": times, "b": times}))

@@ -60,7 +60,7 @@ def test_what_exceeds_a_roof_is_explained():
     }
     view = Roofline(kernels, MACHINE)
     memory, arithmetic = view.above
-    assert memory.startswith("cached: above the roof of memory") and "in a cache" in memory
+    assert memory.startswith("cached: above the roof of memory") and "still in a cache" in memory
     assert arithmetic.startswith("threads, clock: above the roof of multiply-adds")
     assert "<td>2000.0 %*</td>" in view.page and "* cached: above" in view.page
     assert "2000" not in view.text() + view.static_html()
