@@ -39,7 +39,7 @@ from minimlc.tir.nodes import Buffer, PrimFunc
 from minimlc.verify import verify
 
 if TYPE_CHECKING:
-    from minimlc import datasets, homework, passes, recipes, schedule
+    from minimlc import datasets, exercise, homework, passes, recipes, schedule
     from minimlc.graph import op
     from minimlc.graph.builder import BlockBuilder
     from minimlc.graph.mutator import Mutator
@@ -82,7 +82,7 @@ LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "homework"):
+    if name in ("datasets", "exercise", "homework"):
         return import_module(f"minimlc.{name}")
     if name in LATER:
         there = {n: at for n, at in LATER.items() if room(at.partition(":")[0])}
@@ -130,6 +130,7 @@ __all__ = [
     "call_function",
     "constant",
     "datasets",
+    "exercise",
     "explain",
     "homework",
     "interpret",

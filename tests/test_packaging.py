@@ -61,6 +61,7 @@ ORDER = (
     "minimlc/tune/",
     "minimlc/frontends/",
     "minimlc/homework/",
+    "minimlc/exercise.py",
     "minimlc/datasets.py",
     "minimlc/__init__.py",
 )

@@ -134,7 +134,7 @@ def _outcome(assignment: Assignment, text: Any, question: Question) -> Outcome:
     if not isinstance(text, str):
         raise Failed(f"a program is a text, not {type(text).__name__}")
     inputs, expected = question.inputs, assignment.expected(question.inputs)
-    *after, result = _run(assignment, text, [*inputs, _poisoned(expected, question.turn)])
+    *after, result = _run(assignment, text, [*inputs, poisoned(expected, question.turn)])
     touched = partial(_touched, assignment, text)
     return Outcome(question.text, inputs, after, expected, result, touched)
 
@@ -156,7 +156,7 @@ def _touched(assignment: Assignment, text: str) -> tuple[str, np.ndarray | None]
     return str(answer["early"]), arrays.get("written")
 
 
-def _poisoned(like: np.ndarray, number: int) -> np.ndarray:
+def poisoned(like: np.ndarray, number: int) -> np.ndarray:
     """An initial result in which it shows if an element is never written, or read before: all NaN,
     or the least and the greatest value in turns.
     """

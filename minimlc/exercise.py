@@ -1,0 +1,277 @@
+"""Exercises: an answer is checked where it stands, and one line says what is wrong with it.
+
+    double = Exercise(computes(lambda x: 2 * x, (4,)))
+    double.check(answer)     # right, or: not yet: element [0] is 0.0; expected 2.0
+
+Nothing that an answer does raises. `homework` is for points: it runs a submission apart. See
+`docs/exercises.md`.
+"""
+
+import html
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from traceback import extract_tb
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from minimlc.errors import MAX_WIDTH, CompileError
+from minimlc.homework import evaluate
+from minimlc.homework.allowed import is_number
+from minimlc.homework.answer import only_function, program_text, scheduled
+from minimlc.homework.compare import Outcome, changed, wrong
+from minimlc.homework.judge import ROUNDS, poisoned
+from minimlc.homework.message import Failed, in_order, numbered
+from minimlc.homework.nest import Nest
+from minimlc.homework.questions import USUAL, filled
+from minimlc.homework.report import shown
+from minimlc.homework.structure import Requirement
+from minimlc.module import IRModule
+from minimlc.node import structural_equal
+from minimlc.runtime.parallel import num_threads, set_num_threads
+
+Claim = Callable[[Any], str | None]
+"""What an answer must meet: a function of the answer that asserts it, and may return what is worth
+knowing once it holds. What it asserts is said to the student (`assert test, text`)."""
+
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """Whether an answer is right. `text` says more: its first line is what one sees, in a notebook
+    the others unfold.
+    """
+
+    right: bool
+    text: str = ""
+    head: str = ""
+
+    def __repr__(self) -> str:
+        head = self.head or ("right" if self.right else "not yet")
+        first = shown(self.text).strip().partition("\n")[0]
+        return f"{head}: {first}"[:MAX_WIDTH] if first else head
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        line, rest = repr(self), shown(self.text).strip().partition("\n")[2]
+        if not rest:
+            return {"text/plain": line}
+        more = f"<details><summary>more</summary><pre>{html.escape(rest)}</pre></details>"
+        return {"text/plain": line, "text/html": f"<pre>{html.escape(line)}</pre>{more}"}
+
+
+class Exercise:
+    """Claims on an answer, tried in order; the first that fails is said.
+
+    An answer is a value, or a plain function, which is called with what the exercise `takes`
+    (arrays are copied). `kind` is the type, or the types, that the value may have.
+    """
+
+    def __init__(
+        self,
+        *claims: Claim,
+        takes: tuple[Any, ...] = (),
+        kind: type | tuple[type, ...] = object,
+    ):
+        self.claims, self.takes, self.kind = claims, takes, kind
+
+    def check(self, answer: Any) -> Verdict:
+        """Judge an answer. An error that it raises becomes a verdict; only an interrupt raises."""
+        try:
+            with np.errstate(all="ignore"):
+                return self._judged(answer)
+        except (AssertionError, Failed) as error:
+            return Verdict(False, _said(error) or _told(error, answer))
+        except (Exception, SystemExit) as error:  # an answer may raise anything
+            return Verdict(False, _told(error, answer))
+
+    def solution(self, answer: Any) -> Verdict:
+        """Judge a solution that comes with the exercise: it says "one solution", never "right"."""
+        verdict = self.check(answer)
+        return Verdict(verdict.right, verdict.text, f"one solution{', but' * (not verdict.right)}")
+
+    def _judged(self, answer: Any) -> Verdict:
+        value, subject = answer, "it is"
+        if type(answer) is FunctionType:
+            own = [item.copy() if isinstance(item, np.ndarray) else item for item in self.takes]
+            value, subject = answer(*own), f"{answer.__name__} returns"
+        if value is None:
+            raise Failed(f"{subject} None: your turn")
+        if not isinstance(value, self.kind):
+            kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise Failed(f"{subject} a value of type {type(value).__name__}, not {names}")
+        return Verdict(True, "; ".join(filter(None, [claim(value) for claim in self.claims])))
+
+
+def _told(error: BaseException, answer: Any) -> str:
+    """An error in words, with the line of the answer that raised it."""
+    kind, said, where = type(error).__name__, _said(error), ""
+    file = answer.__code__.co_filename if type(answer) is FunctionType else ""
+    own = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+    if own and not isinstance(error, CompileError):  # which says itself where
+        where = f" in line {own[-1]}"
+    return f"{kind}{where}: {said}" if said else f"{kind}{where}"
+
+
+def _said(error: BaseException) -> str:
+    """The text of an error; "" where asking for it raises."""
+    with suppress(Exception):
+        return str(error)
+    return ""
+
+
+# Claims
+
+
+def computes(reference: Callable[..., Any], *inputs: Any, tolerance: float = TOLERANCE) -> Claim:
+    """A program gives the reference's results in its last parameter, interpreted and compiled.
+
+    `inputs` are shapes of float32 arrays, or arrays that stand for their shape and dtype.
+    """
+
+    def claim(program: Any) -> None:
+        script, random = program_text(program), np.random.default_rng(0)
+        for kind in USUAL:
+            arrays = [filled(_like(item), random, kind) for item in inputs]
+            expected = np.asarray(reference(*(array.copy() for array in arrays)))
+            for compiled, way in enumerate(("interpreted", "compiled")):
+                own = [array.copy() for array in (*arrays, poisoned(expected, compiled))]
+                after = in_order(evaluate.run(numbered(own), script, bool(compiled))[1])
+                text = f"{kind} numbers, {way}"
+                outcome = Outcome(text, arrays, after[:-1], expected, after[-1])
+                _refute(wrong(outcome, tolerance) or changed(outcome))
+
+    return claim
+
+
+def gives(expected: np.ndarray, *inputs: np.ndarray, tolerance: float = TOLERANCE) -> Claim:
+    """`main` of a module, compiled, returns the expected array for these inputs."""
+
+    def claim(mod: IRModule) -> None:
+        own = [array.copy() for array in inputs]
+        result = evaluate.build(mod)["main"](*own)
+        if not isinstance(result, np.ndarray):
+            raise Failed(f"main gives a value of type {type(result).__name__}, not an array")
+        outcome = Outcome("these inputs", inputs, own, expected, result)
+        _refute(wrong(outcome, tolerance) or changed(outcome))
+
+    return claim
+
+
+def schedules(original: IRModule, *requirements: Requirement, block: str = "") -> Claim:
+    """The answer schedules the only function of `original`, has the structure that is required (see
+    `homework.structure`), and computes the same from random inputs.
+    """
+    func, random = only_function(original), np.random.default_rng(0)
+    arrays = [filled(np.empty(p.shape, p.dtype), random, "normal") for p in func.params]
+
+    def claim(sch: Any) -> None:
+        scheduled(sch)
+        if not structural_equal(sch.history[0].mod, original):
+            raise Failed("this schedules another program: begin with the one that is passed")
+        for requirement in requirements:
+            _refute(requirement.explain(Nest(func, sch.func, block)))
+        runs = [[array.copy() for array in arrays] for _ in range(2)]
+        for mod, own in zip((original, sch.mod), runs, strict=True):
+            evaluate.build(mod)[sch.func_name](*own)
+        outcome = Outcome("random inputs", arrays[:-1], runs[1][:-1], runs[0][-1], runs[1][-1])
+        _refute(wrong(outcome, TOLERANCE))
+
+    return claim
+
+
+def guess(truth: Callable[[], Any], hint: str = "") -> Claim:
+    """The answer equals `truth()`; of a wrong number it is said on which side it is."""
+
+    def claim(answer: Any) -> None:
+        right = truth()
+        if not is_number(right):
+            _refute("" if answer == right else f"not {answer!r:.60}. {hint}")
+            return
+        if not is_number(answer):
+            raise Failed(f"a number is wanted, not {answer!r:.60}")
+        side = "too small" if answer < right else "too large"
+        _refute("" if answer == right else f"{answer} is {side}. {hint}")
+
+    return claim
+
+
+def refusals(steps: Mapping[str, Callable[[], Any]]) -> Claim:
+    """The answer is the set of the names of those steps that are refused; then it says why."""
+
+    def claim(names: Any) -> str:
+        if not isinstance(names, set | frozenset | list | tuple):
+            raise Failed(f"a set of names is wanted, not {names!r:.60}")
+        unknown = [name for name in names if name not in steps]
+        if unknown:
+            raise Failed(f"there is no {unknown[0]!r:.60}: the names are {', '.join(steps)}")
+        reasons = {name: why for name, step in steps.items() if (why := _refusal(step))}
+        judged = sum((name in names) == (name in reasons) for name in steps)
+        if judged < len(steps):
+            raise Failed(f"{judged} of {len(steps)} are judged right")
+        why = "\n".join(f"{name}: {reason}" for name, reason in reasons.items())
+        return (
+            f"{', '.join(reasons) or 'none'} {'are' if len(reasons) > 1 else 'is'} refused\n{why}"
+        )
+
+    return claim
+
+
+def _refusal(step: Callable[[], Any]) -> str:
+    """Why a step is refused; "" if it is not."""
+    try:
+        step()
+    except CompileError as error:
+        return "\n  ".join([error.why, *filter(None, error.example.split("\n"))])
+    return ""
+
+
+def at_least(bound: float, unit: str, measure: Callable[[Any], float]) -> Claim:
+    """What is measured of the answer reaches `bound`."""
+    return _bounded(bound, unit, measure, "at least")
+
+
+def at_most(bound: float, unit: str, measure: Callable[[Any], float]) -> Claim:
+    """What is measured of the answer does not exceed `bound`."""
+    return _bounded(bound, unit, measure, "at most")
+
+
+def _bounded(bound: float, unit: str, measure: Callable[[Any], float], words: str) -> Claim:
+    def claim(answer: Any) -> str:
+        value = measure(answer)
+        if not (value <= bound if words == "at most" else value >= bound):  # a NaN neither
+            number = f"{value:,.0f}" if float(value).is_integer() else f"{value:.2g}"
+            raise Failed(f"{number} {unit}; {words} {bound:,} wanted")
+        return f"{words} {bound:,} {unit}"
+
+    return claim
+
+
+def faster(original: IRModule, ratio: float) -> Claim:
+    """A schedule is at least `ratio` times as fast as `original`: the median of several rounds in
+    which both run in turns, on one thread.
+    """
+    func, random = only_function(original), np.random.default_rng(0)
+    arrays = [filled(np.empty(p.shape, p.dtype), random, "normal") for p in func.params]
+
+    def measure(sch: Any) -> float:
+        threads = num_threads()
+        texts = {"text": program_text(sch), "base": original.script()}
+        try:
+            return float(evaluate.ratio(numbered(arrays), **texts, rounds=ROUNDS)[0]["ratio"])
+        finally:
+            set_num_threads(threads)
+
+    return at_least(ratio, "times as fast as the plain loops", measure)
+
+
+def _like(item: Any) -> np.ndarray:
+    return item if isinstance(item, np.ndarray) else np.empty(item, "float32")
+
+
+def _refute(why: str) -> None:
+    if why:
+        raise Failed(why)
