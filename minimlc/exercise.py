@@ -58,8 +58,11 @@ class Verdict:
         line, rest = repr(self), shown(self.text).strip().partition("\n")[2]
         if not rest:
             return {"text/plain": line}
-        more = f"<details><summary>more</summary><pre>{html.escape(rest)}</pre></details>"
-        return {"text/plain": line, "text/html": f"<pre>{html.escape(line)}</pre>{more}"}
+        head, more = f"<code>{html.escape(line)}</code>", f"<pre>{html.escape(rest)}</pre>"
+        return {
+            "text/plain": line,
+            "text/html": f"<details><summary>{head}</summary>{more}</details>",
+        }
 
 
 class Exercise:

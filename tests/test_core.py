@@ -29,7 +29,7 @@ ROOMS = {
     "recipes": 1378,
     "frontends": 0,
     "homework": 2238,
-    "exercise.py": 179,
+    "exercise.py": 182,
     "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
