@@ -43,19 +43,20 @@ def wrong(chapter):
             ({"B transposed", "a square"}, "6 of 7 are judged right"),
             ({"factors swapped", "sum swapped"}, "2 of 7 are judged right"),
         ],
-        "row_of_tiles": [
-            (lambda sch: sch, "there is no product on tiles"),
-            (chapter.in_panels, "there is no product on tiles"),
-            (lambda sch: chapter.on_tiles, "this schedules another program"),
-            (lambda sch: chapter.sums_in_tiles(chapter.in_panels(sch)), "no product on tiles"),
-        ],
-        "sixteen": [
-            ((2, 2), "1 loads per product; at most 0.67 wanted"),
-            ((4, 4), "a group of 4 × 4 takes 24 registers"),
-            ((0, 5), "two whole numbers are wanted, such as (2, 2), not (0, 5)"),
-        ],
         "which_implementations": [
             ({"one lane less", "sum left out"}, "5 of 6 are judged right"),
             ({"backwards", "lanes"}, "1 of 6 are judged right"),
+        ],
+        "how_often": [
+            ((64, 8192), "How many multiplications"),
+            ((8192, 16), "How many multiplications"),
+        ],
+        "whole_tiles": [
+            (lambda sch: chapter.in_tiles(sch), "E155"),
+            (lambda sch: sch.pad_einsum("C", [4, 8, 1]), "outer_4x8 is not used"),
+            (
+                lambda sch: chapter.in_tiles(sch.pad_einsum("C", [16, 16, 16])),
+                "numbers in copies; at most 2,944 wanted",
+            ),
         ],
     }
