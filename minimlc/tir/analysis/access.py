@@ -8,7 +8,6 @@ from collections.abc import Container, Hashable, Iterable, Iterator
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from minimlc.node import Node, children, walk
 from minimlc.tir.analysis.arith import EVERYTHING, conjuncts, constant_value, has_loads, key
@@ -38,10 +37,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from minimlc.tir.operators import REDUCERS
-from minimlc.tir.walks import condition_of, inner_stmts, stored_in
-
-MOST_ITERATIONS = 2**62
-"""No loop whose extent is data has more: that many take decades."""
+from minimlc.tir.walks import MOST_ITERATIONS, condition_of, inner_stmts, rounds, stored_in
 
 
 class Access(NamedTuple):
@@ -211,19 +207,6 @@ def reads_any(expr: Node, buffers: Container[Buffer]) -> bool:
     return any(isinstance(n, Load) and n.buffer in buffers for n in walk(expr))
 
 
-_ROUNDS: WeakKeyDictionary[While, For] = WeakKeyDictionary()
-
-
-def rounds(item: While) -> For:
-    """A while loop as proofs see it: a loop that may run any number of times, or not at all. It is
-    one and the same for each, as loops are known by what they are.
-    """
-    if item not in _ROUNDS:
-        extent = Select(item.condition, index(MOST_ITERATIONS), index(0))
-        _ROUNDS[item] = For(Var("round"), extent, "serial", item.body)
-    return _ROUNDS[item]
-
-
 class _Context(NamedTuple):
     """What is around a statement; `values` are those of blocks' iters, over loop variables."""
 
@@ -247,9 +230,7 @@ class _Context(NamedTuple):
         """The statements directly inside one that is here, each with what is around it."""
         match item:
             # other nodes: all that is around what they hold is around them too
-            case For():
-                yield item.body, self.in_loop(item)
-            case While():
+            case For() | While():
                 yield item.body, self.in_loop(rounds(item))
             case Block():
                 inner = self._in_block(item)
