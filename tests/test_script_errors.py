@@ -75,7 +75,7 @@ IN_LOOPS = [
     ),
     ("C[0, 0] = N[0] * A[0, 0]", "E108", "N[0] * A[0, 0]", 'T.cast(N[0], "float32")'),
     ("if A[0, 0]:\n    pass", "E108", "A[0, 0]", "bool"),
-    ("while True:\n    pass", "E124", "while", "range(n)"),
+    ("while True:\n    pass", "E125", "True", "range(n)"),
     ("print(A)", "E124", "print(A)", "statement"),
     ("return C", "E124", "return", "buffers it is given"),
     ("import os", "E124", "import", "import"),

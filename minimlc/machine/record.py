@@ -26,6 +26,7 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Select,
     Store,
+    While,
 )
 from minimlc.tir.walks import buffers_in
 
@@ -109,7 +110,7 @@ def _deciding(item: Node) -> tuple[Expr, ...]:
         case Block():
             values = tuple(it.value for it in item.iters)
             return values if item.predicate is None else (*values, item.predicate)
-        case IfThenElse():
+        case IfThenElse() | While():
             return (item.condition,)
         case Load() | Store():
             return item.indices

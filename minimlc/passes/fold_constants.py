@@ -25,7 +25,7 @@ from minimlc.module import IRModule, module_pass
 from minimlc.node import children, walk
 from minimlc.run import interpret, nest
 from minimlc.tir.analysis.access import loop_extent
-from minimlc.tir.nodes import For, PrimFunc, Stmt
+from minimlc.tir.nodes import For, PrimFunc, Stmt, While
 
 SMALL = 1024
 """The most elements of a constant that takes the place of a call on smaller ones."""
@@ -80,6 +80,8 @@ def _elements(values: Iterable[Expr]) -> int:
 def _iterations(stmt: Stmt) -> int:
     """About how many statements run, counting each store once per iteration."""
     inner = sum(_iterations(part) for part in children(stmt) if isinstance(part, Stmt))
+    if isinstance(stmt, While):
+        return WORK + 1
     return max(1, inner) * (loop_extent(stmt) if isinstance(stmt, For) else 1)
 
 

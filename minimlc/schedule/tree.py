@@ -20,6 +20,7 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Seq,
     Stmt,
+    While,
     conjunction,
     seq,
 )
@@ -169,6 +170,7 @@ def _rewritten(stmt: Stmt, changes: Mapping[Stmt, Stmt | None]) -> Stmt | None:
 
 HOLDING = {
     For: ("body",),
+    While: ("body",),
     Alloc: ("body",),
     Block: ("init", "body"),
     IfThenElse: ("then_case", "else_case"),

@@ -30,7 +30,6 @@ LOOPS = Language(
     "prim_func",
     PYTHON,
     {
-        ast.While: "loops are counted: for i in range(n), with its body under: if condition:",
         ast.Return: "it writes its results to the buffers it is given",
         **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
     },

@@ -15,7 +15,7 @@ from minimlc.node import nodes_of
 from minimlc.script.tir_expr import LOOPS, Item, Loops, Named
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Store, as_expr
-from minimlc.tir.walks import stored_in
+from minimlc.tir.walks import inner_stmts, stored_in
 
 
 def name_value(reader: Loops, target: ast.expr, node: ast.expr, dtype: str = "") -> None:
@@ -55,14 +55,26 @@ def check_named(reader: Loops, name: Named, after: Sequence[Item]) -> None:
     """Nothing that the name's value reads may be written by the statements after it; the very last
     may be a store, which reads before it writes.
     """
-    rest = after[:-1] if after and isinstance(after[-1], Store) else after
-    written = set().union(*(stored_in(part) for part in rest if isinstance(part, Stmt)))
-    changed = sorted(buffer.name for buffer in name.read & written)
+    rest = tir.Seq(tuple(part for part in after if isinstance(part, Stmt)))
+    changed = sorted(buffer.name for buffer in name.read & _written_early(rest))
     if changed:
         word = name.target.id
         why = f'"{word}" would stand for a value read from memory, and {changed[0]} changes here'
         hint = f'store it: {word} = T.alloc_buffer((1,), "{name.dtype}") before the loops'
         raise reader.error(name.target, why, "E124", hint)
+
+
+def _written_early(stmt: Stmt) -> set[Buffer]:
+    """What a statement writes, but for the stores that it ends with."""
+    match stmt:
+        case Store():
+            return set()
+        case tir.Seq(stmts) if stmts:
+            return _written_early(stmts[-1]).union(*map(stored_in, stmts[:-1]))
+        case tir.IfThenElse():
+            return set().union(*map(_written_early, inner_stmts(stmt)))
+        case _:  # other nodes: they may read again after they have written
+            return stored_in(stmt)
 
 
 @LOOPS.reads("T.Let(body, where)", role="value")

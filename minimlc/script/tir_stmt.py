@@ -238,6 +238,18 @@ def _if(reader: Loops, node: ast.If) -> list[Item]:
     return [reader.placed(tir.IfThenElse(condition, then_case, else_case), node)]
 
 
+@LOOPS.reads(ast.While)
+def _while(reader: Loops, node: ast.While) -> list[Item]:
+    if node.orelse:
+        raise reader.error(node.orelse[0], "a loop has no else", "E124")
+    test = reader.read(node.test)
+    if is_folded(test):
+        why = "the condition of a while loop never changes: it ends at once, or never"
+        raise reader.error(node.test, why, "E125", "for i in range(n)")
+    condition = reader.is_bool(node.test, test, "compare: x > 0")
+    return [reader.placed(tir.While(condition, suite(reader, node.body)), node)]
+
+
 # Stores and local names
 
 

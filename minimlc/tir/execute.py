@@ -42,6 +42,7 @@ from minimlc.tir.nodes import (
     Store,
     Unary,
     Var,
+    While,
 )
 from minimlc.tir.values import binary_value, constant_value, converter, intrin_value, unary_value
 
@@ -117,6 +118,8 @@ class Translate:
                 return self.branch(item)
             case Alloc():
                 return self.alloc(item)
+            case While():
+                return self.repeat(item)
             case _:
                 raise CompileError(f"no meaning for the statement {type(item).__name__}")
 
@@ -199,6 +202,15 @@ class Translate:
             (then_case if condition(frame) else else_case)(frame)
 
         return branch
+
+    def repeat(self, item: While) -> Eval:
+        condition, body = self.deciding(item.condition), self.stmt(item.body)
+
+        def repeat(frame: Frame) -> None:
+            while condition(frame):
+                body(frame)
+
+        return repeat
 
     def alloc(self, item: Alloc) -> Eval:
         self.slot(item.buffer)

@@ -3,7 +3,7 @@
     func  ::= PrimFunc(params, allocs, body, attrs) | SymbolicFunc(sizes, scalars, func, attrs)
     stmt  ::= Seq(stmts) | For(var, extent, kind, body) | Block(name, iters, predicate, init, body)
             | Store(buffer, indices, value) | IfThenElse(condition, then_case, else_case)
-            | Alloc(buffer, body)
+            | While(condition, body) | Alloc(buffer, body)
     expr  ::= Var | Const | Unary(op, a) | Binary(op, a, b) | Select(condition, a, b)
             | Cast(dtype, a) | Intrin(name, args) | Load(buffer, indices) | Let(var, value, body)
 
@@ -161,6 +161,17 @@ class IfThenElse(Stmt):
     condition: Expr
     then_case: Stmt
     else_case: Stmt | None = None
+
+
+@node
+class While(Stmt):
+    """`body` again and again, as long as `condition` holds before it.
+
+    The body holds stores and conditions alone: to a schedule it is one step, of unknown length.
+    """
+
+    condition: Expr
+    body: Stmt
 
 
 @node

@@ -36,6 +36,7 @@ from minimlc.tir.nodes import (
     Store,
     Unary,
     Var,
+    While,
 )
 
 COLUMNS = 100
@@ -139,6 +140,10 @@ class TirPrinter:
                 self.branch(item, "if")
             case Alloc():
                 self.scoped_alloc(item)
+            case While(condition, body):
+                self.line(f"while {self.expr(condition)}:")
+                with self.indented():
+                    self.suite(body)
             case Seq(stmts):
                 self.line("with T.seq():")
                 with self.indented():

@@ -1,9 +1,28 @@
 """Walks over the statements of the loop IR."""
 
 from collections.abc import Iterator
+from weakref import WeakKeyDictionary
 
 from minimlc.node import Node, children
-from minimlc.tir.nodes import Alloc, Block, Buffer, Expr, For, IfThenElse, Seq, Stmt, Store, Unary
+from minimlc.tir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+    index,
+)
+
+MOST_ITERATIONS = 2**62
+"""No loop whose extent is data has more: that many take decades."""
 
 
 def inner_stmts(item: Node) -> tuple[Stmt, ...]:
@@ -13,7 +32,7 @@ def inner_stmts(item: Node) -> tuple[Stmt, ...]:
             return ()
         case Seq(stmts):
             return stmts
-        case For(body=body) | Alloc(body=body):
+        case For(body=body) | While(body=body) | Alloc(body=body):
             return (body,)
         case Block(init=init, body=body):
             return (body,) if init is None else (init, body)
@@ -58,3 +77,18 @@ def stored_in(item: Node) -> set[Buffer]:
 def buffers_in(item: Node) -> list[Buffer]:
     """Every buffer that an `Alloc` brings, outer before inner, in program order."""
     return [part.buffer for part in statements_in(item) if isinstance(part, Alloc)]
+
+
+_ROUNDS: WeakKeyDictionary[While, For] = WeakKeyDictionary()
+
+
+def rounds(item: For | While) -> For:
+    """A loop as proofs see it: of a while loop, one that runs any number of times, or not at all.
+    It is one and the same for each, as loops are known by what they are.
+    """
+    if isinstance(item, For):
+        return item
+    if item not in _ROUNDS:
+        extent = Select(item.condition, index(MOST_ITERATIONS), index(0))
+        _ROUNDS[item] = For(Var("round"), extent, "serial", item.body)
+    return _ROUNDS[item]

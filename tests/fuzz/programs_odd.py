@@ -314,6 +314,34 @@ class ArgMax:
                 V[vi] = T.max(V[vi], A[vi, vk])
 
 
+@I.ir_module
+class Rounds:
+    @T.prim_func
+    def main(
+        A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32"), D: T.Buffer((4,), "int32")
+    ):
+        Y = T.alloc_buffer((4, 6), "int32")
+        for i, j in T.grid(4, 6):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = A[vi, vj] % 8
+        for i, j in T.grid(4, 6):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = vi
+                while C[vi, vj] < Y[vi, vj]:
+                    C[vi, vj] = C[vi, vj] + 3
+        for i in range(4):
+            with T.block("D"):
+                vi = T.axis.spatial(4, i)
+                D[vi] = 0
+                while D[vi] < C[vi, 2] + C[3 - vi, 3] and D[vi] < 20:
+                    if C[vi, 0] > D[vi]:
+                        D[vi] = D[vi] + 2
+                    else:
+                        D[vi] = D[vi] + 1
+
+
 ODD: dict[str, IRModule] = {
     "stencil": Stencil,
     "skewed": Skewed,
@@ -330,4 +358,5 @@ ODD: dict[str, IRModule] = {
     "reshape": Reshape,
     "inplace_float": InplaceFloat,
     "argmax": ArgMax,
+    "rounds": Rounds,
 }

@@ -23,6 +23,8 @@ class Module:
                     with T.block("last"):
                         vi = T.axis.spatial(8, i)
                         B[vi] = -Y[0]
+                        while B[vi] > 9.0:
+                            B[vi] = B[vi] - 1.0
 """)
 
 
@@ -41,6 +43,9 @@ def test_every_statement_is_walked_over_in_program_order():
             "Block",
             "Store",
             "Block",
+            "Seq",
+            "Store",
+            "While",
             "Store",
         ]
     )

@@ -26,6 +26,7 @@ from minimlc.tir.nodes import (
     Select,
     Store,
     Unary,
+    While,
 )
 
 STACK_BYTES = 32 * 1024
@@ -46,6 +47,7 @@ SYNTAX = Syntax(
     result="return {};",
     end="}",
     types=VALUE,
+    repeat="while ({}) {{",
 )
 LINE = 100
 _INDENT = "    "
@@ -215,7 +217,7 @@ def _guards(item: Node) -> bool:
         case Binary(_, _, b) if item.op in ("and", "or"):
             return has_loads(b)
         case _:  # other nodes: all their parts are evaluated
-            return isinstance(item, IfThenElse)
+            return isinstance(item, IfThenElse | While)
 
 
 def dimensions(buffer: Buffer) -> tuple[int, str]:

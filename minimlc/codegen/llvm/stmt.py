@@ -28,6 +28,7 @@ from minimlc.tir.nodes import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 
 WIDEST = 64
@@ -115,6 +116,8 @@ class Statements:
                     self._if(item)
                 case Alloc():
                     self._alloc(item)
+                case While():
+                    self._while(item)
                 case Block():
                     if not self.tensors.write(item):
                         self.stmt(item.body)
@@ -267,6 +270,19 @@ class Statements:
             else:
                 self._each_lane(item)
         code.block(join)
+
+    def _while(self, item: While) -> None:
+        if self.writer.width:
+            self._each_lane(item)
+            return
+        code = self.code
+        again, body, done = code.names("again", "while", "done")
+        code.jump(again)
+        code.block(again)
+        code.branch(self.writer.expr(item.condition).text, body, done)
+        with code.part(body, again):
+            self.stmt(item.body)
+        code.block(done)
 
     def _branch(self, condition: str, then_case: Stmt, else_case: Stmt | None) -> None:
         code = self.code

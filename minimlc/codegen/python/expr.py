@@ -85,6 +85,7 @@ SYNTAX = Syntax(
     let="{1} = {2}",
     store="{} = {}",
     condition="if {}:",
+    repeat="while {}:",
     otherwise="else:",
     result="return {}",
     empty="pass",

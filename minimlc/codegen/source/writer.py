@@ -14,7 +14,7 @@ from minimlc.errors import BuildError
 from minimlc.names import UniqueNames
 from minimlc.node import Node, Visitor
 from minimlc.tir.math.float_steps import Program
-from minimlc.tir.nodes import Block, Expr, For, IfThenElse, Load, Seq, Store
+from minimlc.tir.nodes import Block, Expr, For, IfThenElse, Load, Seq, Store, While
 
 ATOM = 99
 """How tightly names, numbers and calls bind."""
@@ -74,6 +74,7 @@ class Syntax(NamedTuple):
     end: str = ""
     empty: str = ""
     types: Mapping[str, str] = {}
+    repeat: str = ""
 
 
 class Texts(Protocol):
@@ -149,6 +150,12 @@ class Statements(Visitor):
             if item.else_case is not None:
                 self.otherwise()
                 self.visit(item.else_case)
+
+    def visit_While(self, item: While) -> None:
+        if not self.syntax.repeat:
+            self.visit_children(item)
+        with self.block(self.syntax.repeat.format(self.exprs.visit(item.condition).code)):
+            self.visit(item.body)
 
     def otherwise(self) -> None:
         """What follows in a block is for where its condition does not hold."""

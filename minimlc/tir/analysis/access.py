@@ -31,15 +31,13 @@ from minimlc.tir.nodes import (
     Store,
     Unary,
     Var,
+    While,
     conjunction,
     index,
     substitute,
 )
 from minimlc.tir.operators import REDUCERS
-from minimlc.tir.walks import condition_of, inner_stmts, stored_in
-
-MOST_ITERATIONS = 2**62
-"""No loop whose extent is data has more: that many take decades."""
+from minimlc.tir.walks import MOST_ITERATIONS, condition_of, inner_stmts, rounds, stored_in
 
 
 class Access(NamedTuple):
@@ -229,8 +227,8 @@ class _Context(NamedTuple):
         """The statements directly inside one that is here, each with what is around it."""
         match item:
             # other nodes: all that is around what they hold is around them too
-            case For():
-                yield item.body, self._in_loop(item)
+            case For() | While():
+                yield item.body, self.in_loop(rounds(item))
             case Block():
                 inner = self._in_block(item)
                 if item.init is not None:
@@ -242,7 +240,7 @@ class _Context(NamedTuple):
                 for part in inner_stmts(item):
                     yield part, self.where(condition_of(item, part))
 
-    def _in_loop(self, loop: For) -> "_Context":
+    def in_loop(self, loop: For) -> "_Context":
         inner = self._replace(loops=(*self.loops, loop))
         (extent,) = self.over_loops([loop.extent])
         if extent is loop.extent or has_loads(extent):
@@ -359,6 +357,8 @@ class _Collector:
                     self.expr(predicate, at)
             case Store():
                 self.store(item, at)
+            case While(condition):
+                self.expr(condition, at.in_loop(rounds(item)))
             case _:
                 raise TypeError(f"not a statement: {type(item).__name__}")
         for part, inner in at.inside(item):

@@ -29,8 +29,9 @@ from minimlc.tir.nodes import (
     SymbolicFunc,
     Unary,
     Var,
+    While,
 )
-from minimlc.tir.walks import inner_stmts
+from minimlc.tir.walks import inner_stmts, statements_in
 
 
 class Scopes:
@@ -114,6 +115,9 @@ class Scopes:
                 scope |= {buffer}
             case IfThenElse(condition):
                 self.condition(condition, scope)
+            case While(condition, body):
+                self.condition(condition, scope)
+                self.plain(body)
             case Store(buffer, indices, value):
                 self.element(item, buffer, indices, scope)
                 self.expr(value, scope)
@@ -127,6 +131,13 @@ class Scopes:
                 self.fail(f"{type(item).__name__} is not a statement", item)
         for part in inner_stmts(item):
             self.stmt(part, scope)
+
+    def plain(self, body: Stmt) -> None:
+        """A while loop's body is no place for schedules: nothing in it has a name."""
+        for part in statements_in(body):
+            if not isinstance(part, Seq | Store | IfThenElse | While):
+                why = f"a while loop holds stores and conditions, not a {type(part).__name__}"
+                self.fail(why, part, "E125", "put the while loop inside, not outside")
 
     def block(self, block: Block, scope: frozenset[Node]) -> None:
         self.unique(block.name, "block", block)
