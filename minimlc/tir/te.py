@@ -201,10 +201,9 @@ def comm_reducer(
         values = tuple(map(_number, exprs))
         dtypes = [value.dtype for value in values]
         kept, new = (tuple([Var(letter, dtype) for dtype in dtypes]) for letter in "xy")
-        sides = (kept, new) if len(values) > 1 else (kept[0], new[0])
-        span = span_of_function(fcombine)
-        combined = _parts(name, "fcombine", called(fcombine, sides, span), dtypes)
-        start = called(fidentity, dtypes, span) if init is None else init
+        sides = (kept, new) if len(values) > 1 else (*kept, *new)
+        combined = _parts(name, "fcombine", _given(name, "fcombine", fcombine, sides), dtypes)
+        start = _given(name, "fidentity", fidentity, dtypes) if init is None else init
         if where is not None:
             combined = tuple(map(partial(select, where), combined, kept))
         starts = _parts(name, "fidentity", start, dtypes)
@@ -212,6 +211,16 @@ def comm_reducer(
 
     reduce.__name__ = _name(name)
     return reduce
+
+
+def _given(name: str, giver: str, function: Any, args: Sequence[Any]) -> Any:
+    """What a function of `comm_reducer` gives for these arguments."""
+    try:
+        inspect.signature(function).bind(*args)
+    except (TypeError, ValueError) as error:
+        why = f"{giver} of {name} does not take {len(args)} argument(s): {error}"
+        refuse(why, "te.comm_reducer(lambda x, y: x + y, lambda dtype: te.const(0, dtype))")
+    return called(function, args, span_of_function(function))
 
 
 def _parts(name: str, giver: str, given: Any, dtypes: Sequence[str]) -> tuple[Expr, ...]:
@@ -255,6 +264,8 @@ def compute(
     value = called(fcompute, axes, span)
     several = isinstance(value, list | tuple)
     values = [_element(item, span) for item in (value if several else [value])]
+    if not values:
+        refuse(f'the function of "{name}" gives nothing', "lambda i: A[i] + 1", span)
     for item in values:
         _check_variables(item, axes, name, span)
     if len(values) == 1 and isinstance(values[0], Reduction) and len(values[0].values) > 1:

@@ -304,6 +304,12 @@ def test_what_a_reducer_refuses():
     refuses("E130", lambda: short((I32[0, k], I32[0, k]), axis=k), "fcombine of short gives 1")
     refuses("E130", lambda: wide(I32[0, k], axis=k), "gives int64 for value 0, which is int32")
     refuses("E112", lambda: true(I32[0, k], axis=k), "if_then_else")
+    one = te.comm_reducer(lambda x: x, lambda t: 0, name="one")
+    refuses("E130", lambda: one(I32[0, k], axis=k), "fcombine of one does not take 2 argument(s)")
+    refuses("E130", lambda: one((), axis=k), "fcombine of one")
+    refuses("E130", lambda: te.comm_reducer(3, 4)(I32[0, k], axis=k), "fcombine of reduce")
+    refuses("E108", lambda: add(I32[0, k], axis=k, where=3), "bool")
+    refuses("E130", lambda: te.compute((5,), lambda i: ()), "nothing")
     refuses("E130", lambda: te.compute((5,), lambda i: add(I32[i, k], axis=k) + 1), "whole")
 
 
