@@ -28,8 +28,10 @@ def warn_if_dropped(method: str, call: str, caller: FrameType) -> None:
     `call` is the call as text.
     """
     code = caller.f_code
+    if not EXACT or code.co_filename in TIMED:
+        return
     call_at, after = _around(code.co_code, caller.f_lasti)
-    if not EXACT or code.co_code[after] != POP or code.co_filename in TIMED:
+    if code.co_code[after] != POP:
         return
     if _is_call_of(method, code, call_at):
         where = f"{describe_file(code.co_filename)}, line {caller.f_lineno}"
@@ -53,4 +55,4 @@ def _is_call_of(method: str, code: CodeType, at: int) -> bool:
     for each in dis.get_instructions(code):
         place = each.positions and (each.positions.lineno, each.positions.col_offset)
         starts[each.offset] = (place, each.argval)
-    return (starts[at][0], method) in starts.values()
+    return at in starts and (starts[at][0], method) in starts.values()

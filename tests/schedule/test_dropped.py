@@ -7,8 +7,6 @@ import weakref
 from functools import partial
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 
 import minimlc as mlc
 from tests.helpers import calls, refuses
@@ -86,10 +84,15 @@ def test_a_result_that_is_displayed():
     assert warned(CALL, mode="single") == []
 
 
-def test_a_notebook_shows_its_last_line_and_drops_those_before():
-    shell = InteractiveShell.instance()
-    shell.user_ns["sch"] = PROGRAM
-    with warnings.catch_warnings(record=True) as caught, capture_output():
+@pytest.fixture
+def shell():
+    shells = pytest.importorskip("IPython.core.interactiveshell")
+    yield shells.InteractiveShell.instance(user_ns={"sch": PROGRAM})
+    shells.InteractiveShell.clear_instance()
+
+
+def test_a_notebook_shows_its_last_line_and_drops_those_before(shell):
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert shell.run_cell(f'{CALL}\nsch.unroll("j")').success
         assert shell.run_cell(f"{CALL};").success

@@ -137,7 +137,7 @@ def has_match(write: Access, read: Access, fixed: set[Var]) -> bool:
     moving = [loop for loop in write.loops if loop.var not in fixed]
     if any(map(has_loads, (*write.indices, *write.guards, *(loop.extent for loop in moving)))):
         return False
-    values: dict[Node, Node] = {}
+    values: dict[Any, Any] = {}
     free = {loop.var for loop in moving}
     if not all(map(partial(_is_form, free, values), write.indices, read.indices)):
         return False
@@ -150,7 +150,7 @@ def has_match(write: Access, read: Access, fixed: set[Var]) -> bool:
     ) and all(ranges.prove(substitute(guard, values)) for guard in write.guards)
 
 
-def _is_form(free: set[Var], values: dict[Node, Node], form: Any, other: Any) -> bool:
+def _is_form(free: set[Var], values: dict[Any, Any], form: Any, other: Any) -> bool:
     """Whether one expression is another with `values` in the place of variables that are `free`;
     those that have none yet get one.
     """
@@ -160,4 +160,5 @@ def _is_form(free: set[Var], values: dict[Node, Node], form: Any, other: Any) ->
         return form is other or (isinstance(form, Const) and key(form) == key(other))
     if not isinstance(form, Expr):
         return form == other
-    return all(map(partial(_is_form, free, values), form._values(form), other._values(other)))
+    parts = type(form)._values
+    return all(map(partial(_is_form, free, values), parts(form), parts(other)))
