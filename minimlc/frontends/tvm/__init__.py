@@ -30,7 +30,7 @@ from minimlc.frontends.tvm import (
 from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.driver import build, compile, lower  # noqa: A004
 from minimlc.frontends.tvm.error import TVMError
-from minimlc.frontends.tvm.finder import install, uninstall
+from minimlc.frontends.tvm.finder import install, modules, uninstall
 from minimlc.frontends.tvm.ir import transform
 from minimlc.frontends.tvm.nd import cpu, device
 from minimlc.frontends.tvm.runtime import get_global_func, register_func, register_global_func
@@ -38,4 +38,5 @@ from minimlc.module import IRModule
 
 s_tir = tir
 __version__ = "0.0 (the names of TVM on minimlc)"
-__getattr__ = names_of(__name__, globals())
+for _module in modules().values():
+    _module.__getattr__ = names_of(_module)  # type: ignore[method-assign]

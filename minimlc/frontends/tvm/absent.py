@@ -4,136 +4,99 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.errors import CompileError, did_you_mean, near_misses
 
-_NAMES = {
-    "sch.split(...) by hand, or mlc.recipes.apply(mod); a search comes with a later chapter": (
-        "tvm: meta_schedule auto_scheduler autotvm; tvm.tir.Schedule: sample_perfect_tile"
-        " sample_categorical sample_compute_location sample_partitioned_tile seed fork_seed;"
-        " tvm.relax.transform: MetaScheduleTuneTIR MetaScheduleTuneIRMod FewShotTuning"
-    ),
-    'tvm.cpu() and target="llvm"; a GPU target comes with a later chapter': (
-        "tvm: cuda gpu rocm metal opencl vulkan webgpu hexagon ext_dev vpi; tvm.nd: cuda gpu rocm"
-        " metal opencl vulkan; tvm.relax: to_vdevice; tvm.relax.transform: RealizeVDevice"
-        " UpdateVDevice; tvm.target: cuda rocm mali opencl vulkan; tvm.topi: cuda rocm mali gpu;"
-        " tvm.testing: parametrize_targets requires_gpu requires_cuda requires_llvm"
-    ),
-    '@tvm.register_func("env.f") and R.call_dps_packed("env.f", (x,), out)': (
-        "tvm: contrib; tvm.relax: ExternFunc extern backend; tvm.relax.transform: RunCodegen;"
-        " tvm.te: extern extern_primfunc; tvm.tir: call_extern call_packed call_llvm_intrin"
-        " call_llvm_pure_intrin"
-    ),
-    "mlc.recipes.apply(mod)": (
-        "tvm: dlight; tvm.topi: x86 arm_cpu generic hexagon;"
-        " tvm.relax.transform: MetaScheduleApplyDatabase"
-    ),
-    'mlc.build(mod), which lowers by itself; its source("llvm") shows the result': (
-        "tvm.ir: register_intrin_lowering; tvm.tir: analysis transform; tvm.relax.transform:"
-        " CallTIRRewrite RewriteDataflowReshape VMShapeLower VMBuiltinLower LowerAllocTensor"
-        " LowerRuntimeBuiltin AttachGlobalSymbol ToNonDataflow"
-    ),
-    "mlc.build(mod), which plans memory by itself": (
-        "tvm.relax.analysis: estimate_memory_usage; tvm.relax.transform: AllocateWorkspace"
-        " StaticPlanBlockMemory KillAfterLastUse DataflowUseInplaceCalls RewriteCUDAGraph"
-    ),
-    "relax.PyExprMutator with visit_call_, or relax.transform.FuseOps()": (
-        "tvm.relax: dpl; tvm.relax.analysis: has_reshape_pattern; tvm.relax.transform:"
-        " MergeCompositeFunctions FuseOpsByPattern SplitCallTIRByPattern AdjustMatmulOrder"
-        " CombineParallelMatmul ExpandMatmulOfSum"
-    ),
-    "mlc.Visitor and mlc.Mutator, with methods visit_<Node>": (
-        "tvm.relax.analysis: post_order_visit free_vars bound_vars all_vars; tvm.tir: functor"
-        " stmt_functor; tvm.relax.expr_functor: ExprFunctor ExprMutator ExprVisitor PyExprVisitor"
-    ),
-    "numbers for sizes: one program for each shape": (
-        "tvm.relax: ShapeExpr PrimValue ShapeStructInfo PrimStructInfo get_shape_of; tvm.te:"
-        " size_var; tvm.tir: SizeVar; tvm.relax.analysis: tir_vars_in_struct_info"
-        " definable_tir_vars_in_struct_info; tvm.relax.transform: BindSymbolicVars ComputePrimValue"
-    ),
-    "sch.transform_layout(block, buffer, index_map)": (
-        "tvm.tir: layout bijective_layout; tvm.relax.analysis: suggest_layout_transforms;"
-        " tvm.relax.transform: ConvertLayout OptimizeLayoutTransform"
-    ),
-    "a T.prim_func, or te.create_prim_func": (
-        "tvm.tir: ir_builder AttrStmt Evaluate Allocate AllocateConst BufferRealize DeclBuffer;"
-        " tvm.te: scan hybrid; tvm.script: ir_builder"
-    ),
-    "numpy or torch for gradients; training comes with a later chapter": (
-        "tvm.relax: training; tvm.relax.transform: Gradient; tvm.te: gradient"
-    ),
-    "R.Tensor(shape, dtype)": (
-        "tvm.ir: FuncType PrimType PointerType Type TensorAffineType;"
-        " tvm.relax: FuncStructInfo ObjectStructInfo"
-    ),
-    "tvm.build(mod) again: mlc.cache_dir() keeps compiled code": (
-        "tvm.runtime: load_module load_static_library system_lib;"
-        " tvm.runtime.Module: export_library save"
-    ),
-    "relax.BlockBuilder, with one bb.emit for each node of the model": "tvm.relax: frontend",
-    "relax.BlockBuilder and R.function": "tvm: relay micro",
-    "mlc.run_passes(mod, passes, observe=mlc.History())": (
-        "tvm: instrument; tvm.ir: instrument; tvm.ir.transform: PrintIR"
-    ),
-    "mod.time_evaluator(name, tvm.cpu())(*arrays)": "tvm: rpc; tvm.runtime: profiling",
-    "one machine; sharding comes with a later chapter": (
-        "tvm.relax: distributed; tvm.runtime: disco"
-    ),
-    'mlc.Target("llvm", cpu, features)': "tvm.target: arm_cpu riscv_cpu hexagon tag",
-    'mlc.build(mod).source("asm")': "tvm.target: codegen",
-    "Python's operators on T's expressions": "tvm: arith",
-    "tvm.script.from_source(text)": "tvm.ir: load_json",
-    "mod.script(), a text that parses back": "tvm.ir: save_json; tvm.script: printer highlight",
-    "Python's own tuples, dicts and pairs": "tvm.ir: Array Map Range; tvm.runtime: convert",
-    "node.span, a place in a script": "tvm.ir: SourceName Span SequentialSpan",
-    "functools.partial(mlc.passes.legalize, overrides={name: function})": (
-        "tvm.ir: register_op_attr; tvm.relax.transform: AlterOpImpl"
-    ),
-    "a function IRModule -> IRModule": (
-        "tvm.ir.transform: Pass PassInfo ModulePass;"
-        " tvm.relax.transform: function_pass dataflowblock_pass"
-    ),
-    "numpy.from_dlpack(x); compiled functions take x itself, too": "tvm.nd: from_dlpack",
-    "R.where(condition, a, b), which chooses for each element": "tvm.relax: If SeqExpr",
-    "numbers, strings and tuples as options": "tvm.relax: DataTypeImm StringImm",
-    "bb.lookup_binding(var)": "tvm.relax.analysis: udchain name_to_binding",
-    "mod.functions": "tvm.relax.analysis: all_global_vars called_global_vars",
-    "mlc.passes.remove_unused(mod), which keeps calls with effects": (
-        "tvm.relax.analysis: contains_impure_call"
-    ),
-    "relax.analysis.well_formed(mod)": "tvm.relax.analysis: detect_recursion",
-    "mlc.passes.pack_constants(mod)": (
-        "tvm.relax.transform: LazyTransformParams LiftTransformParams BundleModelParams"
-    ),
-    "parameters and results as they are, all of them in use": (
-        "tvm.relax.transform: LazyGetInput LazySetOutput RemoveUnusedParameters RemoveUnusedOutputs"
-    ),
-    "operators in the form for inference": (
-        "tvm.relax.transform: DecomposeOpsForInference DecomposeOpsForTraining"
-    ),
-    "one function, written with relax.BlockBuilder": (
-        "tvm.relax.transform: InlinePrivateFunctions LambdaLift"
-    ),
-    'R.astype(x, "float16"), where it is wanted': "tvm.relax.transform: ToMixedPrecision",
-    "numpy.savez(file, **params) and numpy.load(file)": (
-        "tvm.runtime: load_param_dict save_param_dict"
-    ),
-    "mod.get_source()": "tvm.runtime.Module: imported_modules import_module",
-    "pytest's own names": "tvm.testing: parameter parameters fixture main",
-    "T's functions, such as T.exp": "tvm.tir: call_intrin call_pure_intrin",
-    "mlc.Buffer(name, shape, dtype)": "tvm.tir: decl_buffer",
-    "nothing: a schedule is made in one go": "tvm.tir.Schedule: enter_postproc remove_rv",
-    "sch.mod, and names for loops and blocks": "tvm.tir.Schedule: get_sref state",
-    "a script: a step has to be proved": (
-        "tvm.tir.Schedule: unsafe_hide_buffer_access unsafe_set_dtype"
-    ),
-    "nothing: fusion sees what a function is by its loops": "tvm.te: tag_scope",
-    "numpy": "tvm.topi: testing",
-}
+_TABLE = """
+sch.split(...) by hand, or mlc.recipes.apply(mod); a search comes with a later chapter <- tvm:
+  meta_schedule auto_scheduler autotvm; tir.Schedule: sample_perfect_tile sample_categorical
+  sample_compute_location sample_partitioned_tile seed fork_seed; relax.transform:
+  MetaScheduleTuneTIR MetaScheduleTuneIRMod FewShotTuning
+tvm.cpu() and target="llvm"; a GPU target comes with a later chapter <- tvm: cuda gpu rocm metal
+  opencl vulkan webgpu hexagon ext_dev vpi; nd: cuda gpu rocm metal opencl vulkan; relax:
+  to_vdevice; relax.transform: RealizeVDevice UpdateVDevice; target: cuda rocm mali opencl vulkan;
+  topi: cuda rocm mali gpu; testing: parametrize_targets requires_gpu requires_cuda requires_llvm
+@tvm.register_func("env.f") and R.call_dps_packed("env.f", (x,), out) <- tvm: contrib; relax:
+  ExternFunc extern backend; relax.transform: RunCodegen; te: extern extern_primfunc; tir:
+  call_extern call_packed call_llvm_intrin call_llvm_pure_intrin
+mlc.recipes.apply(mod) <- tvm: dlight; topi: x86 arm_cpu generic hexagon; relax.transform:
+  MetaScheduleApplyDatabase
+mlc.build(mod), which lowers by itself; its source("llvm") shows the result <- ir:
+  register_intrin_lowering; tir: analysis transform; relax.transform: CallTIRRewrite
+  RewriteDataflowReshape VMShapeLower VMBuiltinLower LowerAllocTensor LowerRuntimeBuiltin
+  AttachGlobalSymbol ToNonDataflow
+mlc.build(mod), which plans memory by itself <- relax.analysis: estimate_memory_usage;
+  relax.transform: AllocateWorkspace StaticPlanBlockMemory KillAfterLastUse
+  DataflowUseInplaceCalls RewriteCUDAGraph
+relax.PyExprMutator with visit_call_, or relax.transform.FuseOps() <- relax: dpl; relax.analysis:
+  has_reshape_pattern; relax.transform: MergeCompositeFunctions FuseOpsByPattern
+  SplitCallTIRByPattern AdjustMatmulOrder CombineParallelMatmul ExpandMatmulOfSum
+mlc.Visitor and mlc.Mutator, with methods visit_<Node> <- relax.analysis: post_order_visit
+  free_vars bound_vars all_vars; tir: functor stmt_functor; relax.expr_functor: ExprFunctor
+  ExprMutator ExprVisitor PyExprVisitor
+numbers for sizes: one program for each shape <- relax: ShapeExpr PrimValue ShapeStructInfo
+  PrimStructInfo get_shape_of; tir: SizeVar; relax.analysis: tir_vars_in_struct_info
+  definable_tir_vars_in_struct_info; relax.transform: BindSymbolicVars ComputePrimValue
+sch.transform_layout(block, buffer, index_map) <- tir: layout bijective_layout; relax.analysis:
+  suggest_layout_transforms; relax.transform: ConvertLayout OptimizeLayoutTransform
+a T.prim_func, or te.create_prim_func <- tir: ir_builder AttrStmt Evaluate Allocate AllocateConst
+  BufferRealize DeclBuffer; te: scan hybrid; script: ir_builder
+numpy or torch for gradients; training comes with a later chapter <- relax: training;
+  relax.transform: Gradient; te: gradient
+R.Tensor(shape, dtype) <- ir: FuncType PrimType PointerType TensorAffineType; relax:
+  FuncStructInfo ObjectStructInfo
+tvm.build(mod) again: mlc.cache_dir() keeps compiled code <- runtime: load_module
+  load_static_library system_lib; runtime.Module: export_library save
+relax.BlockBuilder, with one bb.emit for each node of the model <- relax: frontend
+relax.BlockBuilder and R.function <- tvm: relay micro
+mlc.run_passes(mod, passes, observe=mlc.History()) <- tvm: instrument; ir: instrument;
+  ir.transform: PrintIR
+mod.time_evaluator(name, tvm.cpu())(*arrays) <- tvm: rpc; runtime: profiling
+one machine; sharding comes with a later chapter <- relax: distributed; runtime: disco
+mlc.Target("llvm", cpu, features) <- target: arm_cpu riscv_cpu hexagon tag
+mlc.build(mod).source("asm") <- target: codegen
+Python's operators on T's expressions <- tvm: arith
+tvm.script.from_source(text) <- ir: load_json
+mod.script(), a text that parses back <- ir: save_json; script: printer highlight
+Python's own tuples, dicts and pairs <- ir: Array Map Range; runtime: convert
+node.span, a place in a script <- ir: SourceName Span SequentialSpan
+functools.partial(mlc.passes.legalize, overrides={name: function}) <- ir: register_op_attr;
+  relax.transform: AlterOpImpl
+a function IRModule -> IRModule <- ir.transform: Pass PassInfo ModulePass; relax.transform:
+  function_pass dataflowblock_pass
+numpy.from_dlpack(x); compiled functions take x itself, too <- nd: from_dlpack
+R.where(condition, a, b), which chooses for each element <- relax: If SeqExpr
+numbers, strings and tuples as options <- relax: DataTypeImm StringImm
+bb.lookup_binding(var) <- relax.analysis: udchain name_to_binding
+mod.functions <- relax.analysis: all_global_vars called_global_vars
+mlc.passes.remove_unused(mod), which keeps calls with effects <- relax.analysis:
+  contains_impure_call
+relax.analysis.well_formed(mod) <- relax.analysis: detect_recursion
+mlc.passes.pack_constants(mod) <- relax.transform: LazyTransformParams LiftTransformParams
+  BundleModelParams
+parameters and results as they are, all of them in use <- relax.transform: LazyGetInput
+  LazySetOutput RemoveUnusedParameters RemoveUnusedOutputs
+operators in the form for inference <- relax.transform: DecomposeOpsForInference
+  DecomposeOpsForTraining
+one function, written with relax.BlockBuilder <- relax.transform: InlinePrivateFunctions
+  LambdaLift
+R.astype(x, "float16"), where it is wanted <- relax.transform: ToMixedPrecision
+numpy.savez(file, **params) and numpy.load(file) <- runtime: load_param_dict save_param_dict
+mod.get_source() <- runtime.Module: imported_modules import_module
+pytest's own names <- testing: parameter parameters fixture main
+T's functions, such as T.exp <- tir: call_intrin call_pure_intrin
+mlc.Buffer(name, shape, dtype) <- tir: decl_buffer
+nothing: a schedule is made in one go <- tir.Schedule: enter_postproc remove_rv
+sch.mod, and names for loops and blocks <- tir.Schedule: get_sref state
+a script: a step has to be proved <- tir.Schedule: unsafe_hide_buffer_access unsafe_set_dtype
+nothing: fusion sees what a function is by its loops <- te: tag_scope
+numpy <- topi: testing
+"""
 
 INSTEAD: Mapping[str, str] = {
-    f"{module}.{name}": text
-    for text, families in _NAMES.items()
-    for module, names in (family.split(":") for family in families.split("; "))
+    f"{family}.{name}" if family == "tvm" else f"tvm.{family}.{name}": text
+    for row in _TABLE.strip().replace("\n  ", " ").split("\n")
+    for text, families in (row.split(" <- "),)
+    for family, names in (each.split(": ") for each in families.split("; "))
     for name in names.split()
 }
 """What to use in place of a name of TVM, by its full name; what is inside it goes with it."""
@@ -179,13 +142,18 @@ class Absent(ModuleType):
         return f"<no {self.__name__}>"
 
 
-def names_of(module: str, known: Iterable[str]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: the absent name, or an error with near misses."""
+def names_of(module: ModuleType) -> Callable[[str], Any]:
+    """The `__getattr__` of a module here: what `MORE` has, an absent name, or an error with near
+    misses.
+    """
+    more = vars(module).get("MORE")
 
     def lookup(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return absent(f"{shown(module)}.{name}", known)
+        if name in dir(more):
+            return getattr(more, name)
+        return absent(f"{shown(module.__name__)}.{name}", [*vars(module), *dir(more)])
 
     return lookup
 
@@ -195,7 +163,8 @@ def absent(name: str, known: Iterable[str], error: type[CompileError] = UnknownN
     if covering(name):
         return Absent(name)
     owner, _, own = name.rpartition(".")
-    hint = did_you_mean(own, [each for each in known if not each.startswith("_")])
+    close = near_misses(own, [each for each in known if not each.startswith("_")])
+    hint = did_you_mean(own, close) or "see docs/coming-from-tvm.md"
     raise error(f"{owner} has no name {own!r} here; {hint}", code="E105")
 
 

@@ -4,7 +4,6 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from minimlc.frontends.tvm import te
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.runtime import Module
 from minimlc.frontends.tvm.target import Target
 from minimlc.graph.mutator import Mutator
@@ -44,4 +43,3 @@ def build(
 
 
 compile = build  # noqa: A001 (its name in TVM)
-__getattr__ = names_of(__name__, globals())

@@ -9,12 +9,7 @@ from minimlc.errors import CompileError
 from minimlc.frontends.tvm.absent import Absent, UnknownModule, absent, shown
 
 _PACKAGE = __name__.rpartition(".")[0]
-_ALSO = {
-    "tvm.transform": "tvm.ir.transform",
-    "tvm.runtime.ndarray": "tvm.nd",
-    "tvm.s_tir": "tvm.tir",
-    "tvm.relax.block_builder": "tvm.relax.builder",
-}
+_ALSO = {"transform": "ir.transform", "runtime.ndarray": "nd", "s_tir": "tir"}
 """Modules that TVM has under two names, or had under another."""
 
 
@@ -46,14 +41,14 @@ def install() -> None:
         raise CompileError(why, code="E615", hint=hint)
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
-    sys.modules.update(_installed())
+    sys.modules.update(modules())
 
 
-def _installed() -> dict[str, ModuleType]:
+def modules() -> dict[str, ModuleType]:
     """The modules here, by TVM's names."""
     inside = {n: m for n, m in sys.modules.items() if f"{n}.".startswith(f"{_PACKAGE}.")}
-    modules = {shown(name): module for name, module in inside.items()}
-    return modules | {name: modules[own] for name, own in _ALSO.items()}
+    here = {shown(name): module for name, module in inside.items()}
+    return here | {f"tvm.{name}": here[f"tvm.{own}"] for name, own in _ALSO.items()}
 
 
 def uninstall() -> None:

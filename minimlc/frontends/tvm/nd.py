@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import to_numpy
-from minimlc.frontends.tvm.absent import names_of
+from minimlc.frontends.tvm.absent import absent
 
 
 class Device(str):
@@ -29,11 +29,6 @@ class NDArray(np.ndarray):
 
     asnumpy = numpy
 
-    def copyfrom(self, source: Any) -> "NDArray":
-        """Take over the elements of another array."""
-        self[...] = source
-        return self
-
     def copyto(self, target: Any) -> Any:
         """Give the elements to another array, or a copy of its own."""
         if not isinstance(target, np.ndarray):
@@ -49,7 +44,11 @@ def cpu(number: int = 0) -> Device:
 
 def device(name: str = "cpu", number: int = 0) -> Device:
     """The device of a name: this machine for "cpu" and "llvm"."""
-    return cpu() if name in ("cpu", "llvm", "c", "python") else lookup(name)()
+    return (
+        cpu()
+        if name in ("cpu", "llvm", "c", "python")
+        else absent(f"tvm.{name}", ("cpu", "llvm"))()
+    )
 
 
 def array(values: Any, device: Any = None, mem_scope: str | None = None) -> NDArray:
@@ -69,6 +68,3 @@ def wrapped(value: Any) -> Any:
     if isinstance(value, tuple):
         return [wrapped(part) for part in value]
     return value.view(NDArray) if isinstance(value, np.ndarray) else value
-
-
-lookup = __getattr__ = names_of(__name__, globals())

@@ -8,7 +8,7 @@ import numpy as np
 
 from minimlc import registry
 from minimlc.frontends.tvm import nd
-from minimlc.frontends.tvm.absent import absent, names_of
+from minimlc.frontends.tvm.absent import absent
 from minimlc.runtime.library import Library
 from minimlc.runtime.timing import time
 
@@ -95,4 +95,3 @@ def register_func(name: Any, func: Any = None, override: bool = False) -> Any:
 
 get_global_func = registry.get_function
 register_global_func = register_func
-__getattr__ = names_of(__name__, globals())

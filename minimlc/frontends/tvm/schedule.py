@@ -10,7 +10,9 @@ proves it or refuses.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from minimlc.errors import ScheduleError
@@ -93,24 +95,18 @@ class Schedule:
     """A module under transformation: each step changes it in place."""
 
     def __init__(self, mod: IRModule | PrimFunc, **_: Any):
-        if isinstance(mod, PrimFunc):
-            mod = Value(mod).mod
-        self.mod = mod
-        self.func_working_on = _usual(mod)
-        self._values: dict[str, Value] = {}
-        self._traces: dict[str, Trace] = {}
-        self._renamed: dict[tuple[str, str], str] = {}
+        self.mod = Value(mod).mod if isinstance(mod, PrimFunc) else mod
+        self.func_working_on = _usual(self.mod)
+        self._values: Mapping[str, Value] = {}
+        self._traces: Mapping[str, Trace] = {}
+        self._renamed: Mapping[tuple[str, str], str] = {}
 
     def copy(self) -> "Schedule":
         """A schedule of the module as it is now, which goes its own way."""
-        other = Schedule(self.mod)
-        for name in ("_values", "_traces", "_renamed"):
-            setattr(other, name, dict(getattr(self, name)))
-        other.func_working_on = self.func_working_on
-        return other
+        return copy(self)
 
     def work_on(self, func_name: str) -> None:
-        """The function that `get_block` looks in."""
+        """Name the function that `get_block` looks in."""
         self.func_working_on = func_name
 
     @property
@@ -119,7 +115,7 @@ class Schedule:
         return self._traces.get(self.func_working_on, Trace())
 
     def show(self) -> None:
-        """Display every step on the function that is worked on."""
+        """Display the steps on the function that is worked on."""
         self._value(self.func_working_on).show()
 
     # Handles
@@ -135,45 +131,28 @@ class Schedule:
         """The loops around a block, outer to inner, within the block around it."""
         func, name = self._place(block)
         value = self._value(func)
-        loops = value.loops(name)
         around = [outer for outer in value.blocks() if name in value.child_blocks(outer)]
         outside = value.loops(around[0]) if around else []
-        return [_handle(LoopRV, func, loop) for loop in loops[len(outside) :]]
+        return _handles(LoopRV, func, value.loops(name)[len(outside) :])
 
     def get_child_blocks(self, block_or_loop: Handle) -> list[BlockRV]:
         """The blocks directly inside a loop or a block."""
         func, name = self._place(block_or_loop)
         value = self._value(func)
         if name != "root":
-            return self._blocks(func, value.child_blocks(name))
+            return _handles(BlockRV, func, value.child_blocks(name))
         inner = {child for block in value.blocks() for child in value.child_blocks(block)}
-        return self._blocks(func, [block for block in value.blocks() if block not in inner])
-
-    def get_producers(self, block: BlockRV) -> list[BlockRV]:
-        """The blocks that write what `block` reads."""
-        func, name = self._place(block)
-        return self._blocks(func, self._value(func).producers(name))
-
-    def get_consumers(self, block: BlockRV) -> list[BlockRV]:
-        """The blocks that read what `block` writes."""
-        func, name = self._place(block)
-        return self._blocks(func, self._value(func).consumers(name))
+        return _handles(BlockRV, func, [block for block in value.blocks() if block not in inner])
 
     def get_output_blocks(self, scope_block: BlockRV) -> list[BlockRV]:
         """The blocks that write a parameter of the function."""
         func, _ = self._place(scope_block)
-        return self._blocks(func, self._value(func).output_blocks())
+        return _handles(BlockRV, func, self._value(func).output_blocks())
 
     def get(self, handle: Handle) -> Block | For:
         """The block or the loop itself, as it is now."""
         func, name = self._place(handle)
-        body = self._value(func).func.body
-        if isinstance(handle, LoopRV):
-            return next(loop for loop in nodes_of(body, For) if loop.var.name == name)
-        return next(block for block in nodes_of(body, Block) if block.name == name)
-
-    def _blocks(self, func: str, names: Iterable[str]) -> list[BlockRV]:
-        return [_handle(BlockRV, func, name) for name in names]
+        return _stmts(type(handle), self._value(func))[name]
 
     def _place(self, handle: str) -> tuple[str, str]:
         """The function that a handle (or a name) is in, and what it is called there by now."""
@@ -186,7 +165,8 @@ class Schedule:
         """The schedule of a function, as other functions' steps left the module."""
         value = self._values.get(func)
         if value is None or value.mod is not self.mod:
-            value = self._values[func] = Value(self.mod, func or None)
+            value = Value(self.mod, func or None)
+            self._values = {**self._values, func: value}
         return value
 
     # Steps
@@ -194,9 +174,16 @@ class Schedule:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if name in ("get_producers", "get_consumers"):
+            return partial(self._neighbours, name.removeprefix("get_"))
         if name in PRIMITIVES:
             return partial(self._step, name)
-        return absent(f"tvm.tir.Schedule.{name}", {**PRIMITIVES, **vars(Schedule)})
+        return absent(f"tvm.tir.Schedule.{name}", [*PRIMITIVES, *vars(Schedule)])
+
+    def _neighbours(self, which: str, block: BlockRV) -> list[BlockRV]:
+        """The blocks that write what a block reads, or that read what it writes."""
+        func, name = self._place(block)
+        return _handles(BlockRV, func, getattr(self._value(func), which)(name))
 
     def _step(self, name: str, *args: Any, **options: Any) -> Any:
         """Apply a primitive; handles to what is new, as TVM gives them."""
@@ -206,12 +193,14 @@ class Schedule:
         func = handles[0].func if handles else self.func_working_on
         before = self._value(func)
         after = before.apply(name, *self._arguments(func, step, args, options), **options)
-        self._values[func], self.mod = after, after.mod
-        self._traces[func] = Trace((*self._traces.get(func, ()), after.trace[-1]))
-        self._follow(func, before, after)
+        self.mod = after.mod
+        self._values = {**self._values, func: after}
+        done = self._traces.get(func, Trace())
+        self._traces = {**self._traces, func: Trace((*done, after.trace[-1]))}
+        self._renamed = {**self._renamed, **_renamed(func, before, after)}
         if step.kind is None:
             return None
-        new = [_handle(step.kind, func, text) for text in _new(step.kind, before, after)]
+        new = _handles(step.kind, func, _new(step.kind, before, after))
         return new if step.pick is None else new[step.pick]
 
     def _arguments(
@@ -219,19 +208,13 @@ class Schedule:
     ) -> list[Any]:
         """The primitive's arguments, in order; those found by TVM's names leave `options`."""
         names = [] if step.names.startswith("*") else step.names.split()
-        values = list(args)
-        for name in names[len(args) :]:
-            if name in options:
-                values.append(options.pop(name))
-        named = dict(zip(names, values, strict=False))
-        block = self._place(named["block"])[1] if "block" in named else ""
+        more = list(takewhile(options.__contains__, names[len(args) :]))
+        values = [*args, *map(options.pop, more)]
+        values = [self._place(v)[1] if isinstance(v, Handle) else v for v in values]
         for at, name in enumerate(names[: len(values)]):
             if "buffer" in name:
-                values[at] = self._buffer(func, block, name, values[at])
-        return [self._plain(value) for value in values]
-
-    def _plain(self, value: Any) -> Any:
-        return self._place(value)[1] if isinstance(value, Handle) else value
+                values[at] = self._buffer(func, values[0], name, values[at])
+        return values
 
     def _buffer(self, func: str, block: str, name: str, which: Any) -> str:
         """The name of a buffer: given by number, as ("read", 0), by name, or itself."""
@@ -240,17 +223,11 @@ class Schedule:
             role, which = which
         if not isinstance(which, int):
             return str(getattr(which, "name", which))
-        known = _operands(self._value(func).func, block, role)
+        known = _operands(_stmts(BlockRV, self._value(func))[block], role)
         if not 0 <= which < len(known):
             why = f'block "{block}" has no buffer {which} to {role}; it has {", ".join(known)}'
             raise ScheduleError(why, code="E105")
         return known[which]
-
-    def _follow(self, func: str, before: Value, after: Value) -> None:
-        """Let a handle to a block that got another name stand for the last new block."""
-        gone = [block for block in before.blocks() if block not in after.blocks()]
-        new = _new(BlockRV, before, after)
-        self._renamed.update({(func, block): new[-1] for block in gone if new})
 
 
 def _usual(mod: IRModule) -> str:
@@ -265,23 +242,32 @@ def _handle(kind: type[Handle], func: str, name: str) -> Any:
     return handle
 
 
+def _handles(kind: type[Handle], func: str, names: Iterable[str]) -> list[Any]:
+    return [_handle(kind, func, name) for name in names]
+
+
+def _stmts(kind: type[Handle], value: Value) -> Mapping[str, Any]:
+    """The loops or blocks of a function by name, in program order."""
+    if kind is LoopRV:
+        return {loop.var.name: loop for loop in nodes_of(value.func.body, For)}
+    return {block.name: block for block in nodes_of(value.func.body, Block)}
+
+
 def _new(kind: type[Handle], before: Value, after: Value) -> list[str]:
     """The names of the loops or blocks that a step brought, in program order."""
-    old, new = (_names(kind, value.func) for value in (before, after))
-    return [name for name in new if name not in old]
+    old = _stmts(kind, before)
+    return [name for name in _stmts(kind, after) if name not in old]
 
 
-def _names(kind: type[Handle], func: PrimFunc) -> list[str]:
-    if kind is LoopRV:
-        return [loop.var.name for loop in nodes_of(func.body, For)]
-    return [block.name for block in nodes_of(func.body, Block)]
+def _renamed(func: str, before: Value, after: Value) -> dict[tuple[str, str], str]:
+    """Blocks that are gone after a step, each with the last new one: what it goes on as."""
+    new = _new(BlockRV, before, after)
+    return {(func, block): new[-1] for block in _new(BlockRV, after, before) if new}
 
 
-def _operands(func: PrimFunc, block: str, role: str) -> list[str]:
+def _operands(block: Block, role: str) -> list[str]:
     """The buffers that a block reads or writes, in order; a reduction does not read its result."""
-    stmt = next(item for item in nodes_of(func.body, Block) if item.name == block)
-    written = list(dict.fromkeys(store.buffer.name for store in nodes_of(stmt, Store)))
-    if role == "write":
-        return written
-    read = dict.fromkeys(load.buffer.name for load in nodes_of(stmt, Load))
-    return [name for name in read if stmt.init is None or name not in written]
+    written = list(dict.fromkeys(store.buffer.name for store in nodes_of(block, Store)))
+    read = dict.fromkeys(load.buffer.name for load in nodes_of(block, Load))
+    inputs = [name for name in read if block.init is None or name not in written]
+    return written if role == "write" else inputs

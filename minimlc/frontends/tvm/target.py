@@ -5,7 +5,6 @@ from typing import Any
 
 from minimlc import target as own
 from minimlc.errors import BuildError
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.alias import Alias
 
 FIELDS = {"mcpu": "cpu", "mattr": "features", "num-cores": "cores"}
@@ -36,6 +35,3 @@ def _field(option: tuple[str, Any]) -> tuple[str, Any]:
         known = ", ".join(f"-{known}" for known in FIELDS)
         raise BuildError(f'unknown option "{name}" of a target; known: {known}', code="E501")
     return FIELDS[name], int(value) if name == "num-cores" else value
-
-
-__getattr__ = names_of(__name__, globals())

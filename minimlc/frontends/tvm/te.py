@@ -9,7 +9,6 @@ mod = tvm.lower(s, [A, B, C])
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.schedule import LoopRV, Schedule
 from minimlc.module import IRModule
 from minimlc.schedule import Schedule as Value
@@ -17,16 +16,7 @@ from minimlc.tir import te as own
 from minimlc.tir.te import create_prim_func
 from minimlc.tir.tensors import Reduction, Tensor, uses_of
 
-
-def compute(
-    shape: Any,
-    fcompute: Callable[..., Any],
-    name: str = "compute",
-    tag: str = "",
-    attrs: Any = None,
-) -> Tensor:
-    """A tensor whose element at i, j, ... is `fcompute(i, j, ...)`."""
-    return own.compute(shape, fcompute, name=name)
+MORE = own
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> str:
@@ -116,10 +106,3 @@ def _stages(outputs: Sequence[Tensor]) -> list[Tensor]:
     for tensor in outputs:
         stages.update(dict.fromkeys([*_stages(Operation(tensor).input_tensors), tensor]))
     return list(stages)
-
-
-_more = names_of(__name__, {**globals(), **dict.fromkeys(dir(own))})
-
-
-def __getattr__(name: str) -> Any:
-    return getattr(own, name) if name in dir(own) else _more(name)

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.frontends.tvm.absent import names_of
-
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
     """`AssertionError` unless two arrays have one shape and their elements differ by at most
@@ -14,6 +12,3 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
     actual, desired = np.asarray(actual), np.asarray(desired)
     np.testing.assert_allclose(actual.shape, desired.shape)
     np.testing.assert_allclose(actual, desired, rtol=rtol, atol=atol, verbose=True)
-
-
-__getattr__ = names_of(__name__, globals())

@@ -1,14 +1,14 @@
 """`tvm.tir`: loops on buffers."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from minimlc.errors import ScheduleError
 from minimlc.frontends.tvm import schedule
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.schedule import BlockRV, LoopRV, Schedule
 from minimlc.rooms import room
-from minimlc.tir import nodes
+from minimlc.tir import nodes, te
 from minimlc.tir.functions import FUNCTIONS
 
 _NODES = {
@@ -24,6 +24,9 @@ _NODES = {
     "FloatImm": "Const",
 }
 """What TVM calls the nodes of the loop IR."""
+
+_NAMED = {name: getattr(nodes, own) for name, own in _NODES.items()}
+MORE = SimpleNamespace(**{**FUNCTIONS, **_NAMED, "all": te.all, "any": te.any})
 
 
 class IndexMap:
@@ -42,11 +45,3 @@ class TensorIntrin:
     def register(name: str, desc: Any, impl: Any, override: bool = False) -> Any:
         """Enter an intrinsic under a name, for `sch.tensorize`."""
         return room("schedule.tensor").register_intrin(name, desc, impl)  # type: ignore[union-attr]
-
-
-_names = {**{name: getattr(nodes, own) for name, own in _NODES.items()}, **FUNCTIONS}
-_more = names_of(__name__, {**globals(), **_names})
-
-
-def __getattr__(name: str) -> Any:
-    return _names[name] if name in _names else _more(name)

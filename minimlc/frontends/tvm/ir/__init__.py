@@ -3,7 +3,6 @@
 from typing import Any
 
 from minimlc.errors import VerifyError
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.ir import module, transform
 from minimlc.frontends.tvm.ir.transform import PassContext
 from minimlc.graph.nodes import JOINTS, Expr, Function, Type
@@ -60,6 +59,3 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     """`VerifyError` unless two trees are the same up to the names of what they bind."""
     if not is_equal(lhs, rhs):
         raise VerifyError("the two are not structurally equal", hint="tvm.ir.structural_equal")
-
-
-__getattr__ = names_of(__name__, globals())

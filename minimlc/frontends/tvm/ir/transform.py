@@ -5,7 +5,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.module import IRModule, Pass, run_passes
 
 
@@ -43,6 +42,3 @@ def _pass(transform: Callable[[IRModule, PassContext], IRModule], name: str) -> 
 
     apply.__name__ = name or transform.__name__
     return apply
-
-
-__getattr__ = names_of(__name__, globals())

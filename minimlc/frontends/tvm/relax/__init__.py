@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.alias import Alias
 from minimlc.frontends.tvm.driver import build
 from minimlc.frontends.tvm.ir import GlobalVar
@@ -13,43 +12,25 @@ from minimlc.frontends.tvm.relax.builder import BlockBuilder
 from minimlc.frontends.tvm.relax.expr_functor import PyExprMutator
 from minimlc.frontends.tvm.runtime import VirtualMachine
 from minimlc.graph import nodes
-from minimlc.graph.nodes import BindingBlock, Expr, Function, TensorType, TupleGetItem, TupleType
+from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetItem, TupleType, Var
 from minimlc.graph.ops import call_op
 from minimlc.module import Pass, run_passes
 from minimlc.passes import default_pipeline
 from minimlc.script import R
 
-op = R
+op, const = R, R.const
+DataflowVar = Var
 TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorType
 call_tir, call_dps_packed = R.call_tir, R.call_dps_packed
-DataflowBlock, VarBinding = BindingBlock, nodes.Binding
+BindingBlock = DataflowBlock = nodes.BindingBlock
+VarBinding = nodes.Binding
 
 
-def DynTensorType(ndim: int, dtype: str = "float32") -> str:
-    """What TVM once said of a tensor besides its shape: here only the dtype matters."""
-    return dtype
+class DynTensorType(NamedTuple):
+    """What TVM once said of a tensor besides its shape."""
 
-
-class Var(metaclass=Alias):
-    """A variable: by its type, or by a shape and a dtype."""
-
-    kind = nodes.Var
-
-    def __new__(cls, name_hint: str, shape: Any, dtype: Any = None) -> nodes.Var:  # type: ignore[misc]
-        kind = shape if dtype is None else TensorType(shape, getattr(dtype, "dtype", dtype))
-        return nodes.Var(name_hint, kind)
-
-
-DataflowVar = Var
-
-
-class Constant(metaclass=Alias):
-    """A tensor known at compile time."""
-
-    kind = nodes.Constant
-
-    def __new__(cls, data: Any, struct_info: Any = None) -> nodes.Constant:  # type: ignore[misc]
-        return const(data, struct_info)
+    ndim: int = -1
+    dtype: str = "float32"
 
 
 class Tuple(metaclass=Alias):
@@ -79,14 +60,6 @@ class Call(metaclass=Alias):
         return nodes.call_function(op, tuple(args), out)
 
 
-def const(value: Any, dtype: Any = None) -> nodes.Constant:
-    """A constant tensor; Python's floats are float32."""
-    return R.const(value, getattr(dtype, "dtype", dtype))
-
-
 def get_pipeline(name: str = "zero", **_: Any) -> Pass:
     """The passes that `tvm.build` applies to graph functions."""
     return partial(run_passes, passes=default_pipeline)
-
-
-__getattr__ = names_of(__name__, globals())

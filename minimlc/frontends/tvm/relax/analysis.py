@@ -3,7 +3,6 @@
 from typing import Any, TypeVar
 
 from minimlc.errors import CompileError
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
 from minimlc.passes import remove_unused
@@ -31,6 +30,3 @@ def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> boo
 def get_var2val(func: Function) -> dict[Any, Any]:
     """The values of a function by the variables that they are bound to."""
     return {binding.var: binding.value for binding in func.bindings()}
-
-
-__getattr__ = names_of(__name__, globals())

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.relax.builder import BlockBuilder
 from minimlc.graph import mutator as own
 from minimlc.graph.nodes import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -71,6 +70,3 @@ class _Visits(own.Mutator):
 def mutator(cls: type) -> type:
     """The decorator that TVM needs; here a subclass is enough."""
     return cls
-
-
-__getattr__ = names_of(__name__, globals())

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from minimlc.frontends.tvm.absent import names_of
 from minimlc.frontends.tvm.ir import Op
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule, Pass
@@ -68,6 +67,3 @@ def BindParams(func_name: str, params: Mapping[Any, Any]) -> Pass:
     """Parameters become constants; they are given by name, or themselves."""
     named = {getattr(param, "name", param): value for param, value in params.items()}
     return partial(bind_params, params=named, func=func_name)
-
-
-__getattr__ = names_of(__name__, globals())
