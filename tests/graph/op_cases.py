@@ -66,6 +66,8 @@ POOL: list[tuple[list[Any], dict[str, Any]]] = [
     ([(1, 2, 6, 7)], {"pool_size": 2}),
     ([(2, 1, 5, 7)], {"pool_size": (3, 2), "strides": 2, "padding": 1}),
     ([(1, 1, 7, 5)], {"pool_size": 3, "strides": (2, 1)}),
+    ([(1, 6, 7, 2)], {"pool_size": 2, "layout": "NHWC", "padding": (0, 1, 1, 0)}),
+    ([(1, 2, 7, 6)], {"pool_size": 2, "dilation": (3, 2), "out_layout": "CNHW"}),
 ]
 CREATE: list[tuple[list[Any], dict[str, Any]]] = [
     ([], {"shape": (2, 3)}),
@@ -126,9 +128,19 @@ SPECIAL: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
         ([(1, 2, 5, 7), (3, 2, 3, 3)], {}),
         ([(2, 1, 5, 5), (2, 1, 3, 2)], {"strides": (2, 1), "padding": 1}),
         ([(1, 3, 4, 4), (1, 3, 1, 1)], {"strides": 3, "padding": (0, 2)}),
+        ([(1, 2, 9, 7), (3, 2, 3, 2)], {"dilation": (2, 3), "padding": (0, 1, 2, 3)}),
+        ([(2, 4, 5, 5), (6, 2, 3, 3)], {"groups": 2, "padding": 1}),
+        ([(1, 3, 5, 4), (3, 1, 2, 2)], {"groups": 3, "dilation": 2}),
+        ([(1, 5, 6, 2), (3, 3, 2, 4)], {"data_layout": "NHWC", "kernel_layout": "HWIO"}),
+        ([(1, 5, 6, 2), (3, 2, 3, 3)], {"data_layout": "NHWC", "out_layout": "NCHW"}),
     ],
     "max_pool2d": POOL,
     "avg_pool2d": [*POOL, ([(1, 1, 5, 5)], {**POOL[1][1], "count_include_pad": True})],
+    "adaptive_avg_pool2d": [
+        ([(1, 2, 6, 4)], {"output_size": 2}),
+        ([(2, 1, 3, 5)], {"output_size": (1, 1)}),
+        ([(1, 4, 6, 3)], {"output_size": (4, 2), "layout": "NHWC"}),
+    ],
     "zeros": CREATE,
     "ones": CREATE,
     "full": [(args, {**attrs, "value": 1}) for args, attrs in CREATE],

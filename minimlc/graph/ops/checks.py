@@ -11,6 +11,8 @@ NUMBERS = FLOATS + INTEGERS
 BOOL = ("bool",)
 ALL = NUMBERS + BOOL
 HALF = ("float16", "bfloat16")
+NO_DTYPE = ("", "void", None)
+"""What an `out_dtype` says that asks for the dtype of the operands."""
 
 Axes = int | tuple[int, ...] | None
 

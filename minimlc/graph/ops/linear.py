@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.graph.ops.checks import NUMBERS, broadcast_shapes, refuse
+from minimlc.dtypes import holds, to_numpy
+from minimlc.graph.ops.checks import NO_DTYPE, NUMBERS, broadcast_shapes, refuse
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import permute_dims
-from minimlc.graph.ops.values import Values, read
+from minimlc.graph.ops.values import Values, read, wide
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr
 
@@ -27,9 +28,21 @@ def _check_inner(first: str, second: str, sizes: tuple[int, int]) -> None:
         refuse(f"{first} is 0: there is nothing to sum")
 
 
-@primitive("matmul", NUMBERS, np.matmul, rounds=True)
-def matmul(x: Values, w: Values) -> Values:
-    """The matrix product (..., n, k) @ (..., k, m) -> (..., n, m); batch axes broadcast."""
+def promoted(x: Any, out_dtype: object) -> Any:
+    """`x`, an array too, in the dtype that products are to be summed in: "" is that of `x`."""
+    if out_dtype in NO_DTYPE:
+        return x
+    dtype = str(out_dtype)
+    if not isinstance(x, Values):
+        return x.astype(to_numpy(wide(dtype)))
+    if not holds(dtype, x.dtype):
+        refuse(f'out_dtype="{dtype}" does not hold all values of {x.dtype}', "E204")
+    return x.astype(dtype)
+
+
+@primitive("matmul", NUMBERS, np.matmul, rounds=True, table={})
+def _product(x: Values, w: Values) -> Values:
+    """The product of matrices; batch axes broadcast."""
     _check_matrix("x", x)
     _check_matrix("w", w)
     _check_inner("x's last axis", "w's last but one", (x.shape[-1], w.shape[-2]))
@@ -49,13 +62,23 @@ def matmul(x: Values, w: Values) -> Values:
     return Values((*batch, rows, columns), x.dtype, plain or element, "matmul")
 
 
-def _dense(x: Any, w: Any) -> Any:
-    """x @ w.T, with x: (..., k) and w: (m, k) -> (..., m)."""
+def _matmul(x: Any, w: Any, *, out_dtype: str = "") -> Any:
+    """The matrix product (..., n, k) @ (..., k, m) -> (..., n, m); batch axes broadcast.
+    `out_dtype` is that of the sums.
+    """
+    return _product(promoted(x, out_dtype), promoted(w, out_dtype))
+
+
+matmul = composite("matmul", _matmul, dtypes=NUMBERS, rounds=False)
+
+
+def _dense(x: Any, w: Any, *, out_dtype: str = "") -> Any:
+    """x @ w.T, with x: (..., k) and w: (m, k) -> (..., m); `out_dtype` is that of the sums."""
     _check_matrix("x", x)
     if w.ndim != 2:
         refuse(f"w has {w.ndim} dimension(s), it must be a matrix: (outputs, inputs)")
     _check_inner("x's last axis", "w's last axis", (x.shape[-1], w.shape[-1]))
-    return matmul(x, permute_dims(w))
+    return matmul(x, permute_dims(w), out_dtype=out_dtype)
 
 
-dense = composite("dense", _dense, dtypes=NUMBERS)
+dense = composite("dense", _dense, dtypes=NUMBERS, rounds=False)

@@ -11,7 +11,7 @@ from minimlc.constants import too_big
 from minimlc.dtypes import dtype_name, dtype_record, to_numpy
 from minimlc.errors import CompileError, OpError, did_you_mean, shown
 from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, TupleType, Type, constant
-from minimlc.graph.ops.checks import FLOATS, HALF, fits, refuse
+from minimlc.graph.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
 from minimlc.graph.ops.values import Values
 
 
@@ -173,7 +173,7 @@ class Op(NamedTuple):
                 refuse(f"{key} is True or False, got {value!r}", "E204")
             if isinstance(known[key], float) and not isinstance(value, int | float):
                 refuse(f"{key} is a number, got {value!r}", "E204")
-            if key == "dtype":
+            if key == "dtype" or (key == "out_dtype" and value not in NO_DTYPE):
                 _check_dtype_name(value)
         return complete
 

@@ -1,21 +1,40 @@
-"""Convolution and pooling over images: (batch, channels, height, width)."""
+"""Convolution and pooling over images: (batch, channels, height, width), or in another layout."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from minimlc.dtypes import integer_range, is_float
 from minimlc.graph.ops.checks import FLOATS, NUMBERS, refuse, sizes_of
-from minimlc.graph.ops.record import primitive
+from minimlc.graph.ops.linear import promoted
+from minimlc.graph.ops.record import Op, composite, primitive
+from minimlc.graph.ops.shape import permute_dims
 from minimlc.graph.ops.slicing import padded
 from minimlc.graph.ops.values import Values
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, const
 
 Pair = tuple[int, int]
-Window = tuple[Pair, Pair, Pair]
+IMAGE, KERNEL = "NCHW", "OIHW"
+
+
+class Window(NamedTuple):
+    """How windows lie on an image, by height and width: `around` is the padding before and after,
+    `apart` the distance of a window's elements.
+    """
+
+    size: Pair
+    steps: Pair
+    around: tuple[Pair, Pair]
+    apart: Pair
+
+    @property
+    def reach(self) -> Pair:
+        """What a window covers of the image."""
+        (k, m), (d, e) = self.size, self.apart
+        return (k - 1) * d + 1, (m - 1) * e + 1
 
 
 def _pair(value: object, name: str, least: int) -> Pair:
@@ -27,11 +46,22 @@ def _pair(value: object, name: str, least: int) -> Pair:
     return both[0], both[1]
 
 
-def _window(size: object, strides: object, padding: object) -> Window:
-    """The window's size, strides and padding, each as (height, width)."""
+def _around(padding: object) -> tuple[Pair, Pair]:
+    """What to add before and after along each axis, of 1, 2 or (top, left, bottom, right) sizes."""
+    sizes = sizes_of(padding, "padding")
+    if len(sizes) != 4:
+        p, q = _pair(padding, "padding", 0)
+        return (p, p), (q, q)
+    top, left, bottom, right = sizes
+    if min(sizes) < 0:
+        refuse(f"padding is integers >= 0, got {padding!r}", "E204")
+    return (top, bottom), (left, right)
+
+
+def _window(size: object, strides: object, padding: object, dilation: object) -> Window:
     kernel = _pair(size, "pool_size", 1)
     steps = kernel if strides is None else _pair(strides, "strides", 1)
-    return kernel, steps, _pair(padding, "padding", 0)
+    return Window(kernel, steps, _around(padding), _pair(dilation, "dilation", 1))
 
 
 def _check_image(x: Values) -> None:
@@ -41,59 +71,126 @@ def _check_image(x: Values) -> None:
 
 def _image_shape(x: Values, channels: int, window: Window) -> tuple[int, ...]:
     sizes = []
-    for name, size, k, s, p in zip(("height", "width"), x.shape[2:], *window, strict=True):
-        if size + 2 * p < k:
+    axes = zip(x.shape[2:], window.reach, window.steps, window.around, strict=True)
+    for name, (size, reach, step, (before, after)) in zip(("height", "width"), axes, strict=True):
+        left = size + before + after - reach
+        if left < 0:
             refuse(
-                f"the {name} {size} with padding {p} on each side is less than the window's {k}",
+                f"the {name} {size} with padding {before} before it and {after} after it is less "
+                f"than the window's {reach}",
                 hint="a greater padding, or a smaller window",
             )
-        sizes.append((size + 2 * p - k) // s + 1)
+        sizes.append(left // step + 1)
     return (x.shape[0], channels, *sizes)
 
 
-def _around(x: Values, around: Pair, value: float, name: str) -> Values:
+def _framed(x: Values, window: Window, value: float, name: str) -> Values:
     """`x` with rows and columns of `value` around it, stored as `name`."""
-    (p, q) = around
-    if not p and not q:
+    if not any(map(any, window.around)):
         return x
-    widths = ((0, 0), (0, 0), (p, p), (q, q))
+    widths = ((0, 0), (0, 0), *window.around)
     return padded(x.native, widths, value).named(name).astype(x.dtype)
 
 
 def _windows(x: np.ndarray, window: Window, fill: Any) -> np.ndarray:
     """All windows of `x`: (batch, channels, rows, columns, window height, window width)."""
-    kernel, steps, (p, q) = window
-    around = np.pad(x, ((0, 0), (0, 0), (p, p), (q, q)), constant_values=fill)
-    return sliding_window_view(around, kernel, axis=(2, 3))[:, :, :: steps[0], :: steps[1]]
+    (s, t), (d, e) = window.steps, window.apart
+    around = np.pad(x, ((0, 0), (0, 0), *window.around), constant_values=fill)
+    return sliding_window_view(around, window.reach, axis=(2, 3))[:, :, ::s, ::t, ::d, ::e]
 
 
-def _conv(x: np.ndarray, w: np.ndarray, strides: object, padding: object) -> np.ndarray:
-    windows = _windows(x, _window(w.shape[2:], strides, padding), x.dtype.type(0))
-    sums = np.tensordot(windows, w, axes=((1, 4, 5), (1, 2, 3)))
-    return np.moveaxis(sums, 3, 1)
+def _place(i: Expr, p: Expr, step: int, apart: int) -> Expr:
+    """Where along an axis the element `p` of the window number `i` is."""
+    return i * step + (p if apart == 1 else p * apart)
 
 
-@primitive("conv2d", NUMBERS, _conv, rounds=True)
-def conv2d(x: Values, w: Values, *, strides: Any = 1, padding: Any = 0) -> Values:
-    """Cross-correlation of x: (n, c, h, w) with w: (o, c, p, q); `padding` zeros around x."""
+def arranged(x: Any, layout: str, wanted: str, name: str) -> Any:
+    """`x`, whose axes are called as in `layout`, in the order of `wanted`; arrays, too."""
+    if layout == wanted:
+        return x
+    if not isinstance(layout, str) or sorted(layout) != sorted(wanted):
+        refuse(f"{name} is an order of {wanted}, got {layout!r}", "E204")
+    if x.ndim != len(layout):
+        refuse(f"x has {x.ndim} dimension(s), its layout is {layout}")
+    return permute_dims(x, axes=tuple(layout.index(axis) for axis in wanted))
+
+
+# Convolution
+
+
+def _sums_of_arrays(
+    x: np.ndarray, w: np.ndarray, strides: Any, padding: Any, dilation: Any, groups: int
+) -> np.ndarray:
+    windows = _windows(x, _window(w.shape[2:], strides, padding, dilation), x.dtype.type(0))
+    parts = zip(np.split(windows, groups, axis=1), np.split(w, groups), strict=True)
+    sums = [np.tensordot(a, b, axes=((1, 4, 5), (1, 2, 3))) for a, b in parts]
+    return np.moveaxis(np.concatenate(sums, 3), 3, 1)
+
+
+@primitive("conv2d", NUMBERS, _sums_of_arrays, rounds=True, table={})
+def _sums(
+    x: Values, w: Values, *, strides: Any, padding: Any, dilation: Any, groups: int
+) -> Values:
+    """Sums of products over windows, in layouts NCHW and OIHW."""
     _check_image(x)
     if w.ndim != 4:
         refuse(f"w has {w.ndim} dimension(s), it must be (outputs, inputs, height, width)")
-    if x.shape[1] != w.shape[1]:
-        refuse(f"x has {x.shape[1]} channels, w takes {w.shape[1]}")
+    if not isinstance(groups, int) or groups < 1 or w.shape[0] % groups:
+        refuse(f"groups={groups!r} does not divide the {w.shape[0]} outputs", "E204")
+    if x.shape[1] != w.shape[1] * groups:
+        each = f" in each of {groups} groups" if groups > 1 else ""
+        refuse(f"x has {x.shape[1]} channels, w takes {w.shape[1]}{each}")
     if 0 in w.shape:
         refuse("w has an axis of size 0: there is nothing to sum")
-    window = _window(w.shape[2:], strides, padding)
-    kernel, (s, t), around = window
-    source = _around(x, around, 0, "conv2d_pad")
+    window = _window(w.shape[2:], strides, padding, dilation)
+    source = _framed(x, window, 0, "conv2d_pad")
+    outputs, inputs, height, width = w.shape
+    (s, t), (d, e) = window.steps, window.apart
 
     def element(n: Expr, o: Expr, i: Expr, j: Expr) -> te.Reduction:
-        c = te.reduce_axis((0, x.shape[1]), "c")
-        p = te.reduce_axis((0, kernel[0]), "p")
-        q = te.reduce_axis((0, kernel[1]), "q")
-        return te.sum(source[n, c, i * s + p, j * t + q] * w[o, c, p, q], axis=[c, p, q])
+        c = te.reduce_axis((0, inputs), "c")
+        p, q = te.reduce_axis((0, height), "p"), te.reduce_axis((0, width), "q")
+        channel = c if groups == 1 else o // (outputs // groups) * inputs + c
+        pixel = source[n, channel, _place(i, p, s, d), _place(j, q, t, e)]
+        return te.sum(pixel * w[o, c, p, q], axis=[c, p, q])
 
-    return Values(_image_shape(x, w.shape[0], window), x.dtype, element, "conv2d")
+    return Values(_image_shape(x, outputs, window), x.dtype, element, "conv2d")
+
+
+def _conv2d(
+    x: Any,
+    w: Any,
+    *,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str = IMAGE,
+    kernel_layout: str = KERNEL,
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> Any:
+    """Cross-correlation of x: (n, c, h, w) with w: (o, c / groups, p, q), in any layout; `padding`
+    is zeros around x (one size, two, or top, left, bottom, right), `out_dtype` that of the sums.
+    """
+    image = promoted(arranged(x, data_layout, IMAGE, "data_layout"), out_dtype)
+    kernel = promoted(arranged(w, kernel_layout, KERNEL, "kernel_layout"), out_dtype)
+    options = {"strides": strides, "padding": padding, "dilation": dilation, "groups": groups}
+    sums = _sums(image, kernel, **options)
+    return _back(sums, out_layout or data_layout, "out_layout")
+
+
+def _back(x: Any, layout: str, name: str) -> Any:
+    """What is (batch, channels, height, width) in another layout."""
+    if not isinstance(layout, str) or sorted(layout) != sorted(IMAGE):
+        refuse(f"{name} is an order of {IMAGE}, got {layout!r}", "E204")
+    return arranged(x, IMAGE, layout, name)
+
+
+conv2d = composite("conv2d", _conv2d, dtypes=NUMBERS, rounds=False)
+
+
+# Pooling
 
 
 def _least(dtype: str) -> float:
@@ -104,70 +201,106 @@ def _pool(
     x: Values, window: Window, fill: float, combine: Callable[..., te.Reduction], name: str
 ) -> Values:
     """`combine` over each window of x, with `fill` around it."""
-    kernel, (s, t), around = window
-    for k, p in zip(kernel, around, strict=True):
-        if p >= k:
-            refuse(f"padding {p} leaves windows of size {k} without any element", "E204")
-    source = _around(x, around, fill, f"{name}_pad")
+    _check_image(x)
+    for reach, around in zip(window.reach, window.around, strict=True):
+        if max(around) >= reach:
+            why = f"padding {max(around)} leaves windows of size {reach} without any element"
+            refuse(why, "E204")
+    source = _framed(x, window, fill, f"{name}_pad")
+    (s, t), (d, e) = window.steps, window.apart
 
     def element(n: Expr, c: Expr, i: Expr, j: Expr) -> te.Reduction:
-        p = te.reduce_axis((0, kernel[0]), "p")
-        q = te.reduce_axis((0, kernel[1]), "q")
-        return combine(source[n, c, i * s + p, j * t + q], axis=[p, q])
+        p = te.reduce_axis((0, window.size[0]), "p")
+        q = te.reduce_axis((0, window.size[1]), "q")
+        return combine(source[n, c, _place(i, p, s, d), _place(j, q, t, e)], axis=[p, q])
 
     return Values(_image_shape(x, x.shape[1], window), x.dtype, element, name)
 
 
-def _max_pool(x: np.ndarray, pool_size: Any, strides: Any, padding: Any) -> np.ndarray:
-    return _windows(x, _window(pool_size, strides, padding), _least(x.dtype.name)).max((4, 5))
+def _greatest_of_arrays(x: np.ndarray, window: Window, whole: bool) -> np.ndarray:
+    return _windows(x, window, _least(x.dtype.name)).max((4, 5))
 
 
-@primitive("max_pool2d", NUMBERS, _max_pool)
-def max_pool2d(x: Values, *, pool_size: Any, strides: Any = None, padding: Any = 0) -> Values:
-    """The greatest value of each window of x: (n, c, h, w); `strides` default to its size."""
-    _check_image(x)
-    window = _window(pool_size, strides, padding)
+@primitive("max_pool2d", NUMBERS, _greatest_of_arrays, table={})
+def _greatest(x: Values, *, window: Window, whole: bool) -> Values:
     return _pool(x, window, _least(x.dtype), te.max, "max_pool2d")
 
 
-def _avg_pool(
-    x: np.ndarray, pool_size: Any, strides: Any, padding: Any, count_include_pad: bool
-) -> np.ndarray:
-    window = _window(pool_size, strides, padding)
+def _means_of_arrays(x: np.ndarray, window: Window, whole: bool) -> np.ndarray:
     zero, one = x.dtype.type(0), x.dtype.type(1)
     sums = _windows(x, window, zero).sum((4, 5))
-    return sums / _windows(np.ones_like(x), window, one if count_include_pad else zero).sum((4, 5))
+    return sums / _windows(np.ones_like(x), window, one if whole else zero).sum((4, 5))
 
 
-def _covered(i: Expr, size: int, kernel: int, step: int, around: int) -> Expr | int:
+def _covered(i: Expr, size: int, kernel: int, step: int, around: Pair) -> Expr | int:
     """How many elements of an axis the window number `i` covers."""
-    if not around:
+    before, after = around
+    if not (before or after):
         return kernel
-    end = binary("min", i * step + (kernel - around), size)
-    return end - binary("max", i * step - around, 0)
+    end = binary("min", i * step + (kernel - before), size)
+    return end - binary("max", i * step - before, 0)
 
 
-@primitive("avg_pool2d", FLOATS, _avg_pool, rounds=True)
-def avg_pool2d(
-    x: Values,
-    *,
-    pool_size: Any,
-    strides: Any = None,
-    padding: Any = 0,
-    count_include_pad: bool = False,
-) -> Values:
-    """The mean of each window of x: (n, c, h, w), over its elements inside x by default."""
-    _check_image(x)
-    window = kernel, steps, around = _window(pool_size, strides, padding)
+@primitive("avg_pool2d", FLOATS, _means_of_arrays, rounds=True, table={})
+def _means(x: Values, *, window: Window, whole: bool) -> Values:
     total = _pool(x, window, 0.0, te.sum, "avg_pool2d_sum")
-    whole = count_include_pad or not any(around)
+    (k, m), (s, t) = window.size, window.steps
+    whole = whole or not any(map(any, window.around))
+    if not whole and window.apart != (1, 1):
+        refuse("with a dilation and a padding, count_include_pad must be True", "E204")
 
     def element(n: Expr, c: Expr, i: Expr, j: Expr) -> Expr:
-        count: Expr = const(float(kernel[0] * kernel[1]), total.dtype)
+        count: Expr = const(float(k * m), total.dtype)
         if not whole:
-            rows = _covered(i, x.shape[2], kernel[0], steps[0], around[0])
-            columns = _covered(j, x.shape[3], kernel[1], steps[1], around[1])
+            rows = _covered(i, x.shape[2], k, s, window.around[0])
+            columns = _covered(j, x.shape[3], m, t, window.around[1])
             count = as_expr(rows * columns).astype(total.dtype)
         return total[n, c, i, j] / count
 
     return Values(total.shape, total.dtype, element)
+
+
+def _pooling(core: Op, doc: str) -> Op:
+    """The operator of `core` in any layout."""
+
+    def formula(
+        x: Any,
+        *,
+        pool_size: Any,
+        strides: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        layout: str = IMAGE,
+        out_layout: str = "",
+    ) -> Any:
+        if ceil_mode:
+            refuse("ceil_mode must be False", "E204", "padding=(top, left, bottom, right)")
+        window = _window(pool_size, strides, padding, dilation)
+        result = core(arranged(x, layout, IMAGE, "layout"), window=window, whole=count_include_pad)
+        return _back(result, out_layout or layout, "out_layout")
+
+    return composite(core.name, formula, doc, core.dtypes, rounds=False)
+
+
+max_pool2d = _pooling(
+    _greatest,
+    "The greatest value of each window of x: (n, c, h, w); `strides` are its size if None.",
+)
+avg_pool2d = _pooling(
+    _means, "The mean of each window of x: (n, c, h, w), over its elements inside x by default."
+)
+
+
+def _adaptive_avg_pool2d(x: Any, *, output_size: Any, layout: str = IMAGE) -> Any:
+    """The means of the equal windows that cut x: (n, c, h, w) into `output_size` parts."""
+    rows, columns = _pair(output_size, "output_size", 1)
+    sizes = [x.shape[layout.find(axis)] for axis in "HW"]
+    if sizes[0] % rows or sizes[1] % columns:
+        refuse(f"the image {tuple(sizes)} is not cut into {(rows, columns)} equal windows")
+    window = (sizes[0] // rows, sizes[1] // columns)
+    return avg_pool2d(x, pool_size=window, layout=layout)
+
+
+adaptive_avg_pool2d = composite("adaptive_avg_pool2d", _adaptive_avg_pool2d, rounds=False)
