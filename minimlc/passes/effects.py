@@ -1,6 +1,6 @@
 """Which calls do more than give a value."""
 
-from minimlc.graph.nodes import Call, Expr, Function
+from minimlc.graph.nodes import Call, Expr
 from minimlc.module import IRModule
 
 
@@ -33,9 +33,9 @@ class Effects:
         if key not in self._packed:
             self._packed[key] = False
             func = self.functions.get(name)
-            self._packed[key] = isinstance(func, Function) and any(
+            self._packed[key] = func is None or any(
                 self.reaches_packed(binding.value, in_dataflow)
-                for block in func.blocks
+                for block in getattr(func, "blocks", ())
                 if in_dataflow or not block.dataflow
                 for binding in block.bindings
             )

@@ -33,7 +33,7 @@ LOOPS = Language(
         ast.Return: "it writes its results to the buffers it is given",
         **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
     },
-    {
+    spellings={
         "T.sblock": "T.block",
         "T.sblock_attr": "T.block_attr",
         "T.sblock_alloc_buffer": "T.alloc_buffer",

@@ -44,13 +44,14 @@ SURFACE = {
         negative nn not_equal power prod reshape rsqrt sigmoid sin split sqrt squeeze stack
         strided_slice subtract sum take tanh testing transpose where x86""",
     "tvm.topi.nn": """
-        batch_matmul conv2d dense flatten leaky_relu log_softmax matmul relu softmax""",
+        batch_matmul batch_norm bias_add conv2d conv2d_nchw dense flatten leaky_relu log_softmax
+        matmul pad pool2d relu softmax upsampling""",
     "tvm.relax": """
         BindingBlock BlockBuilder Call Constant DataflowBlock DataflowVar DynTensorType Expr
         ExternFunc FuncStructInfo Function GlobalVar If PrimValue PyExprMutator SeqExpr ShapeExpr
-        ShapeStructInfo StructInfo TensorStructInfo Tuple TupleGetItem TupleStructInfo Var VarBinding
-        VirtualMachine analysis backend build call_dps_packed call_tir const distributed dpl
-        expr_functor extern frontend get_pipeline get_shape_of op training transform vm""",
+        ShapeStructInfo StructInfo TensorStructInfo Tuple TupleGetItem TupleStructInfo Var
+        VarBinding VirtualMachine analysis backend build call_dps_packed call_tir const distributed
+        dpl expr_functor extern frontend get_pipeline get_shape_of op training transform vm""",
     "tvm.relax.transform": """
         AllocateWorkspace AlterOpImpl AnnotateTIROpPattern AttachGlobalSymbol BindParams
         BindSymbolicVars BundleModelParams CallTIRRewrite CanonicalizeBindings CombineParallelMatmul
@@ -227,8 +228,8 @@ def test_install_and_uninstall():
                 absent()
         with pytest.raises(mlc.CompileError, match="tvm has no name 'relaxx' here; did you mean"):
             exec("from tvm import relaxx")
-        with pytest.raises(mlc.CompileError, match=r"tvm\.tir has no name 'Scedule' here"):
-            exec("import tvm.tir.Scedule")
+        with pytest.raises(mlc.CompileError, match='did you mean "script"'):
+            exec("import tvm.scripd")
     finally:
         tvm.uninstall()
     assert state() == before
@@ -262,16 +263,15 @@ def test_it_is_a_module_like_any_other():
     subprocess.run([sys.executable, "-c", ALONE], check=True)
 
 
-def test_what_is_lent_hides_nothing():
-    """A name that a class has by itself is not given to it anew."""
-    code = f"""
-import minimlc as mlc, minimlc.tir.tensors, minimlc.target
-lent = {{{", ".join(f"{kind.__module__ + '.' + kind.__qualname__!r}: {list(of)!r}" for kind, of in LENT.items())}}}
+HIDES = """
 from pkgutil import resolve_name
-for path, names in lent.items():
-    module, _, name = path.rpartition(".")
-    kind = resolve_name(f"{{module}}:{{name}}")
-    for each in names:
-        assert not hasattr(kind, each), (path, each)
+for line in {!r}.split():
+    kind, _, name = line.rpartition(".")
+    assert not hasattr(resolve_name(kind), name), line
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_lent_hides_nothing():
+    """A class that has a name by itself keeps it."""
+    lent = [f"{k.__module__}:{k.__qualname__}.{name}" for k, of in LENT.items() for name in of]
+    subprocess.run([sys.executable, "-c", HIDES.format(" ".join(lent))], check=True)

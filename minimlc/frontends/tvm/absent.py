@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from minimlc.errors import CompileError, did_you_mean, near_misses
 
@@ -61,12 +61,12 @@ Python's own tuples, dicts and pairs <- ir: Array Map Range; runtime: convert
 node.span, a place in a script <- ir: SourceName Span SequentialSpan
 functools.partial(mlc.passes.legalize, overrides={name: function}) <- ir: register_op_attr;
   relax.transform: AlterOpImpl
-a function IRModule -> IRModule <- ir.transform: Pass PassInfo ModulePass; relax.transform:
+a function IRModule -> IRModule <- ir.transform: PassInfo ModulePass; relax.transform:
   function_pass dataflowblock_pass
 numpy.from_dlpack(x); compiled functions take x itself, too <- nd: from_dlpack
 R.where(condition, a, b), which chooses for each element <- relax: If SeqExpr
 numbers, strings and tuples as options <- relax: DataTypeImm StringImm
-bb.lookup_binding(var) <- relax.analysis: udchain name_to_binding
+bb.lookup_binding(var) <- relax.analysis: udchain name_to_binding get_var2val
 mod.functions <- relax.analysis: all_global_vars called_global_vars
 mlc.passes.remove_unused(mod), which keeps calls with effects <- relax.analysis:
   contains_impure_call
@@ -90,6 +90,16 @@ sch.mod, and names for loops and blocks <- tir.Schedule: get_sref state
 a script: a step has to be proved <- tir.Schedule: unsafe_hide_buffer_access unsafe_set_dtype
 nothing: fusion sees what a function is by its loops <- te: tag_scope
 numpy <- topi: testing
+te.compute(shape, lambda *i: ...), which says what each element is <- topi: acos acosh all any
+  argsort asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor cosh cumprod cumsum
+  einsum elemwise_sum flip floor_divide floor_mod full_like gather gather_nd identity isfinite
+  isinf isnan layout_transform left_shift log10 log2 logical_xor meshgrid mod one_hot repeat
+  right_shift scatter_nd sign sinh sliding_window sort stack tan tensordot tile topk trilu trunc
+  unique; topi.nn: batch_norm bias_add conv1d conv2d_nhwc conv2d_transpose_nchw depth_to_space
+  depthwise_conv2d_nchw dilate global_pool group_norm instance_norm lrn mirror_pad prelu rms_norm
+  scale_shift_nchw space_to_depth upsampling
+topi.nn.conv2d(x, w, strides, padding) <- topi.nn: conv2d_nchw group_conv2d_nchw
+topi.nn.max_pool2d and topi.nn.avg_pool2d <- topi.nn: pool2d adaptive_pool
 """
 
 INSTEAD: Mapping[str, str] = {
@@ -123,8 +133,6 @@ def covering(name: str) -> str:
 
 class Absent(ModuleType):
     """Stands where TVM has a module, class or function: every use of it says what to use."""
-
-    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> "Absent":
         if name.startswith("__"):

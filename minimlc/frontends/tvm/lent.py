@@ -5,11 +5,14 @@ Importing this package gives the classes below attributes under the names that T
 
 from typing import Any, NoReturn
 
+import numpy as np
+
 from minimlc.errors import CompileError
 from minimlc.frontends.tvm.ir import GlobalVar, global_var
 from minimlc.frontends.tvm.te import Operation
 from minimlc.graph.nodes import Expr, Function, Var
 from minimlc.module import IRModule
+from minimlc.runtime.timing import Timing
 from minimlc.target import Target
 from minimlc.tir.tensors import Tensor
 
@@ -47,10 +50,14 @@ LENT: dict[type, dict[str, Any]] = {
     IRModule: {
         "get_global_var": _get_global_var,
         "get_global_vars": _get_global_vars,
-        "functions_items": lambda self: list(self.entries),
         **dict.fromkeys(("update_func", "__setitem__"), _unchangeable),
     },
     Tensor: {"op": property(Operation)},
+    Timing: {
+        "results": property(lambda self: self.samples),
+        "mean": property(lambda self: float(np.mean(self.samples))),
+        "max": property(lambda self: max(self.samples)),
+    },
     Target: {"__enter__": _enter, "__exit__": _exit},
 }
 """The attributes by class; none of them is a name that the class has by itself."""

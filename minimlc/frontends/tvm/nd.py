@@ -21,7 +21,7 @@ class Device(str):
 class NDArray(np.ndarray):
     """An array of numpy that can be asked for itself."""
 
-    device = Device("cpu")
+    device: Any = Device("cpu")
 
     def numpy(self) -> np.ndarray:
         """A copy as a plain array of numpy."""

@@ -1,32 +1,18 @@
 """`tvm.runtime`: what is built, how it is called and timed, and Python functions by name."""
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, NamedTuple
-
-import numpy as np
+from functools import partial, wraps
+from typing import Any
 
 from minimlc import registry
 from minimlc.frontends.tvm import nd
 from minimlc.frontends.tvm.absent import absent
 from minimlc.runtime.library import Library
-from minimlc.runtime.timing import time
+from minimlc.runtime.timing import Timing, time
 
 NDArray = Tensor = nd.NDArray
 Device = nd.Device
 device, ndarray, tensor = nd.device, nd, nd.array
-
-
-class BenchmarkResult(NamedTuple):
-    """Seconds per call: one number for each sample."""
-
-    results: tuple[float, ...]
-
-    mean = property(lambda self: float(np.mean(self.results)))
-    median = property(lambda self: float(np.median(self.results)))
-    min = property(lambda self: min(self.results))
-    max = property(lambda self: max(self.results))
-    std = property(lambda self: float(np.std(self.results)))
 
 
 class Module:
@@ -46,14 +32,9 @@ class Module:
 
     def time_evaluator(
         self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, **_: Any
-    ) -> Callable[..., BenchmarkResult]:
+    ) -> Callable[..., Timing]:
         """What times calls of a function: `repeat` samples, each of calls enough to measure."""
-
-        def evaluate(*arrays: Any) -> BenchmarkResult:
-            timing = time(self.library[func_name], *arrays, warmup=1, repeat=repeat)
-            return BenchmarkResult(timing.samples)
-
-        return evaluate
+        return partial(time, self.library[func_name], warmup=1, repeat=repeat)
 
     evaluator = time_evaluator
 

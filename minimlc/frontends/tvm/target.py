@@ -19,16 +19,12 @@ class Target(metaclass=Alias):
     def __new__(cls, target: Any, host: Any = None) -> own.Target:  # type: ignore[misc]
         if isinstance(target, own.Target):
             return target
-        if isinstance(target, dict):
-            name, options = target["kind"], {k: v for k, v in target.items() if k != "kind"}
-        else:
-            name, *words = str(target).replace("=", " ").split() or [""]
-            pairs = zip(words[::2], words[1::2], strict=False)
-            options = {word.lstrip("-"): value for word, value in pairs}
-        return replace(own.Target.of(name), **dict(map(_field, options.items())))
+        name, *words = str(target).replace("=", " ").split() or [""]
+        options = zip((word.lstrip("-") for word in words[::2]), words[1::2], strict=False)
+        return replace(own.Target.of(name), **dict(map(_field, options)))
 
 
-def _field(option: tuple[str, Any]) -> tuple[str, Any]:
+def _field(option: tuple[str, str]) -> tuple[str, Any]:
     """An option of TVM's as a field."""
     name, value = option
     if name not in FIELDS:

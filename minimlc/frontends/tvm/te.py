@@ -34,10 +34,6 @@ class Operation:
         used = () if tensor.value is None else uses_of(tensor.value).tensors
         self.input_tensors = tuple(used)
 
-    def output(self, number: int = 0) -> Tensor:
-        """The tensor."""
-        return self.tensor
-
 
 class TensorSchedule:
     """A schedule of formulas: `s[C]` has the steps on the loops that compute C."""

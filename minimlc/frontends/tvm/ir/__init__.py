@@ -26,11 +26,6 @@ class Op(str):
         base = name.rpartition(".")[2]
         return Op(base if base in JOINTS else find_op(base).name)
 
-    @property
-    def name(self) -> str:
-        """Its name as TVM has it, but for the family."""
-        return f"relax.{self}"
-
 
 class GlobalVar(str):
     """The name of a function in a module, and the type of its result, if it is known."""

@@ -14,11 +14,6 @@ class PassContext(nullcontext[None]):
     def __init__(self, **_: Any):
         super().__init__()
 
-    @staticmethod
-    def current() -> "PassContext":
-        """The context around."""
-        return PassContext()
-
 
 def Sequential(passes: Sequence[Pass], **_: Any) -> Pass:
     """The pass that applies passes in order."""

@@ -56,7 +56,7 @@ class Call(metaclass=Alias):
     ) -> nodes.Call:
         if not isinstance(op, GlobalVar):
             return call_op(op, *args, **dict(attrs or {}))
-        out = sinfo_args[0] if sinfo_args else op.result
+        out: Any = sinfo_args[0] if sinfo_args else op.result
         return nodes.call_function(op, tuple(args), out)
 
 

@@ -24,7 +24,3 @@ class BlockBuilder(own.BlockBuilder):
     def finalize(self) -> IRModule:
         """The module built so far."""
         return self.get()
-
-    def normalize(self, expr: Any) -> Any:
-        """The value: it is brought into normal form where it is bound."""
-        return expr

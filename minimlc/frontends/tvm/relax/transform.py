@@ -60,7 +60,7 @@ def LegalizeOps(customize_legalize_map: Mapping[str, Any] | None = None, *_: Any
 
 def DeadCodeElimination(entry_functions: Iterable[str] | None = None) -> Pass:
     """What nothing uses goes."""
-    return partial(remove_unused, entries=entry_functions and list(entry_functions))
+    return partial(remove_unused, entries=list(entry_functions) if entry_functions else None)
 
 
 def BindParams(func_name: str, params: Mapping[Any, Any]) -> Pass:
