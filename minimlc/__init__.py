@@ -36,7 +36,7 @@ from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.registry import register_func
 from minimlc.rooms import room
 from minimlc.script import parse
-from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.verify import verify
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from minimlc.schedule.tensor import TensorIntrin, register_intrin
     from minimlc.target import Target
     from minimlc.tir import te
+    from minimlc.tir.symbolic import specialize
 
 __version__ = "0.1.0"
 
@@ -78,6 +79,7 @@ LATER = {
     "TensorIntrin": "schedule.tensor:TensorIntrin",
     "register_intrin": "schedule.tensor:register_intrin",
     "Target": "target:Target",
+    "specialize": "tir.symbolic:specialize",
     "te": "tir.te",
     "topi": "graph.topi:topi",
 }
@@ -120,6 +122,7 @@ __all__ = [
     "ScheduleError",
     "ScriptError",
     "Step",
+    "SymbolicFunc",
     "Target",
     "TensorIntrin",
     "Timing",
@@ -149,6 +152,7 @@ __all__ = [
     "run_passes",
     "schedule",
     "set_num_threads",
+    "specialize",
     "structural_equal",
     "structural_hash",
     "te",

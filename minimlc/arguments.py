@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minimlc.dtypes import to_numpy
-from minimlc.errors import CallError, fitting_array
+from minimlc.dtypes import DTYPES, to_numpy, whole_range
+from minimlc.errors import CallError, fitting_array, shown
 from minimlc.graph.nodes import Function, TupleType
 from minimlc.node import nodes_of
-from minimlc.tir.nodes import Buffer, PrimFunc, Store
+from minimlc.tir.nodes import SCALAR, Buffer, PrimFunc, Store
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 """numpy's flag bits (`ndarray.flags.num`)."""
@@ -31,6 +31,7 @@ class Parameter(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     written: bool
+    scalar: bool = False
 
 
 def written(func: PrimFunc) -> tuple[Buffer, ...]:
@@ -43,7 +44,10 @@ def parameters_of(func: PrimFunc | Function) -> list[Parameter]:
     """What a call of a function takes; a tuple's fields count one by one."""
     if isinstance(func, PrimFunc):
         results = written(func)
-        return [Parameter(p.name, p.shape, p.dtype, p in results) for p in func.params]
+        return [
+            Parameter(p.name, p.shape, p.dtype, p in results, p.scope == SCALAR)
+            for p in func.params
+        ]
     return [part for param in func.params for part in _fields(param.name, param.type)]
 
 
@@ -147,6 +151,8 @@ class Arguments:
     ) -> np.ndarray:
         """The memory of a numpy array; with `share`, of whatever offers it through DLPack."""
         which, parameter = self.which(number), self.parameters[number]
+        if parameter.scalar and not hasattr(value, "__dlpack__"):
+            return _number(which, parameter.dtype, value)
         if isinstance(value, np.ndarray):
             return _plain_array(which, parameter.name, value)
         if share is None or isinstance(value, type) or not hasattr(value, "__dlpack__"):
@@ -166,7 +172,7 @@ class Arguments:
 
     def _check_type(self, number: int, array: np.ndarray) -> None:
         """Refuse another dtype or shape than the parameter's."""
-        name, shape, dtype, _ = self.parameters[number]
+        name, shape, dtype, *_ = self.parameters[number]
         if array.dtype != to_numpy(dtype):
             raise self._mistyped(number, array)
         fitting = None if array.shape == shape else fitting_array(name, shape, array.shape, dtype)
@@ -181,7 +187,7 @@ class Arguments:
 
     def _check_layout(self, number: int, array: np.ndarray) -> None:
         """Refuse what compiled code cannot go through by address."""
-        name, _, dtype, _ = self.parameters[number]
+        name, _, dtype, *_ = self.parameters[number]
         if not array.flags.c_contiguous:
             why = f"must be C-contiguous; its strides are {array.strides} bytes{_axis(array)}"
             raise self._refusal(number, "E605", why, f"numpy.ascontiguousarray({name})")
@@ -207,7 +213,7 @@ class Arguments:
         return CallError(why, code="E601", hint=self.signature)
 
     def _mistyped(self, number: int, array: np.ndarray) -> CallError:
-        name, _, dtype, _ = self.parameters[number]
+        name, _, dtype, *_ = self.parameters[number]
         cast = f'{name}.astype("{dtype}")'
         if array.dtype.newbyteorder("=") == to_numpy(dtype):
             why = f"must be in the machine's byte order, got {array.dtype.str}"
@@ -225,10 +231,22 @@ class Arguments:
         self, number: int, code: str, why: str, copied: str | None, example: str = ""
     ) -> CallError:
         """The error, with what to pass instead: a copy; the results are then to be found there."""
-        name, _, _, is_result = self.parameters[number]
+        name, _, _, is_result, _ = self.parameters[number]
         hint = f"out = {copied}  # pass out for {name}: the results are in it"
         why = f"{self.which(number)} {why}"
         return CallError(why, code=code, example=example, hint=hint if is_result else copied or "")
+
+
+def _number(which: str, dtype: str, value: Any) -> np.ndarray:
+    """A Python number as an array without axes; it must be a value of the dtype."""
+    kinds = {"float": "iuf", "bool": "b"}.get(DTYPES[dtype].kind, "iu")
+    array = np.asarray(value)
+    limits = whole_range(dtype)
+    fits = not array.shape and array.dtype.kind in kinds
+    if not fits or not (limits is None or limits[0] <= int(array) <= limits[1]):
+        why = f"{which} must be a number, a value of {dtype}, got {shown(value)}"
+        raise CallError(why, code="E602")
+    return array.astype(to_numpy(dtype))
 
 
 def _plain_array(which: str, name: str, array: np.ndarray) -> np.ndarray:

@@ -95,6 +95,10 @@ class SymbolNames:
         self._names[symbol] = name
         return name
 
+    def free(self, name: str) -> str:
+        """A free name like `name`, for what is no symbol."""
+        return self._unique.take(name)
+
     def forget(self, symbol: Node) -> None:
         """End a symbol's scope: its name is free again."""
         name = self._names.pop(symbol)

@@ -13,6 +13,7 @@ from minimlc.module import IRModule, global_symbol
 from minimlc.names import spelled
 from minimlc.node import Node, install_printer
 from minimlc.tir import nodes as tir
+from minimlc.tir.printer_symbolic import write_symbolic
 
 _TIR = (tir.Stmt, tir.Expr, tir.Buffer, tir.BlockIter)
 _GRAPH = (graph.Expr, graph.Binding, graph.BindingBlock)
@@ -24,7 +25,7 @@ def script(item: Node, full: bool = True) -> str:
     match item:
         case IRModule():
             return _module(item, full)
-        case tir.PrimFunc() | graph.Function():
+        case tir.PrimFunc() | tir.SymbolicFunc() | graph.Function():
             _function(printer, global_symbol(item), item)
             return "\n".join(printer.lines)
         case _ if isinstance(item, _TIR):
@@ -52,6 +53,8 @@ def _function(printer: GraphPrinter, name: str, func: Node) -> None:
     match func:
         case tir.PrimFunc():
             printer.function(func, shown, f"@T.prim_func{option}")
+        case tir.SymbolicFunc():
+            write_symbolic(printer, func, shown, f"@T.prim_func{option}")
         case graph.Function():
             printer.graph_function(func, shown, f"@R.function{option}")
         case _:

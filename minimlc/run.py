@@ -15,7 +15,8 @@ from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule, not_a_module
 from minimlc.registry import get_function
 from minimlc.tir.execute import execute, poison
-from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
+from minimlc.tir.symbolic import instance, instance_of_call
 
 
 def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
@@ -32,7 +33,10 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
 
 
 def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
-    func = mod[name]
+    func: Any = mod[name]
+    if isinstance(func, SymbolicFunc):
+        sizes, args = instance_of_call(func, name, args)
+        func = instance(func, sizes)
     if isinstance(func, PrimFunc):
         execute(func, check_arguments(func, name, args))
         return None

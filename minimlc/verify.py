@@ -8,15 +8,15 @@ from minimlc.graph.nodes import Function
 from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import misnamed
-from minimlc.tir.analysis.wellformed import check_prim_func
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.analysis.wellformed import check_prim_func, check_symbolic_func
+from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 
 
 def verify(mod: Any) -> Any:
     """`mod`, a module or a function, itself if it is well-formed; else a `VerifyError` that shows
     the first fault.
     """
-    if isinstance(mod, PrimFunc | Function):
+    if isinstance(mod, PrimFunc | SymbolicFunc | Function):
         return verify(IRModule.of({"main": mod}))["main"]
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "verify")
@@ -28,6 +28,8 @@ def verify(mod: Any) -> Any:
         match func:
             case PrimFunc():
                 check_prim_func(name, func)
+            case SymbolicFunc():
+                check_symbolic_func(name, func)
             case Function():
                 check_function(mod, name, func)
             case _:

@@ -80,7 +80,7 @@ IN_LOOPS = [
     ("return C", "E124", "return", "buffers it is given"),
     ("import os", "E124", "import", "import"),
     ("T.evaluate(x)", "E122", "x", "not defined"),
-    ("x = A[0, 0]", "E124", "x", "read from memory"),
+    ("x = C[0, 0]\nC[0, 0] = 1.0\nC[1, 0] = x", "E124", "x", "read from memory"),
     ("C = A", "E124", "C", "cannot be replaced"),
     ("C[0, 0] = foo(A[0, 0])", "E124", "foo", "T.exp(x)"),
     ("C[0, 0] = np.exp(A[0, 0])", "E124", "np.exp", "T.exp(x)"),

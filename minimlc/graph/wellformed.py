@@ -24,7 +24,7 @@ from minimlc.graph.ops import OPS, infer_call
 from minimlc.module import IRModule
 from minimlc.names import misnamed
 from minimlc.node import nodes_of, span_of
-from minimlc.tir.nodes import Buffer, PrimFunc, Store
+from minimlc.tir.nodes import Buffer, PrimFunc, Store, SymbolicFunc
 
 F = TypeVar("F", Function, PrimFunc)
 
@@ -149,7 +149,10 @@ class _Check:
             self.refuse(why, "E224", did_you_mean(call.callee, self.functions))
         if not isinstance(func, kind):
             why = f'{call.op} cannot call "{call.callee}", a {type(func).__name__}'
-            self.refuse(why, "E224", f'use "{"call" if call.op == "call_tir" else "call_tir"}"')
+            other = f'use "{"call" if call.op == "call_tir" else "call_tir"}"'
+            sizes = 'mlc.specialize(mod, "{}", ...)  # with its sizes as numbers'
+            symbolic = isinstance(func, SymbolicFunc)
+            self.refuse(why, "E224", sizes.format(call.callee) if symbolic else other)
         return func
 
     def call_tir(self, call: Call) -> None:

@@ -14,6 +14,7 @@ from minimlc.runtime.executable import (
     Kernel,
     NativeGraph,
     SteppedGraph,
+    SymbolicKernel,
     functions_of,
     library,
     to_read,
@@ -30,14 +31,14 @@ from minimlc.runtime.native import (
 from minimlc.runtime.parallel import openmp as openmp_runtime
 from minimlc.runtime.plan import Plan, plan
 from minimlc.target import PLANNED, TARGETS, Target
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 from minimlc.verify import verify
 
 BOUNDS = ("check",)
 
 
 def build(
-    mod: IRModule | PrimFunc | Function,
+    mod: IRModule | PrimFunc | SymbolicFunc | Function,
     target: str | Target = "llvm",
     *,
     bounds: str | None = None,
@@ -63,7 +64,22 @@ def build(
     if pipeline is not None or _has_operators(module):
         module = run_passes(module, _passes(pipeline, recipes, chosen))
         verify(module)
-    return _builder(chosen.name)(module, chosen, bounds == "check", cache)
+    builder = _builder(chosen.name)
+    return _whole(module, lambda part: builder(part, chosen, bounds == "check", cache))
+
+
+def _whole(module: IRModule, built: Callable[[IRModule], Library]) -> Library:
+    """The library of a module; instances of its symbolic functions are built as calls need them."""
+    symbolic = {name: f for name, f in module.entries if isinstance(f, SymbolicFunc)}
+    if not symbolic:
+        return built(module)
+    rest = {name: f for name, f in module.entries if name not in symbolic}
+    library = built(module.with_functions(rest))
+    functions = {
+        name: SymbolicKernel(name, symbolic[name], built) if name in symbolic else library[name]
+        for name in module.functions
+    }
+    return library.of(module, functions)
 
 
 Builder = Callable[[IRModule, Target, bool, bool], Library]
@@ -96,10 +112,10 @@ def _builder(target: str) -> Builder:
     return build
 
 
-def _as_module(mod: IRModule | PrimFunc | Function) -> IRModule:
+def _as_module(mod: IRModule | PrimFunc | SymbolicFunc | Function) -> IRModule:
     if isinstance(mod, IRModule):
         return mod
-    if isinstance(mod, PrimFunc | Function):
+    if isinstance(mod, PrimFunc | SymbolicFunc | Function):
         return IRModule.from_expr(mod)
     raise not_a_module(mod, "build", error=BuildError)
 

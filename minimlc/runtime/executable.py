@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -19,7 +20,9 @@ from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
 from minimlc.runtime.plan import ALIGNMENT, Plan, PlannedCall, Slot
 from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import PrimFunc, SymbolicFunc
+from minimlc.tir.symbolic import MOST_INSTANCES, instance, instance_of_call, signature
+from minimlc.verify import verify
 
 LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""
@@ -80,6 +83,32 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<compiled {self._arguments.signature}>"
+
+
+class SymbolicKernel:
+    """A symbolic function: each choice of sizes is compiled at its first call."""
+
+    def __init__(self, name: str, func: SymbolicFunc, built: Callable[[IRModule], Library]):
+        self.__name__ = name
+        self._func = func
+        self._kernel = lru_cache(maxsize=MOST_INSTANCES)(partial(_instance, name, func, built))
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        sizes, arrays = instance_of_call(self._func, self.__name__, arguments, named)
+        self._kernel(sizes)(*arrays)
+
+    def __repr__(self) -> str:
+        return f"<compiled {signature(self._func, self.__name__)}>"
+
+
+def _instance(
+    name: str,
+    func: SymbolicFunc,
+    built: Callable[[IRModule], Library],
+    sizes: tuple[int, ...],
+) -> Callable[..., None]:
+    """The compiled function for these sizes."""
+    return built(verify(IRModule({name: instance(func, sizes)})))[name]
 
 
 def aligned_bytes(size: int) -> np.ndarray:

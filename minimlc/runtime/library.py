@@ -28,6 +28,10 @@ class Library:
         self._functions = dict(functions)
         self._sources = dict(sources)
 
+    def of(self, mod: IRModule, functions: Mapping[str, Callable[..., Any]]) -> "Library":
+        """This library's sources, with other functions, of another module."""
+        return Library(mod, self.target, functions, self._sources)
+
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`; `CompileError` with near misses for an unknown one."""
         self._check_name(name, "a library's function is chosen by its name", "library[{}]")

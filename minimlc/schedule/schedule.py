@@ -41,7 +41,7 @@ from minimlc.schedule.tree import (
 )
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.wellformed import check_prim_func
-from minimlc.tir.nodes import Block, PrimFunc
+from minimlc.tir.nodes import Block, PrimFunc, SymbolicFunc
 from minimlc.tir.walks import blocks_in
 
 
@@ -135,7 +135,7 @@ class Schedule:
         check: bool = True,
         net: Net | None = None,
     ):
-        if isinstance(mod, PrimFunc):
+        if isinstance(mod, PrimFunc | SymbolicFunc):
             mod = IRModule.from_expr(mod)
         name = _choose(mod, func)
         check_flags(ScheduleError, "E118", "mlc.Schedule(mod", check=check)
@@ -338,17 +338,30 @@ def _new_names(before: Any, after: PrimFunc) -> str:
     return ", ".join(name for name in names_of(after, "loop") if name not in old)
 
 
+def _symbolic(name: str, func: Any) -> ScheduleError:
+    """The error for a function without numbers to reason about."""
+    sizes = [size.name for size in func.sizes]
+    why = f'"{name}" has sizes that are known only at the call: {", ".join(sizes)}'
+    values = ", ".join(f"{size}=128" for size in sizes)
+    hint = f'mlc.Schedule(mlc.specialize(mod, "{name}", {values}))'
+    return ScheduleError(why, code="E136", hint=hint)
+
+
 def _choose(mod: IRModule, name: str | None) -> str:
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "Schedule")
     names = [key for key, func in mod.entries if isinstance(func, PrimFunc)]
     if name is not None:
-        mod[name]
+        if isinstance(mod[name], SymbolicFunc):
+            raise _symbolic(name, mod[name])
         if name not in names:
             raise ScheduleError(
                 f'"{name}" is not a primitive function', code="E105", hint=did_you_mean(name, names)
             )
         return name
+    symbolic = [key for key, func in mod.entries if isinstance(func, SymbolicFunc)]
+    if not names and len(symbolic) == 1:
+        raise _symbolic(symbolic[0], mod[symbolic[0]])
     if len(names) != 1:
         listed = ", ".join(names) or "none"
         why = f"say which primitive function to schedule: func=...; found: {listed}"

@@ -69,8 +69,8 @@ class Language:
     for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
     `base` is a language whose syntax it has too; `refused` says what to write instead of
-    statements that it lacks; `modules` are namespaces that stand for Python's modules, `spellings`
-    other names of constructs.
+    statements that it lacks; `spellings` are other names of constructs, `modules` namespaces that
+    stand for Python's modules.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Language:
         name: str,
         base: "Language | None" = None,
         refused: Mapping[type, str] = {},
-        modules: "Mapping[str, Namespace]" = NO_MODULES,
         spellings: Mapping[str, str] = {},
+        modules: "Mapping[str, Namespace]" = NO_MODULES,
     ):
         self.name = name
         self.refused = refused
-        self.modules = modules
         self.spellings = spellings
+        self.modules = modules
         self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
         self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
 

@@ -39,7 +39,7 @@ GRAPHS = Language(
         **dict.fromkeys((ast.For, ast.While), "loops belong in a @T.prim_func"),
         ast.AugAssign: "values do not change: y = R.add(x, b)",
     },
-    {"minimlc.graph.op": OPERATORS},
+    modules={"minimlc.graph.op": OPERATORS},
 )
 """The graph language."""
 

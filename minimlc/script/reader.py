@@ -182,6 +182,10 @@ class Reader:
             raise self.error(node, f"{what} must be {word}, got {shown(value)}", "E123")
         return value
 
+    def size(self, node: ast.expr) -> Any:
+        """One size of a shape, or several as a tuple."""
+        return self.constant(node, "a shape")
+
     def integer(self, node: ast.expr, what: str) -> int:
         return self.constant(node, what, int, "an integer")
 
@@ -192,13 +196,13 @@ class Reader:
 def _shape(reader: Reader, node: ast.expr) -> tuple[int, ...]:
     """Sizes in elements; a single one stands for itself."""
     items = items_of(node, lists=True)
-    values = [reader.constant(item, "a shape") for item in items]
+    values = [reader.size(item) for item in items]
     if len(values) == 1 and isinstance(values[0], tuple):
         values = list(values[0])
     for item, value in zip(items, values, strict=False):
-        if not is_size(value):
+        if not (is_size(value) or isinstance(value, Node)):
             why = f"a size must be an integer >= 0, less than 2**63, got {shown(value)}"
-            hint = "each shape has a program of its own: write numbers"
+            hint = "write a number, or a variable: n = T.int64()"
             raise reader.error(item, why, "E123", hint if isinstance(value, str) else "")
     return tuple(values)
 

@@ -9,16 +9,15 @@ from typing import Any
 
 from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import shown
-from minimlc.node import with_span
+from minimlc.node import replace, span_of, walk, with_span
 from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
 from minimlc.script.reader import items_of
 from minimlc.script.source import Names, Source
-from minimlc.script.tir_expr import LOOPS, Header, Loop, Loops
+from minimlc.script.tir_buffer import declare_parameters
+from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops
 from minimlc.script.tir_stmt import (
-    Item,
     between,
-    declare_parameters,
     integral,
     items,
     moved,
@@ -26,10 +25,21 @@ from minimlc.script.tir_stmt import (
     suite,
 )
 from minimlc.tir import nodes as tir
-from minimlc.tir.analysis.arith import constant_value
+from minimlc.tir.analysis.arith import constant_value, key
 from minimlc.tir.analysis.regions import check_declared
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import ITER_KINDS, Block, BlockIter, Expr, IterKind, Var, index
+from minimlc.tir.nodes import (
+    ITER_KINDS,
+    Block,
+    BlockIter,
+    Buffer,
+    Const,
+    Expr,
+    IterKind,
+    Var,
+    as_expr,
+    index,
+)
 
 _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
 _AXIS_KIND_OF: dict[str, IterKind] = {
@@ -42,7 +52,8 @@ Region = tuple[tir.Buffer, tuple[tuple[Expr, Expr], ...]]
 @LOOPS.reads("T.block(name=None)", role="with")
 def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr | None) -> list[Item]:
     if _is_root(reader, call, node.body):
-        return items(reader, [item for item in node.body if not _is_access(reader, item)])
+        with reader.own_names():
+            return items(reader, [item for item in node.body if not _is_access(reader, item)])
     if node.items[0].optional_vars is not None:
         hint = "its axes are written inside: vi = T.axis.spatial(128, i)"
         raise reader.error(node.items[0].optional_vars, "a block has no as", "E124", hint)
@@ -54,7 +65,7 @@ def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr | None)
     attrs = part("T.block_attr", ())
     block = Block(unique, iters, part("T.where"), part("T.init"), body, attrs)
     declared = part("T.reads"), part("T.writes")
-    if declared != (None, None):
+    if declared != (None, None) and not reader.declared:  # of sizes nothing is known here
         reader.guard(call, check_declared, block, *declared, reader.sizes)
     return [reader.placed(block, call)]
 
@@ -137,31 +148,45 @@ def _axis(
     """`vi = T.axis.spatial(128, i)`."""
     name = reader.called(call)
     header = _header(reader, call, name)
-    low, high = _axis_range(reader, extent)
+    low, size = _axis_range(reader, extent)
     begin = integral(reader, value, f"an axis takes an {INDEX} value")
     loop = reader.loops.get(begin)
-    if low and loop is not None and loop.start is not None and constant_value(loop.start) == low:
+    if loop is not None and loop.start is not None and key(loop.start) == key(low):
         begin = loop.var
-    elif low:
+    elif constant_value(low) != 0:
         begin = tir.binary("-", begin, low)
-    _add_iter(reader, header, target, high - low, _AXIS_KIND_OF[name], begin, index(low))
+    _add_iter(reader, header, target, size, _AXIS_KIND_OF[name], begin, low)
 
 
-def _axis_range(reader: Loops, node: ast.expr) -> tuple[int, int]:
-    """The first and the end of an axis's values: of `n` or `(low, high)`."""
-    value = reader.constant(node, "an axis's extent")
-    low, high = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
-    if not (is_size(low) and is_size(high) and low <= high):
+def _axis_range(reader: Loops, node: ast.expr) -> tuple[Expr, Any]:
+    """The first of an axis's values, and how many there are: of `n` or `(low, high)`."""
+    value = reader.read(node)
+    ends = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
+    low, high = (_end(reader, end) for end in ends)
+    if not all(is_size(end) or reader.symbolic_size(end) is not None for end in (low, high)):
+        value = reader.constant(node, "an axis's extent")
         why = f"an axis's extent is an integer or (integer, integer), got {shown(value)}"
         raise reader.error(node, why, "E125")
-    return low, high
+    start, size = as_expr(low), between(as_expr(low), as_expr(high))
+    if not isinstance(size, Const):
+        return start, size
+    if size.value < 0:
+        why = f"an axis's extent is (integer, integer) from low to high, got ({low}, {high})"
+        raise reader.error(node, why, "E125")
+    return start, int(size.value)
+
+
+def _end(reader: Loops, value: Any) -> Any:
+    """Where an axis starts or ends: a number, or an expression over the function's sizes."""
+    size = reader.symbolic_size(value)
+    return reader.folded(value) if size is None else size
 
 
 def _add_iter(
     reader: Loops,
     header: Header,
     target: ast.expr,
-    extent: int,
+    extent: Any,
     kind: Any,
     value: Expr,
     start: Expr | None,
@@ -170,7 +195,8 @@ def _add_iter(
     if not isinstance(target, ast.Name):
         raise reader.error(target, "an axis has one name", "E125")
     var = Var(target.id)
-    reader.sizes[var] = extent
+    if not isinstance(extent, Expr):
+        reader.sizes[var] = extent
     header.iters.append(reader.placed(BlockIter(var, extent, kind, value), target))
     reader.scope[target.id] = moved(var, start)
 
@@ -198,14 +224,15 @@ def _remap(
         raise reader.error(odd, f"{why} do not match", "E125", hint)
     values = [_loop_of(reader, node) for node in loops.elts]
     for name, letter, loop in zip(targets, letters, values, strict=True):
-        _add_iter(reader, header, name, reader.sizes[loop.var], letter, loop.var, loop.start)
+        extent = reader.sizes.get(loop.var, loop.extent)
+        _add_iter(reader, header, name, extent, letter, loop.var, loop.start)
 
 
 def _loop_of(reader: Loops, node: ast.expr) -> Loop:
     """The loop that a variable belongs to."""
     value, text = reader.read(node), ast.unparse(node)
     loop = reader.loops.get(value) if isinstance(value, Expr) else None
-    if loop is not None and loop.var in reader.sizes:
+    if loop and (loop.var in reader.sizes or reader.symbolic_size(loop.extent) is not None):
         return loop
     why = f"{text} is not the variable of a loop"
     if loop is not None:
@@ -218,7 +245,7 @@ def _loop_of(reader: Loops, node: ast.expr) -> Loop:
 
 def parse_prim_func(
     source: Source, node: ast.FunctionDef, names: Names, module: object = None
-) -> tir.PrimFunc:
+) -> tir.PrimFunc | tir.SymbolicFunc:
     """The primitive function that a `def` describes."""
     reader, header = Loops(source, names), Header("function")
     declare_parameters(reader, node)
@@ -228,14 +255,32 @@ def parse_prim_func(
             hint = f'A = T.match_buffer({name}, (128,), "float32")'
             why = f"the handle {name} is never matched to a buffer"
             raise reader.error(source.word(node, name), why, "E126", hint)
-    params = tuple(buffer for buffer in reader.params.values() if buffer is not None)
-    attrs = header.parts.get("T.func_attr", ())
-    func = tir.PrimFunc(params, tuple(header.allocs), body, attrs)
-    return with_span(func, source.word(node, node.name))
+    params = tuple(param for param in reader.params.values() if isinstance(param, Buffer))
+    func = tir.PrimFunc(params, tuple(header.allocs), body)
+    attrs, span = header.parts.get("T.func_attr", ()), source.word(node, node.name)
+    sizes = _sizes(reader, node, func)
+    if not sizes:
+        return with_span(replace(func, attrs=attrs), span)
+    passed = [(at, p) for at, p in enumerate(reader.params.values()) if isinstance(p, Var)]
+    return with_span(tir.SymbolicFunc(sizes, tuple(passed), with_span(func, span), attrs), span)
+
+
+def _sizes(reader: Loops, node: ast.FunctionDef, func: tir.PrimFunc) -> tuple[Var, ...]:
+    """The sizes of a function: scalar parameters, and variables in the shapes of parameters."""
+    passed = [param for param in reader.params.values() if isinstance(param, Var)]
+    found = {size for param in func.params for size in param.shape if isinstance(size, Var)}
+    used = {part for part in walk(func) if isinstance(part, Var)}
+    for var in reader.declared.values():
+        if var in used and var not in found and var not in passed:
+            why = f"nothing tells {var.name}: it is no size of a parameter"
+            hint = f"{var.name}: T.int64  # as a parameter, or in the shape of one"
+            raise reader.error(span_of(var) or node, why, "E136", hint)
+    own = (var for var in reader.declared.values() if var in found and var not in passed)
+    return (*passed, *own)
 
 
 _MARKERS = {
-    **LOOPS.markers("action", "alone", "loop", "assign", "with"),
+    **LOOPS.markers("action", "alone", "loop", "assign", "with", "value"),
     "seq": Marker("T.seq"),
     **{name: Marker(f"T.{name}", annotates=True) for name in ("Buffer", "handle")},
     "axis": Namespace("T.axis", LOOPS.markers("axis")),

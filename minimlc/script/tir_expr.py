@@ -15,6 +15,7 @@ from minimlc.script.constructs import Form, Language
 from minimlc.script.reader import PYTHON, Reader, call, element, items_of
 from minimlc.script.source import Names, Source
 from minimlc.tir import nodes as tir
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import BlockIter, Buffer, Const, Expr, Unary, Var, as_expr
@@ -33,7 +34,7 @@ LOOPS = Language(
         ast.Return: "it writes its results to the buffers it is given",
         **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
     },
-    spellings={
+    {
         "T.sblock": "T.block",
         "T.sblock_attr": "T.block_attr",
         "T.sblock_alloc_buffer": "T.alloc_buffer",
@@ -52,6 +53,18 @@ def _form(name: str, function: Callable[..., Any]) -> Form:
     parameters = signature(function).parameters.values()
     plain = [item.name for item in parameters if item.kind is Parameter.POSITIONAL_OR_KEYWORD]
     return Form(f"T.{name}({', '.join(plain)})", function)
+
+
+Item = tir.Stmt | Buffer
+"""What a statement of a script is: a buffer lives while the statements after it run."""
+
+
+class Named(NamedTuple):
+    """A name for a value that was read from buffers."""
+
+    target: ast.Name
+    read: set[Buffer]
+    dtype: str
 
 
 class Loop(NamedTuple):
@@ -77,7 +90,9 @@ class Header:
 class Loops(Reader):
     """Reads expressions of a primitive function, and keeps what its statements have said so far.
 
-    `params` are its parameters, None for a handle whose buffer is not known yet; `loops` those
+    `params` are its parameters, None for a handle whose buffer is not known yet; `declared` its
+    variables, some of them sizes, by their names in the script; `named` the names of values that
+    were read from buffers: which ones, and the value's dtype; `loops` those
     around by what their names stand for, `sizes` their constant extents by variable, and those of
     axes. `header` is that
     of the block, or the function, whose statements are read; None within other statements.
@@ -87,7 +102,9 @@ class Loops(Reader):
 
     def __init__(self, source: Source, names: Names):
         Reader.__init__(self, source, names)
-        self.params: dict[str, Buffer | None] = {}
+        self.params: dict[str, Buffer | Var | None] = {}
+        self.declared: dict[str, Var] = {}
+        self.named: list[Named] = []
         self.loop_names = UniqueNames()
         self.block_names = UniqueNames(reserved=(), spell=str)
         self.loops: dict[Expr, Loop] = {}
@@ -102,6 +119,16 @@ class Loops(Reader):
         if isinstance(value, tuple):
             return tuple(map(self.folded, value))
         return value.value if isinstance(value, Const) else value
+
+    def size(self, node: ast.expr) -> Any:
+        size = self.symbolic_size(self.read(node))
+        return Reader.size(self, node) if size is None else size
+
+    def symbolic_size(self, value: Any) -> Expr | None:
+        """A size that only the call tells: an expression over the function's sizes."""
+        own = {var for var in self.declared.values() if var.dtype == INDEX}
+        is_own = isinstance(value, Expr) and bool(variables(value)) and variables(value) <= own
+        return value if is_own and not isinstance(value, Const) else None
 
     def expr(self, node: ast.expr, dtype: str | None = None) -> Expr:
         """An expression; a Python number takes `dtype`."""
@@ -150,6 +177,8 @@ class Loops(Reader):
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
+        if name in self.language.forms["value"]:
+            return self.apply(self.language.forms["value"][name], node)
         function = FUNCTIONS.get(name.removeprefix("T."))
         if function is None:
             raise self.error(node.func, f"{name} is not an expression", "E124")

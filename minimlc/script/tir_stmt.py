@@ -6,18 +6,15 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from minimlc.constants import is_folded
-from minimlc.dtypes import INDEX, is_integer
-from minimlc.errors import did_you_mean
-from minimlc.node import walk
-from minimlc.script.constructs import Form
+from minimlc.dtypes import DTYPES, INDEX, is_integer
 from minimlc.script.reader import combine, items_of
-from minimlc.script.source import Place, parameters, unquoted
-from minimlc.script.tir_expr import LOOPS, Header, Loop, Loops, check_element
+from minimlc.script.tir_buffer import declare_variable, declares
+from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops, check_element
+from minimlc.script.tir_let import check_named, name_value
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
 _LOOP_HINT = "for i in range(n), T.grid(n, m), T.serial, T.parallel, T.vectorized, T.unroll"
-_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 _PLACES = {
     "T.func_attr": "it belongs at the start of the function",
     **dict.fromkeys(
@@ -27,7 +24,6 @@ _PLACES = {
 }
 _LOOP_KIND_OF: dict[str, LoopKind] = {spelling: kind for kind, spelling in LOOP_KINDS.items()}
 _ALLOCS = ("T.alloc_buffer", "T.decl_buffer")
-Item = Stmt | Buffer
 
 
 class _Loop(NamedTuple):
@@ -53,7 +49,16 @@ def _sequence(stmts: list[Stmt]) -> Stmt:
 
 def items(reader: Loops, nodes: Iterable[ast.stmt]) -> list[Item]:
     """What statements mean, in order."""
-    return [item for node in nodes for item in reader.stmt(node) or ()]
+    outer, reader.named = reader.named, []
+    done: list[Item] = []
+    ends: list[int] = []
+    for node in nodes:
+        done += reader.stmt(node) or ()
+        ends += [len(done)] * (len(reader.named) - len(ends))
+    for named, end in zip(reader.named, ends, strict=True):
+        check_named(reader, named, done[end:])
+    reader.named = outer
+    return done
 
 
 def nested(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = None) -> list[Stmt]:
@@ -249,18 +254,25 @@ def _assign(reader: Loops, node: ast.Assign) -> list[Item] | None:
     form = LOOPS.forms["axis"].get(name) or LOOPS.forms["assign"].get(name)
     if form is not None and (is_name or name.startswith("T.axis.")):
         return reader.apply(form, value, target)
+    if isinstance(target, ast.Name) and declares(value, name):
+        declare_variable(reader, target.id, target, name)
+        return None
     if isinstance(target, ast.Subscript):
         return [_store(reader, node, target, None, value)]
     if isinstance(target, ast.Name):
-        _local_name(reader, target, value)
+        name_value(reader, target, value)
         return None
     raise reader.error(target, "this cannot be assigned to", "E124", "C[i, j] = value")
 
 
 @LOOPS.reads(ast.AnnAssign)
-def _ann_assign(reader: Loops, node: ast.AnnAssign) -> list[Item]:
-    hint = "C[i, j] = value stores; row = i * 4 + j names an index"
-    raise reader.error(node.annotation, "a prim_func has no typed variables", "E124", hint)
+def _ann_assign(reader: Loops, node: ast.AnnAssign) -> None:
+    """`x: T.int32 = i * 4 + j`."""
+    dtype = reader.path(node.annotation).removeprefix("T.")
+    if dtype not in DTYPES or node.value is None:
+        why = "a prim_func names values of T's dtypes only"
+        raise reader.error(node.annotation, why, "E124", "row: T.int32 = i * 4 + j")
+    name_value(reader, node.target, node.value, dtype)
 
 
 @LOOPS.reads(ast.AugAssign)
@@ -283,90 +295,6 @@ def _store(
     if op is not None:
         stored = combine(reader, value, op, reader.placed(place, target), stored)
     return reader.placed(reader.guard(value, tir.store, buffer, indices, stored), node)
-
-
-def _local_name(reader: Loops, target: ast.Name, node: ast.expr) -> None:
-    """`row = i * 4 + j`: the expression stands wherever the name does."""
-    if isinstance(reader.scope.get(target.id), Buffer):
-        hint = f"{target.id}[i] = value stores one element"
-        raise reader.error(target, f"the buffer {target.id} cannot be replaced", "E124", hint)
-    value = reader.read(node)
-    if not (is_folded(value) or isinstance(value, Expr)):
-        hint = did_you_mean(target.id, reader.buffers())
-        raise reader.error(node, "a name can stand for an index expression only", "E124", hint)
-    if isinstance(value, Expr) and any(isinstance(part, tir.Load) for part in walk(value)):
-        why = f'"{target.id}" would stand for a value read from memory'
-        hint = f'store it: {target.id} = T.alloc_buffer((1,), "{value.dtype}") before the loops'
-        raise reader.error(target, why, "E124", hint)
-    reader.scope[target.id] = value
-
-
-# Buffers
-
-
-def declare(
-    reader: Loops, name: str, place: Place, shape: Any, dtype: str, scope: str = "global"
-) -> Buffer:
-    """Bind a new buffer; its name is kept from the loops."""
-    buffer = reader.placed(Buffer(name, shape, dtype, scope), place)
-    reader.loop_names.take(name)
-    reader.scope[name] = buffer
-    return buffer
-
-
-@LOOPS.reads('T.match_buffer(handle, shape, dtype="float32", scope="global")', role="assign")
-def _match(reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any) -> None:
-    """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
-    reader.params[handle] = declare(reader, target.id, call, **kind)
-
-
-@LOOPS.reads(
-    'T.alloc_buffer(shape, dtype="float32", scope="global")',
-    'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
-    'scope="global")',
-    role="assign",
-)
-def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item] | None:
-    """A buffer of the function's own: for all of it, or for the statements that follow."""
-    kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
-    for option, node in bound.items():
-        if node is not None and reader.read(node) is not None:
-            name = reader.called(call)
-            why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
-            raise reader.error(node, why, "E124", f"leave {option} out")
-    buffer, header = declare(reader, target.id, call, **kind), reader.inside("function")
-    if header is None:
-        return [buffer]
-    header.allocs.append(buffer)
-    return None
-
-
-_BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
-
-
-def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
-    """`A: T.Buffer((n,), "float32")`, or `a: T.handle`, whose buffer is still to come."""
-    for item, written in parameters(reader.source, node, _PARAMETER_HINT):
-        kind = unquoted(reader.source, written)
-        if reader.path(kind) == "T.handle":
-            reader.params[item.arg] = None
-            continue
-        call = _as_call(kind)
-        if call is None or reader.path(call.func) != _BUFFER.name:
-            why, hint = f"the parameter {item.arg} must be a buffer", _PARAMETER_HINT
-            raise reader.error(kind, why, "E126", hint.format(item.arg))
-        bound = reader.arguments(_BUFFER, call)
-        reader.params[item.arg] = declare(reader, item.arg, item, **bound)
-
-
-def _as_call(node: ast.expr) -> ast.Call | None:
-    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
-    if isinstance(node, ast.Subscript):
-        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
-        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
-        return ast.copy_location(call, node)
-    return node if isinstance(node, ast.Call) else None
 
 
 # with
@@ -403,3 +331,15 @@ def _as_assign(reader: Loops, item: ast.withitem, node: ast.With) -> ast.Assign:
         hint = 'with T.alloc_buffer((4,), "float32") as Y:'
         raise reader.error(item.context_expr, "this buffer needs a name", "E125", hint)
     return ast.copy_location(ast.Assign([item.optional_vars], item.context_expr), node)
+
+
+@LOOPS.reads("T.LetStmt(value, var=None)", "T.let(var, value)", role="with")
+def _let(
+    reader: Loops, call: ast.Call, node: ast.With, value: ast.expr, var: ast.expr | None
+) -> list[Item]:
+    """`with T.let(x, value):`, and `with T.LetStmt(value) as x:`: a name for the suite."""
+    target = node.items[0].optional_vars if var is None else var
+    if target is None:
+        raise reader.error(call, "this value needs a name", "E125", "with T.LetStmt(value) as x:")
+    assign = ast.copy_location(ast.Assign([target], value), node)
+    return [*nested(reader, chain([assign], node.body))]

@@ -3,9 +3,7 @@
 `minimlc.tir.nodes` has the whole grammar.
 """
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,28 +21,12 @@ from minimlc.errors import CompileError, did_you_mean, shown
 from minimlc.node import Node, node, walk
 from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 from minimlc.tir.operators import BINARY_OPS, COMPARISONS, LOGICAL, check_operand, check_operands
+from minimlc.tir.tracing import TRACING, tracing  # noqa: F401
 
+SCALAR = "scalar"
+"""The scope of a parameter that is a number."""
 MOST_OF_EXPR = 2**16
 """The most nodes in an expression."""
-
-
-class _Tracing(threading.local):
-    on = False
-
-
-_tracing = _Tracing()
-
-
-@contextmanager
-def tracing() -> Iterator[None]:
-    """While a function of the user's is called with expressions, `==` and `!=` compare their values
-    when the program runs, as `<` always does; elsewhere they ask whether two nodes are the same.
-    """
-    before, _tracing.on = _tracing.on, True
-    try:
-        yield
-    finally:
-        _tracing.on = before
 
 
 def _operator(op: str) -> "Method":
@@ -95,10 +77,10 @@ class Expr(Node):
         return unary("not" if self.dtype == "bool" else "~", self)
 
     def __eq__(self, other: object) -> Any:
-        return binary("==", self, other) if _tracing.on else self is other  # type: ignore[arg-type]
+        return binary("==", self, other) if TRACING.on else self is other  # type: ignore[arg-type]
 
     def __ne__(self, other: object) -> Any:
-        return binary("!=", self, other) if _tracing.on else self is not other  # type: ignore[arg-type]
+        return binary("!=", self, other) if TRACING.on else self is not other  # type: ignore[arg-type]
 
     __hash__ = Node.__hash__
 
@@ -139,7 +121,8 @@ class Buffer(Node):
 
     `scope` says where it should live: "global" memory, or "local" to the innermost loop that can
     own it (registers or stack, when it is small), "shared" on a GPU, or "amx.tile", the tile
-    registers of a CPU that has them.
+    registers of a CPU that has them. A parameter in the scope "scalar", without axes, is passed as
+    a number and only read.
     """
 
     _symbol: ClassVar[bool] = True

@@ -1,6 +1,6 @@
 """The loop IR's grammar on one page.
 
-    func  ::= PrimFunc(params, allocs, body, attrs)
+    func  ::= PrimFunc(params, allocs, body, attrs) | SymbolicFunc(sizes, scalars, func, attrs)
     stmt  ::= Seq(stmts) | For(var, extent, kind, body) | Block(name, iters, predicate, init, body)
             | Store(buffer, indices, value) | IfThenElse(condition, then_case, else_case)
             | Alloc(buffer, body)
@@ -20,6 +20,7 @@ from minimlc.constants import Attributed
 from minimlc.errors import CompileError, not_compiled
 from minimlc.node import Mutator, Node, node
 from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported from here)
+    SCALAR,
     Binary,
     Buffer,
     Cast,
@@ -185,6 +186,29 @@ class PrimFunc(Attributed):
     params: tuple[Buffer, ...]
     allocs: tuple[Buffer, ...]
     body: Stmt
+    attrs: Annotations = ()
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise not_compiled()
+
+
+@node
+class SymbolicFunc(Attributed):
+    """A primitive function whose sizes are known only at the call: one for each choice of them.
+
+    `func` is over the variables `sizes`: in it alone, the sizes of buffers and the extents of axes
+    may be expressions. A call finds each size in the shape of an array; or it passes the number
+    itself, if the size is one of `scalars`, each with its place among the call's arguments.
+    `minimlc.tir.symbolic` makes the instances, in which all sizes are numbers.
+
+    NB: in TVM, one function serves all sizes; here each size has a program, proofs and code of its
+    own.
+    """
+
+    _binds: ClassVar[tuple[str, ...]] = ("sizes",)
+    sizes: tuple[Var, ...]
+    scalars: tuple[tuple[int, Var], ...]
+    func: PrimFunc
     attrs: Annotations = ()
 
     def __call__(self, *_: object) -> NoReturn:

@@ -3,17 +3,20 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
+from typing import Any
 
 from minimlc.dtypes import INDEX, is_float
 from minimlc.errors import CompileError
 from minimlc.literals import dict_literal, literal, number_text, quoted
 from minimlc.names import SymbolNames
-from minimlc.node import Node, walk
+from minimlc.node import Node, structural_equal, walk
 from minimlc.tir.nodes import (
     COMPARISONS,
     ITER_KINDS,
     LOOP_KINDS,
+    SCALAR,
     Alloc,
+    Annotations,
     Binary,
     Block,
     BlockIter,
@@ -77,14 +80,14 @@ class TirPrinter:
     def function(self, func: PrimFunc, name: str, decorator: str) -> None:
         """The whole function, as `def name`."""
         self.line(decorator)
-        params = [f"{self.names.declare(p)}: T.Buffer({_type(p)})" for p in func.params]
+        params = [f"{self.names.declare(p)}: {annotation(self, p)}" for p in func.params]
         self.signature(name, params, "")
         with self.indented():
-            if func.attrs:
-                self.line(f"T.func_attr({dict_literal(func.attrs)})")
-            for buffer in func.allocs:
-                self.line(f"{self.names.declare(buffer)} = {_alloc(buffer)}")
-            self.suite(func.body, top=True)
+            inside(self, func, func.attrs)
+
+    def size(self, size: Any) -> str:
+        """A size of a buffer, or the extent of an axis."""
+        return self.expr(size) if isinstance(size, Expr) else literal(size)
 
     def signature(self, name: str, params: list[str], returns: str) -> None:
         """`def name(params) -> returns:` on one line, or a line for each parameter."""
@@ -112,7 +115,7 @@ class TirPrinter:
                 return self.parts(parts)
             if parts[:-1]:
                 self.parts(parts[:-1])
-            self.line(f"{self.names.declare(last.buffer)} = {_alloc(last.buffer)}")
+            self.line(f"{self.names.declare(last.buffer)} = {_alloc(self, last.buffer)}")
             body = last.body
 
     def parts(self, stmts: Iterable[Stmt]) -> None:
@@ -201,10 +204,12 @@ class TirPrinter:
                 continue
             for it, value in group:
                 name = self.names[it.var]
-                self.line(f"{name} = {ITER_KINDS[it.kind]}({it.extent}, {value})")
+                self.line(f"{name} = {ITER_KINDS[it.kind]}({self.size(it.extent)}, {value})")
 
     def is_loop(self, it: BlockIter) -> bool:
         extent = self.extents.get(it.value) if isinstance(it.value, Var) else None
+        if isinstance(it.extent, Expr):
+            return structural_equal(extent, it.extent)
         return isinstance(extent, Const) and extent.dtype == INDEX and extent.value == it.extent
 
     def branch(self, item: IfThenElse, word: str) -> None:
@@ -224,7 +229,7 @@ class TirPrinter:
         while isinstance(item.body, Alloc):
             item = item.body
             buffers.append(item.buffer)
-        items = [f"{_alloc(b)} as {self.names.declare(b)}" for b in buffers]
+        items = [f"{_alloc(self, b)} as {self.names.declare(b)}" for b in buffers]
         if len(items) == 1:
             self.line(f"with {items[0]}:")
         else:
@@ -239,6 +244,8 @@ class TirPrinter:
     # Expressions
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        if buffer.scope == SCALAR:
+            return self.names[buffer]
         return f"{self.names[buffer]}[{', '.join(map(self.expr, indices)) or '()'}]"
 
     def expr(self, item: Expr, level: int = 0) -> str:
@@ -295,9 +302,9 @@ class TirPrinter:
                 self.stmt(item)
                 return "\n".join(self.lines)
             case Buffer():
-                return f"{item.name}: T.Buffer({_type(item)})"
+                return f"{item.name}: T.Buffer({type_text(self, item)})"
             case BlockIter(var, extent, kind, value):
-                return f"{var.name} = {ITER_KINDS[kind]}({extent}, {self.expr(value)})"
+                return f"{var.name} = {ITER_KINDS[kind]}({self.size(extent)}, {self.expr(value)})"
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
 
@@ -311,13 +318,31 @@ def _typed(item: Const) -> str:
     return f"T.{item.dtype}({text})"
 
 
-def _type(buffer: Buffer) -> str:
+def inside(printer: TirPrinter, func: PrimFunc, attrs: Annotations) -> None:
+    """What stands in a function."""
+    if attrs:
+        printer.line(f"T.func_attr({dict_literal(attrs)})")
+    for buffer in func.allocs:
+        printer.line(f"{printer.names.declare(buffer)} = {_alloc(printer, buffer)}")
+    printer.suite(func.body, top=True)
+
+
+def annotation(printer: TirPrinter, buffer: Buffer) -> str:
+    """What a parameter is."""
+    is_number = buffer.scope == SCALAR
+    return f"T.{buffer.dtype}" if is_number else f"T.Buffer({type_text(printer, buffer)})"
+
+
+def type_text(printer: TirPrinter, buffer: Buffer) -> str:
+    """Shape, dtype and scope."""
     scope = "" if buffer.scope == _NO_SCOPE else f", scope={quoted(buffer.scope)}"
-    return f"{literal(buffer.shape)}, {quoted(buffer.dtype)}{scope}"
+    sizes: tuple[Any, ...] = buffer.shape
+    shape = ", ".join(map(printer.size, sizes)) + ("," if len(sizes) == 1 else "")
+    return f"({shape}), {quoted(buffer.dtype)}{scope}"
 
 
-def _alloc(buffer: Buffer) -> str:
-    return f"T.alloc_buffer({_type(buffer)})"
+def _alloc(printer: TirPrinter, buffer: Buffer) -> str:
+    return f"T.alloc_buffer({type_text(printer, buffer)})"
 
 
 def _plain(loop: For) -> bool:

@@ -61,7 +61,12 @@ ALONG: list[tuple[list[Any], dict[str, Any]]] = [
     ([(5, 1)], {"axis": -1}),
     ([(2, 13)], {"axis": 0}),
 ]
-ARG = [*ALONG, ([(3, 5)], {"axis": 1, "keepdims": True})]
+ARG = [
+    *ALONG,
+    ([(3, 5)], {"axis": 1, "keepdims": True}),
+    ([(3, 5)], {"axis": None}),
+    ([(2, 3)], {"axis": None, "keepdims": True}),
+]
 POOL: list[tuple[list[Any], dict[str, Any]]] = [
     ([(1, 2, 6, 7)], {"pool_size": 2}),
     ([(2, 1, 5, 7)], {"pool_size": (3, 2), "strides": 2, "padding": 1}),
@@ -78,6 +83,11 @@ SPECIAL: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
     "ewise_fma": [([(2, 3), (3,), (2, 1)], {}), ([(7,), (7,), ()], {})],
     "where": [([(2, 3), (3,), (2, 1)], {}), ([(), (5,), (5,)], {}), ([(7,), (7,), (7,)], {})],
     "leaky_relu": [([(13,)], {}), ([(2, 3)], {"alpha": 0.3})],
+    "prelu": [([(2, 3), (3,)], {}), ([(3, 2, 2), (3,)], {"axis": 0})],
+    "bias_add": [([(2, 3), (3,)], {}), ([(3, 2, 2), (2,)], {"axis": -1})],
+    "full_like": [([(2, 3)], {"value": 1}), ([()], {"value": 1}), ([(3,)], {"value": 0})],
+    "zeros_like": [([(2, 3)], {}), ([()], {}), ([(7,)], {"dtype": "int8"})],
+    "ones_like": [([(2, 3)], {}), ([()], {}), ([(7,)], {"dtype": "bool"})],
     "clip": [([(13,)], {"min": -1, "max": 1}), ([(2, 7)], {"min": 0, "max": 1})],
     "cast": [([(2, 7)], {"dtype": dtype}) for dtype in DTYPES],
     "matmul": [
@@ -87,7 +97,35 @@ SPECIAL: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
         ([(1, 1), (1, 1)], {}),
     ],
     "dense": [([(3, 5), (7, 5)], {}), ([(2, 3, 5), (1, 5)], {})],
+    "linear": [
+        ([(3, 5), (7, 5)], {}),
+        ([(3, 5), (7, 5), (7,)], {}),
+        ([(2, 3, 5), (4, 5), (4,)], {}),
+    ],
+    "outer": [([(3,), (5,)], {}), ([(1,), (7,)], {})],
+    "rms_norm": [([(3, 11), (11,)], {}), ([(2, 5, 3), (5, 3)], {"axes": (1, 2), "epsilon": 0.1})],
+    "attention": [
+        ([(1, 3, 2, 4), (1, 5, 2, 4), (1, 5, 2, 3)], {}),
+        ([(2, 3, 1, 2), (2, 3, 1, 2), (2, 3, 1, 2), (3, 3)], {"scale": 0.5}),
+    ],
+    "flip": [([(2, 3)], {}), ([(2, 3, 2)], {"axis": -1}), ([(2, 3, 2)], {"axis": (0, 2)})],
+    "repeat": [([(2, 3)], {"repeats": 2, "axis": 0}), ([(5,)], {"repeats": 3, "axis": -1})],
+    "tile": [
+        ([(2, 3)], {"repeats": (2, 1)}),
+        ([(3,)], {"repeats": (2, 2)}),
+        ([()], {"repeats": 4}),
+    ],
+    "tril": [([(3, 4)], {}), ([(2, 3, 3)], {"k": 1})],
+    "triu": [([(3, 4)], {}), ([(2, 3, 3)], {"k": -1})],
+    "stack": [([[(2, 3), (2, 3)]], {}), ([[(3,), (3,), (3,)]], {"axis": -1}), ([[()]], {})],
+    "batch_flatten": [([(2, 3, 5)], {}), ([(3, 4)], {})],
+    "conv1d": [
+        ([(1, 2, 7), (3, 2, 3)], {}),
+        ([(2, 4, 9), (2, 2, 2)], {"strides": 2, "padding": (1, 2), "groups": 2, "dilation": 3}),
+    ],
     "layer_norm": [
+        ([(3, 5), (5,), (5,)], {"center": False}),
+        ([(3, 5), (5,), (5,)], {"scale": False}),
         ([(3, 11), (11,), (11,)], {}),
         ([(2, 3, 5), (3, 5), (3, 5)], {"axes": (1, 2)}),
         ([(2, 5, 3), (5,), (5,)], {"axes": 1, "epsilon": 0.1}),
@@ -122,6 +160,7 @@ SPECIAL: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
     "pad": [
         ([(3, 2)], {"pad_width": ((1, 2), (0, 1))}),
         ([(5,)], {"pad_width": ((2, 0),), "value": 1}),
+        ([(2, 3)], {"pad_width": (1, 0, 0, 2)}),
         ([()], {"pad_width": ()}),
     ],
     "conv2d": [
@@ -239,7 +278,7 @@ class Case:
 
     def _inputs(self) -> Iterator[tuple[Shape, str]]:
         own = dict(OPS[self.op].param_dtypes)
-        for param, shape in zip(OPS[self.op].params, self.shapes, strict=True):
+        for param, shape in zip(OPS[self.op].params, self.shapes, strict=False):
             dtype = own[param][self.number % len(own[param])] if param in own else self.dtype
             for one in shape if isinstance(shape, list) else [shape]:
                 yield one, dtype

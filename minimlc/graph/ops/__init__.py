@@ -26,6 +26,7 @@ ALIASES = MappingProxyType(
         "astype": "cast",
         "batch_matmul": "matmul",
         "concatenate": "concat",
+        "leakyrelu": "leaky_relu",
         "multiply_add": "ewise_fma",
         "transpose": "permute_dims",
     }

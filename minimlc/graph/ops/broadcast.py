@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, NUMBERS
-from minimlc.graph.ops.record import Op, primitive
-from minimlc.graph.ops.values import Values, pointwise
+from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, INTEGERS, NUMBERS
+from minimlc.graph.ops.record import Op, composite, primitive
+from minimlc.graph.ops.values import Values, along, pointwise
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import binary, intrin, select
 
@@ -44,6 +44,10 @@ greater = _binary("greater", ">", "Whether x > y", np.greater, NUMBERS, "bool")
 greater_equal = _binary("greater_equal", ">=", "Whether x >= y", np.greater_equal, NUMBERS, "bool")
 logical_and = _binary("logical_and", "and", "Whether both hold", np.logical_and, BOOL)
 logical_or = _binary("logical_or", "or", "Whether x or y holds", np.logical_or, BOOL)
+logical_xor = _binary("logical_xor", "!=", "Whether one holds alone", np.logical_xor, BOOL, "bool")
+bitwise_and = _binary("bitwise_and", "&", "The bits that x and y share", np.bitwise_and, INTEGERS)
+bitwise_or = _binary("bitwise_or", "|", "The bits of x and of y", np.bitwise_or, INTEGERS)
+bitwise_xor = _binary("bitwise_xor", "^", "The bits of one alone", np.bitwise_xor, INTEGERS)
 
 
 @primitive("power", FLOATS, INTRINSICS["pow"].meaning)
@@ -56,6 +60,14 @@ def power(x: Values, y: Values) -> Values:
 def where(condition: Values, x: Values, y: Values) -> Values:
     """x where the condition holds, else y, element by element, with broadcasting."""
     return pointwise(select, condition, x, y)
+
+
+def _bias_add(x: Any, bias: Any, *, axis: int = 1) -> Any:
+    """x + bias, with an element of bias for each place along `axis`."""
+    return x + along(bias, axis, x)
+
+
+bias_add = composite("bias_add", _bias_add, dtypes=NUMBERS, rounds=False)
 
 
 @primitive("ewise_fma", NUMBERS, lambda x, y, z: x * y + z, rounds=True)

@@ -12,7 +12,7 @@ BOOL = ("bool",)
 ALL = NUMBERS + BOOL
 HALF = ("float16", "bfloat16")
 NO_DTYPE = ("", "void", None)
-"""What an `out_dtype` says that asks for the dtype of the operands."""
+"""What an attribute says that asks for the dtype of the tensors."""
 
 Axes = int | tuple[int, ...] | None
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import to_numpy
-from minimlc.graph.ops.checks import ALL, NUMBERS, fits, refuse, sizes_of
-from minimlc.graph.ops.record import Op, primitive
+from minimlc.graph.ops.checks import ALL, NO_DTYPE, NUMBERS, fits, refuse, sizes_of
+from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.values import Values, wide
 from minimlc.tir.nodes import const
 
@@ -42,6 +42,29 @@ def _filled(name: str, number: int) -> Op:
 
 zeros = _filled("zeros", 0)
 ones = _filled("ones", 1)
+
+
+def _like(x: Any, *, value: Any, dtype: str = "") -> Any:
+    """A tensor of x's shape that is `value` everywhere; of x's dtype if it says none."""
+    fill = full.formula if isinstance(x, Values) else full.meaning
+    chosen = str(x.dtype) if dtype in NO_DTYPE else dtype
+    number = value == 1 if chosen == "bool" else value
+    return fill(shape=tuple(x.shape), value=number, dtype=chosen)
+
+
+def _zeros_like(x: Any, *, dtype: str = "") -> Any:
+    """A tensor of x's shape that is 0 everywhere."""
+    return _like(x, value=0, dtype=dtype)
+
+
+def _ones_like(x: Any, *, dtype: str = "") -> Any:
+    """A tensor of x's shape that is 1 everywhere."""
+    return _like(x, value=1, dtype=dtype)
+
+
+full_like = composite("full_like", _like, dtypes=ALL, rounds=False)
+zeros_like = composite("zeros_like", _zeros_like, dtypes=ALL, rounds=False)
+ones_like = composite("ones_like", _ones_like, dtypes=ALL, rounds=False)
 
 
 def _span(start: Number, stop: Number | None) -> tuple[Number, Number]:

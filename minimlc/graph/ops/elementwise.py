@@ -1,5 +1,6 @@
 """Operators of one tensor, element by element: arithmetic, functions, activations, cast."""
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from minimlc.dtypes import is_float, to_numpy, whole_range
 from minimlc.graph.ops.broadcast import maximum, minimum, where
 from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, NUMBERS, refuse
 from minimlc.graph.ops.record import Op, composite, primitive
-from minimlc.graph.ops.values import Values, pointwise
+from minimlc.graph.ops.values import Values, along, pointwise
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import intrin, unary
 
@@ -88,3 +89,51 @@ def _clip(x: Any, *, min: float, max: float) -> Any:
 
 leaky_relu = composite("leaky_relu", _leaky_relu)
 clip = composite("clip", _clip, dtypes=NUMBERS)
+
+
+@primitive("isnan", FLOATS, np.isnan)
+def isnan(x: Values) -> Values:
+    """Whether x is not a number, element by element."""
+    return pointwise(lambda e: intrin("isnan", e), x, gives="bool")
+
+
+def _sign(x: Any) -> Any:
+    """1 where x > 0, -1 where x < 0, else x."""
+    return where(x > 0, 1, where(x < 0, -1, x))
+
+
+def _softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without an overflow where x is great."""
+    return maximum(x, 0.0) + log(exp(-absolute(x)) + 1.0)
+
+
+def _selu(x: Any) -> Any:
+    """A scaled x where x > 0, else a scaled exp(x) - 1 (Klambauer et al. 2017)."""
+    return where(x > 0.0, x, (exp(minimum(x, 0.0)) - 1.0) * SELU_ALPHA) * SELU_SCALE
+
+
+def _gelu_tanh(x: Any) -> Any:
+    """gelu by a tanh: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))."""
+    return x * 0.5 * (tanh((x * x * x * 0.044715 + x) * GELU_TANH) + 1.0)
+
+
+def _prelu(x: Any, alpha: Any, *, axis: int = 1) -> Any:
+    """x where x > 0, else alpha * x, with an alpha for each place along `axis`."""
+    return where(x > 0.0, x, x * along(alpha, axis, x))
+
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+GELU_TANH = 0.7978845608028654  # sqrt(2 / pi)
+square = composite("square", lambda x: x * x, "x * x, element by element.", NUMBERS, rounds=False)
+sign = composite("sign", _sign, rounds=False)
+isinf = composite("isinf", lambda x: absolute(x) == inf, "Whether x is infinite.", rounds=False)
+isfinite = composite(
+    "isfinite", lambda x: absolute(x) < inf, "Whether x is a finite number.", rounds=False
+)
+relu6 = composite(
+    "relu6", lambda x: minimum(maximum(x, 0), 6), "x between 0 and 6.", NUMBERS, rounds=False
+)
+softplus = composite("softplus", _softplus)
+selu = composite("selu", _selu)
+gelu_tanh = composite("gelu_tanh", _gelu_tanh)
+prelu = composite("prelu", _prelu)

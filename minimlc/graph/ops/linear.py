@@ -7,7 +7,7 @@ import numpy as np
 from minimlc.dtypes import holds, to_numpy
 from minimlc.graph.ops.checks import NO_DTYPE, NUMBERS, broadcast_shapes, refuse
 from minimlc.graph.ops.record import composite, primitive
-from minimlc.graph.ops.shape import permute_dims
+from minimlc.graph.ops.shape import expand_dims, permute_dims
 from minimlc.graph.ops.values import Values, read, wide
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr
@@ -82,3 +82,20 @@ def _dense(x: Any, w: Any, *, out_dtype: str = "") -> Any:
 
 
 dense = composite("dense", _dense, dtypes=NUMBERS, rounds=False)
+
+
+def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """x @ weight.T, plus bias if there is one, with weight: (outputs, inputs)."""
+    product = dense(x, weight)
+    return product if bias is None else product + bias
+
+
+def _outer(x: Any, y: Any) -> Any:
+    """The products of each element of the vector x with each of the vector y."""
+    if x.ndim != 1 or y.ndim != 1:
+        refuse(f"x and y are vectors, got {x.ndim} and {y.ndim} dimension(s)")
+    return expand_dims(x, axis=1) * expand_dims(y, axis=0)
+
+
+linear = composite("linear", _linear, dtypes=NUMBERS)
+outer = composite("outer", _outer, dtypes=NUMBERS, rounds=False)

@@ -10,7 +10,7 @@ import numpy as np
 from minimlc.constants import too_big
 from minimlc.dtypes import dtype_name, dtype_record, to_numpy
 from minimlc.errors import CompileError, OpError, did_you_mean, shown
-from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, TupleType, Type, constant
+from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
 from minimlc.graph.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
 from minimlc.graph.ops.values import Values
 
@@ -31,6 +31,8 @@ class Op(NamedTuple):
     out of `dtypes`, except those in `param_dtypes`. With `variadic`, the one parameter is a tuple
     of tensors.
 
+    The last `optional` tensors may be left out.
+
     - `formula(*tensors, **attrs)` gives the result as `Values` of such, after refusing what does
       not fit. The type of the result is the shape and the dtype of that, its loops what stores it.
       With `rounds`, it takes more than one rounding step: 16-bit floats come widened to float32,
@@ -50,6 +52,7 @@ class Op(NamedTuple):
     param_dtypes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     variadic: bool = False
     rounds: bool = False
+    optional: int = 0
 
     def __call__(self, *tensors: Any, **attrs: Any) -> Any:
         """The operator inside the formula of another: of `Values`, or of numpy arrays."""
@@ -81,7 +84,10 @@ class Op(NamedTuple):
         """A call of this operator, its arguments converted and its type inferred."""
         with self._refusing():
             values = self._bind(args, keywords)
-            tensors = self._tensors([values.pop(name) for name in self.params])
+            given = [values.pop(name) for name in self.params]
+            while given and given[-1] is None and len(given) > self.required:
+                given.pop()
+            tensors = self._tensors(given)
         attrs = {name: _plain(values[name]) for name, _ in self.attrs}
         out = self.infer_type(tuple(t.type for t in tensors), attrs)
         return Call(self.name, tensors, tuple(attrs.items()), out)
@@ -91,7 +97,7 @@ class Op(NamedTuple):
         lines = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
         lines += [f"{name}={shown(value)}" for name, value in attrs.items()]
         with self._refusing(lines):
-            if len(types) != len(self.params):
+            if not self.required <= len(types) <= len(self.params):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
             complete = self._complete(attrs)
             self._check_dtypes(types)
@@ -114,9 +120,20 @@ class Op(NamedTuple):
         return _conform(result, call.type)
 
     @property
+    def required(self) -> int:
+        """How many tensors there must be."""
+        return len(self.params) - self.optional
+
+    @property
+    def _defaults(self) -> dict[str, object]:
+        """The tensors' defaults: None for one that may be left out."""
+        filled = [REQUIRED] * self.required + [None] * self.optional
+        return dict(zip(self.params, filled, strict=True))
+
+    @property
     def signature(self) -> Signature:
         """The parameters of a call: `(x, axis=None, keepdims=False)`; required ones first."""
-        defaults = {**dict.fromkeys(self.params, REQUIRED), **dict(self.attrs)}
+        defaults = {**self._defaults, **dict(self.attrs)}
         kind, none = Parameter.POSITIONAL_OR_KEYWORD, Parameter.empty
         params = [
             Parameter(name, kind, default=none if default is REQUIRED else default)
@@ -135,7 +152,7 @@ class Op(NamedTuple):
                 refuse(f'has no argument "{key}"', "E201", f"{did_you_mean(key, names)}\n{form}")
             if key in values:
                 refuse(f'"{key}" is given twice', "E201", form)
-        values = {**dict(self.attrs), **values, **keywords}
+        values = {**self._defaults, **dict(self.attrs), **values, **keywords}
         missing = [f'"{name}"' for name in names if values.get(name, REQUIRED) is REQUIRED]
         if missing:
             refuse(f"misses {', '.join(missing)}", "E201", form)
@@ -148,8 +165,8 @@ class Op(NamedTuple):
 
     def _elements(self, values: list[object]) -> tuple[Expr, ...]:
         """Values as expressions; a Python number takes the dtype of the tensors beside it."""
-        names: Iterable[str] = self.params
-        if len(self.params) != len(values):
+        names: Iterable[str] = self.params[: len(values)]
+        if self.variadic and len(self.params) != len(values):
             names = [f"{self.params[0]}[{position}]" for position in range(len(values))]
         pairs = list(zip(names, values, strict=True))
         own = dict(self.param_dtypes)
@@ -173,14 +190,15 @@ class Op(NamedTuple):
                 refuse(f"{key} is True or False, got {value!r}", "E204")
             if isinstance(known[key], float) and not isinstance(value, int | float):
                 refuse(f"{key} is a number, got {value!r}", "E204")
-            if key == "dtype" or (key == "out_dtype" and value not in NO_DTYPE):
+            may_be_missing = known[key] == "" and value in NO_DTYPE
+            if key.endswith("dtype") and not may_be_missing:
                 _check_dtype_name(value)
         return complete
 
     def _check_dtypes(self, types: tuple[Type, ...]) -> None:
         own = dict(self.param_dtypes)
         group: list[tuple[str, str]] = []
-        for name, t in zip(self.params, types, strict=True):
+        for name, t in zip(self.params, types, strict=False):
             if self.variadic:
                 group += _field_dtypes(name, t)
             elif not isinstance(t, TensorType):
@@ -225,6 +243,8 @@ def _plain(value: object) -> object:
         return tuple(_plain(v) for v in value)
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Constant) and not value.shape:
+        return value.data.item()
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return dtype_name(value)
     return value
@@ -293,8 +313,10 @@ def primitive(
         params = tuple(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
         options = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
         attrs = tuple((p.name, REQUIRED if p.default is p.empty else p.default) for p in options)
+        optional = sum(signature(formula).parameters[name].default is None for name in params)
         text = doc or cleandoc(formula.__doc__ or "")
-        table[name] = Op(name, params, text, formula, meaning, dtypes, attrs, **more)
+        fields = {"attrs": attrs, "optional": optional, **more}
+        table[name] = Op(name, params, text, formula, meaning, dtypes, **fields)
         return table[name]
 
     return enter

@@ -1,5 +1,6 @@
 """Operators that combine the values along axes, and those built on them."""
 
+import math
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -9,7 +10,9 @@ import numpy as np
 from minimlc.dtypes import is_float
 from minimlc.graph.ops.checks import NUMBERS, Axes, axes_of, axis_of, refuse
 from minimlc.graph.ops.elementwise import exp, log, sqrt
+from minimlc.graph.ops.linear import matmul
 from minimlc.graph.ops.record import Op, composite, primitive
+from minimlc.graph.ops.shape import permute_dims, reshape
 from minimlc.graph.ops.values import Values, named, spread
 from minimlc.tir import te
 from minimlc.tir.nodes import Binary, Expr, binary, index, intrin, select
@@ -62,7 +65,10 @@ def _arg(
 ) -> Op:
     """The first index of the extreme value, which is the first NaN where there is one."""
 
-    def formula(x: Values, *, axis: int = -1, keepdims: bool = False) -> Values:
+    def formula(x: Values, *, axis: int | None = -1, keepdims: bool = False) -> Values:
+        if axis is None:
+            kept = (1,) * (x.ndim if keepdims else 0)
+            return reshape(formula(reshape(x, shape=(-1,))), shape=kept)
         along = axis_of(axis, x.ndim)
         best = _reduce(x, (along,), keepdims, combine, f"{name}_value")
 
@@ -75,7 +81,8 @@ def _arg(
         places = _reduce(x, (along,), keepdims, te.min, name, place)
         return Values(places.shape, "int64", places.element, name)
 
-    text = f"The index of the first {doc} value along `axis`, as int64; of the first NaN if any."
+    text = f"The index of the first {doc} value along `axis` (of all in order if it is None), as "
+    text += "int64; of the first NaN if any."
     return primitive(name, NUMBERS, meaning, text)(formula)
 
 
@@ -128,8 +135,19 @@ def _log_softmax(x: Any, *, axis: int = -1) -> Any:
     return shifted - log(_along(total, exp(shifted), along, "log_softmax_sum"))
 
 
-def _layer_norm(x: Any, gamma: Any, beta: Any, *, axes: Axes = -1, epsilon: float = 1e-5) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over `axes` (Ba et al. 2016)."""
+def _layer_norm(
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    *,
+    axes: Axes = -1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over `axes` (Ba et al. 2016); beta only
+    with `center`, gamma only with `scale`.
+    """
     normal = axes_of(axes, x.ndim, "axes")
     _check_axes(x, normal)
     sizes = tuple(x.shape[a] for a in normal)
@@ -141,11 +159,45 @@ def _layer_norm(x: Any, gamma: Any, beta: Any, *, axes: Axes = -1, epsilon: floa
     variance = _mean(centred * centred, normal, False, "layer_norm_squares")
     deviation = sqrt(variance + epsilon)
     if isinstance(x, Values):  # loops multiply by the inverse: a division for each row
-        scale = named(1.0 / deviation, "layer_norm_scale")
-        scaled = centred * _kept(scale, normal, x.ndim)
+        inverse = named(1.0 / deviation, "layer_norm_scale")
+        result = centred * _kept(inverse, normal, x.ndim)
     else:
-        scaled = centred / _kept(deviation, normal, x.ndim)
-    return scaled * spread(gamma, normal, x.ndim) + spread(beta, normal, x.ndim)
+        result = centred / _kept(deviation, normal, x.ndim)
+    result = result * spread(gamma, normal, x.ndim) if scale else result
+    return result + spread(beta, normal, x.ndim) if center else result
+
+
+def _rms_norm(x: Any, weight: Any, *, axes: Axes = -1, epsilon: float = 1e-5) -> Any:
+    """x / sqrt(mean(x * x) + epsilon) * weight over `axes` (Zhang and Sennrich 2019)."""
+    normal = axes_of(axes, x.ndim, "axes")
+    _check_axes(x, normal)
+    if weight.shape != tuple(x.shape[a] for a in normal):
+        refuse(f"weight has shape {weight.shape}, which is not that of the axes {normal}")
+    squares = _mean(x * x, normal, False, "rms_norm_squares")
+    return x / _kept(sqrt(squares + epsilon), normal, x.ndim) * spread(weight, normal, x.ndim)
+
+
+def _variance(x: Any, *, axis: Axes = None, keepdims: bool = False) -> Any:
+    """The mean of the squared distances from the mean along `axis`."""
+    axes = axes_of(axis, x.ndim)
+    centred = x - _kept(_mean(x, axes, False, "variance_mean"), axes, x.ndim)
+    return _mean(centred * centred, axes, keepdims, "variance_sum")
+
+
+def _attention(
+    query: Any, key: Any, value: Any, bias: Any = None, *, scale: float | None = None
+) -> Any:
+    """softmax(query @ key.T * scale + bias) @ value for each batch and head (Vaswani et al. 2017);
+    all are (batch, length, heads, size), `scale` is 1 / sqrt(size) if it is None.
+    """
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if x.ndim != 4:
+            refuse(f"{name} has {x.ndim} dimension(s), it must be (batch, length, heads, size)")
+    q, v = (permute_dims(x, axes=(0, 2, 1, 3)) for x in (query, value))
+    factor = 1 / math.sqrt(query.shape[3]) if scale is None else float(scale)
+    scores = matmul(q, permute_dims(key, axes=(0, 2, 3, 1))) * factor
+    weights = softmax(scores if bias is None else scores + bias)
+    return permute_dims(matmul(named(weights, "attention_weights"), v), axes=(0, 2, 1, 3))
 
 
 mean = composite(
@@ -156,3 +208,11 @@ mean = composite(
 softmax = composite("softmax", _softmax)
 log_softmax = composite("log_softmax", _log_softmax)
 layer_norm = composite("layer_norm", _layer_norm)
+rms_norm = composite("rms_norm", _rms_norm)
+variance = composite("variance", _variance)
+std = composite(
+    "std",
+    lambda x, *, axis=None, keepdims=False: sqrt(variance(x, axis=axis, keepdims=keepdims)),
+    "The square root of the variance along `axis`.",
+)
+attention = composite("attention", _attention)

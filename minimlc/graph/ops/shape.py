@@ -1,15 +1,26 @@
 """Operators that move elements about without changing them."""
 
+import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from minimlc.graph.ops.checks import ALL, Axes, axes_of, axis_of, broadcast_shapes, refuse, sizes_of
+from minimlc.graph.ops.checks import (
+    ALL,
+    NUMBERS,
+    Axes,
+    axes_of,
+    axis_of,
+    broadcast_shapes,
+    refuse,
+    resized,
+    sizes_of,
+)
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.values import Values, read
-from minimlc.tir.nodes import Expr
+from minimlc.tir.nodes import Expr, as_expr, select
 
 
 def _new_shape(old: Sequence[int], shape: object) -> tuple[int, ...]:
@@ -140,3 +151,74 @@ def _squeeze(x: Any, *, axis: Axes = None) -> Any:
 flatten = composite("flatten", _flatten, dtypes=ALL, rounds=False)
 expand_dims = composite("expand_dims", _expand_dims, dtypes=ALL, rounds=False)
 squeeze = composite("squeeze", _squeeze, dtypes=ALL, rounds=False)
+batch_flatten = composite(
+    "batch_flatten",
+    lambda x: flatten(x, start_axis=1),
+    "All axes but the first as one.",
+    dtypes=ALL,
+    rounds=False,
+)
+
+
+@primitive("flip", ALL, np.flip)
+def flip(x: Values, *, axis: Axes = None) -> Values:
+    """The elements in reverse order along `axis` (an integer, a tuple, or None for all axes)."""
+    axes = axes_of(axis, x.ndim)
+
+    def element(*i: Expr) -> Expr:
+        turned = [x.shape[a] - 1 - e if a in axes else e for a, e in enumerate(i)]
+        return x[tuple(turned)]
+
+    return Values(x.shape, x.dtype, element)
+
+
+@primitive("repeat", ALL, np.repeat)
+def repeat(x: Values, *, repeats: int, axis: int) -> Values:
+    """Each slice along `axis` as often as `repeats` says, one after the other."""
+    along = axis_of(axis, x.ndim)
+    _check_count(repeats)
+    size = x.shape[along] * repeats
+    return Values(
+        resized(x.shape, along, size),
+        x.dtype,
+        lambda *i: x[resized(i, along, i[along] // repeats)],
+    )
+
+
+@primitive("tile", ALL, lambda x, repeats: np.tile(x, repeats))
+def tile(x: Values, *, repeats: Any) -> Values:
+    """Copies of x beside each other, as many as `repeats` says along each of the last axes."""
+    counts = sizes_of(repeats, "repeats")
+    for count in counts:
+        _check_count(count)
+    ndim = max(x.ndim, len(counts))
+    counts = (1,) * (ndim - len(counts)) + counts
+    sizes = (1,) * (ndim - x.ndim) + x.shape
+
+    def element(*i: Expr) -> Expr:
+        pairs = list(zip(i, sizes, strict=True))[ndim - x.ndim :]
+        return x[tuple([e % size for e, size in pairs])]
+
+    return Values([n * size for n, size in zip(counts, sizes, strict=True)], x.dtype, element)
+
+
+def _check_count(count: object) -> None:
+    if not isinstance(count, int) or count < 1:
+        refuse(f"repeats is integers >= 1, got {count!r}", "E204")
+
+
+def _triangle(name: str, doc: str, meaning: Any, keeps: Any) -> None:
+    def formula(x: Values, *, k: int = 0) -> Values:
+        if x.ndim < 2:
+            refuse(f"x has {x.ndim} dimension(s), a triangle needs at least 2")
+
+        def element(*i: Expr) -> Expr:
+            return select(keeps(i[-1] - i[-2], k), x[i], as_expr(0, x.dtype))
+
+        return Values(x.shape, x.dtype, element)
+
+    primitive(name, NUMBERS, meaning, f"x where {doc}, else 0, in each of its matrices.")(formula)
+
+
+_triangle("tril", "column - row <= k", np.tril, operator.le)
+_triangle("triu", "column - row >= k", np.triu, operator.ge)

@@ -8,6 +8,7 @@ import numpy as np
 
 from minimlc.graph.ops.checks import ALL, axis_of, fits, refuse, resized, sizes_of
 from minimlc.graph.ops.record import composite, primitive
+from minimlc.graph.ops.shape import expand_dims
 from minimlc.graph.ops.values import Values, choose
 from minimlc.tir.nodes import Expr, as_expr, binary
 
@@ -35,6 +36,12 @@ def concat(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
         return choose(cases[:-1], cases[-1][1])
 
     return Values(resized(first.shape, along, ends[-1]), first.dtype, element)
+
+
+@primitive("stack", ALL, lambda tensors, axis: np.stack(tensors, axis), variadic=True)
+def stack(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
+    """The tensors of a tuple along a new axis `axis` of the result."""
+    return concat.formula(tuple([expand_dims(t, axis=axis) for t in tensors]), axis=axis)
 
 
 def _slices(ndim: int, begin: Any, end: Any, strides: Any, axes: Any) -> tuple[slice, ...]:
@@ -114,7 +121,10 @@ def take(x: Values, indices: Values, *, axis: int = 0) -> Values:
 
 
 def _widths(ndim: int, pad_width: object) -> tuple[tuple[int, int], ...]:
+    """(before, after) of each axis, also from one tuple of them all."""
     pairs = pad_width if isinstance(pad_width, tuple) else ()
+    if len(pairs) == 2 * ndim and all(isinstance(width, int) for width in pairs):
+        pairs = tuple(zip(pairs[::2], pairs[1::2], strict=True))
     widths = tuple(sizes_of(pair, "pad_width") for pair in pairs)
     if len(widths) != ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
         refuse(

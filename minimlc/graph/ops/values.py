@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from typing import Any
 
-from minimlc.graph.ops.checks import HALF, broadcast_shapes, refuse
+from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, refuse
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, select
 
@@ -149,6 +149,14 @@ def spread(x: Any, axes: Sequence[int], ndim: int) -> Any:
     if not isinstance(x, Values):
         return x.reshape(shape)
     return Values(shape, x.dtype, lambda *i: x[tuple([i[a] for a in axes])])
+
+
+def along(x: Any, axis: object, other: Any) -> Any:
+    """`x`, a vector, along one axis of `other`; over arrays, too."""
+    place = axis_of(axis, other.ndim)
+    if x.shape != (other.shape[place],):
+        refuse(f"a vector of shape {x.shape} along axis {place}, which has {other.shape[place]}")
+    return spread(x, (place,), other.ndim)
 
 
 def choose(cases: Sequence[tuple[Expr, Expr]], otherwise: Expr) -> Expr:

@@ -10,7 +10,7 @@ from minimlc.dtypes import integer_range, is_float
 from minimlc.graph.ops.checks import FLOATS, NUMBERS, refuse, sizes_of
 from minimlc.graph.ops.linear import promoted
 from minimlc.graph.ops.record import Op, composite, primitive
-from minimlc.graph.ops.shape import permute_dims
+from minimlc.graph.ops.shape import expand_dims, permute_dims, squeeze
 from minimlc.graph.ops.slicing import padded
 from minimlc.graph.ops.values import Values
 from minimlc.tir import te
@@ -187,7 +187,36 @@ def _back(x: Any, layout: str, name: str) -> Any:
     return arranged(x, IMAGE, layout, name)
 
 
+def _conv1d(
+    x: Any,
+    w: Any,
+    *,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: str = "",
+) -> Any:
+    """Cross-correlation of x: (n, c, l) with w: (o, c / groups, k), as `conv2d` of one row."""
+    if x.ndim != 3 or w.ndim != 3:
+        why = f"x and w have {x.ndim} and {w.ndim} dimension(s), they must have 3"
+        refuse(f"{why}: (batch, channels, length) and (outputs, inputs, length)")
+    ends = sizes_of(padding, "padding")
+    left, right = ends * 2 if len(ends) == 1 else ends
+    result = conv2d(
+        expand_dims(x, axis=2),
+        expand_dims(w, axis=2),
+        strides=(1, *sizes_of(strides, "strides")),
+        padding=(0, left, 0, right),
+        dilation=(1, *sizes_of(dilation, "dilation")),
+        groups=groups,
+        out_dtype=out_dtype,
+    )
+    return squeeze(result, axis=2)
+
+
 conv2d = composite("conv2d", _conv2d, dtypes=NUMBERS, rounds=False)
+conv1d = composite("conv1d", _conv1d, dtypes=NUMBERS, rounds=False)
 
 
 # Pooling

@@ -1,14 +1,16 @@
 """Every name is bound once, before it is used, and every expression has the dtype it needs."""
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from minimlc.constants import unwritable
 from minimlc.dtypes import INDEX, dtype_record, is_size, whole_range
 from minimlc.errors import VerifyError, shown
 from minimlc.names import misnamed
-from minimlc.node import Node, children, span_of
+from minimlc.node import Node, children, nodes_of, span_of, walk
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import (
+    SCALAR,
     Alloc,
     Annotations,
     Binary,
@@ -24,6 +26,8 @@ from minimlc.tir.nodes import (
     Seq,
     Stmt,
     Store,
+    SymbolicFunc,
+    Unary,
     Var,
 )
 from minimlc.tir.walks import inner_stmts
@@ -32,16 +36,40 @@ from minimlc.tir.walks import inner_stmts
 class Scopes:
     """Every name is bound once, before it is used, and every expression has the dtype it needs."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, sizes: frozenset[Node] = frozenset()):
         self.name = name
+        self.sizes = sizes
         self.bound: set[Node] = set()
-        self.names: dict[str, set[str]] = {"loop": set(), "block": set(), "buffer": set()}
+        kinds = ("loop", "block", "buffer", "size")
+        self.names: dict[str, set[str]] = {kind: set() for kind in kinds}
 
     def function(self, func: PrimFunc) -> None:
         self.attributes(func.attrs, func)
         for buffer in (*func.params, *func.allocs):
             self.buffer(buffer, func)
-        self.stmt(func.body, frozenset((*func.params, *func.allocs)))
+        for store in nodes_of(func.body, Store):
+            if store.buffer.scope == SCALAR:
+                self.fail(f"{store.buffer.name} is a number: it is only read", store)
+        self.stmt(func.body, self.sizes | {*func.params, *func.allocs})
+
+    def symbolic(self, item: SymbolicFunc) -> None:
+        """A function over `sizes`, which a call finds in the shapes of arrays, or passes."""
+        self.attributes(item.attrs, item)
+        known: set[Any] = {size for param in item.func.params for size in param.shape}
+        known |= {size for _, size in item.scalars}
+        for size in item.sizes:
+            self.unique(size.name, "size", item)
+            if size not in known:
+                why = f"nothing tells the size {size.name}: it is no size of a parameter"
+                self.fail(why, item, "E136")
+        self.function(item.func)
+
+    def is_size(self, value: Any) -> bool:
+        """Whether a value can be a size here."""
+        if not isinstance(value, Expr):
+            return is_size(value)
+        inside = {type(part) for part in walk(value)} - {Var, Const, Binary, Unary}
+        return value.dtype == INDEX and not inside and variables(value) <= self.sizes
 
     def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
         raise VerifyError(f"{self.name}: {why}", code=code, span=span_of(where), hint=hint)
@@ -54,7 +82,7 @@ class Scopes:
 
     def buffer(self, buffer: Buffer, where: Node) -> None:
         self.bind(buffer, "buffer", where)
-        if not all(map(is_size, buffer.shape)):
+        if not all(map(self.is_size, buffer.shape)):
             why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
             self.fail(f"{why}, got {shown(buffer.shape)}", where)
 
@@ -110,7 +138,7 @@ class Scopes:
                 self.fail(f"iter {it.var.name} is bound twice", block)
             if misnamed("iter", it.var.name):
                 self.fail(misnamed("iter", it.var.name), block)
-            if not is_size(it.extent):
+            if not self.is_size(it.extent):
                 why = f"the extent of {it.var.name} is an integer >= 0, less than 2**63"
                 self.fail(f"{why}, got {shown(it.extent)}", block)
             self.bound.add(it.var)

@@ -41,6 +41,7 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Seq,
     Stmt,
+    SymbolicFunc,
     Var,
     index,
 )
@@ -72,6 +73,13 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
     check_loop_kinds(func)
     check_written(func)
     _CHECKED.add(func)
+
+
+def check_symbolic_func(name: str, func: SymbolicFunc) -> None:
+    """Raise a `VerifyError` unless names, scopes and dtypes are right: all that does not depend on
+    the sizes. The rest is checked of each instance.
+    """
+    Scopes(name, frozenset(func.sizes)).symbolic(func)
 
 
 def check_blocks(func: PrimFunc) -> None:

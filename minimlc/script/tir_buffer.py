@@ -1,0 +1,107 @@
+"""Buffers and numbers of the loop language: parameters, allocations, variables."""
+
+import ast
+from typing import Any
+
+from minimlc.dtypes import DTYPES, INDEX
+from minimlc.script.constructs import Form
+from minimlc.script.source import Place, parameters, unquoted
+from minimlc.script.tir_expr import LOOPS, Item, Loops
+from minimlc.tir import nodes as tir
+from minimlc.tir.nodes import SCALAR, Buffer, Var
+
+_PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
+_COUNTS = dict.fromkeys(("int32", "int64"), INDEX)
+"""The dtypes of sizes: `n: T.int32` counts, and indices are of one dtype here."""
+
+
+def declares(value: ast.expr, name: str) -> bool:
+    """Whether an expression is `T.int64()`: a variable of that dtype."""
+    plain = isinstance(value, ast.Call) and not value.args and not value.keywords
+    return plain and name.removeprefix("T.") in DTYPES
+
+
+def declare_variable(reader: Loops, name: str, place: Place, kind: str) -> Var:
+    """`n = T.int32()`: the name stands for a variable; one that counts is of the indices' dtype."""
+    dtype = kind.removeprefix("T.")
+    var = reader.placed(Var(reader.loop_names.take(name), _COUNTS.get(dtype, dtype)), place)
+    reader.declared[name] = reader.scope[name] = var
+    return var
+
+
+def declare(
+    reader: Loops, name: str, place: Place, shape: Any, dtype: str, scope: str = "global"
+) -> Buffer:
+    """Bind a new buffer; its name is kept from the loops."""
+    buffer = reader.placed(Buffer(name, shape, dtype, scope), place)
+    reader.loop_names.take(name)
+    reader.scope[name] = buffer
+    return buffer
+
+
+@LOOPS.reads('T.match_buffer(handle, shape, dtype="float32", scope="global")', role="assign")
+def _match(reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any) -> None:
+    """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
+    reader.params[handle] = declare(reader, target.id, call, **kind)
+
+
+@LOOPS.reads(
+    'T.alloc_buffer(shape, dtype="float32", scope="global")',
+    'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
+    'scope="global")',
+    role="assign",
+)
+def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item] | None:
+    """A buffer of the function's own: for all of it, or for the statements that follow."""
+    kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
+    for option, node in bound.items():
+        if node is not None and reader.read(node) is not None:
+            name = reader.called(call)
+            why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
+            raise reader.error(node, why, "E124", f"leave {option} out")
+    buffer, header = declare(reader, target.id, call, **kind), reader.inside("function")
+    if header is None:
+        return [buffer]
+    header.allocs.append(buffer)
+    return None
+
+
+_BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
+
+
+def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
+    """`A: T.Buffer((n,), "float32")`, or `a: T.handle`, whose buffer is still to come."""
+    for item, written in parameters(reader.source, node, _PARAMETER_HINT):
+        kind = unquoted(reader.source, written)
+        path = reader.path(kind)
+        if path == "T.handle":
+            reader.params[item.arg] = None
+            continue
+        if path.removeprefix("T.") in DTYPES:
+            reader.params[item.arg] = _scalar(reader, item, path)
+            continue
+        call = _as_call(kind)
+        if call is None or reader.path(call.func) != _BUFFER.name:
+            why, hint = f"the parameter {item.arg} must be a buffer", _PARAMETER_HINT
+            raise reader.error(kind, why, "E126", hint.format(item.arg))
+        bound = reader.arguments(_BUFFER, call)
+        reader.params[item.arg] = declare(reader, item.arg, item, **bound)
+
+
+def _scalar(reader: Loops, item: ast.arg, kind: str) -> Buffer | Var:
+    """`n: T.int32` is a size, that each call has; a number of another dtype is data, only read."""
+    if kind.removeprefix("T.") in _COUNTS:
+        return declare_variable(reader, item.arg, item, kind)
+    buffer = declare(reader, item.arg, item, (), kind.removeprefix("T."), SCALAR)
+    reader.scope[item.arg] = tir.Load(buffer, ())
+    return buffer
+
+
+def _as_call(node: ast.expr) -> ast.Call | None:
+    """`T.Buffer(...)`; also `T.Buffer[(n,), "float32"]`, as older scripts spell it."""
+    if isinstance(node, ast.Subscript):
+        arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        flat = not any(isinstance(a, ast.Tuple | ast.List | ast.Constant) for a in arguments[:1])
+        call = ast.Call(node.value, [node.slice] if flat else list(arguments), [])
+        return ast.copy_location(call, node)
+    return node if isinstance(node, ast.Call) else None

@@ -1,0 +1,79 @@
+"""Names for values: `x: T.float32 = A[i]`, `with T.LetStmt(A[i]) as x:`, `row = i * 4 + j`.
+
+The expression stands wherever the name does, which is the same value as long as nothing that it
+reads is written in between; that is checked.
+"""
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from minimlc.constants import is_folded
+from minimlc.dtypes import INDEX, is_integer
+from minimlc.errors import did_you_mean
+from minimlc.node import nodes_of
+from minimlc.script.tir_expr import LOOPS, Item, Loops, Named
+from minimlc.tir import nodes as tir
+from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Store, as_expr
+from minimlc.tir.walks import stored_in
+
+
+def name_value(reader: Loops, target: ast.expr, node: ast.expr, dtype: str = "") -> None:
+    """From here on `target` stands for the expression `node`, of a dtype where one is said."""
+    if not isinstance(target, ast.Name):
+        raise reader.error(target, "a value has one name", "E125")
+    if isinstance(reader.scope.get(target.id), Buffer):
+        hint = f"{target.id}[i] = value stores one element"
+        raise reader.error(target, f"the buffer {target.id} cannot be replaced", "E124", hint)
+    value = reader.read(node)
+    if not (is_folded(value) or isinstance(value, Expr)):
+        hint = did_you_mean(target.id, reader.buffers())
+        raise reader.error(node, "a name can stand for an index expression only", "E124", hint)
+    declared = reader.declared.get(target.id)
+    dtype = dtype or (declared.dtype if declared is not None else "")
+    reader.scope[target.id] = value = _typed(reader, node, value, dtype) if dtype else value
+    if isinstance(value, Expr) and (loads := nodes_of(value, Load)):
+        read = {load.buffer for load in loads}
+        reader.named.append(Named(target, read, value.dtype))
+
+
+def _typed(reader: Loops, node: ast.expr, value: Any, dtype: str) -> Expr:
+    """A value of the dtype that is said; an index stays one, whichever integers count."""
+    expr = reader.guard(node, as_expr, reader.operand(node, value), dtype)
+    if expr.dtype == INDEX and is_integer(dtype) and not nodes_of(expr, Load):
+        return expr
+    if dtype == INDEX and expr.dtype == "int32":  # x = T.int32() may count, or be data
+        return expr
+    expr = tir.meeting(expr, dtype)
+    if expr.dtype != dtype:
+        hint = f'T.cast(value, "{dtype}")'
+        raise reader.error(node, f"the value is {expr.dtype}, not {dtype}", "E108", hint)
+    return expr
+
+
+def check_named(reader: Loops, name: Named, after: Sequence[Item]) -> None:
+    """Nothing that the name's value reads may be written by the statements after it; the very last
+    may be a store, which reads before it writes.
+    """
+    rest = after[:-1] if after and isinstance(after[-1], Store) else after
+    written = set().union(*(stored_in(part) for part in rest if isinstance(part, Stmt)))
+    changed = sorted(buffer.name for buffer in name.read & written)
+    if changed:
+        word = name.target.id
+        why = f'"{word}" would stand for a value read from memory, and {changed[0]} changes here'
+        hint = f'store it: {word} = T.alloc_buffer((1,), "{name.dtype}") before the loops'
+        raise reader.error(name.target, why, "E124", hint)
+
+
+@LOOPS.reads("T.Let(body, where)", role="value")
+def _let_expr(reader: Loops, call: ast.Call, body: ast.expr, where: ast.expr) -> Any:
+    """`T.Let(x + x, where={x: value})`."""
+    if not isinstance(where, ast.Dict) or not all(isinstance(key, ast.Name) for key in where.keys):
+        raise reader.error(where, "where= names the values: {x: value}", "E121")
+    outer, reader.named = reader.named, []  # an expression writes nothing
+    with reader.own_names():
+        for target, value in zip(where.keys, where.values, strict=True):
+            name_value(reader, target, value)  # type: ignore[arg-type]
+        result = reader.read(body)
+    reader.named = outer
+    return result
