@@ -32,6 +32,7 @@ from minimlc.tir.analysis.arith import conjuncts, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
+from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, index, seq
 
@@ -47,7 +48,7 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
 
     Legal when the block alone writes its buffer, all that read it are inside `loop`, and what it
     reads itself does not change in between. Elements that several iterations need are computed
-    in each of them.
+    in each of them; of a buffer in shared memory, also all that the other threads around need.
     """
     subject = producer(func, block)
     target = find_loop(func, loop)
@@ -61,7 +62,9 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     check_inputs_unchanged(subject, shared)
     reduce_loops = _reduce_loops(subject)
     outer = (*target.loops, target.stmt)
-    box = enclosing_box(subject.buffer, subject.readers(), [lp.var for lp in outer])
+    together = subject.buffer.scope.startswith(SHARED)
+    apart = [lp.var for lp in outer if not (together and lp.thread.startswith(THREAD))]
+    box = enclosing_box(subject.buffer, subject.readers(), apart)
     parts = _reduce_parts(subject, reduce_loops)
     new = _over_box(replaced(func, {top: subject.block}), subject, box, outer, reduce_loops, parts)
     moved = replace(target.stmt, body=seq((new, target.stmt.body)))

@@ -19,7 +19,6 @@ from minimlc.tir.analysis.access import (
 )
 from minimlc.tir.analysis.arith import conjuncts, key
 from minimlc.tir.analysis.legality import (
-    axis_conflict,
     carried_dependence,
     concurrent_dependence,
     has_lanes,
@@ -28,6 +27,7 @@ from minimlc.tir.analysis.legality import (
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.simplify import Simplifier, simplify
+from minimlc.tir.analysis.threads import axis_conflict
 from minimlc.tir.analysis.wellformed import check_blocks
 from minimlc.tir.nodes import (
     Binary,
@@ -208,11 +208,11 @@ def check_thread_axes(func: PrimFunc) -> None:
         raise ScheduleError(why, code="E141", **location(loop), hint=hint)
 
 
-def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None = None) -> None:
-    """Refuse unless the iterations of `loop` may run together as `kind` runs them."""
-    items = accesses(func) if items is None else items
+def check_independent(func: PrimFunc, loop: For, kind: str, thread: str = "") -> None:
+    """Refuse unless the iterations of `loop` may run together as `kind`, or `thread`, runs them."""
+    items = accesses(func)
     private = () if kind == "vectorized" else private_candidates(func, loop, items)
-    conflict = carried_dependence(loop, items, private)
+    conflict = carried_dependence(loop, items, private, thread)
     if conflict is None:
         return
     name = loop.var.name
@@ -223,7 +223,7 @@ def check_independent(func: PrimFunc, loop: For, kind: str, items: list | None =
         why = f"{name} is a reduction loop of block {first.block.name}"
         if hint.startswith("leave"):
             hint = "partial results first, combined afterwards"
-    if carried_dependence(loop, items, func.allocs) is None:
+    if carried_dependence(loop, items, func.allocs, thread) is None:
         lanes = next(lp for lp in _around(loop, items) if has_lanes(lp) or lp is loop)
         why = f"all lanes of {lanes.var.name} would share the private buffer {first.buffer.name}"
         code, hint = "E111", f'sch.parallel("{name}")  # gives each iteration a copy of its own'

@@ -1,6 +1,7 @@
 """Primitives that dissolve a block into another: compute_inline and reverse_compute_inline."""
 
 from collections.abc import Collection, Iterable, Sequence
+from operator import gt
 
 from minimlc.errors import ScheduleError
 from minimlc.node import Node, replace, walk
@@ -18,13 +19,17 @@ from minimlc.schedule.shape import (
     check_runs,
     producer,
 )
-from minimlc.schedule.tree import inside, replaced, without_unused_allocs
-from minimlc.tir.analysis.access import Access, reads, update_of
-from minimlc.tir.analysis.arith import key, variables
+from minimlc.schedule.tree import find_block, inside, replaced, without_unused_allocs
+from minimlc.tir.analysis.access import Access, accesses, reads, update_of
+from minimlc.tir.analysis.arith import conjuncts, key, variables
 from minimlc.tir.analysis.index_map import IndexMap
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import covers
+from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import (
     Alloc,
+    Binary,
+    Block,
     Buffer,
     Expr,
     For,
@@ -32,6 +37,8 @@ from minimlc.tir.nodes import (
     Load,
     PrimFunc,
     Store,
+    conjunction,
+    index,
     substitute,
 )
 
@@ -47,16 +54,17 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
     Legal when the block is one store without reduction or condition, alone writes its buffer,
     which is not an output, and all that is read of it, and what it reads does not change before its
-    readers run. What nothing reads is just left out.
+    readers run. A block of whatever form whose results nothing else reads is just left out.
     """
+    place = find_block(func, block)
+    if _is_dead(func, place.stmt):
+        return finish(without_unused_allocs(replaced(func, {place.nest().top: None})))
     subject = producer(func, block)
     value = _plain_store(subject).value
     check_own_result(func, subject)
     check_clipping_only(subject.block, subject.place.loops)
     readers = subject.readers()
     top, _, shared = subject.place.nest()
-    if not readers:
-        return finish(without_unused_allocs(replaced(func, {top: None})))
     if min(item.order for item in readers) < max(item.order for item in subject.own()):
         refuse("E115", f"{subject.buffer.name} is read before it is written")
     _check_written(subject, readers)
@@ -72,6 +80,15 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
     inlined = Redirect({subject.buffer: computed}, stores=False).visit(replaced(func, {top: None}))
     return finish(without_unused_allocs(inlined))
+
+
+def _is_dead(func: PrimFunc, block: Block) -> bool:
+    """Whether nothing but the block itself reads what it writes."""
+    items = accesses(func)
+    mine = inside(items, block)
+    written = {item.buffer for item in mine if item.is_write}
+    others = (item for item in items if item not in mine and not item.is_write)
+    return written.isdisjoint(func.params) and not any(item.buffer in written for item in others)
 
 
 def _check_scopes(subject: Producer, others: Sequence[Access]) -> None:
@@ -121,22 +138,29 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
             Z[i] = g(Y[i])
 
     Legal when the block is the only reader of a buffer that one block without reduction writes,
-    reads it element for element (also in another shape: Y[i * 16 + j] for Z[i, j]), and both run
-    through the same elements.
+    and reads each element at most once (also in another shape: Y[i * 16 + j] for Z[i, j]). Where it
+    reads some of them only, the new block runs for these.
     """
     subject = producer(func, block)
     store = _plain_store(subject)
     source = _source(func, subject)
     feed = _plain_store(source)
     check_own_result(func, source)
-    same = matching(subject, source)
+    same, held = _elements(subject, source)
     check_joined(subject, source)
     _check_scopes(subject, source.own())
     indices = tuple(substitute(i, same) for i in store.indices)
     value = Redirect({source.buffer: lambda _: feed.value}).visit(substitute(store.value, same))
-    new = replace(source.block, name=subject.block.name, body=Store(store.buffer, indices, value))
+    over_loops: dict[Node, Node] = {it.var: it.value for it in source.block.iters}
+    held = [substitute(part, over_loops) for part in held]
+    new = replace(
+        source.block,
+        name=subject.block.name,
+        predicate=conjunction((*conjuncts(source.block.predicate), *held)),
+        body=Store(store.buffer, indices, value),
+    )
     changed = replaced(func, {source.block: new, subject.place.nest().top: None})
-    return finish(without_unused_allocs(changed))
+    return finish(without_unused_allocs(changed), "E115")
 
 
 def check_joined(subject: Producer, source: Producer, loops: Iterable[For] = ()) -> None:
@@ -200,19 +224,44 @@ def _element_for_element(subject: Producer, buffer: Buffer) -> IndexMap | None:
 
 
 def matching(subject: Producer, source: Producer) -> dict[Node, Node]:
-    """Each iter of the reader over the iters of the producer, where both are at one element."""
+    """Each iter of the reader over the iters of the producer, where both are at one element, and
+    run through all of them.
+    """
+    same, held = _elements(subject, source)
+    if held:
+        name, buffer = subject.block.name, source.buffer.name
+        why = f'"{name}" runs through other elements of {buffer} than its producer: '
+        only = " and ".join(part.script() for part in held)
+        refuse("E115", f"{why}those where {only}", at=subject.block)
+    return same
+
+
+def _elements(subject: Producer, source: Producer) -> tuple[dict[Node, Node], list[Expr]]:
+    """Each iter of the reader over the iters of the producer, where both are at one element; and
+    the conditions on the producer's under which the reader gets there.
+    """
     name, buffer = subject.block.name, source.buffer.name
     layout = _element_for_element(subject, source.buffer)
     if layout is None:
-        why = f'"{name}" does not read {buffer} element for element'
-        refuse("E115", why, at=subject.block)
+        refuse("E115", f'"{name}" does not read {buffer} element for element', at=subject.block)
     sizes, whole = [it.extent for it in subject.block.iters], [it.extent for it in source.dims]
-    if list(layout.shape(sizes)) != whole or not layout.is_onto(sizes):
+    if any(map(gt, layout.shape(sizes), whole)):
         why = f'"{name}" runs through other elements of {buffer} than its producer: '
-        refuse("E115", f"{why}{layout} for {sizes}, not all of {whole}", at=subject.block)
+        refuse("E115", f"{why}{layout} for {sizes}, not within {whole}", at=subject.block)
     back = layout.inverse(sizes)
     assert back is not None
-    return dict(zip(layout.inputs, back([it.var for it in source.dims]), strict=True))
+    place = [it.var for it in source.dims]
+    values = back(place)
+    parts = [Binary(">=", value, index(0)) for value in values]
+    parts += [Binary("<", value, index(size)) for value, size in zip(values, sizes, strict=True)]
+    parts += [Binary("==", out, at) for out, at in zip(layout(values), place, strict=True)]
+    ranges = Ranges(dict(zip(place, whole, strict=True)))
+    held = [part for each in parts if not ranges.prove(part := simplify(each, ranges))]
+    gaps = [part.script() for part in held if isinstance(part, Binary) and part.op == "=="]
+    if gaps:
+        why = f'"{name}" leaves out elements of {buffer} in between: it reads those where {gaps[0]}'
+        refuse("E115", why, at=subject.block)
+    return dict(zip(layout.inputs, values, strict=True)), held
 
 
 def _check_between(subject: Producer, source: Producer) -> None:

@@ -69,7 +69,11 @@ def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
 
     `thread` is blockIdx, threadIdx or vthread with .x, .y or .z. Legal where `parallel` is, when
     the extent is constant, no loop around or inside is bound to the same axis, and all loops of the
-    nest that are have one extent. Targets without such threads run the loop as a serial one.
+    nest that are have one extent. The threads of a block, `threadIdx`, may also combine values: the
+    loop may be one of a commutative reduction. And they may do together what each of them would do
+    (cooperative fetching): a loop may be bound inside one of the same axis if what it runs is the
+    same for all threads around, who all come to it, and goes to shared memory. Targets without such
+    threads run the loop as a serial one.
     """
     if thread not in THREADS:
         hint = did_you_mean(thread, THREADS) or f"one of {', '.join(THREADS)}"
@@ -81,7 +85,7 @@ def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
 def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
     loop = serial_loop(func, name)
     if kind != "unrolled":
-        check_independent(func, loop, kind)
+        check_independent(func, loop, kind, thread)
     func = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})
     check_concurrent_loops(func)
     return func

@@ -28,11 +28,11 @@ def set_scope(func: PrimFunc, block: str, buffer: str, scope: str) -> PrimFunc:
         Y[i] = f(i)                           Y[i] = f(i)
 
     Legal for the function's own buffers: a scope has no meaning of its own, it is a wish to the
-    target.
+    target. Only what threads fetch together stays in memory that they share.
     """
     check_scope(scope)
     old = own_buffer(func, block, buffer)
-    return with_storage(func, {old: replace(old, scope=scope)})
+    return finish(with_storage(func, {old: replace(old, scope=scope)}))
 
 
 @primitive(keeps_order=True)

@@ -22,8 +22,8 @@ from minimlc.schedule.tree import (
 from minimlc.tir.analysis.access import Access, accesses, reads_any
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.analysis.legality import Carried, conflicting_pairs, enclosing
-from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
+from minimlc.tir.analysis.legality import Carried, commutes, conflicting_pairs, enclosing
+from minimlc.tir.analysis.regions import is_private
 from minimlc.tir.analysis.witness import direction_vectors, find_conflict
 from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, index, seq, substitute
 from minimlc.tir.walks import stored_in
@@ -243,22 +243,6 @@ def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None
             if owned[buffer]:
                 break
             _refuse_unless_absent(chain, vector, first, second)
-
-
-def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
-    """Whether two accesses are of one reduction whose instances may be exchanged.
-
-    The loops of the chain must tell instances apart: a reduction that runs anew in each iteration
-    of one of them is not the same reduction.
-    """
-    block = first.block
-    if block is None or second.block is not block or "" in (first.role, second.role):
-        return False
-    loops = first.loops
-    if not is_commutative_reduction(block, loops):
-        return False
-    inner = loops[loops.index(chain[0]) :]
-    return block.init is None or not set(inner) & set(repeats(block, loops))
 
 
 def _leading(vector: Sequence[str]) -> str:

@@ -60,7 +60,9 @@ ORDERED = (
 TOGETHER = (
     ("by threads", INTS, SUM, [("parallel", "k")], "E104"),
     ("by lanes", INTS, SUM, [("vectorize", "k")], "E104"),
-    ("by GPU threads", INTS, SUM, [("bind", "k", "threadIdx.x")], "E104"),
+    ("by blocks of GPU threads", INTS, SUM, [("bind", "k", "blockIdx.x")], "E104"),
+    ("Horner's rule by GPU threads", INTS, HORNER, [("bind", "k", "threadIdx.x")], "E104"),
+    ("by GPU threads", INTS, SUM, [("bind", "k", "threadIdx.x")], ""),
     ("part of it by lanes", INTS, SUM, [CUT, ("vectorize", "k_1")], "E104"),
     ("two loops, the inner by threads", ONE, ALL, [("parallel", "k")], "E104"),
     ("two loops, the outer by threads", ONE, ALL, [("parallel", "i")], "E104"),
@@ -84,8 +86,11 @@ AT_ONCE = """
 """
 BLOCKS = ("bind", "i", "blockIdx.x")
 ACROSS = (
-    ("a sum across threads", INTS, SUM, [BLOCKS, ("bind", "k", "threadIdx.x")], "E104", ""),
+    ("a sum across threads", INTS, SUM, [BLOCKS, ("bind", "k", "threadIdx.x")], "", ""),
     ("part of a sum across threads", INTS, SUM, [CUT, BLOCKS, ("bind", "k_1", "threadIdx.y")],
+     "", ""),
+    ("a sum across blocks", INTS, SUM, [("bind", "k", "blockIdx.y")], "E104", ""),
+    ("a difference across threads", INTS, MINUS, [BLOCKS, ("bind", "k", "threadIdx.x")],
      "E104", ""),
     ("sums of threads", INTS, SUM, [BLOCKS], "", ""),
     ("partial sums of threads", INTS, SUM,

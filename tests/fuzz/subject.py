@@ -1,7 +1,7 @@
 """What a fuzzed program computes, on inputs that hide little, and whether another does the same."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from multiprocessing import parent_process
 from typing import NamedTuple
@@ -14,8 +14,21 @@ from minimlc.module import IRModule
 from minimlc.node import Mutator, replace
 from minimlc.run import interpret
 from minimlc.target import Target
-from minimlc.tir.nodes import For, PrimFunc, substitute
-from minimlc.tir.walks import blocks_in
+from minimlc.tir.analysis.arith import variables
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    conjunction,
+    index,
+    substitute,
+)
+from minimlc.tir.walks import blocks_in, loops_in
 from tests.guard_pages import between_guards, isolated
 from tests.helpers import copies, random_array
 
@@ -133,10 +146,45 @@ def wrong_results(subject: Subject, got: Sequence[Arrays], exact: bool) -> str:
     return ""
 
 
+class _Starts(Mutator):
+    """Of a statement, the inits of some blocks alone, or all but these inits."""
+
+    def __init__(self, blocks: Container[Block], alone: bool):
+        self.blocks, self.alone = blocks, alone
+
+    def visit_Store(self, item: Store) -> Stmt:
+        return Seq(()) if self.alone else item
+
+    def visit_Block(self, item: Block) -> Stmt:
+        if item not in self.blocks:
+            return self.visit_children(item)
+        if not self.alone:
+            return replace(item, init=None)
+        first = conjunction(Binary("==", it.var, index(0)) for it in item.iters if it.kind == "R")
+        return replace(item, init=None, body=IfThenElse(first, item.init))
+
+
+def _started_by_threads(loop: For) -> list[Block]:
+    """The blocks whose reduction the threads of a block share, with the init that one of them
+    runs: before the others add to it.
+    """
+    threads = {part.var for part in loops_in(loop) if part.thread.startswith("threadIdx")}
+    reductions = [block for block in blocks_in(loop) if block.init is not None]
+    return [
+        block
+        for block in reductions
+        if any(it.kind == "R" and variables(it.value) & threads for it in block.iters)
+    ]
+
+
 class _Backwards(Mutator):
     """Concurrent loops taken from their end: another of the orders they may run in."""
 
-    def visit_For(self, item: For) -> For:
+    def visit_For(self, item: For) -> Stmt:
+        started = _started_by_threads(item) if item.kind == "thread_binding" else []
+        if started:
+            starts, rest = (_Starts(started, alone).visit(item) for alone in (True, False))
+            return Seq((starts, self.visit(rest)))
         item = self.visit_children(item)
         if item.kind in ("serial", "unrolled"):
             return item

@@ -22,8 +22,8 @@ def test_bound_loops_run_on_a_cpu():
 
 
 def test_bind_refuses_what_threads_cannot_share():
-    refuses("E104", lambda: SCH.bind("k", "threadIdx.x"), "bound to threads", "k=0 and k=1")
-    refuses("E104", lambda: BOUND.bind("k", "threadIdx.y"), "k=0 and k=1")
+    refuses("E104", lambda: SCH.bind("k", "blockIdx.x"), "bound to threads", "k=0 and k=1")
+    refuses("E104", lambda: BOUND.bind("k", "blockIdx.y"), "k=0 and k=1")
     refuses("E141", lambda: SCH.bind("i", "threadIdx.w"), "threadIdx.x")
     refuses("E118", lambda: SCH.bind("i", 3))
     refuses("E119", lambda: BOUND.parallel("i"))

@@ -1,5 +1,7 @@
 """rfactor."""
 
+import pytest
+
 import minimlc as mlc
 from minimlc.script import I, T
 from tests.helpers import assert_same, refuses
@@ -188,3 +190,56 @@ def test_a_start_of_max_counts_once_however_often():
     sch = mlc.Schedule(Top).split("k", [None, 3])
     assert_same(Top, sch.rfactor("k_0").mod)
     assert_same(Top, sch.rfactor("k_1").mod)
+
+
+TERMS = """
+@T.prim_func
+def main(
+    A: T.Buffer((4, 12), "{dtype}"), B: T.Buffer((4, 12), "{dtype}"), C: T.Buffer((4,), "{dtype}")
+):
+    for i, k in T.grid(4, 12):
+        with T.block("C"):
+            vi, vk = T.axis.remap("S{kind}", [i, k])
+            with T.init():
+                C[vi] = T.{dtype}(1)
+            C[vi] = {value}
+"""
+X, Y, Z = "A[vi, vk]", "C[vi]", "B[vi, vk]"
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"{Y} + {X} + {Z}",
+        f"{X} + {Y} + {Z}",
+        f"{X} + {Z} + {Y}",
+        f"{X} + ({Y} + {Z})",
+        f"({X} + {Z}) + ({Z} + ({Y} + {X}))",
+        f"T.max({X}, T.max({Y}, {Z}))",
+        f"{Y} + {X} * {Z} + {X}",
+    ],
+)
+def test_a_sum_of_several_terms_has_partial_results(value, dtype):
+    mod = mlc.parse(TERMS.format(value=value, kind="R", dtype=dtype))
+    new = mlc.Schedule(mod).split("k", [None, 5]).rfactor("k_1").vectorize("k_1")
+    assert_same(mod, new.mod)
+    assert_same(mod, mlc.Schedule(mod).reorder("k", "i").mod)
+    assert_same(mod, mlc.Schedule(mod).decompose_reduction("C", "k").mod)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"{X} - ({Y} + {Z})",
+        f"{X} + ({Z} - {Y})",
+        f"{X} + {Y} * {Z}",
+        f"{Y} + {X} + {Y}",
+        f"{X} + (2 + C[3 - vi])",
+        f"{X} + T.max({Y}, {Z})",
+    ],
+)
+def test_what_several_terms_make_is_no_sum(value):
+    with pytest.raises(mlc.CompileError) as caught:
+        mlc.Schedule(mlc.parse(TERMS.format(value=value, kind="R", dtype="int32")))
+    assert caught.value.code == "E103"

@@ -106,8 +106,8 @@ def loop_extents(loops: tuple[For, ...]) -> dict[Var, int]:
 
 
 def reducer_of(block: Block) -> str | None:
-    """The operator of a block of the form `X[i] = X[i] op e`, or `X[i] = X[i] op e op f`, where e
-    and f do not read X.
+    """The operator of a block of the form `X[i] = X[i] op e`, or `X[i] = X[i] op e op f`, in any
+    order, where e and f do not read X.
     """
     store = update_of(block)
     if store is None or _target_of(store) is None:
@@ -136,21 +136,24 @@ def reduction_parts(block: Block) -> tuple[str, Load, Expr] | None:
 
 
 def _target_of(store: Store) -> Load | None:
-    """What a store combines with other values, by operators of one kind from left to right."""
+    """What a store combines with other values, by operators of one kind."""
     if not isinstance(store.value, Binary) or store.value.op not in REDUCERS:
         return None
-    own = [part for part in _chain(store.value.op, store.value) if reads(part, store.buffer)]
+    own = [part for part in operands(store.value.op, store.value) if reads(part, store.buffer)]
     if len(own) != 1 or not isinstance(own[0], Load):
         return None
     return own[0] if element_key(own[0]) == element_key(store) else None
 
 
-def _chain(op: str, value: Expr) -> Iterator[Expr]:
-    """The operands of `a op b op c`, the last first."""
-    while isinstance(value, Binary) and value.op == op:
-        yield value.b
-        value = value.a
-    yield value
+def operands(op: str, value: Expr) -> Iterator[Expr]:
+    """The operands of `a op (b op c)`, wherever the parentheses are, in their order."""
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Binary) and part.op == op:
+            stack += (part.b, part.a)
+        else:
+            yield part
 
 
 def starts_its_target(block: Block) -> bool:

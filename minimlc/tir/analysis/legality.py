@@ -5,12 +5,13 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from minimlc.tir.analysis.access import Access, accesses, part_accesses, top_statements, touched
-from minimlc.tir.analysis.arith import constant_value, key
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.analysis.regions import is_private
+from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
+from minimlc.tir.analysis.threads import THREAD
 from minimlc.tir.analysis.witness import Witness, find_conflict
-from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var
-from minimlc.tir.walks import buffers_in, loops_in
+from minimlc.tir.nodes import Buffer, For, PrimFunc, Stmt, Var
+from minimlc.tir.walks import buffers_in
 
 
 class Carried(NamedTuple):
@@ -46,18 +47,21 @@ class Carried(NamedTuple):
 
 
 def carried_dependence(
-    loop: For, items: Sequence[Access], private: Iterable[Buffer] = ()
+    loop: For, items: Sequence[Access], private: Iterable[Buffer] = (), thread: str = ""
 ) -> Carried | None:
     """A dependence that `loop` carries, among a function's accesses; None where there is none.
 
     Buffers in `private` may be copied per iteration; those for which that is right do not count.
+    Nor does a reduction among the threads of a block: to one of their axes the loop is bound, or
+    is to be (`thread`).
     """
+    combined = (thread or loop.thread).startswith(THREAD)
     inside = [item for item in items if loop in item.loops]
     owned: dict[Buffer, bool] = {}
     unsettled = None
     for first, second in conflicting_pairs(inside):
         question = _question(loop, first, second)
-        if question is None:
+        if question is None or (combined and commutes(first, second, (loop,))):
             continue
         buffer = first.buffer
         if buffer not in owned:
@@ -120,29 +124,6 @@ def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
     return None
 
 
-def axis_conflict(func: PrimFunc) -> tuple[For, str] | None:
-    """A loop bound to a GPU axis that a loop around it is bound to as well, or that has another
-    size elsewhere in the same nest, and what is wrong with it; None where there is none.
-    """
-    for part in top_statements(func):
-        sizes: dict[str, Expr] = {}
-        for loop in dict.fromkeys(lp for item in part_accesses(part) for lp in item.loops):
-            if loop.kind != "thread_binding":
-                continue
-            axis = loop.thread
-            inner = [other for other in loops_in(loop.body) if other.thread == axis]
-            if inner:
-                name = inner[0].var.name
-                return inner[0], f"{name} and {loop.var.name} around it are both {axis}"
-            size = sizes.setdefault(axis, loop.extent)
-            if key(size) != key(loop.extent):
-                return loop, (
-                    f"{axis} has {size.script()} threads in this nest, "
-                    f"{loop.var.name} has {loop.extent.script()} iterations"
-                )
-    return None
-
-
 def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tuple[Buffer, ...]:
     """The allocations that lowering may copy per iteration of `loop`, if they prove private.
 
@@ -169,6 +150,22 @@ def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]
         yield from ((first, second) for second in mine[mine.index(first) :] if second.is_write)
     for first in writes:
         yield from ((first, second) for second in touching[first.buffer] if not second.is_write)
+
+
+def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
+    """Whether two accesses are of one reduction whose instances may be exchanged.
+
+    The loops of the chain must tell instances apart: a reduction that runs anew in each iteration
+    of one of them is not the same reduction.
+    """
+    block = first.block
+    if block is None or second.block is not block or "" in (first.role, second.role):
+        return False
+    loops = first.loops
+    if not is_commutative_reduction(block, loops):
+        return False
+    inner = loops[loops.index(chain[0]) :]
+    return block.init is None or not set(inner) & set(repeats(block, loops))
 
 
 def _question(loop: For, first: Access, second: Access) -> Conflict | None:

@@ -10,17 +10,19 @@ and exchanged is decided by trying all of them: see `TupleReducer`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from functools import reduce as fold
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from minimlc.dtypes import is_float
-from minimlc.node import Node, walk
+from minimlc.node import Node, replace, walk
 from minimlc.tir import operators
 from minimlc.tir.analysis.access import (
     element_key,
+    operands,
     reads_any,
     reducer_of,
     reduction_parts,
@@ -36,7 +38,9 @@ MOST_PARTS = 3
 
 
 class Reducer(NamedTuple):
-    """`stores` run in order and combine what they keep with `values`, one for each store."""
+    """`stores` run in order and combine what they keep with `values`, one for each store: of
+    `X = a + X + b` it is `X = X + (a + b)`.
+    """
 
     stores: tuple[Store, ...]
     values: tuple[Expr, ...]
@@ -64,9 +68,13 @@ class TupleReducer(NamedTuple):
 
 def reducer(block: Block) -> Reducer | None:
     """A block's associative and commutative reducer that has an identity, if it is one."""
-    parts, store = reduction_parts(block), update_of(block)
-    if parts is not None and store is not None:
-        return Reducer((store,), (parts[2],), (identity(parts[0], store.buffer.dtype),))
+    op, store = reducer_of(block), update_of(block)
+    if op is not None and store is not None:
+        parts = list(operands(op, store.value))
+        target = next(part for part in parts if reads_any(part, (store.buffer,)))
+        value = fold(partial(Binary, op), (part for part in parts if part is not target))
+        store = replace(store, value=Binary(op, target, value))
+        return Reducer((store,), (value,), (identity(op, store.buffer.dtype),))
     several = tuple_reducer(block)
     if several is None or not (several.associative and several.commutative and several.start):
         return None

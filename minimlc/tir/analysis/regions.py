@@ -101,18 +101,39 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     if not _takes_every_value(write, still, digits):
         return False
     coverage = Coverage(digits)
+    held = dict(zip(guards, sums[2 * ndim :], strict=True))
     sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
     for out, need, size in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return False
         outer = terms_of(out, still)
-        values = coverage.take(out.minus(outer))
+        moving = out.minus(outer)
+        values = coverage.take(moving)
         if values is None:
             return False
+        for guard, end in [(g, _end(g, total, moving)) for g, total in held.items()]:
+            if end is not None:
+                values = range(values.start, min(values.stop, end))
+                del held[guard]
         whole = not outer.terms and values.start <= 0 and values.stop >= size
-        if not whole and not _within(need, outer, values, still):
+        if not whole and not _within(need, outer, values):
             return False
-    return all(_reaches_zero(total, still, coverage.used) for total in sums[2 * ndim :])
+    return all(_reaches_zero(total, still, coverage.used) for total in held.values())
+
+
+def _end(guard: Expr, total: DigitSum | None, part: DigitSum) -> int | None:
+    """Where a guard `total < bound` ends the values of `part`, if it says that and nothing else:
+    `total` is a multiple of `part` and a rest that cannot tip the scales.
+    """
+    limit = _limit(guard)
+    if total is None or limit is None or limit[0] != "<" or not part.terms:
+        return None
+    digit, coefficient = next(iter(part.terms.items()))
+    times, uneven = divmod(total.terms.get(digit, 0), coefficient)
+    parts = quotient_and_rest(total, times) if times > 0 and not uneven else None
+    if parts is None or parts[0].terms != part.terms or limit[2] % times:
+        return None
+    return limit[2] // times - parts[0].constant + part.constant
 
 
 _Dimension = tuple[DigitSum | None, DigitSum | None, int]
@@ -202,9 +223,9 @@ def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
     )
 
 
-def _within(need: DigitSum | None, outer: DigitSum, values: range, fixed: set[Var]) -> bool:
-    """Whether `need` stays in `values` beyond `outer`, a sum of what is fixed."""
-    if need is None or terms_of(need, fixed) != outer:
+def _within(need: DigitSum | None, outer: DigitSum, values: range) -> bool:
+    """Whether `need` stays in `values` beyond `outer`."""
+    if need is None:
         return False
     low, high = need.minus(outer).bounds()
     return values.start <= low and high < values.stop
