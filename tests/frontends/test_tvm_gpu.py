@@ -69,19 +69,33 @@ class WindowSum:
                 B[vi] = A[vi] + A[vi + 1] + A[vi + 2]
 
 
-def window_sum():
+def window_sum(shared):
     sch = tvm.tir.Schedule(WindowSum)
+    nthread = 128
     block_C = sch.get_block("C")
     (i,) = sch.get_loops(block=block_C)
-    i0, i1 = sch.split(i, [None, 128])
+    i0, i1 = sch.split(i, [None, nthread])
     sch.bind(i0, "blockIdx.x")
     sch.bind(i1, "threadIdx.x")
+    if shared:
+        A_shared = sch.cache_read(block_C, read_buffer_index=0, storage_scope="shared")
+        sch.compute_at(A_shared, i1)
+        ax = sch.get_loops(A_shared)[-1]
+        ax0, ax1 = sch.split(ax, [None, nthread])
+        sch.bind(ax1, "threadIdx.x")
     return sch
 
 
 def test_window_sum_on_threads():
     a = rand(1027)
-    check(window_sum(), "main", a[:1024] + a[1:1025] + a[2:1026], a)
+    check(window_sum(shared=False), "main", a[:1024] + a[1:1025] + a[2:1026], a)
+
+
+def test_window_sum_through_shared_memory():
+    a = rand(1027)
+    sch = window_sum(shared=True)
+    assert 'scope="shared"' in sch.mod.script()
+    check(sch, "main", a[:1024] + a[1:1025] + a[2:1026], a)
 
 
 def test_a_row_each_in_shared_memory():
@@ -131,6 +145,44 @@ def blocking(sch, tile_local_y, tile_local_x, tile_block_y, tile_block_x, tile_k
 def test_product_by_local_blocking():
     a, b = rand(64, 64), rand(64, 64)
     sch = blocking(tvm.tir.Schedule(product(64)), 4, 4, 4, 4, 4)
+    check(sch, "main", a @ b, a, b)
+
+
+def cache_read_and_coop_fetch(sch, block, nthread, read_idx, read_loc):
+    read_cache = sch.cache_read(block=block, read_buffer_index=read_idx, storage_scope="shared")
+    sch.compute_at(block=read_cache, loop=read_loc)
+    # vectorized cooperative fetch
+    inner0, inner1 = sch.get_loops(block=read_cache)[-2:]
+    inner = sch.fuse(inner0, inner1)
+    _, tx, vec = sch.split(loop=inner, factors=[None, nthread, 4])
+    sch.vectorize(vec)
+    sch.bind(tx, "threadIdx.x")
+
+
+def blocking_with_shared(sch, tile_local, tile_block, tile_k):
+    block_C = sch.get_block("C")
+    C_local = sch.cache_write(block_C, 0, "local")
+    i, j, k = sch.get_loops(block=block_C)
+    i0, i1, i2 = sch.split(loop=i, factors=[None, tile_block, tile_local])
+    j0, j1, j2 = sch.split(loop=j, factors=[None, tile_block, tile_local])
+    k0, k1 = sch.split(loop=k, factors=[None, tile_k])
+    sch.reorder(i0, j0, i1, j1, k0, k1, i2, j2)
+    sch.reverse_compute_at(C_local, j1)
+    sch.bind(i0, "blockIdx.y")
+    sch.bind(j0, "blockIdx.x")
+    tx = sch.fuse(i1, j1)
+    sch.bind(tx, "threadIdx.x")
+    nthread = tile_block * tile_block
+    cache_read_and_coop_fetch(sch, block_C, nthread, 0, k0)
+    cache_read_and_coop_fetch(sch, block_C, nthread, 1, k0)
+    sch.decompose_reduction(block_C, k0)
+    return sch
+
+
+def test_product_through_shared_memory():
+    a, b = rand(64, 64), rand(64, 64)
+    sch = blocking_with_shared(tvm.tir.Schedule(product(64)), 4, 4, 8)
+    assert sch.mod.script().count('scope="shared"') == 2
     check(sch, "main", a @ b, a, b)
 
 

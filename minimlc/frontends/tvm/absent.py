@@ -90,13 +90,11 @@ sch.mod, and names for loops and blocks <- tir.Schedule: get_sref state
 a script: a step has to be proved <- tir.Schedule: unsafe_hide_buffer_access unsafe_set_dtype
 nothing: fusion sees what a function is by its loops <- te: tag_scope
 numpy <- topi: testing
-te.compute(shape, lambda *i: ...), which says what each element is <- topi: acos acosh all any
-  argsort asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor cosh cumprod cumsum
-  einsum elemwise_sum flip floor_divide floor_mod full_like gather gather_nd identity isfinite
-  isinf isnan layout_transform left_shift log10 log2 logical_xor meshgrid mod one_hot repeat
-  right_shift scatter_nd sign sinh sliding_window sort stack tan tensordot tile topk trilu trunc
-  unique; topi.nn: batch_norm bias_add conv1d conv2d_nhwc conv2d_transpose_nchw depth_to_space
-  depthwise_conv2d_nchw dilate global_pool group_norm instance_norm lrn mirror_pad prelu rms_norm
+te.compute(shape, lambda *i: ...), which says what each element is <- topi: acos all any argsort
+  atan cumprod cumsum einsum elemwise_sum gather gather_nd identity layout_transform left_shift
+  log2 meshgrid mod one_hot right_shift scatter_nd sliding_window sort tan tensordot topk trilu
+  trunc unique; topi.nn: batch_norm conv2d_nhwc conv2d_transpose_nchw depth_to_space
+  depthwise_conv2d_nchw dilate global_pool group_norm instance_norm lrn mirror_pad
   scale_shift_nchw space_to_depth upsampling
 topi.nn.conv2d(x, w, strides, padding) <- topi.nn: conv2d_nchw group_conv2d_nchw
 topi.nn.max_pool2d and topi.nn.avg_pool2d <- topi.nn: pool2d adaptive_pool

@@ -25,7 +25,6 @@ from minimlc.tir.analysis.access import (
     operands,
     reads_any,
     reducer_of,
-    reduction_parts,
     update_of,
     updates_of,
 )
