@@ -171,14 +171,15 @@ class Values(Reader):
         if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
             raise self.error(node.func, f"{name} is not a graph expression", "E124")
         values = [self.operand(a) for a in node.args]
-        return self.operator(node, base, values, self.options(node, name))
+        return self.operator(node, base, values, _options(self, node, name))
 
-    def options(self, node: ast.Call, name: str) -> dict[str, Any]:
-        """The keywords of an operator's call."""
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                raise self.error(keyword, f"{name} takes no **options", "E121")
-        return {str(keyword.arg): self.operand(keyword.value) for keyword in node.keywords}
+
+def _options(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:
+    """The keywords of an operator's call."""
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise reader.error(keyword, f"{name} takes no **options", "E121")
+    return {str(keyword.arg): reader.operand(keyword.value) for keyword in node.keywords}
 
 
 def _with_places(value: tuple, node: ast.expr) -> list[tuple[Any, ast.expr]]:
@@ -348,7 +349,7 @@ def _call(reader: Values, node: ast.Call) -> Any:
     func = node.func
     if isinstance(func, ast.Attribute) and func.attr == "astype" and not reader.path(func):
         values = [reader.operand(item) for item in (func.value, *node.args)]
-        return reader.operator(node, "cast", values, reader.options(node, "astype"))
+        return reader.operator(node, "cast", values, _options(reader, node, "astype"))
     if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
         return call(reader, node)
     if func.value.id not in reader.module.owners:

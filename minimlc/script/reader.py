@@ -115,19 +115,14 @@ class Reader:
         """What a dotted name means, as far as it leads through namespaces or out of a module."""
         match node:
             case ast.Name(name):
-                return self._as_namespace(self.names.get(name))
+                return _meant(self.language, self.names.get(name))
             case ast.Attribute(outer, attr):
                 owner = self._named(outer)
                 if isinstance(owner, Namespace):
                     return self.in_namespace(node, owner)
                 if isinstance(owner, ModuleType):
-                    return self._as_namespace(getattr(owner, attr, None))
+                    return _meant(self.language, getattr(owner, attr, None))
         return None
-
-    def _as_namespace(self, value: Any) -> Any:
-        """The namespace that a module of Python means here."""
-        name = value.__name__ if isinstance(value, ModuleType) else ""
-        return self.language.modules.get(name, value)
 
     def in_namespace(self, node: ast.Attribute, owner: Namespace) -> Any:
         """A name such as `T.exp`; the one error for all misspelt names."""
@@ -191,6 +186,12 @@ class Reader:
 
     def string(self, node: ast.expr, what: str) -> str:
         return self.constant(node, what, str, "a string")
+
+
+def _meant(language: Language, value: Any) -> Any:
+    """The namespace that a module of Python means in a language; any other value itself."""
+    name = value.__name__ if isinstance(value, ModuleType) else ""
+    return language.modules.get(name, value)
 
 
 def _shape(reader: Reader, node: ast.expr) -> tuple[int, ...]:

@@ -313,8 +313,9 @@ def meeting(value: Expr, dtype: str) -> Expr:
     """
     if value.dtype != INDEX or dtype in (INDEX, "bool"):
         return value
-    parts = {type(part) for part in walk(value)}
-    return value.astype(dtype) if Var in parts and Load not in parts else value
+    parts = [part for part in walk(value) if isinstance(part, Expr)]
+    reads = any(isinstance(part, Load) for part in parts)
+    return value.astype(dtype) if any(part._symbol for part in parts) and not reads else value
 
 
 def _cast_hint(left: Expr, right: Expr) -> str:

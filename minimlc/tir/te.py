@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import INDEX, dtype_record, is_size
+from minimlc.dtypes import INDEX, dtype_record, is_integer, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown
 from minimlc.node import replace, with_span
 from minimlc.tir.functions import FUNCTIONS, of_dtype
@@ -32,7 +32,9 @@ from minimlc.tir.operators import identity, start_of
 from minimlc.tir.tensors import (
     ReduceAxis,
     Reduction,
+    Size,
     Tensor,
+    is_symbolic,
     parts_of,
     refuse,
     refuse_as_number,
@@ -47,9 +49,11 @@ def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -
     return Tensor(_name(name), _shape(shape), dtype_record(dtype).name)
 
 
-def var(name: str = "n", dtype: str = INDEX) -> Var:
-    """A variable. `CompileError` where it is the size of a tensor: sizes are numbers here."""
-    return Var(_name(name), dtype_record(dtype).name)
+def var(name: str = "n", dtype: str = "int64") -> Size:
+    """A size that is known only at the call: an index, whatever integer `dtype` says."""
+    if not is_integer(dtype_record(dtype).name):
+        refuse(f"te.var({name!r}) is a size, an integer; {dtype} is none")
+    return Size(_name(name))
 
 
 size_var = var
@@ -58,9 +62,9 @@ size_var = var
 def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
     pair: tuple[Any, ...] = tuple(dom) if isinstance(dom, Sequence) else ()
-    for bound in pair:
-        if isinstance(bound, Var):
-            refuse(f"a reduce axis has numbers for bounds, {bound.name} is a variable")
+    numbers = [bound for bound in pair if not is_symbolic(bound)]
+    if len(pair) == 2 and len(numbers) < 2 and {*map(is_size, numbers)} <= {True}:
+        return ReduceAxis(_name(name), *pair)
     if len(pair) != 2 or {hasattr(bound, "__index__") for bound in pair} != {True}:
         why = f"a reduce axis needs its bounds, got {shown(dom)}"
         refuse(why, 'te.reduce_axis((0, n), name="k")')
@@ -300,16 +304,13 @@ def _check_variables(
         refuse(f'"{name}" uses {item.name}, which is none of its indices', hint, span)
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+def _shape(shape: Any) -> tuple[Any, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for size in sizes:
-        if isinstance(size, Var):
-            why = f"a tensor expression has numbers for sizes, {size.name} is a variable"
-            refuse(why, f"{size.name} = 128  # each size is a program of its own")
-        if not is_size(size):
+        if not is_size(size) and not is_symbolic(size):
             why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
-            refuse(why)
-    return tuple(int(size) for size in sizes)
+            refuse(why, "te.var(name) for a size that is known at the call")
+    return tuple(size if isinstance(size, Expr) else int(size) for size in sizes)
 
 
 def _name(text: str) -> str:

@@ -7,13 +7,15 @@ from typing import Any, ClassVar, NoReturn
 from minimlc.dtypes import INDEX
 from minimlc.errors import CompileError, Span
 from minimlc.names import UniqueNames
-from minimlc.node import Node, Visitor, node, span_of, with_span
+from minimlc.node import Node, Visitor, node, span_of, walk, with_span
 from minimlc.tir.analysis.access import reads
 from minimlc.tir.analysis.reducers import is_reduction
 from minimlc.tir.nodes import (
+    Binary,
     Block,
     BlockIter,
     Buffer,
+    Const,
     Expr,
     For,
     IterKind,
@@ -22,22 +24,35 @@ from minimlc.tir.nodes import (
     Stmt,
     Store,
     Substitute,
+    SymbolicFunc,
+    Unary,
     Var,
-    index,
+    as_expr,
     load,
     seq,
     substitute,
 )
 
+Extent = int | Expr
+
 
 @node
-class ReduceAxis(Expr):
-    """The variable of a reduction: takes low ... high-1."""
+class Size(Expr):
+    """A size that is known only at the call, of one axis or several."""
 
     _symbol: ClassVar[bool] = True
     name: str
-    low: int
-    high: int
+    dtype: str = INDEX
+
+
+@node
+class ReduceAxis(Expr):
+    """The variable of a reduction: takes low ... high-1, numbers or expressions of sizes."""
+
+    _symbol: ClassVar[bool] = True
+    name: str
+    low: Extent
+    high: Extent
     dtype: str = INDEX
 
 
@@ -84,6 +99,9 @@ class Tensor(Buffer):
         return f'te.{origin}({self.shape}, "{self.dtype}", name="{self.name}")'
 
 
+Argument = Tensor | Size
+
+
 def refuse(why: str, hint: str = "", span: Span | None = None) -> NoReturn:
     """Raise the error of a tensor expression that is wrong."""
     raise CompileError(why, code="E130", span=span, hint=hint)
@@ -120,11 +138,15 @@ for _operator in ("neg", "lt", "le", "gt", "ge", "float", "index"):
 
 
 class Uses(Visitor):
-    """The variables and tensors that an expression uses, in order of appearance."""
+    """The variables, sizes and tensors that an expression uses, in order of appearance."""
 
     def __init__(self) -> None:
         self.variables: dict[Var | ReduceAxis, None] = {}
+        self.sizes: dict[Size, None] = {}
         self.tensors: dict[Tensor, None] = {}
+
+    def visit_Size(self, item: Size) -> None:
+        self.sizes[item] = None
 
     def visit_Var(self, item: Var) -> None:
         self.variables[item] = None
@@ -138,41 +160,70 @@ class Uses(Visitor):
         self.tensors[item] = None
 
 
-def uses_of(value: Expr | Reduction) -> Uses:
+def uses_of(value: Expr | Reduction | Tensor) -> Uses:
+    """What a value uses; of a tensor, what its shape does and the axes that it is reduced over."""
     uses = Uses()
-    uses.visit((*value.values, *value.start) if isinstance(value, Reduction) else value)
+    reduction = value.value if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        uses.visit(value.shape)
+    if isinstance(reduction, Reduction):
+        uses.visit(tuple((axis.low, axis.high) for axis in reduction.axes))
+        uses.visit((*reduction.values, *reduction.start))
+    else:
+        uses.visit(reduction)
     return uses
 
 
-def create_prim_func(tensors: Tensor | Iterable[Tensor], *more: Tensor) -> PrimFunc:
+def create_prim_func(tensors: Argument | Iterable[Argument], *more: Argument) -> Any:
     """The function that computes `tensors`: they are its parameters, inputs and outputs, in order.
 
-    Tensors in between are allocated inside. Every call makes new variables and buffers.
+    Tensors in between are allocated inside. Every call makes new variables and buffers. With sizes
+    of `te.var` it is a `SymbolicFunc`; sizes may stand among the tensors, for the call to pass.
     """
-    args = (*(tensors if isinstance(tensors, Iterable) else (tensors,)), *more)
-    _check_arguments(args)
+    given = (*(tensors if isinstance(tensors, Iterable) else (tensors,)), *more)
+    _check_arguments(given)
+    args = tuple(arg for arg in given if isinstance(arg, Tensor))
     stages = _together(_stages(args))
     if not stages:
         refuse("nothing to compute: every tensor given is a placeholder")
     computed = [part for parts in stages for part in parts]
     names = UniqueNames(reserved=(), spell=str)
-    buffers: dict[Buffer, Buffer] = {}
+    sizes = _sizes(given, computed)
+    known: dict[Node, Node] = {size: Var(names.take(size.name)) for size in sizes}
     for tensor in dict.fromkeys((*args, *computed)):
-        fresh = names.take(tensor.name)
-        buffers[tensor] = Buffer(fresh, tensor.shape, tensor.dtype, tensor.scope)
-    body = seq(_nest(parts, buffers, names) for parts in stages)
-    params = tuple(buffers[tensor] for tensor in args)
-    allocs = tuple(buffers[tensor] for tensor in computed if tensor not in args)
-    return PrimFunc(params, allocs, body)
+        fresh, shape = names.take(tensor.name), _Instantiate(known).visit(tensor.shape)
+        known[tensor] = Buffer(fresh, shape, tensor.dtype, tensor.scope)
+    body = seq(_nest(parts, known, names) for parts in stages)
+    params: Any = tuple(known[tensor] for tensor in args)
+    allocs: Any = tuple(known[tensor] for tensor in computed if tensor not in args)
+    func = PrimFunc(params, allocs, body)
+    if not sizes:
+        return func
+    places: Any = [(at, known[arg]) for at, arg in enumerate(given) if isinstance(arg, Size)]
+    own: Any = [known[size] for size in sizes]
+    return SymbolicFunc(tuple(own), tuple(places), func)
+
+
+def _sizes(given: tuple[Any, ...], computed: Iterable[Tensor]) -> list[Size]:
+    """The sizes that are known at the call: each is an axis of an argument, or one itself."""
+    axes = [size for arg in given for size in (arg.shape if isinstance(arg, Tensor) else (arg,))]
+    told = dict.fromkeys(size for size in axes if isinstance(size, Size))
+    tensors = [*(arg for arg in given if isinstance(arg, Tensor)), *computed]
+    for size in (size for tensor in tensors for size in uses_of(tensor).sizes):
+        if size not in told:
+            why = f"nothing tells the size {size.name}: it is no size of an argument"
+            hint = f"te.create_prim_func([{size.name}, A, ...])  # the call passes it"
+            raise CompileError(why, code="E136", hint=hint)
+    return list(told)
 
 
 def _check_arguments(args: tuple[Any, ...]) -> None:
     for arg in args:
-        if not isinstance(arg, Tensor):
+        if not isinstance(arg, Tensor | Size):
             refuse(f"expected tensors, got {type(arg).__name__}: {arg!r}")
     for arg in args:
         if args.count(arg) > 1:
-            refuse(f'the tensor "{arg.name}" is given twice')
+            refuse(f'"{arg.name}" is given twice')
 
 
 def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
@@ -218,22 +269,22 @@ def parts_of(first: Tensor, value: Reduction) -> list[Tensor]:
 class _Instantiate(Substitute):
     """New variables and buffers in place of a compute's own."""
 
-    visit_ReduceAxis = Substitute.visit_Var
+    visit_ReduceAxis = visit_Size = Substitute.visit_Var
     visit_Tensor = Substitute.visit_Buffer
 
 
-Axis = tuple[Var | ReduceAxis, int, int, IterKind]
+Axis = tuple[Var | ReduceAxis, Extent, Extent, IterKind]
 
 
-def _nest(parts: list[Tensor], buffers: dict[Buffer, Buffer], names: UniqueNames) -> Stmt:
+def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -> Stmt:
     """Loops over the indices of `parts`, then over their reduce axes, around their block.
 
     Where the values must be taken in order, the elements get their start in a block of its own.
     """
     tensor, value = parts[0], parts[0].value
     spatial: list[Axis] = [(v, 0, n, "S") for v, n in zip(tensor.axes, tensor.shape, strict=True)]
-    nest = partial(_loops, buffers=buffers, names=names)
-    name = buffers[tensor].name
+    nest = partial(_loops, known=known, names=names)
+    name = known[tensor].name  # type: ignore[attr-defined]
     if not isinstance(value, Reduction):
         return nest(name, spatial, None, _store(tensor, value))
     start = seq(map(_store, parts, value.start))
@@ -277,22 +328,34 @@ def _loops(
     axes: Sequence[Axis],
     init: Stmt | None,
     body: Stmt,
-    buffers: Mapping[Buffer, Buffer],
+    known: Mapping[Node, Node],
     names: UniqueNames,
 ) -> Stmt:
     """A loop for each of `axes` around the block `name`."""
     loops = [Var(names.take(var.name)) for var, *_ in axes]
     iter_names = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
     iters: list[BlockIter] = []
-    variables: dict[Expr, Expr] = {}
+    variables: dict[Node, Node] = {}
     for (var, low, high, kind), loop, text in zip(axes, loops, iter_names, strict=True):
         mine = Var(names.take(text))
-        iters.append(BlockIter(mine, high - low, kind, loop))
-        variables[var] = mine + low if low else mine
+        begin, extent = _Instantiate(known).visit((low, _extent(low, high)))
+        iters.append(BlockIter(mine, extent, kind, loop))
+        variables[var] = mine if begin == 0 else mine + begin
     for it, text in zip(iters, iter_names, strict=True):
         names.release(it.var.name, text)
-    own = _Instantiate({**variables, **buffers})
+    own = _Instantiate({**known, **variables})
     nest: Stmt = Block(name, tuple(iters), None, own.visit(init), own.visit(body))
-    for loop, (_, low, high, _) in reversed(list(zip(loops, axes, strict=True))):
-        nest = For(loop, index(high - low), "serial", nest)
+    for loop, it in reversed(list(zip(loops, iters, strict=True))):
+        nest = For(loop, as_expr(it.extent), "serial", nest)
     return nest
+
+
+def is_symbolic(size: Any) -> bool:
+    """Whether a size is an expression of sizes and numbers."""
+    if not isinstance(size, Expr) or size.dtype != INDEX:
+        return False
+    return all(isinstance(part, Size | Const | Binary | Unary) for part in walk(size))
+
+
+def _extent(low: Extent, high: Extent) -> Extent:
+    return high if isinstance(low, int) and low == 0 else high - low

@@ -11,7 +11,7 @@ import minimlc as mlc
 from minimlc import IRModule, te
 from minimlc.node import nodes_of, structural_equal
 from minimlc.tir.nodes import Block
-from tests.helpers import refuses
+from tests.helpers import assert_same, refuses
 from tests.te_runs import run
 
 A = te.placeholder((5, 7), name="A")
@@ -310,10 +310,72 @@ def test_what_a_reducer_refuses():
 # te.var
 
 
+def symbolic(args, arrays):
+    """The arrays after a call: interpreter and LLVM give the same bits; the script reads back."""
+    mod = mlc.verify(IRModule.from_expr(te.create_prim_func(args)))
+    assert isinstance(mod["main"], mlc.SymbolicFunc)
+    assert mlc.structural_equal(mlc.parse(mod.script()), mod)
+    again = [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]
+    mlc.interpret(mod, "main", *arrays)
+    mlc.build(mod)["main"](*again)
+    for mine, other in zip(arrays, again, strict=True):
+        assert np.asarray(mine).tobytes() == np.asarray(other).tobytes()
+    return arrays
+
+
+def whole(*shape, dtype="float32"):
+    return (np.arange(np.prod(shape)) % 7 - 3).reshape(shape).astype(dtype)
+
+
 @pytest.mark.parametrize("make", [te.var, te.size_var])
-def test_a_size_that_is_a_variable_is_refused_by_its_name(make):
-    n = make("rows")
-    refuses("E130", lambda: te.placeholder((n, 4)), "rows is a variable", "rows = 128")
-    refuses("E130", lambda: te.compute((n,), lambda i: A[i, 0]), "rows is a variable")
-    refuses("E130", lambda: te.reduce_axis((0, n)), "rows is a variable")
-    refuses("E130", lambda: te.compute((5,), lambda i: A[i, 0] * n.astype("float32")), "rows")
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_vector_of_any_length(make, size):
+    n = make("n", dtype="int32")
+    X = te.placeholder((n,), name="X")
+    x, y = symbolic(
+        [X, te.compute((n,), lambda i: X[i] + 1.0, name="Y")], [whole(size), whole(size)]
+    )
+    np.testing.assert_array_equal(y, x + 1)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (5, 1, 2)])
+def test_a_product_of_any_sizes(sizes):
+    n, m, l = (te.var(name) for name in "nml")
+    X, W = te.placeholder((n, l), name="X"), te.placeholder((l, m), name="W")
+    k = te.reduce_axis((0, l), name="k")
+    Y = te.compute((n, m), lambda i, j: te.sum(X[i, k] * W[k, j], axis=k), name="Y")
+    Z = te.compute((n, m), lambda i, j: te.max(Y(i, j), 0) * n, name="Z")
+    rows, columns, inner = sizes
+    arrays = [whole(rows, inner), whole(inner, columns), whole(rows, columns)]
+    x, w, z = symbolic([X, W, Z], arrays)
+    np.testing.assert_array_equal(z, np.maximum(x @ w, 0) * rows)
+
+
+def test_sizes_of_sizes_and_sizes_that_a_call_passes():
+    n, m = te.var("n"), te.var("m")
+    X = te.placeholder((n, m), "int32", name="X")
+    k = te.reduce_axis((1, m), name="k")
+    rest = te.compute((n * 2,), lambda i: te.sum(X[i // 2, k], axis=k), name="rest")
+    x, y = symbolic([X, rest], [whole(3, 4, dtype="int32"), np.zeros(6, "int32")])
+    np.testing.assert_array_equal(y, x[:, 1:].sum(1).repeat(2))
+    count = te.var("count")
+    Y = te.placeholder((n,), name="Y")
+    scaled = te.compute((n,), lambda i: Y[i] * (count - 1), name="scaled")
+    count_, y, z = symbolic([count, Y, scaled], [4, whole(5), whole(5)])
+    np.testing.assert_array_equal(z, y * 3)
+    assert len(mlc.structural_hash(te.create_prim_func([count, Y, scaled]))) == 32
+
+
+def test_sizes_that_nothing_tells_and_other_mistakes():
+    n, m = te.var("n"), te.var("m")
+    X = te.placeholder((n,), name="X")
+    loose = te.compute((n,), lambda i: X[i] * m, name="loose")
+    refuses("E136", lambda: te.create_prim_func([X, loose]), "nothing tells the size m", "[m, A")
+    refuses("E130", lambda: te.var("x", "float32"), "float32 is none")
+    refuses("E130", lambda: te.placeholder((A[0, 0], 3)), "sizes are integers")
+    refuses("E130", lambda: te.reduce_axis((n, 2.5)), "bounds")
+    refuses("E130", lambda: te.create_prim_func([n, n, X, loose]), '"n" is given twice')
+    mod = IRModule.from_expr(te.create_prim_func([X, te.compute((n,), lambda i: X[i] * 2.0)]))
+    refuses("E136", lambda: mlc.Schedule(mod).parallel("i"), "n=128")
+    one = mlc.specialize(mod, "main", n=8)
+    assert_same(one, mlc.Schedule(one).split("i", [None, 4]).mod)
