@@ -13,8 +13,19 @@ INLINE_ELEMENTS = 32
 """Constants of the graph level with more elements print as the base64 text of their bytes."""
 
 
+class Notes(tuple):
+    """A dictionary among constants, which never change: its pairs of a name and a value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return dict_literal(self)
+
+
 def literal(value: object) -> str:
-    """A plain value (number, string, None, type, tuple of these) as Python source."""
+    """A plain value (number, string, None, type, tuple of these, notes) as Python source."""
+    if isinstance(value, Notes):
+        return dict_literal(value)
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, float):

@@ -23,9 +23,7 @@ from minimlc.schedule.tree import find_block, inside, replaced, without_unused_a
 from minimlc.tir.analysis.access import Access, accesses, reads, update_of
 from minimlc.tir.analysis.arith import conjuncts, key, variables
 from minimlc.tir.analysis.index_map import IndexMap
-from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import covers
-from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -38,7 +36,6 @@ from minimlc.tir.nodes import (
     PrimFunc,
     Store,
     conjunction,
-    index,
     substitute,
 )
 
@@ -248,15 +245,9 @@ def _elements(subject: Producer, source: Producer) -> tuple[dict[Node, Node], li
     if any(map(gt, layout.shape(sizes), whole)):
         why = f'"{name}" runs through other elements of {buffer} than its producer: '
         refuse("E115", f"{why}{layout} for {sizes}, not within {whole}", at=subject.block)
-    back = layout.inverse(sizes)
-    assert back is not None
-    place = [it.var for it in source.dims]
-    values = back(place)
-    parts = [Binary(">=", value, index(0)) for value in values]
-    parts += [Binary("<", value, index(size)) for value, size in zip(values, sizes, strict=True)]
-    parts += [Binary("==", out, at) for out, at in zip(layout(values), place, strict=True)]
-    ranges = Ranges(dict(zip(place, whole, strict=True)))
-    held = [part for each in parts if not ranges.prove(part := simplify(each, ranges))]
+    origin = layout.origin(sizes, [it.var for it in source.dims], whole)
+    assert origin is not None
+    values, held = origin
     gaps = [part.script() for part in held if isinstance(part, Binary) and part.op == "=="]
     if gaps:
         why = f'"{name}" leaves out elements of {buffer} in between: it reads those where {gaps[0]}'

@@ -2,6 +2,7 @@
 
 from minimlc.constants import unwritable
 from minimlc.errors import did_you_mean
+from minimlc.literals import Notes
 from minimlc.node import replace
 from minimlc.schedule.finish import check_concurrent_loops, check_independent
 from minimlc.schedule.primitive import primitive, refuse
@@ -99,15 +100,17 @@ HEEDED = ("prefetch", "nontemporal")
 def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     """Note `key: value` on the loop or the block called `name`, for a later pass to read.
 
-    `value` is a number, a string, a truth value or a tuple of those. A note has no meaning of its
-    own, so it is always legal, but for two that LLVM code heeds on loops: with `"prefetch": "X"`
+    `value` is a number, a string, a truth value, a tuple of those, or a dictionary of such values
+    by names. A note has no meaning of its own, so it is always legal, but for two that LLVM code
+    heeds on loops: with `"prefetch": "X"`
     an iteration first asks memory for what it touches of X (64 lines of it at most; lanes of a
     vectorized loop do not ask), with `("X", "i")` for what it touches in the next iteration of
     the loop i around it; with `"nontemporal": "X"`, vectors stored to X go past the caches. These
     two are refused where there is no buffer X or no loop i at that time.
     """
     if not _is_plain(value):
-        refuse("E118", f"a value is a number, a string or a tuple, got {value!r}")
+        why = "a value is a number, a string, a tuple or a dictionary of those"
+        refuse("E118", f"{why}, got {value!r:.60}")
     if unwritable([(key, value)]):
         refuse("E118", unwritable([(key, value)]))
     item, kept = _without_note(func, name, key)
@@ -155,6 +158,8 @@ def _without_note(func: PrimFunc, name: str, key: str) -> tuple[For | Block, Ann
 
 
 def _is_plain(value: object) -> bool:
+    if isinstance(value, Notes):
+        return all(isinstance(key, str) and _is_plain(each) for key, each in value)
     if isinstance(value, tuple):
-        return all(map(_is_plain, value))
+        return all(_is_plain(part) and not isinstance(part, Notes) for part in value)
     return isinstance(value, int | float | str | bool)

@@ -4,14 +4,28 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from minimlc.errors import ScheduleError
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
+from minimlc.schedule.fresh import Names, fresh_iters, sweep, whole
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import with_storage
-from minimlc.schedule.tree import find_block, find_buffer
+from minimlc.schedule.tree import find_block, find_buffer, nest, replaced
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.index_map import IndexMap
-from minimlc.tir.nodes import Buffer, Expr, PrimFunc, Var
+from minimlc.tir.nodes import (
+    Block,
+    Buffer,
+    Expr,
+    For,
+    PrimFunc,
+    Store,
+    Unary,
+    Var,
+    as_expr,
+    conjunction,
+    seq,
+)
 
 SCOPES = ("global", "local", "shared", "amx.tile")
 MOST_PADDING = 16
@@ -37,7 +51,11 @@ def set_scope(func: PrimFunc, block: str, buffer: str, scope: str) -> PrimFunc:
 
 @primitive(keeps_order=True)
 def transform_layout(
-    func: PrimFunc, block: str, buffer: str, index_map: str | Callable[..., Any]
+    func: PrimFunc,
+    block: str,
+    buffer: str,
+    index_map: str | Callable[..., Any],
+    pad_value: int | float | None = None,
 ) -> PrimFunc:
     """Store a buffer's elements in another order: element (i, j) moves to `index_map(i, j)`.
 
@@ -46,17 +64,46 @@ def transform_layout(
 
     Legal for the function's own buffers where the map is one-to-one on the buffer's indices. Its
     new shape is the smallest that holds them all; what else that holds is never read, for every
-    access goes through the map. The loops stay as they are: `transform_block_layout` turns those
-    of the writing block the same way.
+    access goes through the map. With `pad_value`, a block `B_pad` before the writing one stores
+    that there. The loops stay as they are: `transform_block_layout` turns those of the writing
+    block the same way.
     """
     # NB: in TVM, a parameter's layout changes too, and the pass behind the caller's back is asked
-    # to follow; pad values are written into the rest.
+    # to follow; pad values are written by the writing block itself.
     old = own_buffer(func, block, buffer)
     layout = IndexMap.of(index_map)
     if len(layout.inputs) != old.ndim:
         why = f"the index map has {len(layout.inputs)} input(s), {buffer} has {old.ndim} "
         refuse("E146", f"{why}dimension(s)", hint=f"{buffer} has shape {old.shape}")
-    return _with_layout(func, old, layout)
+    new = _with_layout(func, old, layout)
+    return new if pad_value is None else _padded(new, block, old, layout, pad_value)
+
+
+def _padded(
+    func: PrimFunc, block: str, old: Buffer, layout: IndexMap, value: int | float
+) -> PrimFunc:
+    """`func` with a block that writes `value` where the new layout of `old` holds no element."""
+    names, place = Names(func), find_block(func, block)
+    padded = find_buffer(func, old.name)
+    loops, at, _ = sweep(whole(padded.shape), padded.shape, names, units=True)
+    origin = layout.origin(old.shape, at, padded.shape)
+    if origin is None:
+        refuse("E146", f"the inverse of {layout} is not found")
+    inside = conjunction(origin[1])
+    if inside is None:
+        return func
+    iters = fresh_iters(at, padded.shape, names)
+    store = Store(padded, tuple(it.var for it in iters), as_expr(value, padded.dtype))
+    fill = Block(names.block(f"{old.name}_pad"), iters, Unary("not", inside), None, store)
+    first = nest(loops, fill)
+    refusal = None
+    for stmt in (part for part in (*place.around, place.stmt) if isinstance(part, For | Block)):
+        try:
+            return finish(replaced(func, {stmt: seq((first, stmt))}))
+        except ScheduleError as error:  # an iteration may own the buffer: further inside
+            refusal = error
+    assert refusal is not None
+    raise refusal
 
 
 @primitive(keeps_order=True)

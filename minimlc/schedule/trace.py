@@ -13,6 +13,7 @@ import numpy as np
 
 from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
+from minimlc.literals import Notes
 from minimlc.schedule.primitive import PRIMITIVES, Decided, Rule
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
@@ -27,7 +28,7 @@ class Trace(tuple):
 
     def to_json(self) -> str:
         """The trace as JSON text: `{"version": 1, "steps": [[primitive, {argument: value}]]}`."""
-        steps = [[name, arguments] for name, arguments in self]
+        steps = [[name, _data(Notes(arguments.items()))] for name, arguments in self]
         return json.dumps({"version": VERSION, "steps": steps}, allow_nan=False)
 
     @classmethod
@@ -64,6 +65,13 @@ class Trace(tuple):
     def __repr__(self) -> str:
         calls = "".join(f"\n       .{call_text(name, args)}" for name, args in self)
         return f"(sch{calls})" if self else "sch"
+
+
+def _data(value: Any) -> Any:
+    """A step's value as JSON has it."""
+    if isinstance(value, Notes):
+        return {key: _data(each) for key, each in value}
+    return [*map(_data, value)] if isinstance(value, tuple) else value
 
 
 def no_trace(why: str) -> ScheduleError:
@@ -113,7 +121,11 @@ def _step(number: int, step: Any) -> tuple[str, dict[str, Any]]:
 
 
 def plain(value: Any) -> bool:
-    """Whether a value survives JSON: None, truth values, finite numbers, text, lists of those."""
+    """Whether a value survives JSON: None, truth values, finite numbers, text, lists of those and
+    dictionaries of text.
+    """
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and plain(each) for key, each in value.items())
     if isinstance(value, list | tuple):
         return all(map(plain, value))
     if isinstance(value, int):
@@ -126,11 +138,17 @@ def plain(value: Any) -> bool:
 
 
 def frozen(value: Any) -> Any:
-    """Lists as tuples and numpy's numbers as Python's, all the way down; index maps as text."""
+    """Lists as tuples, dictionaries as notes and numpy's numbers as Python's, all the way down;
+    index maps as text.
+    """
+    if isinstance(value, dict):
+        return Notes((key, frozen(each)) for key, each in value.items())
     if callable(value):
         return str(IndexMap.of(value))
     if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
         return value.item()
+    if isinstance(value, Notes):
+        return value
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
@@ -263,6 +281,9 @@ def call_text(name: str, arguments: dict[str, Any]) -> str:
 
 def literal(value: Any) -> str:
     """A plain value as Python text; text in double quotes."""
+    if isinstance(value, Notes):
+        pairs = ", ".join(f"{literal(key)}: {literal(each)}" for key, each in value)
+        return f"{{{pairs}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(literal, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

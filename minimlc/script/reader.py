@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from minimlc.constants import is_folded, too_big
 from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
+from minimlc.literals import Notes
 from minimlc.node import Node, with_span
 from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
@@ -97,7 +98,9 @@ class Reader:
         return ""
 
     def attribute(self, node: ast.expr, what: str) -> Any:
-        """A value in a dictionary of attributes."""
+        """A value in a dictionary of attributes, which may be a dictionary too."""
+        if isinstance(node, ast.Dict):
+            return Notes(_dictionary(self, node, what))
         return self.constant(node, f"a value of {what}")
 
     # Constructs

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minimlc.dtypes import holds
 from minimlc.node import structural_equal, walk
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import Load, Store
@@ -113,7 +114,45 @@ def _transform_layout(site: Site) -> Arguments:
     shape = site.buffers[buffer].shape
     if not shape and not site.wild:
         raise Nothing
-    return [block, buffer, _index_map(site, shape, spread=True)], {}
+    fill = site.buffers[buffer].dtype != "bool" and site.chance(0.3)
+    options = {"pad_value": site.rng.choice([0, 7])} if fill else {}
+    return [block, buffer, _index_map(site, shape, spread=True)], options
+
+
+def _unsafe_set_dtype(site: Site) -> Arguments:
+    block, buffer = _written(site)
+    own = site.buffers[buffer].dtype
+    fitting = [dtype for dtype in WIDER.get(own, ()) if holds(dtype, own)]
+    if not fitting and not site.wild:
+        raise Nothing
+    return [block, buffer, site.rng.choice(["int16", "float64"] if site.wild else fitting)], {}
+
+
+def _reindexed(writes: bool) -> Rule:
+    """`reindex_cache_write` or `reindex_cache_read`: the block's iters in another order."""
+
+    def draw(site: Site) -> Arguments:
+        (block, buffer), _ = _reindex(site)
+        if (buffer in site.writes(block)) is not writes and not site.wild:
+            raise Nothing
+        iters = site.blocks[block].iters
+        parts = [n for n in walk(site.blocks[block]) if isinstance(n, Load | Store)]
+        spoken = {
+            v for n in parts if n.buffer.name == buffer for i in n.indices for v in variables(i)
+        }
+        used = [(f"i{n}", it.extent) for n, it in enumerate(iters) if it.var in spoken or site.wild]
+        outputs = site.rng.sample(used, len(used))
+        if site.wild and outputs and site.chance(0.5):
+            outputs = outputs[1:]
+        names = ", ".join(f"i{n}" for n in range(len(iters)))
+        texts = [
+            f"{name} // 2, {name} % 2" if size % 2 == 0 and site.chance(0.3) else name
+            for name, size in outputs
+        ]
+        index_map = f"{names} -> {', '.join(texts) or '0'}"
+        return [block, buffer, site.rng.choice(["local", "shared", "global"]), index_map], {}
+
+    return draw
 
 
 def _transform_block_layout(site: Site) -> Arguments:
@@ -188,10 +227,13 @@ MEMORY: dict[str, Rule] = {
     "cache_write": _cache_write,
     "cache_inplace": _cache_inplace,
     "reindex": _reindex,
+    "reindex_cache_read": _reindexed(writes=False),
+    "reindex_cache_write": _reindexed(writes=True),
     "set_scope": _set_scope,
     "storage_align": _storage_align,
     "transform_layout": _transform_layout,
     "transform_block_layout": _transform_block_layout,
     "reorder_block_iter_var": _reorder_block_iter_var,
     "rolling_buffer": _rolling_buffer,
+    "unsafe_set_dtype": _unsafe_set_dtype,
 }

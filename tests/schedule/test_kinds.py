@@ -1,5 +1,7 @@
 """bind, notes, unit loops, and what a schedule says of its blocks."""
 
+import pytest
+
 import minimlc as mlc
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
@@ -93,6 +95,30 @@ def test_notes_come_and_go():
     refuses("E105", lambda: bare.unannotate("i", "b"), "no note")
     refuses("E105", lambda: noted.unannotate("i", "bb"), '"b"')
     refuses("E105", lambda: noted.unannotate("z", "b"))
+
+
+NOTE = {"stages": [0, 1], "sizes": {"i": 4, "fast": True, "name": "a 'b' \"c\""}, "none": {}}
+
+
+@pytest.mark.parametrize("name", ["Y", "i"])
+def test_a_note_may_be_a_dictionary(name):
+    noted = SCH.annotate(name, "pipeline", NOTE)
+    assert '{"stages": (0, 1), "sizes": {"i": 4' in noted.mod.script()
+    assert mlc.structural_equal(mlc.parse(noted.mod.script()), noted.mod)
+    again = mlc.Schedule.replay(MatmulRelu, noted.trace.to_json())
+    assert mlc.structural_equal(again.mod, noted.mod) and again.trace == noted.trace
+    assert eval(repr(noted.trace), {"sch": SCH}).trace == noted.trace
+    pairs = SCH.annotate(name, "pipeline", [("a", 1)])
+    assert not mlc.structural_equal(pairs.mod, SCH.annotate(name, "pipeline", {"a": 1}).mod)
+    assert mlc.structural_equal(noted.unannotate(name, "pipeline").mod, SCH.mod)
+    NOTE["later"] = 1
+    assert "later" not in noted.mod.script()
+    del NOTE["later"]
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {"a": None}, {"a": [{"b": 1}]}, {"a": object()}])
+def test_a_note_is_made_of_names_and_constants(value):
+    refuses("E118", lambda: SCH.annotate("Y", "pipeline", value), "a dictionary of those")
 
 
 def test_a_unit_loop_is_a_place():

@@ -88,7 +88,7 @@ def test_the_least_trace_is_read():
         (steps('["split", {"loop": "i", "factors": "ab"}]'), "E118", "a list"),
         (steps('["split", {"loop": "i", "factors": [null, 2.5]}]'), "E118", "a list"),
         (steps('["split", {"loop": "i", "factors": [null, true]}]'), "E118", "a list"),
-        (steps('["split", {"loop": "i", "factors": {"a": 1}}]'), "E160", "plain"),
+        (steps('["split", {"loop": "i", "factors": {"a": 1}}]'), "E118", "a list"),
         (steps('["reorder", {"loops": "ij"}]'), "E118", "loops"),
         (steps('["annotate", {"name": "i", "key": "k", "value": NaN}]'), "E160", "NaN"),
         (steps('["annotate", {"name": "i", "key": "k", "value": 1e999}]'), "E160", "plain"),

@@ -10,4 +10,5 @@ from minimlc.schedule.more import (  # noqa: F401 (each enters itself in the tab
     rfactor,
     rolling_buffer,
     transform_block_layout,
+    unsafe_set_dtype,
 )

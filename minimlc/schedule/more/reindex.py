@@ -1,11 +1,15 @@
-"""The primitive reindex: a copy of a buffer laid out by the iters of the block that uses it."""
+"""The primitives reindex, reindex_cache_read and reindex_cache_write: a copy of a buffer that is
+laid out by the iters of the block that uses it.
+"""
 
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NoReturn
 
-from minimlc.node import Node, walk
+from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import End, Names, Space, copy_nest
+from minimlc.schedule.layout import check_scope, is_too_large
 from minimlc.schedule.memory import (
     Anchor,
     Use,
@@ -21,9 +25,10 @@ from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, fixed, to
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
+from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.analysis.inside import escapes
 from minimlc.tir.analysis.wellformed import iter_loop
-from minimlc.tir.nodes import BlockIter, Buffer, Expr, Load, PrimFunc, Store, substitute
+from minimlc.tir.nodes import BlockIter, Buffer, Expr, Load, PrimFunc, Store, Var, substitute
 from minimlc.tir.walks import stored_in
 
 
@@ -40,30 +45,100 @@ def reindex(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
     values; when nothing writes the buffer between copy and block; and, where the block writes it,
     when those iters are spatial and it starts from an init of its own and writes every element.
     """
+    return _with_copy(func, use_of(func, block, buffer), f"{buffer}_reindex", "global", None)
+
+
+@primitive(keeps_order=True)
+def reindex_cache_read(
+    func: PrimFunc, block: str, buffer: str, scope: str, index_map: str | Callable[..., Any]
+) -> PrimFunc:
+    """Let a block read a copy of a buffer that is laid out as a map of the block's iters says.
+
+        C[vi] += A[vi + vr] * W[vr]    -->    A_local[v1, v0] = A[v0 + v1]
+                                              C[vi] += A_local[vr, vi] * W[vr]
+
+    Here for `vi, vr -> vr, vi`. Legal where `reindex` is, when the map is one-to-one on the iters
+    that occur in the block's index and speaks of no other.
+    """
     use = use_of(func, block, buffer)
-    indices = _only_index(use)
+    if any(item.is_write for item in use.mine):
+        refuse("E117", f"writes {buffer}: reindex_cache_write", of=use.block)
+    check_scope(scope)
+    return _with_copy(func, use, f"{buffer}_{scope.split('.')[-1]}", scope, index_map)
+
+
+@primitive(keeps_order=True)
+def reindex_cache_write(
+    func: PrimFunc, block: str, buffer: str, scope: str, index_map: str | Callable[..., Any]
+) -> PrimFunc:
+    """Let a block write a buffer of its own, laid out as a map of its iters says, that is copied
+    out after it.
+
+        C[vi * 4 + vj] = f(vi, vj)     -->    C_local[vj, vi] = f(vi, vj)
+                                              C[v0 * 4 + v1] = C_local[v1, v0]
+
+    Here for `vi, vj -> vj, vi`. Legal where `reindex` is, when the map is one-to-one on the iters
+    that occur in the block's index and speaks of no other.
+    """
+    use = use_of(func, block, buffer)
+    if not any(item.is_write for item in use.mine):
+        refuse("E117", f"does not write {buffer}", of=use.block)
+    check_scope(scope)
+    return _with_copy(func, use, f"{buffer}_{scope.split('.')[-1]}", scope, index_map)
+
+
+def _with_copy(
+    func: PrimFunc, use: Use, name: str, scope: str, index_map: str | Callable[..., Any] | None
+) -> PrimFunc:
+    """The block with a copy of what it uses, laid out by its iters or by a map of them."""
+    indices, buffer = _only_index(use), use.buffer.name
     used = [it for it in use.block.iters if any(it.var in variables(i) for i in indices)]
     if not used:
         refuse("E117", f"the index of {buffer} is the same for all iters", at=use.block)
     _check_bounds(use, indices, used)
-    names = Names(func)
-    shape = tuple(it.extent for it in used)
-    cache = Buffer(names.buffer(f"{buffer}_reindex"), shape, use.buffer.dtype)
-    own, outside = End(cache), _reindexed(use, indices, used)
-    new = Redirect({use.buffer: to(cache, fixed([it.var for it in used]))}).visit(use.block)
+    sizes = tuple(it.extent for it in used)
+    layout = _layout(use, used, index_map)
+    layout.check_one_to_one(sizes)
+    names, shape = Names(func), layout.shape(sizes)
+    if is_too_large(shape, replace(use.buffer, shape=sizes)):
+        refuse("E146", f"{buffer} would have a copy of {prod(shape)} elements", at=use.block)
+    cache = Buffer(names.buffer(name), shape, use.buffer.dtype, scope)
+    own, outside = End(cache, layout), _reindexed(use, indices, used)
+    at = fixed(layout([it.var for it in used]))
+    new = Redirect({use.buffer: to(cache, at)}).visit(use.block)
     if not any(item.is_write for item in use.mine):
         anchor = reading_anchor(use)
         _check_index(use, indices, anchor)
-        copy = copy_nest(outside, own, Space(shape), names, cache.name)
+        copy = copy_nest(outside, own, Space(sizes), names, cache.name)
         return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
     anchor = anchors(use.place)[0]
     _check_written(use, used, anchor)
     _check_index(use, indices, anchor)
-    copy = copy_nest(own, outside, Space(shape), names, cache.name)
+    copy = copy_nest(own, outside, Space(sizes), names, cache.name)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
     if not is_written(result, cache, anchor):
-        no_copy(use, f'block "{block}" does not surely run for all its iters')
+        no_copy(use, f'block "{use.block.name}" does not surely run for all its iters')
     return finish(result)
+
+
+def _layout(
+    use: Use, used: Sequence[BlockIter], index_map: str | Callable[..., Any] | None
+) -> IndexMap:
+    """Where an element of the copy is, by the iters that the block's index is made of."""
+    if index_map is None:
+        inputs = tuple(Var(it.var.name) for it in used)
+        return IndexMap(inputs, inputs)
+    layout, iters = IndexMap.of(index_map), use.block.iters
+    if len(layout.inputs) != len(iters):
+        why = f"the index map has {len(layout.inputs)} input(s), "
+        listed = ", ".join(it.var.name for it in iters)
+        refuse("E146", f'{why}block "{use.block.name}" has {len(iters)} iter(s): {listed}')
+    pairs = list(zip(layout.inputs, iters, strict=True))
+    for var, it in pairs:
+        if it not in used and any(var in variables(out) for out in layout.outputs):
+            why = f"the index map uses {var}, and {use.buffer.name} is the same for all {it.var}"
+            refuse("E146", why, at=use.block)
+    return IndexMap(tuple(var for var, it in pairs if it in used), layout.outputs)
 
 
 def _check_written(use: Use, used: Sequence[BlockIter], anchor: Anchor) -> None:

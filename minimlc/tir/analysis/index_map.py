@@ -114,6 +114,22 @@ class IndexMap:
         outputs = tuple(values[1][var] for var in self.inputs)
         return IndexMap(values[0], outputs)
 
+    def origin(
+        self, extents: Sequence[int], at: Sequence[Expr], shape: Sequence[int]
+    ) -> tuple[tuple[Expr, ...], list[Expr]] | None:
+        """The inputs whose outputs are `at`, which are less than `shape`, and the conditions on
+        `at` that there are such inputs within `extents`; None where no way back is found.
+        """
+        back = self.inverse(extents)
+        if back is None:
+            return None
+        values = back(at)
+        parts = [Binary(">=", value, index(0)) for value in values]
+        parts += [Binary("<", v, index(size)) for v, size in zip(values, extents, strict=True)]
+        parts += [Binary("==", out, own) for out, own in zip(self(values), at, strict=True)]
+        ranges = Ranges({v: size for v, size in zip(at, shape, strict=True) if isinstance(v, Var)})
+        return values, [part for p in parts if not ranges.prove(part := simplify(p, ranges))]
+
     def is_onto(self, extents: Sequence[int]) -> bool:
         """Whether a one-to-one map reaches every element of its shape."""
         return prod(self.shape(extents)) == prod(extents)
