@@ -326,3 +326,41 @@ def test_a_pass_is_one_of_ours_too():
     tvm.ir.assert_structural_equal(mod, lowered(mlp()))
     with pytest.raises(mlc.VerifyError, match="not structurally equal"):
         tvm.ir.assert_structural_equal(mod, mlp())
+
+
+def test_a_call_of_a_function_elsewhere_is_kept():
+    """What it does is not known; in a dataflow block its author says that it only gives a value."""
+
+    @R.function
+    def alone(x: R.Tensor((2,), "float32")):
+        y = R.call("elsewhere", (x,), out=R.Tensor((2,), "float32"))
+        z = R.add(x, x)
+        with R.dataflow():
+            w = R.call("elsewhere", (x,), out=R.Tensor((2,), "float32"))
+            v = R.add(x, x)
+            R.output(v)
+        return v
+
+    assert ops(relax.analysis.remove_all_unused(alone)) == ["call", "add"]
+
+
+def test_a_misspelt_function_is_no_registered_one():
+    bb = relax.BlockBuilder(MyModule)
+    x = relax.Var("x", (1, 32), "float32")
+    with bb.function("other", [x]):
+        gv = bb.emit(R.call_tir("relu", (x,), R.Tensor((1, 32), "float32")))
+        bb.emit_func_output(gv)
+    with pytest.raises(mlc.VerifyError, match="E224") as refusal:
+        relax.build(bb.get())
+    assert 'did you mean "relu0"?' in str(refusal.value)
+
+
+def test_targets():
+    target = tvm.target.Target("llvm -num-cores 4 -mcpu=x86-64-v3", host="llvm")
+    assert isinstance(target, tvm.target.Target)
+    assert (target.name, target.cores, target.cpu) == ("llvm", 4, "x86-64-v3")
+    assert tvm.target.Target(target) is target
+    with pytest.raises(mlc.BuildError, match='unknown option "keys" of a target; known: -mcpu'):
+        tvm.target.Target("llvm -keys=cpu")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        relax.build(MyModule, params={})

@@ -4,6 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from minimlc.frontends.tvm import install, uninstall
 
@@ -32,3 +33,49 @@ def test_listing(path, installed):
 
 def test_there_are_listings():
     assert len(LISTINGS) >= 5
+
+
+CELLS = """
+import numpy as np
+import tvm
+from tvm import relax, te, topi
+from tvm.ir.module import IRModule
+from tvm.script import tir as T, relax as R
+
+# This is needed for deferring annotation parsing in TVMScript
+from __future__ import annotations
+# %%
+@tvm.script.ir_module
+class MyModule:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] * T.float32(3)
+# %%
+sch = tvm.tir.Schedule(MyModule)
+(i,) = sch.get_loops(sch.get_block("B"))
+i0, i1 = sch.split(i, factors=[None, 4])
+sch.vectorize(i1)
+sch.mod.show()
+# %%
+a, b = tvm.nd.array(np.arange(8, dtype="float32")), tvm.nd.empty((8,))
+rt_mod = tvm.build(sch.mod, target="llvm")
+rt_mod["main"](a, b)
+tvm.testing.assert_allclose(b.numpy(), a.numpy() * 3)
+# %%
+tvm.meta_schedule.tune_tir(mod=MyModule, target="llvm --num-cores=1", work_dir="./tune_tmp")
+"""
+
+
+def test_cells_of_a_notebook(installed, capsys):
+    shell = InteractiveShell.instance()
+    *cells, search = CELLS.split("# %%")
+    for cell in cells:
+        shell.run_cell(cell).raise_error()
+    capsys.readouterr()
+    assert not shell.run_cell(search).success
+    shown = capsys.readouterr().out
+    assert "tvm.meta_schedule.tune_tir has no counterpart here" in shown
+    assert "Traceback" not in shown

@@ -133,6 +133,17 @@ def test_buffers_by_number():
         sch.cache_read(block_Y, 5, "local")
 
 
+def test_copies_in_another_order():
+    sch = tvm.tir.Schedule(MyModule)
+    block_Y = sch.get_block("Y")
+    turned = sch.reindex_cache_read(block_Y, 1, "local", lambda vi, vj, vk: (vj, vk))
+    assert turned == "B_local"
+    result = sch.reindex_cache_write(sch.get_block("C"), 0, "local", lambda vi, vj: (vj, vi))
+    assert result == "C_local"
+    sch.annotate(turned, "note", {"kind": "copy", "depth": 2})
+    check(sch)
+
+
 def test_rfactor_and_the_root():
     A = te.placeholder((8, 64), name="A")
     k = te.reduce_axis((0, 64), name="k")

@@ -87,7 +87,7 @@ T's functions, such as T.exp <- tir: call_intrin call_pure_intrin
 mlc.Buffer(name, shape, dtype) <- tir: decl_buffer
 nothing: a schedule is made in one go <- tir.Schedule: enter_postproc remove_rv
 sch.mod, and names for loops and blocks <- tir.Schedule: get_sref state
-a script: a step has to be proved <- tir.Schedule: unsafe_hide_buffer_access unsafe_set_dtype
+a script: a step has to be proved <- tir.Schedule: unsafe_hide_buffer_access
 nothing: fusion sees what a function is by its loops <- te: tag_scope
 numpy <- topi: testing
 te.compute(shape, lambda *i: ...), which says what each element is <- topi: acos all any argsort

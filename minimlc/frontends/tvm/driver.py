@@ -1,6 +1,6 @@
 """`tvm.driver`: modules become code."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any
 
 from minimlc.frontends.tvm import te
@@ -21,11 +21,11 @@ class _Registered(Mutator):
         self.functions = functions
 
     def visit_Call(self, call: Call) -> Call:
-        foreign = call.op == "call_tir" and call.callee not in self.functions
-        return replace(call, op="call_dps_packed") if foreign else call
+        foreign = "." in call.callee and call.callee not in self.functions
+        return replace(call, op="call_dps_packed") if foreign and call.op == "call_tir" else call
 
 
-def lower(inp: Any, args: Sequence[Any] = (), name: str = "main", **_: Any) -> IRModule:
+def lower(inp: Any, args: Any = (), name: str = "main", simple_mode: bool = True) -> IRModule:
     """A module of a schedule, a function or a module."""
     if isinstance(inp, te.TensorSchedule):
         return inp.lower(args, name)
@@ -33,9 +33,7 @@ def lower(inp: Any, args: Sequence[Any] = (), name: str = "main", **_: Any) -> I
     return _Registered(mod.functions)(mod)
 
 
-def build(
-    inputs: Any, args: Any = (), target: Any = "llvm", name: str = "main", **_: Any
-) -> Module:
+def build(inputs: Any, args: Any = (), target: Any = "llvm", name: str = "main") -> Module:
     """Code for a module, a function, or a schedule with its arguments."""
     if isinstance(args, str | dict | OwnTarget):
         args, target = (), args

@@ -44,11 +44,8 @@ def cpu(number: int = 0) -> Device:
 
 def device(name: str = "cpu", number: int = 0) -> Device:
     """The device of a name: this machine for "cpu" and "llvm"."""
-    return (
-        cpu()
-        if name in ("cpu", "llvm", "c", "python")
-        else absent(f"tvm.{name}", ("cpu", "llvm"))()
-    )
+    known = ("cpu", "llvm", "c", "python")
+    return cpu() if name in known else absent(f"tvm.{name}", known)()
 
 
 def array(values: Any, device: Any = None, mem_scope: str | None = None) -> NDArray:

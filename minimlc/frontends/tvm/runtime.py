@@ -31,7 +31,12 @@ class Module:
         return self[self.library.names()[0]](*arrays)
 
     def time_evaluator(
-        self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, **_: Any
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
     ) -> Callable[..., Timing]:
         """What times calls of a function: `repeat` samples, each of calls enough to measure."""
         return partial(time, self.library[func_name], warmup=1, repeat=repeat)
@@ -53,7 +58,7 @@ class Module:
 class VirtualMachine(Module):
     """What runs graph functions: here they are compiled as everything else."""
 
-    def __init__(self, executable: Module, device: Any = None, **_: Any):
+    def __init__(self, executable: Module, device: Any = None, memory_cfg: Any = None):
         super().__init__(executable.library)
         self.module = executable
 

@@ -66,6 +66,8 @@ STEPS: Mapping[str, Step] = {
     "pad_einsum": Step("block padding"),
     "parallel": Step("loop"),
     "reindex": Step("block buffer", BlockRV),
+    "reindex_cache_read": Step("block read_buffer_index storage_scope index_map", BlockRV),
+    "reindex_cache_write": Step("block write_buffer_index storage_scope index_map", BlockRV),
     "reorder": Step("*loops"),
     "reorder_block_iter_var": Step("block new_order"),
     "reverse_compute_at": Step("block loop"),
@@ -80,6 +82,7 @@ STEPS: Mapping[str, Step] = {
     "transform_layout": Step("block buffer index_map pad_value"),
     "unannotate": Step("block_or_loop ann_key"),
     "unroll": Step("loop"),
+    "unsafe_set_dtype": Step("block buffer_index dtype"),
     "vectorize": Step("loop"),
 }
 """The steps of TVM's schedules that are primitives here."""
@@ -94,7 +97,7 @@ IGNORED = {
 class Schedule:
     """A module under transformation: each step changes it in place."""
 
-    def __init__(self, mod: IRModule | PrimFunc, **_: Any):
+    def __init__(self, mod: IRModule | PrimFunc, *, seed: Any = None, debug_mask: str = "none"):
         self.mod = Value(mod).mod if isinstance(mod, PrimFunc) else mod
         self.func_working_on = _usual(self.mod)
         self._values: Mapping[str, Value] = {}
