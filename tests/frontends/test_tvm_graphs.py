@@ -364,3 +364,12 @@ def test_targets():
         tvm.target.Target("llvm -keys=cpu")
     with pytest.raises(TypeError, match="unexpected keyword"):
         relax.build(MyModule, params={})
+
+
+def test_a_method_that_nothing_calls_is_refused():
+    with pytest.raises(tvm.TVMError, match=r"PyExprMutator has no name 'visit_var_binding_' here"):
+
+        @relax.expr_functor.mutator
+        class Renamed(relax.PyExprMutator):
+            def visit_var_binding_(self, binding):
+                return binding

@@ -34,6 +34,7 @@ SURFACE = {
         call_packed cast ceil const cos decl_buffer erf exp floor floordiv floormod if_then_else
         infinity ir_builder layout log max max_value min min_value power round rsqrt schedule
         sigmoid sin sqrt stmt_functor tanh transform""",
+    "tvm.te.Schedule": "cache_read cache_write rfactor",
     "tvm.te": """
         abs all any ceil comm_reducer compute const cos create_prim_func create_schedule erf exp
         extern floor gradient hybrid if_then_else log max max_value min min_value placeholder power
@@ -104,7 +105,13 @@ class Add:
 
 
 def owner_of(path):
-    values = {"tvm.tir.Schedule": tvm.tir.Schedule(Add), "tvm.runtime.Module": tvm.build(Add)}
+    A = tvm.te.placeholder((4,), name="A")
+    B = tvm.te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    values = {
+        "tvm.tir.Schedule": tvm.tir.Schedule(Add),
+        "tvm.te.Schedule": tvm.te.create_schedule(B.op),
+        "tvm.runtime.Module": tvm.build(Add),
+    }
     value = values.get(path, tvm)
     for name in path.split(".")[1:] if path not in values else ():
         value = getattr(value, name)

@@ -255,3 +255,9 @@ def test_stages_inside_one_another():
     a, d = rand(16, 16), tvm.nd.empty((16, 16))
     tvm.build(s, [A, D])(a, d)
     tvm.testing.assert_allclose(d.numpy(), (a + 1) * 2 - 3, rtol=1e-6, atol=1e-6)
+
+
+def test_what_schedules_of_tensors_lack():
+    s, (A, B, C) = schedule_of(8)
+    with pytest.raises(tvm.TVMError, match=r"tvm\.te\.Schedule\.cache_write has no counterpart"):
+        s.cache_write(C, "local")

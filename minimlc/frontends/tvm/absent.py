@@ -89,6 +89,7 @@ nothing: a schedule is made in one go <- tir.Schedule: enter_postproc remove_rv
 sch.mod, and names for loops and blocks <- tir.Schedule: get_sref state
 a script: a step has to be proved <- tir.Schedule: unsafe_hide_buffer_access
 nothing: fusion sees what a function is by its loops <- te: tag_scope
+tvm.tir.Schedule(te.create_prim_func([...])) <- te.Schedule: cache_read cache_write rfactor
 numpy <- topi: testing
 te.compute(shape, lambda *i: ...), which says what each element is <- topi: acos all any argsort
   atan cumprod cumsum einsum elemwise_sum gather gather_nd identity layout_transform left_shift

@@ -27,7 +27,7 @@ class _Registered(Mutator):
 
 def lower(inp: Any, args: Any = (), name: str = "main", simple_mode: bool = True) -> IRModule:
     """A module of a schedule, a function or a module."""
-    if isinstance(inp, te.TensorSchedule):
+    if isinstance(inp, te.Schedule):
         return inp.lower(args, name)
     mod = inp if isinstance(inp, IRModule) else IRModule.from_expr(inp)
     return _Registered(mod.functions)(mod)

@@ -8,21 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minimlc.errors import CompileError
-from minimlc.frontends.tvm.ir import GlobalVar, global_var
+from minimlc.frontends.tvm.ir import global_var
 from minimlc.frontends.tvm.te import Operation
 from minimlc.graph.nodes import Expr, Function, Var
 from minimlc.module import IRModule
 from minimlc.runtime.timing import Timing
 from minimlc.target import Target
 from minimlc.tir.tensors import Tensor
-
-
-def _get_global_var(self: IRModule, name: str) -> GlobalVar:
-    return global_var(name, self[name])
-
-
-def _get_global_vars(self: IRModule) -> list[GlobalVar]:
-    return [global_var(name, func) for name, func in self.entries]
 
 
 def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
@@ -48,8 +40,8 @@ LENT: dict[type, dict[str, Any]] = {
     Var: {"name_hint": property(lambda self: self.name)},
     Function: {"ret_struct_info": property(lambda self: self.result.type)},
     IRModule: {
-        "get_global_var": _get_global_var,
-        "get_global_vars": _get_global_vars,
+        "get_global_var": lambda self, name: global_var(name, self[name]),
+        "get_global_vars": lambda self: [global_var(*entry) for entry in self.entries],
         **dict.fromkeys(("update_func", "__setitem__"), _unchangeable),
     },
     Tensor: {"op": property(Operation)},

@@ -12,7 +12,6 @@ class Device(str):
     """Where arrays are: in this machine's memory."""
 
     device_type = "cpu"
-    exist = True
 
     def sync(self, stream: object = None) -> None:
         """Wait for what runs: calls here return when they are done."""
@@ -48,14 +47,12 @@ def device(name: str = "cpu", number: int = 0) -> Device:
     return cpu() if name in known else absent(f"tvm.{name}", known)()
 
 
-def array(values: Any, device: Any = None, mem_scope: str | None = None) -> NDArray:
+def array(values: Any, device: Any = None) -> NDArray:
     """A copy of `values`, C-contiguous."""
     return np.array(values, order="C").view(NDArray)
 
 
-def empty(
-    shape: Any, dtype: str = "float32", device: Any = None, mem_scope: str | None = None
-) -> NDArray:
+def empty(shape: Any, dtype: str = "float32", device: Any = None) -> NDArray:
     """A new array; its elements are whatever was in memory."""
     return np.empty(shape, to_numpy(dtype)).view(NDArray)
 

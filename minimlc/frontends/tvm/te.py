@@ -9,7 +9,9 @@ mod = tvm.lower(s, [A, B, C])
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minimlc.frontends.tvm.schedule import LoopRV, Schedule
+from minimlc.frontends.tvm.absent import absent
+from minimlc.frontends.tvm.schedule import LoopRV
+from minimlc.frontends.tvm.schedule import Schedule as Steps
 from minimlc.module import IRModule
 from minimlc.schedule import Schedule as Value
 from minimlc.tir import te as own
@@ -35,14 +37,14 @@ class Operation:
         self.input_tensors = tuple(used)
 
 
-class TensorSchedule:
+class Schedule:
     """A schedule of formulas: `s[C]` has the steps on the loops that compute C."""
 
     def __init__(self, ops: Sequence[Operation]):
         outputs = [op.tensor for op in ops]
-        stages = _stages(outputs)
+        stages = _stages(outputs, {})
         inputs = [tensor for tensor in stages if tensor.value is None]
-        self.schedule = Schedule(create_prim_func([*inputs, *outputs]))
+        self.schedule = Steps(create_prim_func([*inputs, *outputs]))
         self.loops: dict[Any, LoopRV] = {}
         for tensor in stages:
             op = Operation(tensor)
@@ -53,6 +55,9 @@ class TensorSchedule:
     def __getitem__(self, tensor: Tensor | Operation) -> "Stage":
         return Stage(self, tensor if isinstance(tensor, Operation) else Operation(tensor))
 
+    def __getattr__(self, name: str) -> Any:
+        return absent(f"tvm.te.Schedule.{name}", dir(Schedule))
+
     def lower(self, args: Sequence[Tensor], name: str = "main") -> IRModule:
         """The scheduled function, with these parameters."""
         func = create_prim_func(args).with_attr("global_symbol", name)
@@ -62,7 +67,7 @@ class TensorSchedule:
 class Stage:
     """The steps on the loops that compute one tensor: those of `Schedule`, on its axes."""
 
-    def __init__(self, schedule: TensorSchedule, op: Operation):
+    def __init__(self, schedule: Schedule, op: Operation):
         self.loops, self.steps, self.op = schedule.loops, schedule.schedule, op
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -91,14 +96,15 @@ class Stage:
         self.steps.compute_inline(self.op.name)
 
 
-def create_schedule(ops: Operation | Sequence[Operation]) -> TensorSchedule:
+def create_schedule(ops: Operation | Sequence[Operation]) -> Schedule:
     """A schedule of the tensors that `ops` compute."""
-    return TensorSchedule([ops] if isinstance(ops, Operation) else ops)
+    return Schedule([ops] if isinstance(ops, Operation) else ops)
 
 
-def _stages(outputs: Sequence[Tensor]) -> list[Tensor]:
-    """All tensors that `outputs` need, and these."""
-    stages: dict[Tensor, None] = {}
+def _stages(outputs: Sequence[Tensor], done: dict[Tensor, None]) -> dict[Tensor, None]:
+    """All tensors that `outputs` need, and these: producers first."""
     for tensor in outputs:
-        stages.update(dict.fromkeys([*_stages(Operation(tensor).input_tensors), tensor]))
-    return list(stages)
+        if tensor not in done:
+            _stages(Operation(tensor).input_tensors, done)
+            done[tensor] = None
+    return done

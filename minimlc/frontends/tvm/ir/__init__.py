@@ -8,8 +8,7 @@ from minimlc.frontends.tvm.ir.transform import PassContext
 from minimlc.graph.nodes import JOINTS, Expr, Function, Type
 from minimlc.graph.ops import find_op
 from minimlc.module import IRModule
-from minimlc.node import Node, structural_hash
-from minimlc.node import structural_equal as is_equal
+from minimlc.node import Node, structural_equal, structural_hash
 from minimlc.tir.nodes import PrimFunc
 
 BaseFunc = Function | PrimFunc
@@ -45,12 +44,7 @@ def global_var(name: str, func: Any = None) -> GlobalVar:
     return var
 
 
-def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two trees are the same up to the names of what they bind."""
-    return is_equal(lhs, rhs)
-
-
-def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+def assert_structural_equal(lhs: Any, rhs: Any) -> None:
     """`VerifyError` unless two trees are the same up to the names of what they bind."""
-    if not is_equal(lhs, rhs):
+    if not structural_equal(lhs, rhs):
         raise VerifyError("the two are not structurally equal", hint="tvm.ir.structural_equal")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from minimlc.frontends.tvm.absent import absent
 from minimlc.frontends.tvm.relax.builder import BlockBuilder
 from minimlc.graph import mutator as own
 from minimlc.graph.nodes import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -17,6 +18,11 @@ class PyExprMutator:
 
     def __init__(self, mod: IRModule | None = None):
         self.builder_ = BlockBuilder(mod)
+
+    def __init_subclass__(cls) -> None:
+        for name in vars(cls):
+            if name.startswith("visit_") and name.endswith("_") and name not in dir(PyExprMutator):
+                absent(f"tvm.relax.PyExprMutator.{name}", dir(PyExprMutator))
 
     def visit_expr(self, expr: Node) -> Any:
         """A function, or a value, rewritten."""
