@@ -61,6 +61,8 @@ def test_split_reorder_and_move():
     sch.decompose_reduction(block_Y, k)
     assert sch.get_loops(sch.get_block("Y_update")) == ["i", "j_0", "k", "j_1"]
     assert sch.get_loops(block_Y) == ["i", "j_0", "k", "j_1"], "a handle follows its block"
+    sch.trace.show()
+    sch.show()
     assert [name for name, _ in sch.trace] == [
         *("split", "reorder", "reverse_compute_at", "decompose_reduction")
     ]
@@ -261,3 +263,9 @@ def test_what_schedules_of_tensors_lack():
     s, (A, B, C) = schedule_of(8)
     with pytest.raises(tvm.TVMError, match=r"tvm\.te\.Schedule\.cache_write has no counterpart"):
         s.cache_write(C, "local")
+    n = te.var("n")
+    X = te.placeholder((n,), name="X")
+    with pytest.raises(tvm.tir.ScheduleError, match="sizes that are known only at the call: n"):
+        te.create_schedule(te.compute((n,), lambda i: X[i] + 1.0, name="Z").op)
+    with pytest.raises(tvm.TVMError, match="E132"):
+        tvm.tir.Schedule("mm")

@@ -9,12 +9,7 @@ from minimlc.errors import CompileError
 from minimlc.frontends.tvm.absent import Absent, UnknownModule, absent, shown
 
 _PACKAGE = __name__.rpartition(".")[0]
-_ALSO = {
-    "transform": "ir.transform",
-    "runtime.ndarray": "nd",
-    "s_tir": "tir",
-    "script.parser": "script",
-}
+_ALSO = {"transform": "ir.transform", "s_tir": "tir", "script.parser": "script"}
 """Modules that TVM has under two names, or had under another."""
 
 

@@ -12,7 +12,9 @@ from minimlc.frontends.tvm.ir import global_var
 from minimlc.frontends.tvm.te import Operation
 from minimlc.graph.nodes import Expr, Function, Var
 from minimlc.module import IRModule
+from minimlc.node import display
 from minimlc.runtime.timing import Timing
+from minimlc.schedule import Trace
 from minimlc.target import Target
 from minimlc.tir.tensors import Tensor
 
@@ -20,14 +22,6 @@ from minimlc.tir.tensors import Tensor
 def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
     why = f"a module never changes; instead: mod = mod.with_function({str(name)!r}, func)"
     raise CompileError(why, code="E133")
-
-
-def _enter(self: Target) -> Target:
-    return self
-
-
-def _exit(self: Target, *_: object) -> None:
-    """Each call says its target itself."""
 
 
 _type = property(lambda self: self.type)
@@ -50,7 +44,8 @@ LENT: dict[type, dict[str, Any]] = {
         "mean": property(lambda self: float(np.mean(self.samples))),
         "max": property(lambda self: max(self.samples)),
     },
-    Target: {"__enter__": _enter, "__exit__": _exit},
+    Target: {"__enter__": lambda self: self, "__exit__": lambda self, *_: None},
+    Trace: {"show": display},
 }
 """The attributes by class; none of them is a name that the class has by itself."""
 

@@ -98,7 +98,7 @@ class Schedule:
     """A module under transformation: each step changes it in place."""
 
     def __init__(self, mod: IRModule | PrimFunc, *, seed: Any = None, debug_mask: str = "none"):
-        self.mod = Value(mod).mod if isinstance(mod, PrimFunc) else mod
+        self.mod = mod if isinstance(mod, IRModule) else Value(mod).mod
         self.func_working_on = _usual(self.mod)
         self._values: Mapping[str, Value] = {}
         self._traces: Mapping[str, Trace] = {}
