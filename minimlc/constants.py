@@ -100,10 +100,11 @@ class Attributed(Node):
         Node.__post_init__(self)
 
     def with_attr(self: A, key: str | Mapping[str, object], value: object = None) -> A:
-        """This with the attribute `key`, or with several, which may replace others; `CompileError`
-        for what is no constant.
+        """This with the attribute `key`, or those of a mapping, in place of what they were;
+        `CompileError` for a value that is no constant.
         """
-        new = {k: plain(v) for k, v in (key if isinstance(key, Mapping) else {key: value}).items()}
+        pairs = key.items() if isinstance(key, Mapping) else [(key, value)]
+        new = {name: plain(each) for name, each in pairs}
         why = unwritable(new.items())
         if why:
             raise CompileError(why, code="E123", hint='func.with_attr("global_symbol", "main")')

@@ -24,7 +24,9 @@ class IRModule(Attributed):
     attrs: Attrs = ()
 
     def __init__(
-        self, functions: Mapping[str, Node] | Iterable[tuple[str, Node]] = (), attrs: Attrs = ()
+        self,
+        functions: Mapping[str, Node] | Iterable[tuple[str, Node]] = (),
+        attrs: Attrs | Mapping[str, object] = (),
     ):
         pairs = functions.items() if isinstance(functions, Mapping) else functions
         if not isinstance(pairs, Iterable) or isinstance(pairs, str):
@@ -33,7 +35,8 @@ class IRModule(Attributed):
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in entries):
             raise not_a_module(functions, "mlc.IRModule", "functions by name")
         object.__setattr__(self, "entries", entries)
-        object.__setattr__(self, "attrs", attrs)
+        named = attrs.items() if isinstance(attrs, Mapping) else attrs
+        object.__setattr__(self, "attrs", tuple(named))
         self.__post_init__()
 
     @classmethod

@@ -53,6 +53,7 @@ def test_attributes_of_functions_come_and_go():
     assert named.with_attr("sizes", 1).attrs == (("global_symbol", "f"), ("sizes", 1))
     assert mlc.structural_equal(named.without_attr("global_symbol").without_attr("sizes"), func)
     assert func.attrs == () and func.without_attr("sizes") is func
+    assert func.with_attr({"global_symbol": "f", "sizes": (3, 4)}).attrs == named.attrs
     mod = IRModule.from_expr(named)
     assert mlc.structural_equal(mlc.parse(mod.script()), mod)
 
@@ -78,7 +79,8 @@ def test_attributes_of_modules_are_read_and_printed():
     text = Marked.script()
     assert 'I.module_attrs({"version": 2, "sizes": (1, 2), "by": "hand"})' in text
     assert mlc.structural_equal(mlc.parse(text), Marked)
-    bare = IRModule({}).with_attr("a", 1.5)
+    bare = IRModule({}, {"a": 1.5})
+    assert mlc.structural_equal(bare, IRModule({}).with_attr("a", 1.5))
     assert mlc.structural_equal(mlc.parse(bare.script()), bare)
     assert not mlc.structural_equal(bare, IRModule({}))
     assert mlc.structural_equal(copy.deepcopy(bare), bare)

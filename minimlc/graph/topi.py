@@ -8,21 +8,21 @@ Each is an operator of the graph, its loops written out: same names, same checks
 whose arguments TVM orders in another way here have that order here, too.
 """
 
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from minimlc.dtypes import is_float
 from minimlc.errors import OpError, did_you_mean
-from minimlc.graph.nodes import Constant, Expr, TensorType, Tuple, Var
+from minimlc.graph.nodes import Attrs, Constant, Expr, TensorType, Tuple, Var
 from minimlc.graph.op import documentation
 from minimlc.graph.ops import ALIASES, OPS
 from minimlc.graph.ops.checks import ALL, FLOATS, NUMBERS, refuse, sizes_of
 from minimlc.graph.ops.create import arange, full
 from minimlc.graph.ops.linear import matmul
-from minimlc.graph.ops.record import Op, composite, primitive
-from minimlc.graph.ops.reduction import argmax, argmin
-from minimlc.graph.ops.shape import flatten, permute_dims, reshape
+from minimlc.graph.ops.record import Op, composite
+from minimlc.graph.ops.reduction import argmax, argmin, greatest, mean
+from minimlc.graph.ops.shape import batch_flatten, permute_dims, reshape
 from minimlc.graph.ops.slicing import pad, take
 from minimlc.graph.ops.values import Values
 from minimlc.graph.ops.window import avg_pool2d, conv2d, max_pool2d
@@ -104,43 +104,32 @@ class _Names:
 # What TVM calls in another way in `topi` than in a graph
 
 
+def _said(record: Op, name: str, order: str, /, fixed: Attrs = (), **meant: str) -> Op:
+    """The operator `name`, which is `record` with its attributes in another order.
+
+    `order` names them, some with a default of their own: "axis=None keepdims"; `meant` says what
+    `record` calls them. It has not those that are `fixed`.
+    """
+    own = dict(record.attrs)
+
+    def called(function: Function) -> Function:
+        def apply(*tensors: Any, **said: Any) -> Any:
+            options = {meant.get(key, key): value for key, value in said.items()}
+            return function(*tensors, **{**own, **dict(fixed), **options})
+
+        return apply
+
+    attrs = []
+    for key, equals, default in (word.partition("=") for word in order.split()):
+        attrs.append((key, literal_eval(default) if equals else own[meant.get(key, key)]))
+    formula, meaning = called(record.formula), called(record.meaning)
+    return record._replace(name=name, attrs=tuple(attrs), formula=formula, meaning=meaning)
+
+
 def _turned(x: Any, yes: bool) -> Any:
     """`x` with its last two axes exchanged, if so wanted."""
     order = list(range(x.ndim))
     return permute_dims(x, axes=(*order[:-2], *order[:-3:-1])) if yes else x
-
-
-def _full(*, shape: Any, dtype: str, fill_value: float) -> Values:
-    """A tensor of `shape` that is `fill_value` everywhere."""
-    return full.formula(shape=shape, value=fill_value, dtype=dtype)
-
-
-def _arange(*, start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") -> Values:
-    """start, start + step, ... below `stop`; 0 ... start-1 when stop is None."""
-    first, last, by = (
-        float(n) if is_float(dtype) and n is not None else n for n in (start, stop, step)
-    )
-    return arange.formula(start=first, stop=last, step=by, dtype=dtype)
-
-
-def _argmax(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The index of the first greatest value along `axis`, of all in order if it is None."""
-    return argmax(x, axis=axis, keepdims=keepdims)
-
-
-def _argmin(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The index of the first least value along `axis`, of all in order if it is None."""
-    return argmin(x, axis=axis, keepdims=keepdims)
-
-
-def _take(x: Any, indices: Any, *, axis: int | None = None) -> Any:
-    """The slices of x at `indices` along `axis`, of all elements in order if it is None."""
-    return take(x, indices, axis=axis) if axis is not None else take(flatten(x), indices, axis=0)
-
-
-def _matmul(a: Any, b: Any, *, transp_a: bool = False, transp_b: bool = False) -> Any:
-    """The matrix product of a and b, each with its last two axes exchanged first if so wanted."""
-    return matmul(_turned(a, transp_a), _turned(b, transp_b))
 
 
 def _product(
@@ -152,166 +141,84 @@ def _product(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Any:
-    """The matrix product of a and b, plus bias if there is one; sums are of `out_dtype`."""
+    """The matrix product of a and b, each with its last two axes exchanged first if so wanted,
+    plus bias if there is one; the sums are of `out_dtype`.
+    """
     product = matmul(_turned(a, transpose_a), _turned(b, transpose_b), out_dtype=out_dtype)
     return product if bias is None else product + bias
 
 
-def _dense(data: Any, weight: Any, bias: Any = None, *, out_dtype: str = "") -> Any:
-    """data @ weight.T, plus bias if there is one; sums are of `out_dtype`."""
-    return _product(data, weight, bias, out_dtype=out_dtype, transpose_b=True)
-
-
-def _batch_matmul(
-    x: Any,
-    y: Any,
-    *,
-    oshape: Any = None,
-    out_dtype: str = "",
-    transpose_a: bool = False,
-    transpose_b: bool = True,
-) -> Any:
-    """The products of two batches of matrices, those of y transposed unless it says otherwise."""
-    return _product(x, y, out_dtype=out_dtype, transpose_a=transpose_a, transpose_b=transpose_b)
-
-
-def _conv2d(
-    data: Any,
-    kernel: Any,
-    *,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "",
-    out_dtype: str = "",
-    groups: int = 1,
-) -> Any:
-    """Cross-correlation in a layout; kernels are OIHW for NCHW, else HWIO, if not said."""
-    return conv2d(
-        data,
-        kernel,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout or ("OIHW" if data_layout == "NCHW" else "HWIO"),
-        out_dtype=out_dtype,
-    )
-
-
-def _conv2d_of(layout: str) -> Callable[..., Any]:
-    def formula(
-        data: Any,
-        kernel: Any,
-        *,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        out_dtype: str = "",
-    ) -> Any:
-        options = {"strides": stride, "padding": padding, "dilation": dilation}
-        return _conv2d(data, kernel, data_layout=layout, out_dtype=out_dtype, **options)
-
-    formula.__doc__ = f"Cross-correlation of images in layout {layout}."
-    return formula
-
-
-def _depthwise_conv2d(
-    data: Any,
-    kernel: Any,
-    *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    out_dtype: str = "",
-) -> Any:
+def _depthwise_conv2d(x: Any, w: Any, **options: Any) -> Any:
     """Cross-correlation of each channel of (n, c, h, w) with its own kernels: (c, m, p, q)."""
-    if kernel.ndim != 4:
-        refuse(f"kernel has {kernel.ndim} dimension(s), it must be (c, m, height, width)")
-    channels, several, *window = kernel.shape
-    apart = reshape(kernel, shape=(channels * several, 1, *window))
-    options = {"strides": stride, "padding": padding, "dilation": dilation}
-    return conv2d(data, apart, groups=channels, out_dtype=out_dtype, **options)
+    if w.ndim != 4:
+        refuse(f"w has {w.ndim} dimension(s), it must be (channels, m, height, width)")
+    channels, several, *window = w.shape
+    options["groups"] = channels
+    return conv2d(x, reshape(w, shape=(channels * several, 1, *window)), **options)
 
 
-def _pool2d(
-    data: Any,
-    *,
-    kernel: Any,
-    stride: Any,
-    dilation: Any = 1,
-    padding: Any = 0,
-    pool_type: str = "max",
-    ceil_mode: bool = False,
-    layout: str = "NCHW",
-    count_include_pad: bool = True,
-) -> Any:
+def _pool2d(x: Any, *, pool_type: str, **options: Any) -> Any:
     """The greatest value ("max") or the mean ("avg") of each window."""
-    return _pooling(pool_type)(
-        data,
-        pool_size=kernel,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-    )
+    return _choice(pool_type, max=max_pool2d, avg=avg_pool2d)(x, **options)
 
 
-def _global_pool(data: Any, *, pool_type: str = "avg", layout: str = "NCHW") -> Any:
-    """The greatest value or the mean of each whole image."""
-    if data.ndim != 4 or sorted(layout) != sorted("NCHW"):
-        refuse(f"data has {data.ndim} dimension(s), its layout is {layout}")
-    size = tuple(data.shape[layout.index(axis)] for axis in "HW")
-    return _pooling(pool_type)(data, pool_size=size, layout=layout)
+def _global_pool(x: Any, *, pool_type: str = "avg", layout: str = "NCHW") -> Any:
+    """The greatest value ("max") or the mean ("avg") of each whole image."""
+    if x.ndim != 4 or sorted(layout) != sorted("NCHW"):
+        refuse(f"x has {x.ndim} dimension(s), its layout is {layout!r}")
+    axes = tuple(layout.index(axis) for axis in "HW")
+    return _choice(pool_type, max=greatest, avg=mean)(x, axis=axes, keepdims=True)
 
 
-def _pooling(pool_type: str) -> Op:
-    if pool_type not in ("max", "avg"):
+def _choice(pool_type: str, **known: Op) -> Op:
+    if pool_type not in known:
         refuse(f'pool_type is "max" or "avg", got {pool_type!r}', "E204")
-    return max_pool2d if pool_type == "max" else avg_pool2d
+    return known[pool_type]
 
 
-def _pad(data: Any, *, pad_before: Any, pad_after: Any = None, pad_value: float = 0) -> Any:
-    """`data` with `pad_value` before and after each axis, as much if `pad_after` is None."""
+def _pad(x: Any, *, pad_before: Any, pad_after: Any = None, pad_value: float = 0) -> Any:
+    """`x` with `pad_value` before and after each axis, as much if `pad_after` is None."""
     before = sizes_of(pad_before, "pad_before")
     after = before if pad_after is None else sizes_of(pad_after, "pad_after")
     if len(before) != len(after):
         refuse(f"pad_before has {len(before)} sizes, pad_after {len(after)}", "E204")
-    return pad(data, pad_width=tuple(zip(before, after, strict=True)), value=pad_value)
+    return pad(x, pad_width=tuple(zip(before, after, strict=True)), value=pad_value)
 
 
-def _flatten(data: Any) -> Any:
-    """All axes but the first as one."""
-    return flatten(data, start_axis=1)
-
-
-_OWN: dict[str, Op] = {}
-_OWN_NN: dict[str, Op] = {}
-_SAID: list[tuple[dict[str, Op], str, Callable[..., Any], tuple[str, ...]]] = [
-    (_OWN, "full", _full, ALL),
-    (_OWN, "arange", _arange, NUMBERS),
-    (_OWN, "argmax", _argmax, NUMBERS),
-    (_OWN, "argmin", _argmin, NUMBERS),
-    (_OWN, "matmul", _matmul, NUMBERS),
-    (_OWN_NN, "matmul", _product, NUMBERS),
-    (_OWN_NN, "dense", _dense, NUMBERS),
-    (_OWN_NN, "batch_matmul", _batch_matmul, NUMBERS),
-    (_OWN_NN, "conv2d", _conv2d, NUMBERS),
-    (_OWN_NN, "conv2d_nchw", _conv2d_of("NCHW"), NUMBERS),
-    (_OWN_NN, "conv2d_nhwc", _conv2d_of("NHWC"), NUMBERS),
-    (_OWN_NN, "depthwise_conv2d_nchw", _depthwise_conv2d, NUMBERS),
-    (_OWN_NN, "pool2d", _pool2d, FLOATS),
-    (_OWN_NN, "global_pool", _global_pool, FLOATS),
-    (_OWN_NN, "pad", _pad, ALL),
-    (_OWN_NN, "flatten", _flatten, ALL),
-]
-for _table, _name, _formula, _dtypes in _SAID:
-    composite(_name, _formula, dtypes=_dtypes, rounds=False, table=_table)
-_PLACES = take.param_dtypes
-primitive("take", ALL, take.meaning, rounds=False, table=_OWN, param_dtypes=_PLACES)(_take)
+_products = composite("matmul", _product, dtypes=NUMBERS, rounds=False, table={})
+_plain_products = _products._replace(params=("a", "b"), optional=0)
+_apart = conv2d._replace(formula=_depthwise_conv2d, meaning=_depthwise_conv2d)
+_pools = max_pool2d._replace(
+    formula=_pool2d, meaning=_pool2d, dtypes=FLOATS, attrs=(*max_pool2d.attrs, ("pool_type", "max"))
+)
+_CONV = "stride padding dilation out_dtype"
+_NHWC = (("data_layout", "NHWC"), ("kernel_layout", "HWIO"))
+_POOL = "kernel stride dilation padding pool_type ceil_mode layout count_include_pad=True"
+_TRANSP = {"transp_a": "transpose_a", "transp_b": "transpose_b"}
+_OWN = {
+    "full": _said(full, "full", "shape dtype fill_value", fill_value="value"),
+    "arange": _said(arange, "arange", "start stop step dtype='float32'"),
+    "argmax": _said(argmax, "argmax", "axis=None keepdims"),
+    "argmin": _said(argmin, "argmin", "axis=None keepdims"),
+    "take": _said(take, "take", "axis=None"),
+    "matmul": _said(_plain_products, "matmul", "transp_a transp_b", (), **_TRANSP),
+}
+_OWN_NN = {
+    "matmul": _products,
+    "dense": _said(_products, "dense", "out_dtype", (("transpose_b", True),)),
+    "batch_matmul": _said(
+        _plain_products, "batch_matmul", "out_dtype transpose_a transpose_b=True"
+    ),
+    "conv2d": _said(
+        conv2d, "conv2d", "strides padding dilation data_layout kernel_layout='' out_dtype"
+    ),
+    "conv2d_nchw": _said(conv2d, "conv2d_nchw", _CONV, stride="strides"),
+    "conv2d_nhwc": _said(conv2d, "conv2d_nhwc", _CONV, _NHWC, stride="strides"),
+    "depthwise_conv2d_nchw": _said(_apart, "depthwise_conv2d_nchw", _CONV, stride="strides"),
+    "pool2d": _said(_pools, "pool2d", _POOL, kernel="pool_size", stride="strides"),
+    "global_pool": composite("global_pool", _global_pool, rounds=False, table={}),
+    "pad": composite("pad", _pad, dtypes=ALL, rounds=False, table={}),
+    "flatten": batch_flatten,
+}
 topi: Any = _Names("topi", _OWN)
 topi.nn = _Names("topi.nn", _OWN_NN)

@@ -14,21 +14,30 @@ V = TypeVar("V")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+LAYOUT = (
+    *("data", "strides", "elem_offset", "align"),
+    *("offset_factor", "buffer_type", "axis_separators"),
+)
+"""What other compilers' scripts say of a buffer's memory."""
+
+
 class Form:
     """How a construct is called, read from its usage, such as `T.serial(extent, stop=None)`; and
     the function that reads such a call.
 
-    Plain names are required, `name=value` is optional, `*names` takes the rest.
+    Plain names are required, `name=value` is optional, `*names` takes the rest, `**names` the
+    options of `LAYOUT`.
     """
 
     def __init__(self, usage: str, meaning: Callable[..., Any]):
         call = ast.parse(usage, mode="eval").body
         assert isinstance(call, ast.Call)
-        self.usage, self.meaning = usage, meaning
+        self.more = next((ast.unparse(k.value) for k in call.keywords if k.arg is None), "")
+        self.usage, self.meaning = usage.replace(f", **{self.more}", ""), meaning
         self.name = ast.unparse(call.func)
         self.required = [a.id for a in call.args if isinstance(a, ast.Name)]
         self.rest = next((a.value.id for a in call.args if isinstance(a, ast.Starred)), "")  # type: ignore[attr-defined]
-        self.defaults = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+        self.defaults = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
         self.names = [*self.required, *self.defaults]
 
     def bind(self, source: Source, call: ast.Call) -> dict[str, Any]:
@@ -45,10 +54,14 @@ class Form:
         for item in call.args:
             if isinstance(item, ast.Starred):
                 raise refused(item, "takes no *arguments")
+        options: dict[str, ast.expr] = {}
         for keyword in call.keywords:
             name = keyword.arg
             if name is None:
                 raise refused(keyword, "takes no **options")
+            if self.more and name in LAYOUT and name not in self.names:
+                options[name] = keyword.value
+                continue
             if name not in self.names:
                 hint = f"{did_you_mean(name, self.names)}\n{self.usage}"
                 raise refused(source.word(keyword, name), f"has no argument {name!r}", hint)
@@ -58,7 +71,8 @@ class Form:
         missing = [name for name in self.required if name not in bound]
         if missing:
             raise refused(call, f"misses {', '.join(missing)}")
-        return {**bound, self.rest: extra} if self.rest else bound
+        bound |= {self.rest: extra} if self.rest else {}
+        return {**bound, self.more: options} if self.more else bound
 
 
 NO_MODULES: "Mapping[str, Namespace]" = {}

@@ -17,13 +17,13 @@ from minimlc.script.source import Names, Source
 from minimlc.script.tir_buffer import declare_parameters
 from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops
 from minimlc.script.tir_stmt import (
-    between,
     integral,
     items,
     moved,
     note,
     suite,
 )
+from minimlc.script.tir_view import between, interval
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.arith import constant_value, key
 from minimlc.tir.analysis.regions import check_declared
@@ -38,7 +38,6 @@ from minimlc.tir.nodes import (
     IterKind,
     Var,
     as_expr,
-    index,
 )
 
 _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
@@ -118,24 +117,17 @@ def _accesses(reader: Loops, call: ast.Call, regions: list[ast.expr]) -> tuple[R
 
 
 def _region(reader: Loops, node: ast.expr) -> Region:
-    if not isinstance(node, ast.Subscript):
-        buffer = reader.buffer(node)
-        return buffer, tuple((index(0), index(size)) for size in buffer.shape)
-    buffer, sides = reader.buffer(node.value), items_of(node.slice)
+    owner = reader.buffer(node.value if isinstance(node, ast.Subscript) else node)
+    buffer = owner if isinstance(owner, Buffer) else owner.buffer
+    if owner is buffer and isinstance(node, ast.Subscript):
+        sides = items_of(node.slice)
+    else:  # of a view, all of its buffer: what is declared is only compared
+        sides = [ast.Slice()] * buffer.ndim
     if len(sides) != buffer.ndim:
         why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(sides)} index(es)"
         raise reader.error(node, why, "E107", f"{buffer.name} has shape {buffer.shape}")
     pairs = zip(sides, buffer.shape, strict=True)
-    return buffer, tuple([_interval(reader, side, size) for side, size in pairs])
-
-
-def _interval(reader: Loops, node: ast.expr, size: int) -> tuple[Expr, Expr]:
-    """The first index and the extent of `i`, `lo:hi` or `:`."""
-    if not isinstance(node, ast.Slice):
-        return reader.index(node), index(1)
-    low = index(0) if node.lower is None else reader.index(node.lower)
-    high = index(size) if node.upper is None else reader.index(node.upper)
-    return low, between(low, high)
+    return buffer, tuple([interval(reader, *pair) for pair in pairs])
 
 
 # Axes

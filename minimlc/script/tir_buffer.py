@@ -6,7 +6,8 @@ from typing import Any
 from minimlc.dtypes import DTYPES, INDEX
 from minimlc.script.constructs import Form
 from minimlc.script.source import Place, parameters, unquoted
-from minimlc.script.tir_expr import LOOPS, Item, Loops
+from minimlc.script.tir_expr import LOOPS, Item, Loops, View
+from minimlc.script.tir_view import check_layout, data_view, region_view
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import SCALAR, Buffer, Var
 
@@ -17,7 +18,7 @@ _COUNTS = dict.fromkeys(("int32", "int64"), INDEX)
 
 def declares(value: ast.expr, name: str) -> bool:
     """Whether an expression is `T.int64()`: a variable of that dtype."""
-    plain = isinstance(value, ast.Call) and not value.args and not value.keywords
+    plain = isinstance(value, ast.Call) and not value.args
     return plain and name.removeprefix("T.") in DTYPES
 
 
@@ -39,26 +40,65 @@ def declare(
     return buffer
 
 
-@LOOPS.reads('T.match_buffer(handle, shape, dtype="float32", scope="global")', role="assign")
-def _match(reader: Loops, call: ast.Call, target: ast.Name, handle: str, **kind: Any) -> None:
-    """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A."""
+@LOOPS.reads(
+    'T.match_buffer(handle, shape, dtype="float32", scope="global", **layout)', role="assign"
+)
+def _match(
+    reader: Loops,
+    call: ast.Call,
+    target: ast.Name,
+    handle: str | ast.Subscript,
+    layout: dict[str, Any],
+    **kind: Any,
+) -> None:
+    """`A = T.match_buffer(a, (n,), "float32")`: the parameter `a` is the buffer A. Of a region of
+    another buffer, A is that region.
+    """
+    if isinstance(handle, ast.Subscript):
+        view = region_view(reader, target.id, handle, kind["shape"])
+        _name_view(reader, call, view, kind["dtype"])
+        return
+    check_offset(reader, target.id, kind["shape"], layout)
     reader.params[handle] = declare(reader, target.id, call, **kind)
 
 
-@LOOPS.reads(
-    'T.alloc_buffer(shape, dtype="float32", scope="global")',
-    'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
-    'scope="global")',
-    role="assign",
-)
-def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> list[Item] | None:
-    """A buffer of the function's own: for all of it, or for the statements that follow."""
-    kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
-    for option, node in bound.items():
-        if node is not None and reader.read(node) is not None:
-            name = reader.called(call)
+def check_offset(reader: Loops, name: str, shape: Any, layout: dict[str, Any]) -> None:
+    """Refuse all but an array of its own."""
+    for option in ("data", "elem_offset"):
+        node = layout.get(option, ast.Constant(None))
+        value = reader.folded(reader.read(node))
+        if value is not None and value != 0 and not isinstance(value, Var):
             why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
             raise reader.error(node, why, "E124", f"leave {option} out")
+    check_layout(reader, name, shape, layout)
+
+
+def _name_view(reader: Loops, call: ast.Call, view: View, dtype: str) -> None:
+    """A name for part of a buffer; its elements are the buffer's."""
+    if dtype != view.buffer.dtype:
+        why = f"{view.buffer.name} holds {view.buffer.dtype}, and {view.name} would hold {dtype}"
+        raise reader.error(call, why, "E108", f'dtype="{view.buffer.dtype}"')
+    reader.scope[view.name] = view
+
+
+@LOOPS.reads(
+    'T.alloc_buffer(shape, dtype="float32", scope="global", **layout)',
+    'T.decl_buffer(shape, dtype="float32", data=None, strides=None, elem_offset=None, '
+    'scope="global", **layout)',
+    role="assign",
+)
+def _alloc(
+    reader: Loops, call: ast.Call, target: ast.Name, layout: dict[str, Any], **bound: Any
+) -> list[Item] | None:
+    """A buffer of the function's own: for all of it, or for the statements that follow."""
+    kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
+    layout |= {option: node for option, node in bound.items() if node is not None}
+    data = layout.get("data")
+    if isinstance(data, ast.Attribute) and data.attr == "data":
+        view = data_view(reader, target.id, data, kind["shape"], layout)
+        _name_view(reader, call, view, kind["dtype"])
+        return None
+    check_offset(reader, target.id, kind["shape"], layout)
     buffer, header = declare(reader, target.id, call, **kind), reader.inside("function")
     if header is None:
         return [buffer]
@@ -66,7 +106,15 @@ def _alloc(reader: Loops, call: ast.Call, target: ast.Name, **bound: Any) -> lis
     return None
 
 
-_BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global")', declare)
+@LOOPS.reads("T.var(dtype)", "T.Var(name, dtype)", role="assign")
+def _var(
+    reader: Loops, call: ast.Call, target: ast.Name, dtype: str, name: ast.expr | None = None
+) -> None:
+    """`n = T.var("int32")`, as `n = T.int32()`."""
+    declare_variable(reader, target.id, target, dtype)
+
+
+_BUFFER = Form('T.Buffer(shape, dtype="float32", scope="global", **layout)', declare)
 
 
 def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
@@ -85,6 +133,7 @@ def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
             why, hint = f"the parameter {item.arg} must be a buffer", _PARAMETER_HINT
             raise reader.error(kind, why, "E126", hint.format(item.arg))
         bound = reader.arguments(_BUFFER, call)
+        check_offset(reader, item.arg, bound["shape"], bound.pop("layout"))
         reader.params[item.arg] = declare(reader, item.arg, item, **bound)
 
 

@@ -1,7 +1,7 @@
 """Expressions of the loop language: what `T.max`, `A[i, j]` and `a + b` mean in a script."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import Parameter, signature
@@ -30,7 +30,7 @@ LOOPS = Language(
     "prim_func",
     PYTHON,
     {
-        ast.While: "loops are counted: for i in range(n)",
+        ast.While: "loops are counted: for i in range(n), with its body under: if condition:",
         ast.Return: "it writes its results to the buffers it is given",
         **dict.fromkeys((ast.Break, ast.Continue), "guard the rest with: if condition:"),
     },
@@ -57,6 +57,16 @@ def _form(name: str, function: Callable[..., Any]) -> Form:
 
 Item = tir.Stmt | Buffer
 """What a statement of a script is: a buffer lives while the statements after it run."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A name with a shape for elements of a buffer; `at` says where an element is."""
+
+    name: str
+    buffer: Buffer
+    shape: tuple[int, ...]
+    at: Callable[[Sequence[Expr]], list[Expr]]
 
 
 class Named(NamedTuple):
@@ -137,8 +147,8 @@ class Loops(Reader):
 
     def operand(self, node: ast.expr, value: Any) -> Any:
         """`value` if it is a scalar; the error for a buffer or a captured object."""
-        if isinstance(value, Buffer):
-            indices = ", ".join("ijklmn"[: value.ndim]) or "()"
+        if isinstance(value, Buffer | View):
+            indices = ", ".join("ijklmn"[: len(value.shape)]) or "()"
             hint = f"index it: {value.name}[{indices}]"
             raise self.error(node, f"{value.name} is a buffer, not a number", "E108", hint)
         if not isinstance(value, Expr | bool | int | float):
@@ -200,7 +210,7 @@ class Loops(Reader):
         return Reader.arguments(self, form, call)
 
     def argument(self, form: Form, name: str, node: Any) -> Any:
-        if name != "handle":
+        if name != "handle" or isinstance(node, ast.Subscript):
             return Reader.argument(self, form, name, node)
         parameter = ast.unparse(node)
         if self.params.get(parameter, node) is not None:
@@ -224,12 +234,12 @@ class Loops(Reader):
             raise self.error(node, f"an index must be an integer, got {expr.dtype}", "E107")
         return expr
 
-    def buffer(self, node: ast.expr) -> Buffer:
-        """The buffer that a name stands for."""
+    def buffer(self, node: ast.expr) -> Buffer | View:
+        """The buffer that a name stands for, or the view of one."""
         if not isinstance(node, ast.Name):
             raise self.error(node, "expected a buffer's name", "E122")
         value = self.scope.get(node.id)
-        if isinstance(value, Buffer):
+        if isinstance(value, Buffer | View):
             return value
         bound = node.id in self.scope
         why = f'"{node.id}" is not a buffer' if bound else f'the buffer "{node.id}" is not defined'
@@ -237,7 +247,7 @@ class Loops(Reader):
 
     def buffers(self) -> list[str]:
         """The names that stand for buffers here."""
-        return [name for name, value in self.scope.items() if isinstance(value, Buffer)]
+        return [name for name, value in self.scope.items() if isinstance(value, Buffer | View)]
 
     def is_bool(self, node: ast.expr, value: Any, hint: str) -> Any:
         """The condition `value`, which must be bool."""
@@ -292,7 +302,7 @@ def check_element(reader: Loops, node: ast.Subscript) -> None:
         indices.insert(0, owner.slice)
         owner = owner.value
     buffer = reader.scope.get(owner.id) if isinstance(owner, ast.Name) else None
-    if len(indices) > 1 and isinstance(buffer, Buffer):
+    if len(indices) > 1 and isinstance(buffer, Buffer | View):
         hint = f"write {buffer.name}[{', '.join(map(ast.unparse, indices))}]"
         raise reader.error(node, "one pair of brackets holds all the indices", "E107", hint)
 
@@ -314,6 +324,19 @@ def _call(reader: Loops, node: ast.Call) -> Any:
 def _subscript(reader: Loops, node: ast.Subscript) -> Any:
     check_element(reader, node)
     owner = reader.read(node.value)
-    if not isinstance(owner, Buffer):
+    if not isinstance(owner, Buffer | View):
         return element(reader, node, owner)
-    return reader.placed(reader.guard(node, tir.load, owner, reader.indices(node.slice)), node)
+    return reader.placed(reader.guard(node, tir.load, *element_of(reader, node, owner)), node)
+
+
+def element_of(
+    reader: Loops, node: ast.Subscript, owner: Buffer | View
+) -> tuple[Buffer, list[Expr]]:
+    """The element that indices of a buffer, or of a view, mean."""
+    indices = reader.indices(node.slice)
+    if isinstance(owner, Buffer):
+        return owner, indices
+    if len(indices) != len(owner.shape):
+        why = f"{owner.name} has {len(owner.shape)} dimension(s), got {len(indices)} index(es)"
+        raise reader.error(node, why, "E107", f"{owner.name} has shape {owner.shape}")
+    return owner.buffer, owner.at([i.astype(INDEX) for i in indices])

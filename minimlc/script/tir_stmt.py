@@ -9,8 +9,9 @@ from minimlc.constants import is_folded
 from minimlc.dtypes import DTYPES, INDEX, is_integer
 from minimlc.script.reader import combine, items_of
 from minimlc.script.tir_buffer import declare_variable, declares
-from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops, check_element
+from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops, check_element, element_of
 from minimlc.script.tir_let import check_named, name_value
+from minimlc.script.tir_view import between
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
@@ -203,13 +204,6 @@ def _loop(
     return [_Loop(start, size, {**options, "kind": kind})]
 
 
-def between(low: Expr, high: Expr) -> Expr:
-    """`high - low`, as a number where both are."""
-    if isinstance(low, Const) and isinstance(high, Const):
-        return tir.index(int(high.value) - int(low.value))
-    return high if _is_zero(low) else tir.binary("-", high, low)
-
-
 def _is_zero(value: Expr) -> bool:
     return isinstance(value, Const) and value.value == 0
 
@@ -288,8 +282,7 @@ def _store(
 ) -> Stmt:
     """`C[i] = value`, or `C[i] = C[i] op value`."""
     check_element(reader, target)
-    buffer = reader.buffer(target.value)
-    indices = reader.indices(target.slice)
+    buffer, indices = element_of(reader, target, reader.buffer(target.value))
     place = reader.guard(target, tir.load, buffer, indices)
     stored = reader.operand(value, reader.read(value))
     if op is not None:

@@ -297,6 +297,7 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         left, right = as_expr(a, b.dtype), b
     else:
         left, right = as_expr(a), as_expr(b)
+    left, right = _counting(left, right), _counting(right, left)
     left, right = meeting(left, right.dtype), meeting(right, left.dtype)
     if left.dtype != right.dtype:
         raise CompileError(
@@ -308,14 +309,25 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 
 
 def meeting(value: Expr, dtype: str) -> Expr:
-    """`value` where a number of `dtype` is needed. An index, which is made of variables and reads
-    no memory, becomes one: scripts write `A[i] = A[i] + i` whatever A holds.
+    """`value` where a number of `dtype` is needed. An index becomes one: scripts write
+    `A[i] = A[i] + i` whatever A holds.
     """
-    if value.dtype != INDEX or dtype in (INDEX, "bool"):
-        return value
+    if value.dtype == INDEX and dtype not in (INDEX, "bool") and _is_index(value):
+        return value.astype(dtype)
+    return value
+
+
+def _counting(value: Expr, other: Expr) -> Expr:
+    """An integer constant beside an index counts as one: `i + T.int32(1)`."""
+    counts = isinstance(value, Const) and is_integer(value.dtype) and other.dtype == INDEX
+    return index(int(value.value)) if counts and _is_index(other) else value  # type: ignore[attr-defined]
+
+
+def _is_index(value: Expr) -> bool:
+    """Whether an expression is made of variables, and reads no memory."""
     parts = [part for part in walk(value) if isinstance(part, Expr)]
     reads = any(isinstance(part, Load) for part in parts)
-    return value.astype(dtype) if any(part._symbol for part in parts) and not reads else value
+    return any(part._symbol for part in parts) and not reads
 
 
 def _cast_hint(left: Expr, right: Expr) -> str:
@@ -389,4 +401,4 @@ def check_indices(buffer: Buffer, indices: Iterable[ExprLike]) -> tuple[Expr, ..
     for item in items:
         if not is_integer(item.dtype):
             raise CompileError(f"an index must be an integer, got {item.dtype}", code="E107")
-    return tuple(i.astype(INDEX) for i in items)
+    return tuple(index(int(i.value)) if isinstance(i, Const) else i.astype(INDEX) for i in items)

@@ -254,5 +254,5 @@ def test_what_these_refuse():
     refuses("E204", lambda: topi.nn.pool2d(IMAGE, 2, 2, pool_type="sum"), '"max" or "avg"')
     refuses("E204", lambda: topi.nn.conv2d(IMAGE, KERNEL, data_layout="NCWX"), "data_layout")
     refuses("E204", lambda: topi.nn.dense(A, te.placeholder((5, 4)), None, "float16"), "hold")
-    refuses("E203", lambda: topi.nn.depthwise_conv2d_nchw(IMAGE, A), "kernel has 2 dimension(s)")
+    refuses("E203", lambda: topi.nn.depthwise_conv2d_nchw(IMAGE, A), "w has 2 dimension(s)")
     refuses("E204", lambda: topi.nn.pad(A, (1, 0), (1,)), "pad_before")

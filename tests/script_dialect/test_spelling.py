@@ -263,6 +263,16 @@ CASES: dict[str, list[Case]] = {
         (
             I32,
             """
+            for i in range(15):
+                with T.block("B"):
+                    vi = T.axis.spatial(15, T.Cast("int64", i))
+                    B[vi + T.int32(1)] = A[T.cast(T.cast(vi, "int32") * 1, "int64")] + A[T.int32(0)]
+            """,
+            lambda a, b: np.concatenate([b[:1], a[:15] + a[0]]),
+        ),
+        (
+            I32,
+            """
             for i in range(16):
                 if A[i] < i - 4:
                     B[i] = T.max(A[i], i - 8)

@@ -11,7 +11,7 @@ import numpy as np
 
 from minimlc.codegen.source.interval import Intervals
 from minimlc.codegen.source.writer import Text, call, operators
-from minimlc.dtypes import INDEX, is_float, is_integer, to_numpy
+from minimlc.dtypes import DTYPES, INDEX, integer_range, is_float, is_integer, to_numpy
 from minimlc.errors import BuildError
 from minimlc.node import Node, Visitor
 from minimlc.tir.intrinsics import is_formula
@@ -34,7 +34,10 @@ from minimlc.tir.values import HALF
 SMALL = ("int16", "int8", "uint8")
 """Integers that C computes as `int`."""
 
-INTEGERS = ("int64", "int32", *SMALL)
+UNSIGNED = "uint32"
+"""What C computes as it is, wrapping as ours does."""
+
+INTEGERS = ("int64", "int32", UNSIGNED, *SMALL)
 TYPES = {
     "float64": ("f64", "double", "double"),
     "float32": ("f32", "float", "float"),
@@ -45,6 +48,7 @@ TYPES = {
     "int16": ("i16", "int16_t", "int16_t"),
     "int8": ("i8", "int8_t", "int8_t"),
     "uint8": ("u8", "uint8_t", "uint8_t"),
+    "uint32": ("u32", "uint32_t", "uint32_t"),
     "bool": ("bool", "bool", "uint8_t"),
 }
 """Each dtype in the names of helpers, the C type it is computed in, and that of its elements."""
@@ -114,8 +118,8 @@ class Expressions(Visitor):
 
     def visit_Unary(self, item: Unary) -> Text:
         a = self.visit(item.a)
-        small = item.dtype in SMALL
-        if item.op == "-" and is_integer(item.dtype) and not small and self.bounds.wraps(item):
+        own = item.dtype in (*SMALL, UNSIGNED)
+        if item.op == "-" and is_integer(item.dtype) and not own and self.bounds.wraps(item):
             return call(f"neg_{SHORT[item.dtype]}", a)
         operand = a.inside(UNARY)
         sign = _SIGNS.get(item.op, item.op)
@@ -141,7 +145,7 @@ class Expressions(Visitor):
             down = is_integer(dtype) and self.bounds.interval(item.a)[0] >= 0
             return down and self.bounds.interval(item.b)[0] > 0
         if op in WRAPPING and is_integer(dtype):
-            return dtype in SMALL or not self.bounds.wraps(item)
+            return dtype in (*SMALL, UNSIGNED) or not self.bounds.wraps(item)
         return op not in ("<<", ">>", "min", "max")
 
     def _narrow(self, text: Text, item: Expr) -> Text:
@@ -196,8 +200,9 @@ def constant(item: Const) -> Text:
     if item.dtype == "bool":
         return Text("true" if item.value else "false")
     value = int(item.value)
-    if item.dtype == "uint8":
-        return Text(str(value & 255))
+    if DTYPES[item.dtype].kind == "uint":
+        number = str(value & integer_range(item.dtype)[1])
+        return Text(f"{number}u" if item.dtype == UNSIGNED else number)
     bits = 64 if item.dtype == INDEX else 32
     if value == -(2 ** (bits - 1)):
         return Text(f"INT{bits}_MIN")

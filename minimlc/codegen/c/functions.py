@@ -17,6 +17,7 @@ from minimlc.codegen.c.expr import (
     SHORT,
     TIMES,
     UNARY,
+    UNSIGNED,
     VALUE,
     WRAPPING,
     Expressions,
@@ -146,7 +147,7 @@ def _machine() -> Iterator[Named]:
             yield _inline(c, f"{name}_{t}", f"{c} a, {c} b", code, note=note)
 
 
-_WIDE = ("float64", "float32", "int64", "int32")
+_WIDE = ("float64", "float32", "int64", "int32", UNSIGNED)
 
 FUNCTIONS = {
     **dict(_machine()),

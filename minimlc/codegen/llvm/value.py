@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.codegen.llvm.lines import FIRST
-from minimlc.dtypes import to_numpy
+from minimlc.dtypes import DTYPES, integer_range, to_numpy
 from minimlc.tir.nodes import Buffer
 
 REGISTER = {
@@ -28,6 +28,7 @@ REGISTER = {
     "int16": "i16",
     "int8": "i8",
     "uint8": "i8",
+    "uint32": "i32",
     "bool": "i1",
     "half": "half",
 }
@@ -107,8 +108,8 @@ def constant(value: Number, dtype: str) -> Value:
     """A uniform constant."""
     if dtype == "bool":
         value = bool(value)
-    elif dtype == "uint8":
-        value = int(value) & 255
+    elif DTYPES[dtype].kind == "uint":
+        value = int(value) & integer_range(dtype)[1]
     return Value(number_text(value, dtype), dtype, const=value)
 
 

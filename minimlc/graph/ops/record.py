@@ -95,7 +95,8 @@ class Op(NamedTuple):
     def infer_type(self, types: tuple[Type, ...], attrs: Mapping[str, object]) -> Type:
         """The result's type; `OpError` naming the operator and its arguments' types."""
         lines = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
-        lines += [f"{name}={shown(value)}" for name, value in attrs.items()]
+        said = [(key, v) for key, v in attrs.items() if v != dict(self.attrs).get(key, REQUIRED)]
+        lines += [f"{name}={shown(value)}" for name, value in said]
         with self._refusing(lines):
             if not self.required <= len(types) <= len(self.params):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")

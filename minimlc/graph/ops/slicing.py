@@ -8,7 +8,7 @@ import numpy as np
 
 from minimlc.graph.ops.checks import ALL, axis_of, fits, refuse, resized, sizes_of
 from minimlc.graph.ops.record import composite, primitive
-from minimlc.graph.ops.shape import expand_dims
+from minimlc.graph.ops.shape import expand_dims, reshape
 from minimlc.graph.ops.values import Values, choose
 from minimlc.tir.nodes import Expr, as_expr, binary
 
@@ -104,8 +104,12 @@ split = composite("split", _split, dtypes=ALL, rounds=False)
     lambda x, indices, axis: np.take(x, indices, axis, mode="clip"),
     param_dtypes=(("indices", ("int64", "int32", "int16", "int8", "uint8")),),
 )
-def take(x: Values, indices: Values, *, axis: int = 0) -> Values:
-    """The slices of x at `indices` along `axis`; indices are clipped into range."""
+def take(x: Values, indices: Values, *, axis: int | None = 0) -> Values:
+    """The slices of x at `indices` along `axis`, of all elements in order if it is None; indices
+    are clipped into range.
+    """
+    if axis is None:
+        return take.formula(reshape(x, shape=(-1,)), indices)
     along = axis_of(axis, x.ndim)
     last = x.shape[along] - 1
     inner = along + indices.ndim

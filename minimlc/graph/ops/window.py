@@ -172,9 +172,11 @@ def _conv2d(
 ) -> Any:
     """Cross-correlation of x: (n, c, h, w) with w: (o, c / groups, p, q), in any layout; `padding`
     is zeros around x (one size, two, or top, left, bottom, right), `out_dtype` that of the sums.
+    A `kernel_layout` "" is the usual one beside `data_layout`.
     """
     image = promoted(arranged(x, data_layout, IMAGE, "data_layout"), out_dtype)
-    kernel = promoted(arranged(w, kernel_layout, KERNEL, "kernel_layout"), out_dtype)
+    weights = kernel_layout or ("HWIO" if data_layout == "NHWC" else KERNEL)
+    kernel = promoted(arranged(w, weights, KERNEL, "kernel_layout"), out_dtype)
     options = {"strides": strides, "padding": padding, "dilation": dilation, "groups": groups}
     sums = _sums(image, kernel, **options)
     return _back(sums, out_layout or data_layout, "out_layout")

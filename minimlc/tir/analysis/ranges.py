@@ -174,6 +174,8 @@ class Ranges:
                 return min(low, low2), max(high, high2)
             case Cast(_, a) if is_integer(a.dtype):
                 known = integer_range(a.dtype)
+                inner = self.bounds(a.a) if isinstance(a, Cast) and a.a.dtype == INDEX else known
+                known = inner if is_within(inner, known) else known
                 return known if is_within(known, EVERYTHING) else EVERYTHING
         return EVERYTHING
 

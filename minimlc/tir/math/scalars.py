@@ -115,12 +115,14 @@ def _shift_left(write: Writer, a: Expr, b: Expr) -> Expr:
 
 def _shift_right(write: Writer, a: Expr, b: Expr) -> Expr:
     """What shifting one bit at a time would give where the count is outside the type's bits."""
-    rest = select(a < 0, -1, const(0, a.dtype)) if a.dtype != "uint8" else 0
+    signed = DTYPES[a.dtype].kind == "int"
+    rest = select(a < 0, -1, const(0, a.dtype)) if signed else 0
     return select(_fits(b), Intrin("shift_right", (a, b)), rest)
 
 
 def _fits(count: Expr) -> Expr:
-    return (count >= 0) & (count < DTYPES[count.dtype].bits)
+    below = count < DTYPES[count.dtype].bits
+    return below if DTYPES[count.dtype].kind == "uint" else (count >= 0) & below
 
 
 def _saturating(dtype: str) -> Define:

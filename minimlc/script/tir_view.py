@@ -1,0 +1,117 @@
+"""Other names for parts of buffers: `T.match_buffer(A[i : i + 4], (4,))`, `data=Y.data`.
+
+A view exists in the text only: its elements are read as those of the buffer.
+"""
+
+import ast
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from minimlc.dtypes import INDEX
+from minimlc.errors import shown
+from minimlc.script.reader import items_of
+from minimlc.script.tir_expr import Loops, View
+from minimlc.tir import nodes as tir
+from minimlc.tir.analysis.arith import constant_value
+from minimlc.tir.analysis.ranges import Ranges
+from minimlc.tir.analysis.simplify import Simplifier
+from minimlc.tir.nodes import Binary, Buffer, Expr, Var, as_expr, index
+
+Place = Callable[[Sequence[Expr]], list[Expr]]
+_DENSE = "a buffer has memory of its own, all of it, row by row"
+
+
+def between(low: Expr, high: Expr) -> Expr:
+    """`high - low`, as a number where it is one."""
+    size = constant_value(Binary("-", high, low))
+    if size is not None:
+        return index(size)
+    return high if constant_value(low) == 0 else tir.binary("-", high, low)
+
+
+def interval(reader: Loops, node: ast.expr, size: Any) -> tuple[Expr, Expr]:
+    """The first index and the extent of `i`, `lo:hi` or `:`."""
+    if not isinstance(node, ast.Slice):
+        return reader.index(node).astype(INDEX), index(1)
+    low = index(0) if node.lower is None else reader.index(node.lower)
+    high = as_expr(size) if node.upper is None else reader.index(node.upper)
+    return low.astype(INDEX), between(low.astype(INDEX), high.astype(INDEX))
+
+
+def region_view(reader: Loops, name: str, node: ast.Subscript, shape: Sequence[int]) -> View:
+    """`B = T.match_buffer(A[i : i + 4, j], (4,))`: B counts from the region's first element."""
+    owner, sides = reader.buffer(node.value), items_of(node.slice)
+    if len(sides) != len(owner.shape):
+        why = f"{owner.name} has {len(owner.shape)} dimension(s), got {len(sides)} index(es)"
+        raise reader.error(node, why, "E107", f"{owner.name} has shape {owner.shape}")
+    box = [interval(reader, *side) for side in zip(sides, owner.shape, strict=True)]
+    extents = [constant_value(extent) for _, extent in box]
+    dropped = len(box) - len(shape)
+    if dropped < 0 or extents != [1] * dropped + list(shape):
+        why = f"the region's extents are {extents}, {name} has the shape {tuple(shape)}"
+        hint = "the last extents are those of the shape, the others 1"
+        raise reader.error(node, why, "E126", hint)
+    starts = [start for start, _ in box]
+
+    def at(indices: Sequence[Expr]) -> list[Expr]:
+        inside = zip(indices, starts[dropped:], strict=True)
+        return [*starts[:dropped], *(_beyond(start, i) for i, start in inside)]
+
+    return _through(owner, name, shape, at)
+
+
+def _beyond(start: Expr, i: Expr) -> Expr:
+    if constant_value(start) == 0:
+        return i
+    return start if constant_value(i) == 0 else tir.binary("+", start, i)
+
+
+def data_view(
+    reader: Loops, name: str, node: ast.Attribute, shape: Sequence[int], layout: dict[str, Any]
+) -> View:
+    """`B = T.decl_buffer((4, 4), data=Y.data)`: the elements of Y, row by row, in another shape."""
+    owner, start = reader.buffer(node.value), check_layout(reader, name, shape, layout)
+    if prod(shape) + start > prod(owner.shape):
+        why = f"{owner.name} has {prod(owner.shape)} elements, {name} would end at"
+        raise reader.error(node, f"{why} {prod(shape) + start}", "E126")
+    simplify = Simplifier(Ranges(reader.sizes)).visit
+    steps = [prod(owner.shape[axis + 1 :]) for axis in range(len(owner.shape))]
+
+    def at(indices: Sequence[Expr]) -> list[Expr]:
+        flat: Expr = index(start)
+        for place, i in enumerate(indices):
+            flat = flat + i * prod(shape[place + 1 :])
+        rows = [flat // step for step in steps]
+        # The first is not taken modulo its size: what leaves the view leaves the buffer.
+        inner = [row % size for row, size in zip(rows[1:], owner.shape[1:], strict=True)]
+        return [simplify(part) for part in (*rows[:1], *inner)]
+
+    return _through(owner, name, shape, at)
+
+
+def _through(owner: Buffer | View, name: str, shape: Sequence[int], at: Place) -> View:
+    """A view of a buffer, or of what another view shows."""
+    if isinstance(owner, Buffer):
+        return View(name, owner, tuple(shape), at)
+    return View(name, owner.buffer, tuple(shape), lambda indices: owner.at(at(indices)))
+
+
+def check_layout(reader: Loops, name: str, shape: Sequence[Any], layout: dict[str, Any]) -> int:
+    """Refuse what a dense, row-major array cannot be; where its first element is said to be.
+
+    A variable takes whatever stride or offset there is. An alignment is read and forgotten: what
+    is not promised cannot be relied on.
+    """
+    options = {option: node for option, node in layout.items() if option != "data"}
+    values = {option: reader.folded(reader.read(node)) for option, node in options.items()}
+    offset, strides = values.get("elem_offset"), values.get("strides")
+    dense = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape))) if strides else ()
+    pairs = zip(strides or (), dense, strict=False)
+    if len(strides or ()) != len(dense) or not all(isinstance(s, Var) or s == d for s, d in pairs):
+        why = f"{_DENSE}: the strides of {name} are {shown(dense)}"
+        raise reader.error(layout["strides"], why, "E124", "leave strides out")
+    if values.get("axis_separators"):
+        why = f"{_DENSE}: {name} takes no axis_separators"
+        raise reader.error(layout["axis_separators"], why, "E124", "leave axis_separators out")
+    return 0 if offset is None or isinstance(offset, Var) else offset
