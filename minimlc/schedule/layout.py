@@ -27,7 +27,8 @@ from minimlc.tir.nodes import (
     seq,
 )
 
-SCOPES = ("global", "local", "shared", "amx.tile")
+SCOPES = ("global", "local", "shared", "warp", "wmma", "amx")
+"""The kinds of memory; a part of one has a name behind a dot: "shared.dyn", "wmma.matrix_a"."""
 MOST_PADDING = 16
 """A buffer grows to at most so many times its size."""
 SMALL = 2**16
@@ -163,8 +164,10 @@ def own_buffer(func: PrimFunc, block: str, buffer: str) -> Buffer:
 
 def check_scope(scope: str) -> None:
     """Refuse a scope that does not exist."""
-    if scope not in SCOPES:
-        refuse("E117", f'unknown scope "{scope}"', hint=", ".join(SCOPES))
+    kind, *parts = scope.split(".")
+    if kind not in SCOPES or not all(part.isidentifier() for part in parts):
+        listed = ", ".join(SCOPES)
+        refuse("E117", f'unknown scope "{scope}"', hint=f'{listed}, or a part as in "shared.dyn"')
 
 
 def is_too_large(shape: Sequence[int], buffer: Buffer) -> bool:

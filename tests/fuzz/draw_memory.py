@@ -196,7 +196,11 @@ def _index_map(site: Site, sizes: Sequence[int], spread: bool = False) -> str:
     parts = ", ".join(outputs).split(", ")
     site.rng.shuffle(parts)
     if len(names) > 1 and site.chance(0.2):
-        parts = [f"{names[0]} * {sizes[1]} + {names[1]}", *names[2:]]
+        flat, count = f"{names[0]} * {sizes[1]} + {names[1]}", sizes[0] * sizes[1]
+        divisors = [d for d in (2, 3, 4, 6, 8) if count % d == 0 or (spread and site.chance(0.2))]
+        by = site.rng.choice(divisors) if divisors and site.chance(0.6) else 0
+        parts = [f"({flat}) // {by}", f"({flat}) % {by}"] if by else [flat]
+        parts += names[2:]
     if site.wild and site.chance(0.5):
         parts = [site.rng.choice([f"{names[0]} // 2", f"{names[-1]} * 2", *parts])] if names else []
     return f"{', '.join(names)} -> {', '.join(parts)}"

@@ -71,7 +71,7 @@ def test_padding_inside_a_loop_stays_with_its_iteration():
 
 def test_padding_of_what_an_iteration_owns_is_in_that():
     mod = mlc.parse(ROWS)
-    sch = mlc.Schedule(mod).parallel("x").transform_layout("B", "B", "j -> j + 3", 2)
+    sch = mlc.Schedule(mod).parallel("x").transform_layout("B", "B", "j -> j // 4, j % 4", 2)
     assert sch.loops("B_pad")[0] == "x"
     assert_right(mod, sch.mod)
 
@@ -176,6 +176,15 @@ def test_a_narrower_buffer_holds_what_was_converted_from_it():
 def test_a_dtype_that_would_lose_values(parts, dtype):
     parts = {**parts, "read": "B[vx, vy]"}
     refuses("E117", lambda: mlc.Schedule(pair(**parts)).unsafe_set_dtype("B", "B", dtype))
+
+
+@pytest.mark.parametrize("scope", ["shared.dyn", "wmma.matrix_a", "warp", "global.A_reg"])
+def test_a_scope_may_have_parts(scope):
+    sch = mlc.Schedule(MatmulRelu).cache_read("Y", "A", scope).set_scope("Y", "Y", scope)
+    assert {buffer.scope for buffer in sch.func.allocs} == {scope}
+    assert_right(mlc.Schedule(MatmulRelu).mod, sch.mod)
+    for wrong in (f"{scope}.", f".{scope}", f"{scope} ", "register.file", "shared.1", ""):
+        refuses("E117", lambda: mlc.Schedule(MatmulRelu).set_scope("Y", "Y", wrong))  # noqa: B023
 
 
 def test_whose_dtype_may_change():

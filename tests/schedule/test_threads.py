@@ -284,3 +284,59 @@ def test_a_sum_is_not_read_before_all_threads_came():
 def test_a_sum_that_runs_anew_in_each_thread_is_not_one_sum():
     text = SUMS.format(**SUM).replace("i, k in T.grid(4, 12)", "i, u, k in T.grid(4, 3, 12)")
     refuses("E104", lambda: mlc.Schedule(mlc.parse(text), check=False).bind("u", "threadIdx.x"))
+
+
+OWNED = """
+@T.prim_func
+def main(A: T.Buffer((4, 10), "int32"), C: T.Buffer((4, 10), "int32")):
+    X = T.alloc_buffer((4, 4), "int32")
+    for b in range(4):
+        for f in range({written}):
+            {guard}
+                X[{at}] = A[b, f]
+        for t in range({read}):
+            C[b, t] = {value}
+"""
+UNEVEN = {"written": 10, "guard": "if True:", "at": "f // 4, f % 4", "read": 10}
+UNEVEN["value"] = "X[t // 4, t % 4]"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"value": "X[(9 - t) // 4, (9 - t) % 4]"},
+        {"read": 6, "value": "X[(t + 4) // 4, (t + 4) % 4] + X[t // 4, t % 4]"},
+        {"written": 12, "guard": "if f < 10:"},
+        {"at": "(f + 3) // 4, (f + 3) % 4", "value": "X[(t + 3) // 4, (t + 3) % 4]"},
+        {"at": "f % 3, f // 3", "value": "X[t % 3, t // 3]"},
+    ],
+)
+def test_what_is_read_in_the_form_that_it_was_written_in(change):
+    mod = mlc.parse(OWNED.format(**{**UNEVEN, **change}))
+    assert_right(mod, mlc.Schedule(mod).parallel("b").mod)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"written": 9},
+        {"value": "X[(t + 1) // 4, (t + 1) % 4]"},
+        {"value": "X[t // 4, (t + 1) % 4]"},
+        {"value": "X[t // 5, t % 5 % 4]"},
+        {"written": 12, "guard": "if f < 9:", "at": "f // 4, f % 4"},
+        {"guard": "if A[b, 0] > 0:"},
+        {"guard": "if f > 0:"},
+        {"written": "b + 7"},
+        {"at": "f // 4, (f + b) % 4"},
+    ],
+)
+def test_another_form_or_fewer_elements(change):
+    text = OWNED.format(**{**UNEVEN, **change})
+    try:
+        mod = mlc.parse(text.replace("A[b, f]", "A[b, f % 10]"))
+        sch = mlc.Schedule(mod, check=False)
+    except mlc.VerifyError as error:
+        assert error.code == "E131"
+        return
+    refuses("E104", lambda: sch.parallel("b"), "carries a dependence through X")

@@ -43,6 +43,12 @@ INVERTIBLE = [
     ("i, j, k -> k * 2 + i % 2, 5 - j, i // 2", (4, 6, 3)),
     ("i -> i % 2, i // 2 % 3, i // 6", (20,)),
     ("i, j -> 3 - i + 4 * j", (4, 2)),
+    ("i, j -> (i * 12 + j) // 16, (i * 12 + j) % 16", (16, 12)),
+    ("i, j, k -> (i * 30 + j * 6 + k) // 10, (i * 30 + j * 6 + k) % 10", (4, 5, 6)),
+    ("i, j -> (i + j) % 16, j", (16, 12)),
+    ("i, j -> i, (j + 5 - i) % 6", (4, 6)),
+    ("i -> (i + 3) // 4, (i + 3) % 4", (10,)),
+    ("i -> (i + 3) % 10 // 2, (i + 3) % 10 % 2", (10,)),
 ]
 
 
@@ -65,6 +71,7 @@ def test_random_maps_are_called_one_to_one_only_if_they_are():
     for _ in range(300):
         extents = tuple(int(n) for n in rng.integers(1, 9, 2))
         pieces = ["i", "j", "i // 2", "i % 2", "j // 3", "j % 3", "i * 3 + j", "i + j", "j * 4"]
+        pieces += ["(i * 5 + j) // 4", "(i * 5 + j) % 4", "(i + j) % 7", "(i + 2 * j) % 3"]
         chosen = rng.choice(pieces, rng.integers(1, 4))
         layout = IndexMap.of("i, j -> " + ", ".join(chosen))
         outputs = values_of(layout, extents)

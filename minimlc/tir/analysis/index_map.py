@@ -20,7 +20,7 @@ import numpy as np
 from minimlc.depth import too_deep
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.node import Node, walk
-from minimlc.tir.analysis.affine import Digit, Digits, DigitSum
+from minimlc.tir.analysis.affine import Digit, DigitSum, Divided
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import EXHAUSTIVE
 from minimlc.tir.analysis.points import evaluate
@@ -145,8 +145,8 @@ def _extent(out: Expr, total: DigitSum | None, ranges: Ranges) -> int:
     return int(high) + 1
 
 
-def _digits(inputs: Sequence[Var], extents: Sequence[int]) -> Digits:
-    return Digits(dict(zip(inputs, extents, strict=True)))
+def _digits(inputs: Sequence[Var], extents: Sequence[int]) -> Divided:
+    return Divided(dict(zip(inputs, extents, strict=True)))
 
 
 def _read_back(
@@ -155,7 +155,8 @@ def _read_back(
     """Variables for the outputs, and each input as an expression over them; None if not found.
 
     Round by round: what is left of an output after subtracting the known digits is read as a
-    number in a mixed radix, which makes more digits known.
+    number in a mixed radix, which makes more digits known. So is what a division leaves, which is
+    0, where no digits were cut for it.
     """
     digits = _digits(map_.inputs, extents)
     sums = digits.sums(map_.outputs)
@@ -163,15 +164,17 @@ def _read_back(
     outs = tuple(map(Var, names))
     shape = dict(zip(outs, map_.shape(extents), strict=True))
     known: dict[Digit, Expr] = {}
-    pending = {out: total for out, total in zip(outs, sums, strict=True) if total is not None}
+    pending: list[tuple[Expr, DigitSum]]
+    pending = [(out, total) for out, total in zip(outs, sums, strict=True) if total is not None]
+    pending += [(index(0), division.left) for division in digits.divisions.values()]
     progress = True
     while progress:
         progress = False
-        for out, total in list(pending.items()):
-            read = _read_digits(out, total, known)
+        for equation in list(pending):
+            read = _read_digits(*equation, known)
             if read is not None:
                 known.update({d: value for d, value in read.items() if d not in known})
-                del pending[out]
+                pending = [each for each in pending if each is not equation]
                 progress = True
     values: dict[Var, Expr] = {}
     for var in map_.inputs:
@@ -198,7 +201,7 @@ def _output_names(map_: IndexMap) -> list[str]:
 
 
 def _read_digits(
-    out: Var, total: DigitSum, known: Mapping[Digit, Expr]
+    out: Expr, total: DigitSum, known: Mapping[Digit, Expr]
 ) -> dict[Digit, Expr] | None:
     """The unknown digits of a sum in terms of its value `out`; None where they overlap."""
     rest: Expr = out - total.constant

@@ -30,6 +30,7 @@ from minimlc.tir.analysis.affine import (
 )
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.analysis.instances import has_match
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index, substitute
 from minimlc.tir.walks import stored_in
@@ -90,6 +91,11 @@ def _side(
 def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
     """Whether `write`, while `fixed` stand still, surely writes every element `read` reads."""
     still = set(fixed)
+    return _covers_range(write, read, still) or has_match(write, read, still)
+
+
+def _covers_range(write: Access, read: Access, still: set[Var]) -> bool:
+    """Whether the elements written are ranges, one for each dimension, that all reads are in."""
     extents = {**loop_extents(write.loops), **loop_extents(read.loops)}
     digits = Digits(extents)
     guards = [guard for guard in write.guards if not _is_granted(guard, write, read, still)]
@@ -122,8 +128,8 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
 
 
 def _end(guard: Expr, total: DigitSum | None, part: DigitSum) -> int | None:
-    """Where a guard `total < bound` ends the values of `part`, if it says that and nothing else:
-    `total` is a multiple of `part` and a rest that cannot tip the scales.
+    """Where a guard `total < bound` ends the values of `part`, if it says that alone: `total` is a
+    multiple of `part` and a rest that does not matter.
     """
     limit = _limit(guard)
     if total is None or limit is None or limit[0] != "<" or not part.terms:
@@ -136,12 +142,9 @@ def _end(guard: Expr, total: DigitSum | None, part: DigitSum) -> int | None:
     return limit[2] // times - parts[0].constant + part.constant
 
 
-_Dimension = tuple[DigitSum | None, DigitSum | None, int]
-
-
 def _rows(
     out: DigitSum | None, need: DigitSum | None, size: int, fixed: set[Var]
-) -> list[_Dimension]:
+) -> list[tuple[DigitSum | None, DigitSum | None, int]]:
     """What is written and read in one dimension, and its size; where the written elements have
     gaps, as padded rows have, the row and the place in it are dimensions of their own.
     """
@@ -357,12 +360,10 @@ def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
 def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
     """The loops of `around` whose iterations may run the same instance of a block again."""
     values = tuple(it.value for it in block.iters)
-    instance = Access(_NOWHERE, values, True, tuple(around), (), block, "", 0, block)
+    nowhere = Buffer("instances", (), "bool")
+    instance = Access(nowhere, values, True, tuple(around), (), block, "", 0, block)
     question = Conflict(instance, instance)
     return tuple(loop for loop in around if question.possible({loop.var: "+"}))
-
-
-_NOWHERE = Buffer("instances", (), "bool")
 
 
 def check_declared(
