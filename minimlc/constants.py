@@ -76,7 +76,7 @@ class Attributes(tuple):
 
     def get(self, key: str, default: object = None) -> Any:
         """The value of a name."""
-        return next((value for name, value in self if name == key), default)
+        return dict(iter(self)).get(key, default)
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):

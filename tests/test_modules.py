@@ -111,3 +111,19 @@ def test_functions_say_what_other_compilers_ask_for():
     text = text.replace("@I.ir_module", "@I.ir_module(check_well_formed=True)")
     assert mlc.structural_equal(mlc.parse(text), Marked)
     refuses("E121", lambda: mlc.parse(text.replace("pure", "pur")), "did you mean")
+
+
+def test_attributes_are_looked_up_by_name():
+    func = doubled().with_attr("kind", "copy").with_attr("depth", 2)
+    assert func.attrs["kind"] == "copy"
+    assert func.attrs.get("depth") == 2
+    assert func.attrs.get("none") is None
+    assert "kind" in func.attrs
+    assert "none" not in func.attrs
+    assert ("depth", 2) in func.attrs
+    assert list(func.attrs.keys())[-2:] == ["kind", "depth"]
+    assert dict(func.attrs)["depth"] == 2
+    assert func.attrs[-1] == ("depth", 2)
+    with pytest.raises(KeyError):
+        func.attrs["none"]
+    assert mlc.structural_equal(copy.deepcopy(func), func)
