@@ -150,7 +150,7 @@ def test_softmax_by_formulas():
 def test_arrays_and_times():
     a = tvm.nd.array([[1.0, 2.0], [3.0, 4.0]], device=tvm.cpu(0))
     b = tvm.nd.empty((2, 2), "float64", tvm.cpu())
-    a.copyto(b)
+    b[:] = a
     assert type(b.numpy()) is np.ndarray
     assert np.array_equal(b.asnumpy(), [[1, 2], [3, 4]])
     b.numpy()[0, 0] = 7

@@ -91,6 +91,11 @@ a script: a step has to be proved <- tir.Schedule: unsafe_hide_buffer_access
 nothing: fusion sees what a function is by its loops <- te: tag_scope
 tvm.tir.Schedule(te.create_prim_func([...])) <- te.Schedule: cache_read cache_write rfactor
 numpy <- topi: testing
+mlc.passes.default_pipeline, which mlc.build applies <- relax: get_pipeline
+mlc.Function and mlc.PrimFunc <- ir: BaseFunc BaseExpr RelaxExpr
+bb.emit_te(function, x), with a te.compute in the function <- relax.op: argsort batch_norm cumprod
+  cumsum einsum eye gather_elements gather_nd group_norm image instance_norm masked_fill
+  nonzero one_hot scatter_elements sort topk unique vision
 te.compute(shape, lambda *i: ...), which says what each element is <- topi: acos all any argsort
   atan cumprod cumsum einsum elemwise_sum gather gather_nd identity layout_transform left_shift
   log2 meshgrid mod one_hot right_shift scatter_nd sliding_window sort tan tensordot topk trilu

@@ -37,8 +37,7 @@ def install() -> None:
     ours = sys.modules[_PACKAGE]
     if sys.modules.get("tvm", ours) is not ours:
         why = "TVM itself is imported already under the name tvm"
-        hint = "import minimlc.frontends.tvm as mtvm  # beside it"
-        raise CompileError(why, code="E615", hint=hint)
+        raise CompileError(why, code="E615", hint="import minimlc.frontends.tvm as mt  # beside it")
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
     sys.modules.update(modules())

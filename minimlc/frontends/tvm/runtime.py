@@ -25,8 +25,6 @@ class Module:
         function = self.library[name]
         return lambda *arrays: nd.wrapped(function(*arrays))
 
-    get_function = __getitem__
-
     def __call__(self, *arrays: Any) -> Any:
         return self[self.library.names()[0]](*arrays)
 
@@ -46,8 +44,6 @@ class Module:
     def get_source(self, language: str = "") -> str:
         """The generated code: "llvm", "asm" or "c"."""
         return self.library.source(language)
-
-    inspect_source = get_source
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -11,8 +11,6 @@ from minimlc.module import IRModule
 from minimlc.node import Node, structural_equal, structural_hash
 from minimlc.tir.nodes import PrimFunc
 
-BaseFunc = Function | PrimFunc
-BaseExpr = RelaxExpr = Expr
 PrimExpr = Node
 
 

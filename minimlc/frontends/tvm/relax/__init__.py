@@ -1,9 +1,11 @@
 """`tvm.relax`: graph functions."""
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
+from minimlc.errors import ScriptError
+from minimlc.frontends.tvm.absent import absent
 from minimlc.frontends.tvm.alias import Alias
 from minimlc.frontends.tvm.driver import build
 from minimlc.frontends.tvm.ir import GlobalVar
@@ -14,16 +16,29 @@ from minimlc.frontends.tvm.runtime import VirtualMachine
 from minimlc.graph import nodes
 from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetItem, TupleType, Var
 from minimlc.graph.ops import call_op
-from minimlc.module import Pass, run_passes
-from minimlc.passes import default_pipeline
 from minimlc.script import R
+from minimlc.script.constructs import Namespace
 
-op, const = R, R.const
+const = R.const
 DataflowVar = Var
 TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorType
 call_tir, call_dps_packed = R.call_tir, R.call_dps_packed
 BindingBlock = DataflowBlock = nodes.BindingBlock
 VarBinding = nodes.Binding
+
+
+class Operators(Namespace):
+    """The operators, by TVM's names too; scripts know them as R's."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return Namespace.__getattr__(self, name)
+        except ScriptError:
+            return absent(f"tvm.relax.op.{name}", self._values)
+
+
+_NN = Operators("R.nn", vars(R.nn)["_values"])
+op = Operators("R", ChainMap({"nn": _NN}, vars(R)["_values"]))
 
 
 class DynTensorType(NamedTuple):
@@ -58,8 +73,3 @@ class Call(metaclass=Alias):
             return call_op(op, *args, **dict(attrs or {}))
         out: Any = sinfo_args[0] if sinfo_args else op.result
         return nodes.call_function(op, tuple(args), out)
-
-
-def get_pipeline(name: str = "zero", **_: Any) -> Pass:
-    """The passes that `tvm.build` applies to graph functions."""
-    return partial(run_passes, passes=default_pipeline)

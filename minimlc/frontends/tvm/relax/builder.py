@@ -21,6 +21,4 @@ class BlockBuilder(own.BlockBuilder):
         self._names.reserve((str(gvar),))
         self._functions[str(gvar)] = updated_func
 
-    def finalize(self) -> IRModule:
-        """The module built so far."""
-        return self.get()
+    finalize = own.BlockBuilder.get
