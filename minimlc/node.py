@@ -220,16 +220,12 @@ def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
 
 
 def _means_node(kind: str) -> bool:
-    """Whether a method `visit_<kind>` is meant for a node: by its capital letter, by the underscore
-    that ends such names in TVM, or because it is one or two letters away from a node's name.
-    """
-    if not kind.islower() or kind.endswith("_"):
-        return True
-    plain = kind.replace("_", "")
-    kinds = {each.lower() for each in _NODE_NAMES | {k.__name__ for k in Node.__subclasses__()}}
-    close = [each for each in kinds if each[0] == plain[0]]
+    """Whether `visit_<kind>` is meant for a node: it has a capital letter, ends with an underscore
+    as such names do in TVM, or is one or two letters away from a node's name."""
+    plain, nodes = kind.replace("_", ""), _NODE_NAMES | {k.__name__ for k in Node.__subclasses__()}
+    close = [each.lower() for each in nodes if each.lower().startswith(plain[:1])]
     alike = any(SequenceMatcher(None, plain, each).ratio() > 0.8 for each in close)
-    return alike or sorted(plain) in map(sorted, close)
+    return alike or sorted(plain) in map(sorted, close) or not kind.islower() or kind.endswith("_")
 
 
 class _Dispatch:

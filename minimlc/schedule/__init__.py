@@ -16,8 +16,9 @@ from minimlc.schedule import (  # noqa: F401 (each enters itself in the table)
     memory,
     reduction,
 )
+from minimlc.schedule.nets import Net
 from minimlc.schedule.primitive import PRIMITIVES
-from minimlc.schedule.schedule import Net, Schedule, method, on_module
+from minimlc.schedule.schedule import Schedule, method, on_module
 from minimlc.schedule.trace import Trace
 
 ROOMS = [part for name in ("more", "tensor", "net") if (part := room(f"schedule.{name}"))]

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakKeyDictionary
 
 from minimlc.errors import (
@@ -20,6 +20,7 @@ from minimlc.errors import (
 from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
 from minimlc.schedule.dropped import warn_if_dropped
+from minimlc.schedule.nets import UNCHECKED, VERIFIED, Net, Verdict
 from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.trace import (
     Trace,
@@ -43,54 +44,6 @@ from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import Block, PrimFunc, SymbolicFunc
 from minimlc.tir.walks import blocks_in
-
-
-class Verdict(NamedTuple):
-    """How a step was checked, in words, and what the net keeps for the next step."""
-
-    checked: str
-    kept: Any = None
-
-
-UNCHECKED = Verdict("not checked")
-VERIFIED = Verdict("verified only")
-
-
-class Net:
-    """What catches a faulty step and explains a refused one. This one verifies; `schedule.net`
-    holds one that also compares and advises.
-    """
-
-    def check(
-        self, start: IRModule, after: PrimFunc, name: str, label: str, trace: Trace, last: Verdict
-    ) -> Verdict:
-        """Check the last step of `trace`, which made `after` of the function `name`.
-
-        `label` is the step's text, `last` the verdict on the step before.
-        """
-        check_prim_func(name, after)
-        return VERIFIED
-
-    def fault(
-        self, start: IRModule, name: str, trace: Trace, label: str, why: str
-    ) -> ScheduleError:
-        """The report of a step that failed by itself: minimlc's fault, not the caller's."""
-        return ScheduleError(f"{label} {why}", code="E199")
-
-    def remedy(self, func: PrimFunc, name: str, arguments: dict[str, Any]) -> str:
-        """A call that works where `name(arguments)` was refused; '' if none was found."""
-        return ""
-
-    def explained(
-        self,
-        error: NoSuchName,
-        steps: Sequence[Step],
-        func: str,
-        name: str,
-        arguments: dict[str, Any],
-    ) -> ScheduleError:
-        """The error for a step (or a question) that names what is not there."""
-        return error
 
 
 class NoSuchPrimitive(ScheduleError, AttributeError):

@@ -21,7 +21,7 @@ from minimlc.errors import CompileError, did_you_mean, shown
 from minimlc.node import Node, node, walk
 from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 from minimlc.tir.operators import BINARY_OPS, COMPARISONS, LOGICAL, check_operand, check_operands
-from minimlc.tir.tracing import TRACING, tracing  # noqa: F401
+from minimlc.tir.tracing import TRACING
 
 SCALAR = "scalar"
 """The scope of a parameter that is a number."""
@@ -309,9 +309,7 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 
 
 def meeting(value: Expr, dtype: str) -> Expr:
-    """`value` where a number of `dtype` is needed. An index becomes one: scripts write
-    `A[i] = A[i] + i` whatever A holds.
-    """
+    """`value` where a number of `dtype` is needed. An index becomes one: `A[i] = A[i] + i`."""
     if value.dtype == INDEX and dtype not in (INDEX, "bool") and _is_index(value):
         return value.astype(dtype)
     return value
@@ -319,15 +317,15 @@ def meeting(value: Expr, dtype: str) -> Expr:
 
 def _counting(value: Expr, other: Expr) -> Expr:
     """An integer constant beside an index counts as one: `i + T.int32(1)`."""
-    counts = isinstance(value, Const) and is_integer(value.dtype) and other.dtype == INDEX
-    return index(int(value.value)) if counts and _is_index(other) else value  # type: ignore[attr-defined]
+    if not isinstance(value, Const) or other.dtype != INDEX or not is_integer(value.dtype):
+        return value
+    return index(int(value.value)) if value.dtype != INDEX and _is_index(other) else value
 
 
 def _is_index(value: Expr) -> bool:
     """Whether an expression is made of variables, and reads no memory."""
-    parts = [part for part in walk(value) if isinstance(part, Expr)]
-    reads = any(isinstance(part, Load) for part in parts)
-    return any(part._symbol for part in parts) and not reads
+    parts = [part for part in walk(value) if isinstance(part, Load) or part._symbol]
+    return bool(parts) and not any(isinstance(part, Load) for part in parts)
 
 
 def _cast_hint(left: Expr, right: Expr) -> str:
@@ -393,11 +391,8 @@ def load(buffer: Buffer, indices: Iterable[ExprLike]) -> Load:
 def check_indices(buffer: Buffer, indices: Iterable[ExprLike]) -> tuple[Expr, ...]:
     items = tuple(as_expr(i, INDEX) for i in indices)
     if len(items) != buffer.ndim:
-        raise CompileError(
-            f"{buffer.name} has {buffer.ndim} dimension(s), got {len(items)} index(es)",
-            code="E107",
-            hint=f"{buffer.name} has shape {buffer.shape}",
-        )
+        why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(items)} index(es)"
+        raise CompileError(why, code="E107", hint=f"{buffer.name} has shape {buffer.shape}")
     for item in items:
         if not is_integer(item.dtype):
             raise CompileError(f"an index must be an integer, got {item.dtype}", code="E107")

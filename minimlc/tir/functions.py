@@ -22,9 +22,9 @@ from minimlc.tir.nodes import (
     const,
     intrin,
     select,
-    tracing,
     unary,
 )
+from minimlc.tir.tracing import tracing
 
 
 def cast(value: ExprLike, dtype: str) -> Expr:

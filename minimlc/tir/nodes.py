@@ -41,7 +41,6 @@ from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported
     load,
     meeting,
     select,
-    tracing,
     unary,
 )
 from minimlc.tir.operators import (  # noqa: F401

@@ -6,7 +6,7 @@ from typing import Any
 
 from minimlc.errors import CompileError, Span, source_line
 from minimlc.tir.functions import FUNCTIONS
-from minimlc.tir.nodes import tracing
+from minimlc.tir.tracing import tracing
 
 
 def called(function: Callable[..., Any], args: Sequence[Any], span: Span | None) -> Any:

@@ -2,7 +2,8 @@
 
 from minimlc.schedule.net.advice import explained, remedy
 from minimlc.schedule.net.check import check_step, fault
-from minimlc.schedule.schedule import Net, Schedule
+from minimlc.schedule.nets import Net
+from minimlc.schedule.schedule import Schedule
 
 
 class SafetyNet(Net):

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from minimlc.errors import CompileError, ScheduleError
 from minimlc.module import IRModule
 from minimlc.schedule.net.shrink import STRENGTHS, smaller, smaller_arguments
+from minimlc.schedule.nets import VERIFIED, Verdict
 from minimlc.schedule.primitive import KEEPS_ORDER
-from minimlc.schedule.schedule import VERIFIED, Verdict
 from minimlc.schedule.trace import Trace, run
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.equivalence.compare import BUDGET, brief, cost, difference, reduces_floats

@@ -26,7 +26,8 @@ from minimlc.tir.analysis.dependence import EXHAUSTIVE
 from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute, tracing
+from minimlc.tir.nodes import Binary, Const, Expr, Unary, Var, index, substitute
+from minimlc.tir.tracing import tracing
 
 LARGEST = 2**31
 """Constants in a map stay below this."""

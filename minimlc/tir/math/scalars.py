@@ -38,8 +38,8 @@ from minimlc.tir.nodes import (
     intrin,
     select,
     substitute,
-    tracing,
 )
+from minimlc.tir.tracing import tracing
 from minimlc.tir.values import HALF
 
 
