@@ -23,8 +23,6 @@ from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 from minimlc.tir.operators import BINARY_OPS, COMPARISONS, LOGICAL, check_operand, check_operands
 from minimlc.tir.tracing import TRACING, tracing  # noqa: F401
 
-SCALAR = "scalar"
-"""The scope of a parameter that is a number."""
 MOST_OF_EXPR = 2**16
 """The most nodes in an expression."""
 
@@ -319,8 +317,9 @@ def meeting(value: Expr, dtype: str) -> Expr:
 
 def _counting(value: Expr, other: Expr) -> Expr:
     """An integer constant beside an index counts as one: `i + T.int32(1)`."""
-    counts = isinstance(value, Const) and is_integer(value.dtype) and other.dtype == INDEX
-    return index(int(value.value)) if counts and _is_index(other) else value  # type: ignore[attr-defined]
+    if isinstance(value, Const) and is_integer(value.dtype) and other.dtype == INDEX:
+        return index(int(value.value)) if _is_index(other) else value
+    return value
 
 
 def _is_index(value: Expr) -> bool:
