@@ -125,11 +125,12 @@ def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
         item: unquoted(reader.source, written)
         for item, written in parameters(reader.source, node, _PARAMETER_HINT)
     }
+    paths = {item: reader.called(kind) or reader.path(kind) for item, kind in kinds.items()}
+    for item, path in paths.items():
+        is_number = path.removeprefix("T.") in DTYPES
+        reader.params[item.arg] = _scalar(reader, item, path) if is_number else None
     for item, kind in kinds.items():
-        is_number = reader.path(kind).removeprefix("T.") in DTYPES
-        reader.params[item.arg] = _scalar(reader, item, reader.path(kind)) if is_number else None
-    for item, kind in kinds.items():
-        if reader.path(kind) == "T.handle" or reader.params[item.arg] is not None:
+        if paths[item] == "T.handle" or reader.params[item.arg] is not None:
             continue
         call = _as_call(kind)
         if call is None or reader.path(call.func) != _BUFFER.name:

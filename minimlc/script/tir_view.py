@@ -48,7 +48,10 @@ def region_view(reader: Loops, name: str, node: ast.Subscript, shape: Sequence[i
     box = [interval(reader, *side) for side in zip(sides, owner.shape, strict=True)]
     extents = [constant_value(extent) for _, extent in box]
     dropped = len(box) - len(shape)
-    if dropped < 0 or extents != [1] * dropped + list(shape):
+    sizes = [*[1] * dropped, *shape]
+    pairs = zip(box, sizes, strict=False)
+    alike = all(constant_value(Binary("-", side[1], as_expr(size))) == 0 for side, size in pairs)
+    if dropped < 0 or not alike:
         why = f"the region's extents are {extents}, {name} has the shape {tuple(shape)}"
         hint = "the last extents are those of the shape, the others 1"
         raise reader.error(node, why, "E126", hint)
@@ -72,6 +75,9 @@ def data_view(
 ) -> View:
     """`B = T.decl_buffer((4, 4), data=Y.data)`: the elements of Y, row by row, in another shape."""
     owner, start = reader.buffer(node.value), check_layout(reader, name, shape, layout)
+    if any(isinstance(size, Expr) for size in (*owner.shape, *shape)):
+        why = f"{name} shows {owner.name} in another shape, which takes sizes that are numbers"
+        raise reader.error(node, why, "E123")
     if prod(shape) + start > prod(owner.shape):
         why = f"{owner.name} has {prod(owner.shape)} elements, {name} would end at"
         raise reader.error(node, f"{why} {prod(shape) + start}", "E126")

@@ -23,8 +23,6 @@ from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 from minimlc.tir.operators import BINARY_OPS, COMPARISONS, LOGICAL, check_operand, check_operands
 from minimlc.tir.tracing import TRACING
 
-SCALAR = "scalar"
-"""The scope of a parameter that is a number."""
 MOST_OF_EXPR = 2**16
 """The most nodes in an expression."""
 

@@ -20,7 +20,6 @@ from minimlc.constants import Attributed
 from minimlc.errors import CompileError, not_compiled
 from minimlc.node import Mutator, Node, node
 from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported from here)
-    SCALAR,
     Binary,
     Buffer,
     Cast,
@@ -55,6 +54,9 @@ LoopKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread_bindi
 IterKind = Literal["S", "R", "O"]
 Annotations = tuple[tuple[str, object], ...]
 N = TypeVar("N", bound=Node)
+
+SCALAR = "scalar"
+"""The scope of a parameter that is a number."""
 
 LOOP_KINDS: dict[LoopKind, str] = {
     "serial": "T.serial",

@@ -165,6 +165,20 @@ def test_shapes_of_parameters_name_sizes():
     check_call(mod, [floats(3, 4), np.int32(3), floats(12)], lambda a, n, b: a.ravel() * 2)
 
 
+def test_regions_of_symbolic_buffers():
+    body = """
+    n = T.int32()
+    A = T.match_buffer(a, (n, n), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    row = T.match_buffer(A[n - 1, 0:n], (n,), "float32")
+    for i in range(n):
+        B[i] = row[i]
+    """
+    mod = module('a: T.handle("float32"), b: T.handle', body)
+    assert_round_trips(mod)
+    check_call(mlc.verify(mod), [floats(5, 5), floats(5)], lambda a, b: a[-1])
+
+
 NUMBERS = [
     (
         vectors("float32") + ", x: T.float32",
