@@ -63,8 +63,8 @@ OUTLINE = (
     ),
     Chapter(
         "08_special_hardware",
-        "Instructions that do a whole small program: describe one, put it into loops with "
-        "blockize and tensorize, and multiply bytes and tiles with it.",
+        "Instructions that do a whole small program: describe one, and put it into loops with "
+        "blockize and tensorize.",
         ("03",),
     ),
     Chapter(
@@ -125,6 +125,18 @@ OUTLINE = (
         "90_primitives",
         "To look things up: each primitive's rule, an example before and after, and a refusal.",
         ("03",),
+    ),
+    Chapter(
+        "91_hardware_units",
+        "For engineers: bytes in pairs and fours, tile registers, and the recipe that chooses "
+        "among them.",
+        ("08",),
+    ),
+    Chapter(
+        "92_matmul_by_hand",
+        "For engineers: blocks for caches, both operands packed, sums of parts, and a recipe read "
+        "aloud.",
+        ("10",),
     ),
 )
 
