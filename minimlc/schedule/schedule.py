@@ -31,7 +31,6 @@ from minimlc.schedule.tree import NoSuchName, Place, find_block, find_stmt, inne
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import Block, PrimFunc, SymbolicFunc
-from minimlc.tir.symbolic import unscheduled
 from minimlc.tir.walks import blocks_in
 
 
@@ -284,13 +283,22 @@ class Schedule:
         return mimebundle(self)
 
 
+def _symbolic(name: str, func: Any) -> ScheduleError:
+    """The error for a function without numbers to reason about."""
+    sizes = [size.name for size in func.sizes]
+    why = f'"{name}" has sizes that are known only at the call: {", ".join(sizes)}'
+    values = ", ".join(f"{size}=128" for size in sizes)
+    hint = f'mlc.Schedule(mlc.specialize(mod, "{name}", {values}))'
+    return ScheduleError(why, code="E136", hint=hint)
+
+
 def _choose(mod: IRModule, name: str | None) -> str:
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "Schedule")
     names = [key for key, func in mod.entries if isinstance(func, PrimFunc)]
     if name is not None:
         if isinstance(mod[name], SymbolicFunc):
-            raise ScheduleError(**unscheduled(name, mod[name]))
+            raise _symbolic(name, mod[name])
         if name not in names:
             raise ScheduleError(
                 f'"{name}" is not a primitive function', code="E105", hint=did_you_mean(name, names)
@@ -298,7 +306,7 @@ def _choose(mod: IRModule, name: str | None) -> str:
         return name
     symbolic = [key for key, func in mod.entries if isinstance(func, SymbolicFunc)]
     if not names and len(symbolic) == 1:
-        raise ScheduleError(**unscheduled(symbolic[0], mod[symbolic[0]]))
+        raise _symbolic(symbolic[0], mod[symbolic[0]])
     if len(names) != 1:
         listed = ", ".join(names) or "none"
         why = f"say which primitive function to schedule: func=...; found: {listed}"

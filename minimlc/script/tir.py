@@ -26,7 +26,7 @@ from minimlc.script.tir_stmt import (
 from minimlc.script.tir_view import between, interval
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.arith import constant_value, key
-from minimlc.tir.analysis.declared import check_declared
+from minimlc.tir.analysis.regions import check_declared
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import (
     ITER_KINDS,

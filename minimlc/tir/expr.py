@@ -119,7 +119,8 @@ class Buffer(Node):
 
     `scope` says where it should live: "global" memory, or "local" to the innermost loop that can
     own it (registers or stack, when it is small), "shared" on a GPU, or "amx.tile", the tile
-    registers of a CPU that has them. A parameter in the scope "scalar" is a number, only read.
+    registers of a CPU that has them. A parameter in the scope "scalar", without axes, is passed as
+    a number and only read.
     """
 
     _symbol: ClassVar[bool] = True
@@ -309,19 +310,21 @@ def meeting(value: Expr, dtype: str) -> Expr:
     """`value` where a number of `dtype` is needed. An index becomes one: scripts write
     `A[i] = A[i] + i` whatever A holds.
     """
-    return value.astype(dtype) if dtype not in (INDEX, "bool") and _is_index(value) else value
+    if value.dtype == INDEX and dtype not in (INDEX, "bool") and _is_index(value):
+        return value.astype(dtype)
+    return value
 
 
 def _counting(value: Expr, other: Expr) -> Expr:
     """An integer constant beside an index counts as one: `i + T.int32(1)`."""
-    if isinstance(value, Const) and is_integer(value.dtype) and _is_index(other):
-        return index(int(value.value))
+    if isinstance(value, Const) and is_integer(value.dtype) and other.dtype == INDEX:
+        return index(int(value.value)) if _is_index(other) else value
     return value
 
 
 def _is_index(value: Expr) -> bool:
-    """Whether an expression counts: it is made of variables, and reads no memory."""
-    parts = {type(part) for part in walk(value)} if value.dtype == INDEX else ()
+    """Whether an expression is made of variables, and reads no memory."""
+    parts = {type(part) for part in walk(value)}
     return Var in parts and Load not in parts
 
 

@@ -73,15 +73,6 @@ def instance(item: SymbolicFunc, sizes: tuple[int, ...]) -> PrimFunc:
     return replace(func, attrs=item.attrs)
 
 
-def unscheduled(name: str, item: Any) -> dict[str, Any]:
-    """The error for a schedule of a function that has no numbers to reason about."""
-    sizes = [size.name for size in item.sizes]
-    why = f'"{name}" has sizes that are known only at the call: {", ".join(sizes)}'
-    values = ", ".join(f"{size}=128" for size in sizes)
-    hint = f'mlc.Schedule(mlc.specialize(mod, "{name}", {values}))'
-    return {"why": why, "code": "E136", "hint": hint}
-
-
 class _Instance(Mutator):
     """Puts numbers in the place of sizes."""
 

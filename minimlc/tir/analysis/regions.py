@@ -6,8 +6,12 @@ All of it is derived from the tree; what an author declares is only compared wit
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from minimlc.errors import VerifyError
+from minimlc.node import Node, span_of
 from minimlc.tir.analysis.access import (
     Access,
+    Alone,
+    accesses_alone,
     loop_extents,
     reads_any,
     reducer_of,
@@ -27,8 +31,10 @@ from minimlc.tir.analysis.affine import (
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index, substitute
 from minimlc.tir.walks import stored_in
+
+Declared = tuple[tuple[Buffer, tuple[tuple[Expr, Expr], ...]], ...]
 
 
 class Side(NamedTuple):
@@ -39,6 +45,7 @@ class Side(NamedTuple):
 
 
 Box = tuple[Side, ...]
+_Bounds = tuple[tuple[Expr, ...], ...]
 
 
 def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var]) -> Box:
@@ -335,3 +342,46 @@ def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
 
 
 _NOWHERE = Buffer("instances", (), "bool")
+
+
+def check_declared(
+    block: Block,
+    reads: Declared | None,
+    writes: Declared | None,
+    around: Mapping[Var, int] = {},
+) -> None:
+    """Compare what an author declared with what the block does; `VerifyError` where it is less.
+
+    Both may use the variables `around` the block; each is less than its number. A region may be
+    declared over the loops or over the block's own iters.
+    """
+    ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})
+    values: dict[Node, Node] = {it.var: it.value for it in block.iters}
+
+    def over_loops(exprs: Iterable[Expr]) -> tuple[Expr, ...]:
+        return tuple(substitute(expr, values) for expr in exprs)
+
+    for item in accesses_alone(Alone.of(block)):
+        declared = writes if item.is_write else reads
+        if declared is None or (item.role == "update" and not item.is_write):
+            continue
+        inside = ranges.extended(loop_extents(item.loops)).assume(*item.guards)
+        boxes: list[_Bounds] = [box for buffer, box in declared if buffer is item.buffer]
+        forms = [(item.indices, box) for box in boxes]
+        forms += [(over_loops(item.indices), tuple(map(over_loops, box))) for box in boxes]
+        if not any(_holds(box, indices, inside) for indices, box in forms):
+            verb = "writes" if item.is_write else "reads"
+            touched = f"{item.buffer.name}[{', '.join(i.script() for i in item.indices)}]"
+            raise VerifyError(
+                f'block "{block.name}" {verb} {touched}, which T.{verb} does not declare',
+                code="E110",
+                span=span_of(item.node) or span_of(block),
+                hint=f"leave T.{verb} out: it is derived from the block's body",
+            )
+
+
+def _holds(box: _Bounds, indices: tuple[Expr, ...], ranges: Ranges) -> bool:
+    return len(box) == len(indices) and all(
+        ranges.prove(Binary(">=", i, start)) and ranges.prove(Binary("<", i - start, extent))
+        for (start, extent), i in zip(box, indices, strict=True)
+    )
