@@ -264,7 +264,7 @@ def _sizes(reader: Loops, node: ast.FunctionDef, func: tir.PrimFunc) -> tuple[Va
     used = {part for part in walk(func) if isinstance(part, Var)}
     for var in reader.declared.values():
         if var in used and var not in found and var not in passed:
-            why = f"nothing tells {var.name}: it is no size of a parameter"
+            why = f"nothing tells {var.name}: it is not a size of a parameter"
             hint = f"{var.name}: T.int64  # as a parameter, or in the shape of one"
             raise reader.error(span_of(var) or node, why, "E136", hint)
     own = (var for var in reader.declared.values() if var in found and var not in passed)

@@ -48,7 +48,9 @@ def specialize(mod: IRModule | SymbolicFunc, func: str | None = None, /, **sizes
     names = [name for name, item in mod.entries if isinstance(item, SymbolicFunc)]
     name = names[0] if func is None and len(names) == 1 else func
     if name not in names:
-        which = "which symbolic function" if func is None else f'"{func}" is no symbolic function'
+        which = (
+            "which symbolic function" if func is None else f'"{func}" is not a symbolic function'
+        )
         raise CompileError(which, code="E105", hint=did_you_mean(str(func), names))
     chosen: Any = mod[name]
     return mod.with_function(name, _specialized(name, chosen, sizes))
@@ -139,7 +141,7 @@ def instance_of_call(
 ) -> tuple[tuple[int, ...], list[Any]]:
     """The sizes that a call has, and the arrays that its instance takes.
 
-    `CallError` for another number of arguments, for what is no number where a size is expected,
+    `CallError` for another number of arguments, for anything but a number where a size is expected,
     and for arrays whose shapes do not agree on a size.
     """
     expected = arguments_of(item)

@@ -211,7 +211,7 @@ def _sizes(given: tuple[Any, ...], computed: Iterable[Tensor]) -> list[Size]:
     tensors = [*(arg for arg in given if isinstance(arg, Tensor)), *computed]
     for size in (size for tensor in tensors for size in uses_of(tensor).sizes):
         if size not in told:
-            why = f"nothing tells the size {size.name}: it is no size of an argument"
+            why = f"nothing tells the size {size.name}: it is not a size of an argument"
             hint = f"te.create_prim_func([{size.name}, A, ...])  # the call passes it"
             raise CompileError(why, code="E136", hint=hint)
     return list(told)

@@ -61,7 +61,7 @@ class Scopes:
         for size in item.sizes:
             self.unique(size.name, "size", item)
             if size not in known:
-                why = f"nothing tells the size {size.name}: it is no size of a parameter"
+                why = f"nothing tells the size {size.name}: it is not a size of a parameter"
                 self.fail(why, item, "E136")
         self.function(item.func)
 
@@ -133,7 +133,7 @@ class Scopes:
             self.stmt(part, scope)
 
     def plain(self, body: Stmt) -> None:
-        """A while loop's body is no place for schedules: nothing in it has a name."""
+        """A while loop's body is opaque to schedules: nothing in it has a name."""
         for part in statements_in(body):
             if not isinstance(part, Seq | Store | IfThenElse | While):
                 why = f"a while loop holds stores and conditions, not a {type(part).__name__}"
