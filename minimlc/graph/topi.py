@@ -20,9 +20,9 @@ from minimlc.graph.ops import ALIASES, OPS
 from minimlc.graph.ops.checks import ALL, FLOATS, NUMBERS, refuse, sizes_of
 from minimlc.graph.ops.create import arange, full
 from minimlc.graph.ops.linear import matmul
-from minimlc.graph.ops.record import Op, composite
+from minimlc.graph.ops.record import REQUIRED, Op, composite
 from minimlc.graph.ops.reduction import argmax, argmin, greatest, mean
-from minimlc.graph.ops.shape import batch_flatten, permute_dims, reshape
+from minimlc.graph.ops.shape import batch_flatten, flip, permute_dims, reshape
 from minimlc.graph.ops.slicing import pad, take
 from minimlc.graph.ops.values import Values
 from minimlc.graph.ops.window import avg_pool2d, conv2d, max_pool2d
@@ -104,11 +104,11 @@ class _Names:
 # What TVM calls in another way in `topi` than in a graph
 
 
-def _said(record: Op, name: str, order: str, /, fixed: Attrs = (), **meant: str) -> Op:
+def said(record: Op, name: str, order: str, /, fixed: Attrs = (), **meant: str) -> Op:
     """The operator `name`, which is `record` with its attributes in another order.
 
-    `order` names them, some with a default of their own: "axis=None keepdims"; `meant` says what
-    `record` calls them. It has not those that are `fixed`.
+    `order` names them, some with a default of their own: "axis=None keepdims", or with none:
+    "axes=..."; `meant` says what `record` calls them. It has not those that are `fixed`.
     """
     own = dict(record.attrs)
 
@@ -120,8 +120,9 @@ def _said(record: Op, name: str, order: str, /, fixed: Attrs = (), **meant: str)
         return apply
 
     attrs = []
-    for key, equals, default in (word.partition("=") for word in order.split()):
-        attrs.append((key, literal_eval(default) if equals else own[meant.get(key, key)]))
+    for key, _, default in (word.partition("=") for word in order.split()):
+        known = {"": own[meant.get(key, key)], "...": REQUIRED}
+        attrs.append((key, known[default] if default in known else literal_eval(default)))
     formula, meaning = called(record.formula), called(record.meaning)
     return record._replace(name=name, attrs=tuple(attrs), formula=formula, meaning=meaning)
 
@@ -196,26 +197,25 @@ _NHWC = (("data_layout", "NHWC"), ("kernel_layout", "HWIO"))
 _POOL = "kernel stride dilation padding pool_type ceil_mode layout count_include_pad=True"
 _TRANSP = {"transp_a": "transpose_a", "transp_b": "transpose_b"}
 _OWN = {
-    "full": _said(full, "full", "shape dtype fill_value", fill_value="value"),
-    "arange": _said(arange, "arange", "start stop step dtype='float32'"),
-    "argmax": _said(argmax, "argmax", "axis=None keepdims"),
-    "argmin": _said(argmin, "argmin", "axis=None keepdims"),
-    "take": _said(take, "take", "axis=None"),
-    "matmul": _said(_plain_products, "matmul", "transp_a transp_b", (), **_TRANSP),
+    "full": said(full, "full", "shape dtype fill_value", fill_value="value"),
+    "arange": said(arange, "arange", "start stop step dtype='float32'"),
+    "argmax": said(argmax, "argmax", "axis=None keepdims"),
+    "argmin": said(argmin, "argmin", "axis=None keepdims"),
+    "flip": said(flip, "flip", "axis=0"),
+    "take": said(take, "take", "axis=None"),
+    "matmul": said(_plain_products, "matmul", "transp_a transp_b", (), **_TRANSP),
 }
 _OWN_NN = {
     "matmul": _products,
-    "dense": _said(_products, "dense", "out_dtype", (("transpose_b", True),)),
-    "batch_matmul": _said(
-        _plain_products, "batch_matmul", "out_dtype transpose_a transpose_b=True"
-    ),
-    "conv2d": _said(
+    "dense": said(_products, "dense", "out_dtype", (("transpose_b", True),)),
+    "batch_matmul": said(_plain_products, "batch_matmul", "out_dtype transpose_a transpose_b=True"),
+    "conv2d": said(
         conv2d, "conv2d", "strides padding dilation data_layout kernel_layout='' out_dtype"
     ),
-    "conv2d_nchw": _said(conv2d, "conv2d_nchw", _CONV, stride="strides"),
-    "conv2d_nhwc": _said(conv2d, "conv2d_nhwc", _CONV, _NHWC, stride="strides"),
-    "depthwise_conv2d_nchw": _said(_apart, "depthwise_conv2d_nchw", _CONV, stride="strides"),
-    "pool2d": _said(_pools, "pool2d", _POOL, kernel="pool_size", stride="strides"),
+    "conv2d_nchw": said(conv2d, "conv2d_nchw", _CONV, stride="strides"),
+    "conv2d_nhwc": said(conv2d, "conv2d_nhwc", _CONV, _NHWC, stride="strides"),
+    "depthwise_conv2d_nchw": said(_apart, "depthwise_conv2d_nchw", _CONV, stride="strides"),
+    "pool2d": said(_pools, "pool2d", _POOL, kernel="pool_size", stride="strides"),
     "global_pool": composite("global_pool", _global_pool, rounds=False, table={}),
     "pad": composite("pad", _pad, dtypes=ALL, rounds=False, table={}),
     "flatten": batch_flatten,

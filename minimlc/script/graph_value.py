@@ -2,7 +2,7 @@
 
 import ast
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -13,13 +13,14 @@ from minimlc.graph import nodes as graph
 from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
-from minimlc.graph.ops import ALIASES, OPS, call_op
+from minimlc.graph.ops import ALIASES, OPS
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 
+Operator = Callable[..., Call]
 _OPERATORS = {
     **{sign: name for sign, (_, name) in (ARITHMETIC | COMPARISONS).items()},
     "==": "equal",
@@ -124,11 +125,11 @@ class Values(Reader):
         """An operator's argument: an atom, a constant for it to convert, or a tuple of these."""
         return self.atom(self.read(node), node)
 
-    def operator(self, node: Any, name: str, values: list[Any], options: dict[str, Any]) -> Call:
+    def operator(self, node: Any, op: Operator, values: list[Any], options: dict[str, Any]) -> Call:
         """The call of an operator; an error about an option points at that."""
         atoms = [self.atom(value, node) for value in values]
         try:
-            return self.placed(call_op(name, *atoms, **options), node)
+            return self.placed(op(*atoms, **options), node)
         except CompileError as error:
             words = [item for item in getattr(node, "keywords", ()) if _is_about(error, item.arg)]
             raise self.source.located(error, [*words, node][0]) from None
@@ -152,11 +153,11 @@ class Values(Reader):
             if not isinstance(value, Expr | np.ndarray | bool | int | float):
                 raise self.error(node, f'"{op}" needs tensors', "E124")
         if op == "-" and len(operands) == 1:
-            return self.operator(node, "negative", operands, {})
+            return self.operator(node, FUNCTIONS["negative"], operands, {})
         if op not in _OPERATORS or len(operands) != 2:
             hint = f"R.{did_you_mean(op, OPS)}" if op.isalpha() else ""
             raise self.error(node, f"a graph function cannot hold {op} of tensors", "E124", hint)
-        return self.operator(node, _OPERATORS[op], operands, {})
+        return self.operator(node, FUNCTIONS[_OPERATORS[op]], operands, {})
 
     def instead_of(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
@@ -171,7 +172,8 @@ class Values(Reader):
         if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
             raise self.error(node.func, f"{name} is not a graph expression", "E124")
         values = [self.operand(a) for a in node.args]
-        return self.operator(node, base, values, _options(self, node, name))
+        function = self.meant(node.func)  # another namespace may call the operator in another way
+        return self.operator(node, function, values, _options(self, node, name))
 
 
 def _options(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:
@@ -349,7 +351,7 @@ def _call(reader: Values, node: ast.Call) -> Any:
     func = node.func
     if isinstance(func, ast.Attribute) and func.attr == "astype" and not reader.path(func):
         values = [reader.operand(item) for item in (func.value, *node.args)]
-        return reader.operator(node, "cast", values, _options(reader, node, "astype"))
+        return reader.operator(node, FUNCTIONS["cast"], values, _options(reader, node, "astype"))
     if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
         return call(reader, node)
     if func.value.id not in reader.module.owners:

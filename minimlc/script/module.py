@@ -14,7 +14,7 @@ from typing import Any
 
 from minimlc.errors import CompileError
 from minimlc.module import Attrs, IRModule
-from minimlc.script.constructs import Form, Namespace
+from minimlc.script.constructs import NO_MODULES, Form, Namespace
 from minimlc.script.definition import read
 from minimlc.script.graph import R, parse_function
 from minimlc.script.graph_value import Module
@@ -95,10 +95,11 @@ if hasattr(os, "register_at_fork"):
 
 
 @_COLLECTOR.resting()
-def parse(text: str) -> IRModule:
+def parse(text: str, meant: Names = NO_MODULES) -> IRModule:
     """The module that a script describes: a class, or functions that stand alone.
 
-    `T`, `R` and `I` mean what they mean everywhere; the text is read, never run.
+    `T`, `R` and `I` mean what they mean everywhere, or what `meant` says; the text is read, never
+    run.
     """
     if not isinstance(text, str):
         why = f"parse takes a text, got {type(text).__name__}"
@@ -107,7 +108,7 @@ def parse(text: str) -> IRModule:
     source.limited(source.tree)
     if not source.tree.body:
         raise source.error(source.at(1, 0, 1), "the text holds no function", "E129")
-    names = dict(_TEXT_NAMES)
+    names = {**_TEXT_NAMES, **meant}
     classes = [s for s in source.tree.body if isinstance(s, ast.ClassDef)]
     if not classes:
         return _read_module(source, source.tree, names, frozenset())

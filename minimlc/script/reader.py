@@ -107,20 +107,20 @@ class Reader:
 
     def path(self, node: ast.expr) -> str:
         """The full name of a construct, such as "T.axis.remap"; '' for anything else."""
-        owner = self._named(node.value) if isinstance(node, ast.Attribute) else None
+        owner = self.meant(node.value) if isinstance(node, ast.Attribute) else None
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Namespace):
             return ""
         self.in_namespace(node, owner)
         name = f"{owner!r}.{node.attr}"
         return self.language.spellings.get(name, name)
 
-    def _named(self, node: ast.expr) -> Any:
+    def meant(self, node: ast.expr) -> Any:
         """What a dotted name means, as far as it leads through namespaces or out of a module."""
         match node:
             case ast.Name(name):
                 return _meant(self.language, self.names.get(name))
             case ast.Attribute(outer, attr):
-                owner = self._named(outer)
+                owner = self.meant(outer)
                 if isinstance(owner, Namespace):
                     return self.in_namespace(node, owner)
                 if isinstance(owner, ModuleType):

@@ -240,7 +240,8 @@ def test_install_and_uninstall():
         for name in ("relax", "te", "topi"):
             assert names[name] is getattr(tvm, name)
         assert names["IRModule"] is mlc.IRModule
-        assert [names[name] for name in "TRI"] == [script.T, script.R, script.I]
+        languages = [tvm.script.tir, tvm.script.relax, script.I]
+        assert [names[name] for name in "TRI"] == languages
         for absent in (names["ms"].tune_tir, names["tune_tir"], names["dl"].ApplyDefaultSchedule):
             with pytest.raises(Unmapped):
                 absent()

@@ -1,7 +1,16 @@
-"""`tvm.script`: the languages that scripts are written in; they are minimlc's own."""
+"""`tvm.script`: the languages that scripts are written in; operators are called as in TVM."""
 
-from minimlc.script import I, R, T, parse
+from functools import partial
 
-ir, relax, tir = I, R, T
-ir_module = I.ir_module
-from_source = parse
+from minimlc.frontends.tvm.relax.operators import op as relax
+from minimlc.script import I as ir
+from minimlc.script import T as own_tir
+from minimlc.script import parse as own_parse
+from minimlc.script.constructs import Namespace
+
+tir = Namespace("T", {k: v for k, v in vars(own_tir)["_values"].items() if k != "round"})
+"""TVM's `T.round` takes halves away from zero, ours to the even one."""
+
+ir_module = ir.ir_module
+_NAMES = {"T": tir, "R": relax, "relax": Namespace("relax", {"op": relax})}
+parse = from_source = partial(own_parse, meant=_NAMES)

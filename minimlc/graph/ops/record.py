@@ -82,8 +82,8 @@ class Op(NamedTuple):
 
     def call(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> Call:
         """A call of this operator, its arguments converted and its type inferred."""
-        with self._refusing():
-            values = self._bind(args, keywords)
+        with self.refusing():
+            values = self.bind(args, keywords)
             given = [values.pop(name) for name in self.params]
             while given and given[-1] is None and len(given) > self.required:
                 given.pop()
@@ -97,7 +97,7 @@ class Op(NamedTuple):
         lines = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
         said = [(key, v) for key, v in attrs.items() if v != dict(self.attrs).get(key, REQUIRED)]
         lines += [f"{name}={shown(value)}" for name, value in said]
-        with self._refusing(lines):
+        with self.refusing(lines):
             if not self.required <= len(types) <= len(self.params):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
             complete = self._complete(attrs)
@@ -105,7 +105,7 @@ class Op(NamedTuple):
             return _type_of(self._values(types, complete))
 
     @contextmanager
-    def _refusing(self, lines: Iterable[str] = ()) -> Iterator[None]:
+    def refusing(self, lines: Iterable[str] = ()) -> Iterator[None]:
         """What is refused inside names the operator, and shows `lines`."""
         try:
             yield
@@ -142,7 +142,8 @@ class Op(NamedTuple):
         ]
         return Signature(sorted(params, key=lambda p: p.default is not none))
 
-    def _bind(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> dict[str, object]:
+    def bind(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> dict[str, object]:
+        """The arguments of a call by name, in order, defaults among them."""
         names = [*self.params, *dict(self.attrs)]
         form = f"{self.name}{self.signature}"
         if len(args) > len(names):

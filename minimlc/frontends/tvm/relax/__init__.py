@@ -1,23 +1,20 @@
 """`tvm.relax`: graph functions."""
 
-from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from minimlc.errors import ScriptError
-from minimlc.frontends.tvm.absent import absent
 from minimlc.frontends.tvm.alias import Alias
 from minimlc.frontends.tvm.driver import build
 from minimlc.frontends.tvm.ir import GlobalVar
 from minimlc.frontends.tvm.relax import analysis, expr_functor, transform, vm
 from minimlc.frontends.tvm.relax.builder import BlockBuilder
 from minimlc.frontends.tvm.relax.expr_functor import PyExprMutator
+from minimlc.frontends.tvm.relax.operators import op as op
 from minimlc.frontends.tvm.runtime import VirtualMachine
 from minimlc.graph import nodes
 from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetItem, TupleType, Var
 from minimlc.graph.ops import call_op
 from minimlc.script import R
-from minimlc.script.constructs import Namespace
 
 const = R.const
 DataflowVar = Var
@@ -25,20 +22,6 @@ TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorTyp
 call_tir, call_dps_packed = R.call_tir, R.call_dps_packed
 BindingBlock = DataflowBlock = nodes.BindingBlock
 VarBinding = nodes.Binding
-
-
-class Operators(Namespace):
-    """The operators, by TVM's names too; scripts know them as R's."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return Namespace.__getattr__(self, name)
-        except ScriptError:
-            return absent(f"tvm.relax.op.{name}", self._values)
-
-
-_NN = Operators("R.nn", vars(R.nn)["_values"])
-op = Operators("R", ChainMap({"nn": _NN}, vars(R)["_values"]))
 
 
 class DynTensorType(NamedTuple):
