@@ -55,7 +55,7 @@ def _match(
     another buffer, A is that region.
     """
     if isinstance(handle, ast.Subscript):
-        view = region_view(reader, target.id, handle, kind["shape"])
+        view = region_view(reader, target, handle, kind["shape"])
         _name_view(reader, call, view, kind["dtype"])
         return
     check_offset(reader, target.id, kind["shape"], layout)

@@ -32,9 +32,13 @@ def name_value(reader: Loops, target: ast.expr, node: ast.expr, dtype: str = "")
     declared = reader.declared.get(target.id)
     dtype = dtype or (declared.dtype if declared is not None else "")
     reader.scope[target.id] = value = _typed(reader, node, value, dtype) if dtype else value
-    if isinstance(value, Expr) and (loads := nodes_of(value, Load)):
-        read = {load.buffer for load in loads}
+    if isinstance(value, Expr) and (read := buffers_read(value)):
         reader.named.append(Named(target, read, value.dtype))
+
+
+def buffers_read(value: Expr) -> set[Buffer]:
+    """The buffers that an expression reads."""
+    return {load.buffer for load in nodes_of(value, Load)}
 
 
 def _typed(reader: Loops, node: ast.expr, value: Any, dtype: str) -> Expr:

@@ -9,8 +9,17 @@ from minimlc.constants import is_folded
 from minimlc.dtypes import DTYPES, INDEX, is_integer
 from minimlc.script.reader import combine, items_of
 from minimlc.script.tir_buffer import declare_variable, declares
-from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops, check_element, element_of
-from minimlc.script.tir_let import check_named, name_value
+from minimlc.script.tir_expr import (
+    LOOPS,
+    Header,
+    Item,
+    Loop,
+    Loops,
+    Named,
+    check_element,
+    element_of,
+)
+from minimlc.script.tir_let import buffers_read, check_named, name_value
 from minimlc.script.tir_view import between
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
@@ -135,6 +144,9 @@ def _for(reader: Loops, node: ast.For) -> list[Item]:
         body = suite(reader, node.body)
     for var, loop in zip(reversed(variables), reversed(loops), strict=True):
         body = reader.placed(tir.For(var, loop.extent, body=body, **loop.options), node)
+    for target, loop in zip(targets, loops, strict=True):
+        if loop.start is not None:  # it stands wherever the variable does
+            check_named(reader, Named(target, buffers_read(loop.start), INDEX), [body])
     return [body]
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from minimlc.dtypes import INDEX
 from minimlc.errors import shown
 from minimlc.script.reader import items_of
-from minimlc.script.tir_expr import Loops, View
+from minimlc.script.tir_expr import Loops, Named, View
+from minimlc.script.tir_let import buffers_read
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.ranges import Ranges
@@ -39,9 +40,9 @@ def interval(reader: Loops, node: ast.expr, size: Any) -> tuple[Expr, Expr]:
     return low.astype(INDEX), between(low.astype(INDEX), high.astype(INDEX))
 
 
-def region_view(reader: Loops, name: str, node: ast.Subscript, shape: Sequence[int]) -> View:
+def region_view(reader: Loops, target: ast.Name, node: ast.Subscript, shape: Sequence[int]) -> View:
     """`B = T.match_buffer(A[i : i + 4, j], (4,))`: B counts from the region's first element."""
-    owner, sides = reader.buffer(node.value), items_of(node.slice)
+    owner, sides, name = reader.buffer(node.value), items_of(node.slice), target.id
     if len(sides) != len(owner.shape):
         why = f"{owner.name} has {len(owner.shape)} dimension(s), got {len(sides)} index(es)"
         raise reader.error(node, why, "E107", f"{owner.name} has shape {owner.shape}")
@@ -56,6 +57,8 @@ def region_view(reader: Loops, name: str, node: ast.Subscript, shape: Sequence[i
         hint = "the last extents are those of the shape, the others 1"
         raise reader.error(node, why, "E126", hint)
     starts = [start for start, _ in box]
+    read = set().union(*map(buffers_read, starts))
+    reader.named += [Named(target, read, INDEX)] if read else []
 
     def at(indices: Sequence[Expr]) -> list[Expr]:
         inside = zip(indices, starts[dropped:], strict=True)

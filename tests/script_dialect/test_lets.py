@@ -8,6 +8,7 @@ from tests.script_dialect.cases import Case, check, module, numbered, vectors
 
 F32, I32 = vectors("float32"), vectors("int32")
 MEMORY = "read from memory"
+FIRST = 'T.cast(A[0], "int64")'
 
 CASES: dict[str, list[Case]] = {
     "annotated": [
@@ -195,6 +196,8 @@ def test_reads_as_it_is(name, params, body, expected):
         ("with T.LetStmt(A[0]):\n    pass", "E125", "needs a name"),
         ("B[0] = T.Let(A[0], where=A)", "E121", "where="),
         ("x = T.float32()\nB[0] = x", "E136", "nothing tells x"),
+        (f"for i in range({FIRST}, {FIRST} + 4):\n    A[i] = 1.0", "E124", "A changes here"),
+        (f"X = T.match_buffer(B[{FIRST}], ())\nA[0] = 2.0\nX[()] = 1.0", "E124", '"X" would'),
     ],
 )
 def test_refusals(body, code, words):
