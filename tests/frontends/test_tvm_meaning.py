@@ -59,6 +59,11 @@ CASES = {
     ),
     "argmax of all": (lambda x: relax.op.argmax(x), [MATRIX], np.argmax(MATRIX)),
     "argmin of all": (lambda x: R.argmin(x, keepdims=True), [MATRIX], [[np.argmin(MATRIX)]]),
+    "a call by hand": (
+        lambda x: relax.Call(tvm.ir.Op.get("relax.argmax"), [x]),
+        [MATRIX],
+        np.argmax(MATRIX),
+    ),
     "argmax along": (lambda x: relax.op.argmax(x, -1), [MATRIX], MATRIX.argmax(-1)),
     "full of a constant": (
         lambda: relax.op.full((2, 3), relax.const(7, "int32")),

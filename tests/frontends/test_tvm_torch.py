@@ -152,7 +152,7 @@ def test_a_convolution_network():
     modules = {
         nn.Conv2d: conv2d,
         nn.MaxPool2d: lambda bb, nodes, node, m: bb.emit(
-            relax.op.nn.max_pool2d(nodes[node.args[0]], pool_size=(2, 2))
+            relax.op.nn.max_pool2d(nodes[node.args[0]], pool_size=(2, 2), strides=(2, 2))
         ),
         nn.Flatten: lambda bb, nodes, node, m: bb.emit_te(topi.nn.flatten, nodes[node.args[0]]),
     }

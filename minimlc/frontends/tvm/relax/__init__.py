@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from minimlc.frontends.tvm.alias import Alias
 from minimlc.frontends.tvm.driver import build
 from minimlc.frontends.tvm.ir import GlobalVar
-from minimlc.frontends.tvm.relax import analysis, expr_functor, transform, vm
+from minimlc.frontends.tvm.relax import analysis, expr_functor, operators, transform, vm
 from minimlc.frontends.tvm.relax.builder import BlockBuilder
 from minimlc.frontends.tvm.relax.expr_functor import PyExprMutator
 from minimlc.frontends.tvm.relax.operators import op as op
@@ -53,6 +53,6 @@ class Call(metaclass=Alias):
         sinfo_args: Any = None,
     ) -> nodes.Call:
         if not isinstance(op, GlobalVar):
-            return call_op(op, *args, **dict(attrs or {}))
+            return call_op(op, *args, **dict(attrs)) if attrs else getattr(operators.op, op)(*args)
         out: Any = sinfo_args[0] if sinfo_args else op.result
         return nodes.call_function(op, tuple(args), out)
