@@ -8,8 +8,9 @@ Nothing that an answer does raises. `homework` is for points: it runs a submissi
 """
 
 import html
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from traceback import extract_tb
 from types import FunctionType
@@ -37,6 +38,8 @@ Claim = Callable[[Any], str | None]
 knowing once it holds. What it asserts is said to the student (`assert test, text`)."""
 
 TOLERANCE = 1e-4
+FRAMES = 5000
+"""How deeply an answer may recurse."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +86,7 @@ class Exercise:
     def check(self, answer: Any) -> Verdict:
         """Judge an answer. An error that it raises becomes a verdict; only an interrupt raises."""
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), _shallow():
                 return self._judged(answer)
         except (AssertionError, Failed) as error:
             return Verdict(False, _said(error) or _told(error, answer))
@@ -107,6 +110,17 @@ class Exercise:
             names = " or ".join(kind.__name__ for kind in kinds)
             raise Failed(f"{subject} a value of type {type(value).__name__}, not {names}")
         return Verdict(True, "; ".join(filter(None, [claim(value) for claim in self.claims])))
+
+
+@contextmanager
+def _shallow() -> Iterator[None]:
+    """Recursion ends well before the stack of the process does, whoever has raised Python's limit."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(min(limit, FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(max(limit, sys.getrecursionlimit()))
 
 
 def _told(error: BaseException, answer: Any) -> str:

@@ -1,6 +1,7 @@
 """Exercises: a right answer, wrong ones, and answers that misbehave: a line, never a traceback."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -271,3 +272,14 @@ def test_faster_measures_both_in_turns():
     assert said.endswith("times as fast as the plain loops; at least 1,000 wanted")
     assert Exercise(faster(Double, 0.001)).check(SCH.vectorize("i")).right
     assert mlc.num_threads() == threads
+
+
+def test_endless_recursion_ends_under_any_limit():
+    """Other libraries raise Python's limit for good; a process has no stack for so many calls."""
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(10**6)
+        assert "RecursionError" in repr(number.check(forever))
+        assert sys.getrecursionlimit() == 10**6
+    finally:
+        sys.setrecursionlimit(limit)

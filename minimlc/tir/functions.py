@@ -14,6 +14,7 @@ from minimlc.literals import float_from_word
 from minimlc.node import structural_equal
 from minimlc.tir.intrinsics import FLOAT, INTRINSICS, RECORDS, Intrinsic
 from minimlc.tir.nodes import (
+    Cast,
     Expr,
     ExprLike,
     Var,
@@ -29,7 +30,7 @@ from minimlc.tir.tracing import tracing
 
 def cast(value: ExprLike, dtype: str) -> Expr:
     """`value` converted to `dtype`, as numpy's `astype` does."""
-    return as_expr(value).astype(dtype_record(dtype).name)
+    return Cast(dtype_record(dtype).name, as_expr(value))
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> ExprLike:
