@@ -114,7 +114,7 @@ class Exercise:
 
 @contextmanager
 def _shallow() -> Iterator[None]:
-    """Recursion ends well before the stack of the process does, whoever has raised Python's limit."""
+    """Recursion ends well before the stack of the process, whoever raised Python's limit."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(min(limit, FRAMES))
     try:

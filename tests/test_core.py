@@ -29,13 +29,13 @@ ROOMS = {
     "recipes": 1378,
     "frontends": 852,
     "homework": 2238,
-    "exercise.py": 182,
+    "exercise.py": 192,
     "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2213,
+    "tir": 2214,
     "tir/analysis": 3063,
     "tir/math": 495,
     "graph": 1257,
