@@ -45,6 +45,35 @@ CASES: dict[str, list[Case]] = {
             lambda a, b: np.where(b > 3, b * 2, a + np.arange(16)),
         ),
     ],
+    "narrow": [
+        (
+            I32,
+            """
+            for i in range(16):
+                x: T.int8 = i * 16
+                B[i] = T.cast(x, "int32")
+            """,
+            lambda a, b: (np.arange(16) * 16).astype("int8"),
+        ),
+        (
+            F32,
+            """
+            for i in range(16):
+                x: T.uint8 = i - 5
+                B[i] = T.cast(x, "float32")
+            """,
+            lambda a, b: (np.arange(16) - 5).astype("uint8"),
+        ),
+        (
+            F32,
+            """
+            for i in range(16):
+                x: T.uint32 = i - 5
+                B[i] = T.cast(x, "float32")
+            """,
+            lambda a, b: (np.arange(16) - 5).astype("uint32").astype("float32"),
+        ),
+    ],
     "LetStmt": [
         (
             F32,
