@@ -25,6 +25,8 @@ from minimlc.tir.tracing import TRACING, tracing  # noqa: F401
 
 SCALAR = "scalar"
 """The scope of a parameter that is a number."""
+COUNTED = 32
+"""The fewest bits of integers that scripts count with."""
 MOST_OF_EXPR = 2**16
 """The most nodes in an expression."""
 
@@ -310,9 +312,11 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 
 def meeting(value: Expr, dtype: str) -> Expr:
     """`value` where a number of `dtype` is needed. An index becomes one: scripts write
-    `A[i] = A[i] + i` whatever A holds.
+    `A[i] = A[i] + i` whether A holds floats or integers. Integers of less than 32 bits have no room
+    for indices: `A[i] < i` would compare with another number.
     """
-    if value.dtype == INDEX and dtype not in (INDEX, "bool") and _is_index(value):
+    narrow = is_integer(dtype) and DTYPES[dtype].bits < COUNTED
+    if value.dtype == INDEX and dtype not in (INDEX, "bool") and not narrow and _is_index(value):
         return value.astype(dtype)
     return value
 
