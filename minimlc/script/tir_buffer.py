@@ -3,17 +3,15 @@
 import ast
 from typing import Any
 
-from minimlc.dtypes import DTYPES, INDEX
+from minimlc.dtypes import DTYPES
 from minimlc.script.constructs import Form
 from minimlc.script.source import Place, parameters, unquoted
-from minimlc.script.tir_expr import LOOPS, Item, Loops, View
+from minimlc.script.tir_expr import COUNTS, LOOPS, Item, Loops, View
 from minimlc.script.tir_view import check_layout, data_view, region_view
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import SCALAR, Buffer, Var
 
 _PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
-_COUNTS = dict.fromkeys(("int32", "int64"), INDEX)
-"""The dtypes of sizes: `n: T.int32` counts, and indices are of one dtype here."""
 
 
 def declares(value: ast.expr, name: str) -> bool:
@@ -25,7 +23,7 @@ def declares(value: ast.expr, name: str) -> bool:
 def declare_variable(reader: Loops, name: str, place: Place, kind: str) -> Var:
     """`n = T.int32()`: the name stands for a variable; one that counts is of the indices' dtype."""
     dtype = kind.removeprefix("T.")
-    var = reader.placed(Var(reader.loop_names.take(name), _COUNTS.get(dtype, dtype)), place)
+    var = reader.placed(Var(reader.loop_names.take(name), COUNTS.get(dtype, dtype)), place)
     reader.declared[name] = reader.scope[name] = var
     return var
 
@@ -143,7 +141,7 @@ def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
 
 def _scalar(reader: Loops, item: ast.arg, kind: str) -> Buffer | Var:
     """`n: T.int32` is a size, that each call has; a number of another dtype is data, only read."""
-    if kind.removeprefix("T.") in _COUNTS:
+    if kind.removeprefix("T.") in COUNTS:
         return declare_variable(reader, item.arg, item, kind)
     buffer = declare(reader, item.arg, item, (), kind.removeprefix("T."), SCALAR)
     reader.scope[item.arg] = tir.Load(buffer, ())

@@ -42,6 +42,8 @@ LOOPS = Language(
     },
 )
 """The loop language."""
+COUNTS = dict.fromkeys(("int32", "int64"), INDEX)
+"""The dtypes of sizes: `n: T.int32` counts, and indices are of one dtype here."""
 
 
 @cache

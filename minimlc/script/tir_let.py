@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from minimlc.constants import is_folded
-from minimlc.dtypes import INDEX, is_integer
+from minimlc.dtypes import INDEX
 from minimlc.errors import did_you_mean
 from minimlc.node import nodes_of
-from minimlc.script.tir_expr import LOOPS, Item, Loops, Named
+from minimlc.script.tir_expr import COUNTS, LOOPS, Item, Loops, Named
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Store, as_expr
 from minimlc.tir.walks import inner_stmts, stored_in
@@ -42,9 +42,9 @@ def buffers_read(value: Expr) -> set[Buffer]:
 
 
 def _typed(reader: Loops, node: ast.expr, value: Any, dtype: str) -> Expr:
-    """A value of the dtype that is said; an index stays one, whichever integers count."""
+    """A value of the dtype that is said; an index stays one where that is a dtype of sizes."""
     expr = reader.guard(node, as_expr, reader.operand(node, value), dtype)
-    if expr.dtype == INDEX and is_integer(dtype) and not nodes_of(expr, Load):
+    if expr.dtype == INDEX and dtype in COUNTS and not nodes_of(expr, Load):
         return expr
     if dtype == INDEX and expr.dtype == "int32":  # x = T.int32() may count, or be data
         return expr

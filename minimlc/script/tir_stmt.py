@@ -145,7 +145,7 @@ def _for(reader: Loops, node: ast.For) -> list[Item]:
     for var, loop in zip(reversed(variables), reversed(loops), strict=True):
         body = reader.placed(tir.For(var, loop.extent, body=body, **loop.options), node)
     for target, loop in zip(targets, loops, strict=True):
-        if loop.start is not None:  # it stands wherever the variable does
+        if loop.start is not None and isinstance(target, ast.Name):  # it stands where that does
             check_named(reader, Named(target, buffers_read(loop.start), INDEX), [body])
     return [body]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from minimlc.dtypes import INDEX
+from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import shown
 from minimlc.script.reader import items_of
 from minimlc.script.tir_expr import Loops, Named, View
@@ -123,4 +123,9 @@ def check_layout(reader: Loops, name: str, shape: Sequence[Any], layout: dict[st
     if values.get("axis_separators"):
         why = f"{_DENSE}: {name} takes no axis_separators"
         raise reader.error(layout["axis_separators"], why, "E124", "leave axis_separators out")
-    return 0 if offset is None or isinstance(offset, Var) else offset
+    if offset is None or isinstance(offset, Var):
+        return 0
+    if not is_size(offset):
+        why = f"the elem_offset of {name} is an integer >= 0, got {shown(offset)}"
+        raise reader.error(layout["elem_offset"], why, "E126")
+    return offset

@@ -44,6 +44,15 @@ CASES: dict[str, list[Case]] = {
             """,
             lambda a, b: np.where(b > 3, b * 2, a + np.arange(16)),
         ),
+        (
+            F32,
+            """
+            for i in range(16):
+                x: T.uint32 = i - 5
+                B[i] = T.cast(x, "float32")
+            """,
+            lambda a, b: (np.arange(16) - 5).astype("uint32").astype("float32"),
+        ),
     ],
     "LetStmt": [
         (
@@ -189,6 +198,7 @@ def test_reads_as_it_is(name, params, body, expected):
         ("for i in range(8):\n    x = B[i]\n    B[i] = 1.0\n    B[i + 8] = x", "E124", MEMORY),
         ("x = B[0]\nfor i in range(16):\n    B[i] = x", "E124", "B changes here"),
         ("x: T.float32 = A[0]\ny = x + B[1]\nB[1] = y\nB[2] = y", "E124", '"y"'),
+        ("for i in range(16):\n    x: T.int8 = i * 16\n    B[i] = 1.0", "E108", "not int8"),
         ("x: T.int32 = A[0]", "E108", "the value is float32, not int32"),
         ("x: T.float32 = A", "E124", "a name can stand"),
         ("x: T.Buffer = A[0]", "E124", "dtypes only"),
