@@ -35,12 +35,12 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2214,
+    "tir": 2216,
     "tir/analysis": 3063,
     "tir/math": 495,
     "graph": 1257,
     "graph/ops": 1400,
-    "script": 2305,
+    "script": 2310,
     "schedule": 2575,
     "passes": 742,
     "codegen": 194,

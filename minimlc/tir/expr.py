@@ -23,13 +23,7 @@ from minimlc.tir.intrinsics import INTRINSICS, RECORDS
 from minimlc.tir.operators import BINARY_OPS, COMPARISONS, LOGICAL, check_operand, check_operands
 from minimlc.tir.tracing import TRACING
 
-<<<<<<< HEAD
-=======
-SCALAR = "scalar"
-"""The scope of a parameter that is a number."""
-COUNTED = 32
-"""The fewest bits of integers that scripts count with."""
->>>>>>> rev14
+COUNTED = 32  # the fewest bits of integers that scripts count with
 MOST_OF_EXPR = 2**16
 """The most nodes in an expression."""
 
@@ -314,17 +308,10 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 
 
 def meeting(value: Expr, dtype: str) -> Expr:
-<<<<<<< HEAD
-    """`value` where a number of `dtype` is needed. An index becomes one: `A[i] = A[i] + i`."""
-    if value.dtype == INDEX and dtype not in (INDEX, "bool") and _is_index(value):
-=======
-    """`value` where a number of `dtype` is needed. An index becomes one: scripts write
-    `A[i] = A[i] + i` whether A holds floats or integers. Integers of less than 32 bits have no room
-    for indices: `A[i] < i` would compare with another number.
-    """
+    """`value` where a number of `dtype` is needed. An index becomes one: `A[i] = A[i] + i`; but not
+    one of so few bits that `A[i] < i` would compare with another number."""
     narrow = is_integer(dtype) and DTYPES[dtype].bits < COUNTED
     if value.dtype == INDEX and dtype not in (INDEX, "bool") and not narrow and _is_index(value):
->>>>>>> rev14
         return value.astype(dtype)
     return value
 

@@ -202,17 +202,14 @@ for i, k in T.grid(4, 4):
         (F32, "X = T.match_buffer(A[0:4], (4,))\nB[0] = X", "E108", "index it: X[i]"),
         (F32, "X = T.decl_buffer((17,), data=A.data)", "E126", "has 16 elements"),
         (F32, "X = T.decl_buffer((4,), data=A)", "E124", "memory of its own"),
-<<<<<<< HEAD
         (
             "a: T.handle",
             "n = T.int32()\nA = T.match_buffer(a, (n,))\nX = T.decl_buffer((n,), data=A.data)",
             "E123",
             "sizes that are numbers",
         ),
-=======
         (F32, "X = T.decl_buffer((4,), data=A.data, elem_offset=-1)", "E126", ">= 0, got -1"),
         (F32, "X = T.decl_buffer((4,), data=A.data, elem_offset=1.5)", "E126", ">= 0, got 1.5"),
->>>>>>> rev14
         (F32, "X = T.decl_buffer((4, 4), data=A.data)\nX[3, 4] = 1.0", "E107", "A is written"),
     ],
 )
