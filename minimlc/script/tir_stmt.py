@@ -146,7 +146,8 @@ def _for(reader: Loops, node: ast.For) -> list[Item]:
         body = reader.placed(tir.For(var, loop.extent, body=body, **loop.options), node)
     for target, loop in zip(targets, loops, strict=True):
         if loop.start is not None:  # it stands wherever the variable does
-            check_named(reader, Named(target, buffers_read(loop.start), INDEX), [body])
+            named = Named(target, buffers_read(loop.start), INDEX)  # type: ignore[arg-type]
+            check_named(reader, named, [body])
     return [body]
 
 
