@@ -35,8 +35,8 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2216,
-    "tir/analysis": 3063,
+    "tir": 2225,
+    "tir/analysis": 3064,
     "tir/math": 495,
     "graph": 1257,
     "graph/ops": 1400,

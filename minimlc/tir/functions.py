@@ -8,15 +8,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from minimlc.dtypes import DTYPES, dtype_record, integer_range, is_float, is_integer
+from minimlc.dtypes import DTYPES, INDEX, dtype_record, integer_range, is_float, is_integer
 from minimlc.errors import CompileError, shown
 from minimlc.literals import float_from_word
-from minimlc.node import structural_equal
+from minimlc.node import nodes_of, structural_equal
 from minimlc.tir.intrinsics import FLOAT, INTRINSICS, RECORDS, Intrinsic
 from minimlc.tir.nodes import (
     Cast,
+    Const,
     Expr,
     ExprLike,
+    Load,
     Var,
     as_expr,
     binary,
@@ -34,8 +36,15 @@ def cast(value: ExprLike, dtype: str) -> Expr:
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> ExprLike:
-    """`a / b`, rounded up; a number of numbers."""
-    return (a + (b - 1)) // b
+    """`a / b`, rounded up; a number of numbers. What it computes on the way never wraps."""
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return -(-a // b)
+    down, rest = binary("//", a, b), binary("%", a, b)
+    divisor = b.value if isinstance(b, Const) else b
+    counts = rest.dtype == INDEX and not nodes_of(rest, Load)
+    if counts and isinstance(divisor, int) and divisor > 0:
+        return binary("//", binary("+", a, divisor - 1), divisor)  # as proofs know it
+    return down + select(binary("!=", rest, 0), as_expr(1, rest.dtype), as_expr(0, rest.dtype))
 
 
 def of_dtype(dtype: str, value: ExprLike | str) -> Expr:

@@ -393,6 +393,22 @@ CASES: dict[str, list[Case]] = {
             """,
             lambda a, b: a[np.arange(16) // 2] + a[np.arange(16) % 4] + -(-a // 3),
         ),
+        (
+            vectors("uint8"),
+            """
+            for i in range(16):
+                B[i] = T.ceildiv(A[i] | T.uint8(240), T.uint8(17))
+            """,
+            lambda a, b: (-(-(a | 240).astype(int) // 17)).astype("uint8"),
+        ),
+        (
+            I32,
+            """
+            for i in range(16):
+                B[i] = T.ceildiv(A[i], -3) + T.ceildiv(i - 8, -2)
+            """,
+            lambda a, b: -(a // 3) + -((np.arange(16) - 8) // 2),
+        ),
     ],
     "shifts": [
         (

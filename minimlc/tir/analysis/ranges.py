@@ -172,9 +172,10 @@ class Ranges:
                 low, high = self.assume(condition).bounds(a)
                 low2, high2 = self.assume(Unary("not", condition)).bounds(b)
                 return min(low, low2), max(high, high2)
-            case Cast(_, a) if is_integer(a.dtype):
+            case Cast(dtype, a) if is_integer(a.dtype):
                 known = integer_range(a.dtype)
-                inner = self.bounds(a.a) if isinstance(a, Cast) and a.a.dtype == INDEX else known
+                whole = dtype == INDEX and isinstance(a, Cast) and a.a.dtype == INDEX
+                inner = self.bounds(a.a) if whole else known  # type: ignore[attr-defined]
                 known = inner if is_within(inner, known) else known
                 return known if is_within(known, EVERYTHING) else EVERYTHING
         return EVERYTHING
