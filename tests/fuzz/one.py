@@ -108,7 +108,8 @@ def _raised(step: Step, error: Exception) -> str:
 def _extended(sch: mlc.Schedule, step: Step) -> Trace:
     """The trace with a step that did not get into it."""
     bound = inspect.signature(PRIMITIVES[step.name]).bind(None, *step.positional, **step.named)
-    return Trace((*sch.trace, (step.name, frozen(dict(list(bound.arguments.items())[1:])))))
+    _, *arguments = bound.arguments.items()
+    return Trace((*sch.trace, (step.name, {name: frozen(value) for name, value in arguments})))
 
 
 def _ill_formed(mod: IRModule) -> str:
