@@ -40,7 +40,7 @@ CORE = {
     "tir/math": 495,
     "graph": 1257,
     "graph/ops": 1400,
-    "script": 2310,
+    "script": 2315,
     "schedule": 2575,
     "passes": 742,
     "codegen": 194,

@@ -15,7 +15,7 @@ from minimlc.script.constructs import Form, Language
 from minimlc.script.reader import PYTHON, Reader, call, element, items_of
 from minimlc.script.source import Names, Source
 from minimlc.tir import nodes as tir
-from minimlc.tir.analysis.arith import variables
+from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import BlockIter, Buffer, Const, Expr, Unary, Var, as_expr
@@ -340,4 +340,9 @@ def element_of(
     if len(indices) != len(owner.shape):
         why = f"{owner.name} has {len(owner.shape)} dimension(s), got {len(indices)} index(es)"
         raise reader.error(node, why, "E107", f"{owner.name} has shape {owner.shape}")
-    return owner.buffer, owner.at([i.astype(INDEX) for i in indices])
+    inside = [i.astype(INDEX) for i in indices]
+    for axis, (size, i) in enumerate(zip(owner.shape, map(constant_value, inside), strict=True)):
+        if i is not None and isinstance(size, int) and not 0 <= i < size:
+            why = f"{owner.name} has size {size} on axis {axis}, the index is {i}"
+            raise reader.error(node, why, "E107", f"{owner.name} has shape {owner.shape}")
+    return owner.buffer, owner.at(inside)

@@ -196,6 +196,7 @@ for i, k in T.grid(4, 4):
         (HANDLES, "A = T.match_buffer(a, (4,), axis_separators=[1])", "E124", "axis_separators"),
         (HANDLES, "A = T.match_buffer(a, (4,), algn=64)", "E121", "no argument 'algn'"),
         (F32, "X = T.match_buffer(A[0:4], (5,))", "E126", "extents are [4]"),
+        (F32, "X = T.match_buffer(A[0:2], (2,))\nX[2] = 1.0", "E107", "size 2 on axis 0"),
         (F32, "X = T.match_buffer(A[0:4, 0], (4,))", "E107", "1 dimension(s), got 2"),
         (F32, 'X = T.match_buffer(A[0:4], (4,), "int8")', "E108", "A holds float32"),
         (F32, "X = T.match_buffer(A[0:4], (4,))\nX[0, 0] = 1.0", "E107", "X has shape (4,)"),
@@ -210,7 +211,7 @@ for i, k in T.grid(4, 4):
         ),
         (F32, "X = T.decl_buffer((4,), data=A.data, elem_offset=-1)", "E126", ">= 0, got -1"),
         (F32, "X = T.decl_buffer((4,), data=A.data, elem_offset=1.5)", "E126", ">= 0, got 1.5"),
-        (F32, "X = T.decl_buffer((4, 4), data=A.data)\nX[3, 4] = 1.0", "E107", "A is written"),
+        (F32, "X = T.decl_buffer((4, 4), data=A.data)\nX[3, 4] = 1.0", "E107", "size 4 on axis 1"),
     ],
 )
 def test_refusals(params, body, code, words):
