@@ -12,10 +12,13 @@ BENCH ?= all
 PYTEST_ARGS ?=
 # Processes that share the tests; what PYTEST_ARGS says comes later and wins. A process that dies
 # ends the run: xdist 3.8 can wait forever for the rest of its tests.
-JOBS ?= 2
-SHARED = -n $(JOBS) --dist loadfile --max-worker-restart 0
+JOBS ?= 3
+SHARED = -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # A name from `qemu-x86_64 -cpu help`, for `make emulated`.
 CPU ?= Nehalem
+
+# Chapters and tests start hundreds of processes: each would compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 PY := $(VENV)/bin/python
 # To run the chapters, and to test as well. Each is brought up to date for another lock, and the

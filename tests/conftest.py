@@ -4,9 +4,10 @@
 in the environment such a skip is a failure, whether the mark or the test itself caused it.
 Skips are listed at the end, by reason; the reason names the command that brings what is missing.
 
-Where processes share the tests (`pytest -n 2 --dist loadfile`), each runs whole files, so what a
-file sets up is set up once. A test that is marked `alone`, because it compares times, comes last
-and has the machine for itself.
+Where processes share the tests (`pytest -n 2 --dist loadfile --no-loadscope-reorder`), each runs
+whole files, so what a file sets up is set up once. Files with a test that is marked `slow` come
+first, so that no process waits for one at the end. A test that is marked `alone`, because it
+compares times, comes last and has the machine for itself.
 """
 
 import os
@@ -85,7 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     last = {item.path for item in items if _is_alone(item)}
-    items.sort(key=lambda item: (item.path in last, _is_alone(item)))
+    first = {item.path for item in items if item.get_closest_marker("slow")} - last
+    items.sort(key=lambda item: (item.path in last, item.path not in first, _is_alone(item)))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

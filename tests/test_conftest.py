@@ -34,7 +34,7 @@ def run(
         + more,
         "utf-8",
     )
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  requires\n  alone", "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  requires\n  alone\n  slow", "utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, "."]
     if options:
         command += ["-p", "xdist.plugin"]
@@ -112,6 +112,15 @@ def test_other(n):
         *["other"] * 8,
         *["begins", "ends"] * 2,
     ]
+
+
+def test_files_with_slow_tests_are_first(tmp_path):
+    (tmp_path / "test_z.py").write_text(
+        "import pytest\n\n@pytest.mark.slow\ndef test_slow(): pass\n\ndef test_fast(): pass"
+    )
+    result = run(tmp_path, "", "def test_other(): pass", "", "-v")
+    order = [line.split("::")[1].split()[0] for line in result.stdout.splitlines() if "::" in line]
+    assert order == ["test_slow", "test_fast", "test_other"]
 
 
 def test_fails_where_the_part_is_required(tmp_path):

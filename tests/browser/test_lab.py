@@ -129,6 +129,7 @@ def run_all(page, path: Path) -> list[dict]:
         assert time.monotonic() < deadline, "the cells did not run"
 
 
+@pytest.mark.slow
 def test_a_sitting(lab, chromium, screenshots):
     address, path = lab
     context = chromium.new_context(viewport={"width": 1500, "height": 950})

@@ -18,9 +18,6 @@ CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 FEWEST = 5
 MEASURES = {"at_least", "at_most", "faster"}
 
-# Some solutions are timed against the plain loops.
-pytestmark = pytest.mark.alone
-
 chapter = cache(Chapter)
 by_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 
@@ -57,6 +54,7 @@ def test_there_are_five_and_one_is_open(path):
     )
 
 
+@pytest.mark.alone  # some are timed against the plain loops
 @by_chapter
 def test_solutions_are_right(path):
     for cell in chapter(path).solutions:
@@ -65,6 +63,7 @@ def test_solutions_are_right(path):
         assert verdict.right and repr(verdict).startswith("right"), f"{cell.text}\n{verdict}"
 
 
+@pytest.mark.alone  # some are timed against the plain loops
 @by_chapter
 def test_wrong_answers_are_told_what_is_wrong(path):
     session = chapter(path).session
