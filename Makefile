@@ -37,8 +37,11 @@ TESTS := $(VENV)/tests-$(word 2,$(KEYS))
 run: $(RUNS)
 	$(PY) -m notebooks
 
-test: lint types
-	$(PY) -m pytest $(SHARED) $(PYTEST_ARGS)
+# Types are checked beside the tests, which do not keep all processors busy to the end.
+test: lint
+	@$(PY) -m mypy & types=$$!; \
+		$(PY) -m pytest $(SHARED) $(PYTEST_ARGS); tests=$$?; \
+		wait $$types && exit $$tests
 
 # Everything but the notebooks and the browser: minutes, while developing.
 quick: $(TESTS)

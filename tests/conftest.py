@@ -10,6 +10,7 @@ first, so that no process waits for one at the end. A test that is marked `alone
 compares times, comes last and has the machine for itself.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -88,6 +89,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     last = {item.path for item in items if _is_alone(item)}
     first = {item.path for item in items if item.get_closest_marker("slow")} - last
     items.sort(key=lambda item: (item.path in last, item.path not in first, _is_alone(item)))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
