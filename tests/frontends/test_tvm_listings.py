@@ -69,8 +69,13 @@ tvm.meta_schedule.tune_tir(mod=MyModule, target="llvm --num-cores=1", work_dir="
 """
 
 
-def test_cells_of_a_notebook(installed, capsys):
-    shell = InteractiveShell.instance()
+@pytest.fixture
+def shell():
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def test_cells_of_a_notebook(installed, shell, capsys):
     *cells, search = CELLS.split("# %%")
     for cell in cells:
         shell.run_cell(cell).raise_error()

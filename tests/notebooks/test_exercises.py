@@ -20,6 +20,14 @@ MEASURES = {"at_least", "at_most", "faster"}
 
 chapter = cache(Chapter)
 by_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+alone_if_timed = pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.alone] * ("faster(" in path.read_text("utf-8")))
+        for path in CHAPTERS
+    ],
+    ids=lambda path: path.stem,
+)
 
 
 @cache
@@ -54,8 +62,7 @@ def test_there_are_five_and_one_is_open(path):
     )
 
 
-@pytest.mark.alone  # some are timed against the plain loops
-@by_chapter
+@alone_if_timed
 def test_solutions_are_right(path):
     for cell in chapter(path).solutions:
         Checked().visit(cell.tree)
@@ -63,8 +70,7 @@ def test_solutions_are_right(path):
         assert verdict.right and repr(verdict).startswith("right"), f"{cell.text}\n{verdict}"
 
 
-@pytest.mark.alone  # some are timed against the plain loops
-@by_chapter
+@alone_if_timed
 def test_wrong_answers_are_told_what_is_wrong(path):
     session = chapter(path).session
     for name, answers in wrong(path).items():
