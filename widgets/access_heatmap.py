@@ -33,7 +33,7 @@ SHADES = " ░▒▓█"
 SMALL = 4096  # bytes: a cache that small programs overflow
 
 
-class Part(NamedTuple):
+class Share(NamedTuple):
     """A buffer's share: how often each element was touched, and each level missed it."""
 
     buffer: Buffer
@@ -45,7 +45,7 @@ class Run(NamedTuple):
     """One version of a program on the caches; `registers` are the buffers that need none."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[Share, ...]
     registers: tuple[Buffer, ...]
 
     @property
@@ -195,11 +195,11 @@ def _bases(buffers: Sequence[Buffer], counted: Sequence[bool], line: int) -> np.
     return np.array(bases, np.int64)
 
 
-def _part(buffer: Buffer, elements: np.ndarray, found: np.ndarray, levels: int) -> Part:
+def _part(buffer: Buffer, elements: np.ndarray, found: np.ndarray, levels: int) -> Share:
     size = prod(buffer.shape)
     touched = np.bincount(elements, minlength=size)
     missed = (np.bincount(elements[found > n], minlength=size) for n in range(levels))
-    return Part(buffer, touched, tuple(missed))
+    return Share(buffer, touched, tuple(missed))
 
 
 def _state(run: Run) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _state(run: Run) -> dict[str, Any]:
     }
 
 
-def _part_state(part: Part) -> dict[str, Any]:
+def _part_state(part: Share) -> dict[str, Any]:
     grid = grid_of(part.buffer)
     return {
         "name": part.buffer.name,
@@ -247,7 +247,7 @@ def _rate(misses: int, accesses: int) -> str:
     return f"{100 * misses / accesses if accesses else 0:.1f} %"
 
 
-def _shaded_html(part: Part) -> str:
+def _shaded_html(part: Share) -> str:
     """Miss rates as shades of text, for where there is nothing else."""
     grid = grid_of(part.buffer)
     touched, missed = grid.sums(part.touched), grid.sums(part.missed[-1])

@@ -12,7 +12,7 @@ from minimlc_widgets.static import script_html
 from traitlets import Dict, Int, List, Unicode
 
 from minimlc.errors import CompileError
-from minimlc.machine.record import Record, Step, Touch, record
+from minimlc.machine.record import Execution, Record, Touch, record
 from minimlc.node import span_of
 from minimlc.schedule.net.shrink import STRENGTHS, smaller
 from minimlc.tir.analysis.arith import constant_value
@@ -166,7 +166,7 @@ def _extent(loop: For) -> int:
 
 
 def _encoded(
-    steps: Sequence[Step], stores: dict[Store, int]
+    steps: Sequence[Execution], stores: dict[Store, int]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Touches, each once: [buffer, written, first, count, first, count, ...]; and as many steps as
     there is room for: [store, lanes, threads, the loops' values ..., touches by number ...].
@@ -224,7 +224,7 @@ def _told(made: Record) -> list[str]:
     return lines
 
 
-def _elements(made: Record, step: Step, write: bool) -> Iterator[str]:
+def _elements(made: Record, step: Execution, write: bool) -> Iterator[str]:
     for number, flag, *runs in _neighbours(step.touches):
         if bool(flag) is write:
             buffer = made.buffers[number]

@@ -65,7 +65,7 @@ whatever other steps are between them. A recipe of fewer steps may be written by
 HARMLESS = ("annotate", "unannotate", "add_unit_loop")
 """Steps that change no computation: they don't count."""
 
-Step = tuple[str, Mapping[str, Any]]
+Recorded = tuple[str, Mapping[str, Any]]
 
 
 def wrong_names(names: Iterable[Any]) -> Iterator[str]:
@@ -216,8 +216,8 @@ def spelled(source: str, sentences: Mapping[str, str]) -> str:
 def in_trace(
     assignment: str,
     forbidden: Sequence[str],
-    steps: Sequence[Step],
-    recipes: Callable[[], Mapping[str, Sequence[Step]]],
+    steps: Sequence[Recorded],
+    recipes: Callable[[], Mapping[str, Sequence[Recorded]]],
 ) -> str:
     """Why an assignment does not allow a trace's steps; "" if it does. `recipes()` returns the
     steps of each recipe for the same program.
@@ -238,7 +238,7 @@ def in_trace(
     return ""
 
 
-def _forms(steps: Iterable[Step]) -> list[tuple]:
+def _forms(steps: Iterable[Recorded]) -> list[tuple]:
     """Each step's primitive and the number of its loops or factors. Names are free to choose, and
     a recipe's numbers depend on the machine.
     """

@@ -18,7 +18,7 @@ from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CompileError
 from minimlc.homework.answer import limited, only_function
 from minimlc.homework.message import Arrays, Failed, Message, in_order, numbered
-from minimlc.machine.record import Record, Step, record
+from minimlc.machine.record import Execution, Record, record
 from minimlc.module import IRModule
 from minimlc.node import structural_equal
 from minimlc.run import interpret
@@ -92,7 +92,7 @@ def touched(arrays: Arrays, text: str) -> Message:
     return {"early": early}, {"written": written} if history.complete else {}
 
 
-def _early(history: Record, step: Step, out: Buffer, element: int) -> str:
+def _early(history: Record, step: Execution, out: Buffer, element: int) -> str:
     at = ", ".join(map(str, np.unravel_index(element, out.shape)))
     pairs = zip(history.loops[step.store], step.values, strict=False)
     values = ", ".join(f"{loop.var.name}={value}" for loop, value in pairs)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.errors import ScheduleError
-from minimlc.homework.allowed import Step, in_trace
+from minimlc.homework.allowed import Recorded, in_trace
 from minimlc.homework.answer import Answer, only_function
 from minimlc.homework.assignment import Assignment, Item
 from minimlc.homework.compare import Outcome, alike, changed, wrong
@@ -204,7 +204,7 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
 
 
 @cache
-def _recipes(text: str) -> dict[str, list[Step]]:
+def _recipes(text: str) -> dict[str, list[Recorded]]:
     """The steps that each recipe takes on a program, by the recipe's name."""
     return evaluate("written", {}, AMPLE, text=text)[0]["recipes"]
 

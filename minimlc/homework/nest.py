@@ -43,7 +43,7 @@ class Unrecognized(Failed):
     """Why the computation could not be found again."""
 
 
-class Place(NamedTuple):
+class Located(NamedTuple):
     """A block, the loops around it (outermost first), and its iters' values over those loops."""
 
     block: Block
@@ -51,7 +51,7 @@ class Place(NamedTuple):
     values: tuple[Expr, ...]
 
 
-class Part(NamedTuple):
+class Cut(NamedTuple):
     """A loop that an axis was cut into: `position` in the nest, `extent` values, each a step of
     `stride` along the axis. Of a fused loop, the part is `loop // divisor % extent`.
     """
@@ -86,7 +86,7 @@ class Nest:
             buffer = self.sources[buffer]
         return self._origins.get(buffer, "")
 
-    def _find(self) -> Place:
+    def _find(self) -> Located:
         task = _task(self.before.block, self._original_name)
         same = [place for place in self.places if _task(place.block, self.origin) == task]
         if not same:
@@ -107,7 +107,7 @@ class Nest:
         """The axes that the result is spread over."""
         return [name for name in self.axes() if self._role(name)[0] == "S"]
 
-    def parts(self, axis: str) -> list[Part]:
+    def parts(self, axis: str) -> list[Cut]:
         """The loops that an axis has become, outermost first."""
         if axis not in self.axes():
             raise ValueError(f'there is no axis "{axis}": the original has {self.axes()}')
@@ -132,7 +132,7 @@ class Nest:
         parts = [(*_place(part), axis) for axis in self.axes() for part in self.parts(axis)]
         return [axis for axis, _ in groupby(axis for *_, axis in sorted(parts))]
 
-    def _terms(self, iters: Sequence[int]) -> Iterator[Part]:
+    def _terms(self, iters: Sequence[int]) -> Iterator[Cut]:
         loops = self.main.loops
         order = {loop.var: number for number, loop in enumerate(loops)}
         sums = Digits(loop_extents(loops)).sums([self.main.values[n] for n in iters])
@@ -142,7 +142,7 @@ class Nest:
                 raise Unrecognized("its index is not a plain sum of loop variables")
             for digit, factor in total.terms.items():
                 place = order[digit.var]
-                yield Part(loops[place], place, abs(factor) * scale, digit.extent, digit.divisor)
+                yield Cut(loops[place], place, abs(factor) * scale, digit.extent, digit.divisor)
             scale *= self.main.block.iters[number].extent
 
     def _role(self, axis: str) -> Role:
@@ -179,14 +179,14 @@ class Nest:
             raise Unrecognized(f"the computation reads {name} itself")
         return copy
 
-    def writers(self, buffer: Buffer) -> list[Place]:
+    def writers(self, buffer: Buffer) -> list[Located]:
         """The blocks that write a buffer."""
         return [place for place in self.places if buffer in stored_in(place.block.body)]
 
-    def after(self) -> list[Place]:
+    def after(self) -> list[Located]:
         """The blocks that work on the computation's result, directly or not."""
         reached = {self.target}
-        later: list[Place] = []
+        later: list[Located] = []
         for place in self.places:
             stored = stored_in(place.block.body)
             if not reached.isdisjoint(_loaded(place.block)) and self.target not in stored:
@@ -194,7 +194,7 @@ class Nest:
                 reached |= stored
         return later
 
-    def shared(self, place: Place) -> tuple[For, ...]:
+    def shared(self, place: Located) -> tuple[For, ...]:
         """The loops around both `place` and the computation."""
         return tuple(loop for loop in place.loops if loop in self.main.loops)
 
@@ -230,16 +230,16 @@ class Nest:
         raise Unrecognized(f"its read of {buffer.name} is not found in the lowered function")
 
 
-def _place(part: Part) -> tuple[int, int]:
+def _place(part: Cut) -> tuple[int, int]:
     return part.position, -part.divisor
 
 
-def places(func: PrimFunc) -> list[Place]:
+def places(func: PrimFunc) -> list[Located]:
     """Every block, in program order."""
     return [_located(find_block(func, name)) for name in names_of(func, "block")]
 
 
-def _located(place: tree.Place[Block]) -> Place:
+def _located(place: tree.Place[Block]) -> Located:
     """A block with its iters' values over loop variables, not over the iters of blocks around."""
     known: dict[Node, Node] = {}
     values: tuple[Expr, ...] = ()
@@ -247,10 +247,10 @@ def _located(place: tree.Place[Block]) -> Place:
         if isinstance(block, Block):
             values = tuple(substitute(it.value, known) for it in block.iters)
             known |= zip((it.var for it in block.iters), values, strict=True)
-    return Place(place.stmt, place.loops, values)
+    return Located(place.stmt, place.loops, values)
 
 
-def _computation(candidates: Sequence[Place], name: str) -> Place:
+def _computation(candidates: Sequence[Located], name: str) -> Located:
     """The block of that name; without one, the only reduction or the only block."""
     reductions = [place for place in candidates if reducer_of(place.block)]
     fitting = reductions or candidates
@@ -261,7 +261,7 @@ def _computation(candidates: Sequence[Place], name: str) -> Place:
     return fitting[0]
 
 
-def _copies(blocks: Iterable[Place]) -> dict[Buffer, Buffer]:
+def _copies(blocks: Iterable[Located]) -> dict[Buffer, Buffer]:
     """The buffer that each copy is a copy of."""
     sources = {}
     for block, *_ in blocks:

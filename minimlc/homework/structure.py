@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Concatenate, ParamSpec
 
 from minimlc.homework.allowed import HomeworkError, invalid, is_number
-from minimlc.homework.nest import Nest, Part, Place, Unrecognized
+from minimlc.homework.nest import Cut, Located, Nest, Unrecognized
 from minimlc.tir.analysis.access import Access, loop_extents
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import variables
@@ -271,7 +271,7 @@ def fused_epilogue(nest: Nest, *axes: str) -> Iterator[str]:
             yield f"{place.block.name} is a pass of its own over {' and '.join(apart)}"
 
 
-def _apart(nest: Nest, place: Place, axes: tuple[str, ...]) -> list[str]:
+def _apart(nest: Nest, place: Located, axes: tuple[str, ...]) -> list[str]:
     """The axes along which a block shares no loop with the computation."""
     loops = {axis: nest.loops(axis) for axis in axes}
     shared = set(nest.shared(place))
@@ -287,7 +287,7 @@ def no_guard(nest: Nest) -> Iterator[str]:
         yield f"the hot loop asks whether {guard.script()}"
 
 
-def _adjacent(nest: Nest, outer: Part, parts: list[Part]) -> bool:
+def _adjacent(nest: Nest, outer: Cut, parts: list[Cut]) -> bool:
     """Whether no loop of another axis stands between `outer` and the axis's innermost loop."""
     own = {part.loop for part in parts}
     between = nest.main.loops[outer.position + 1 : parts[-1].position]

@@ -42,7 +42,7 @@ class Touch(NamedTuple):
     write: bool
 
 
-class Step(NamedTuple):
+class Execution(NamedTuple):
     """What is touched by `store` in one execution of it, or in several `lanes` or `threads` at once
     (where threads come to different stores, `store` is the first one's). `values` are those of the
     loops around it, in the first lane and thread.
@@ -62,14 +62,14 @@ class Record(NamedTuple):
 
     buffers: tuple[Buffer, ...]
     loops: dict[Store, tuple[For, ...]]
-    steps: list[Step]
+    steps: list[Execution]
     complete: bool
 
 
-Runs = Sequence[list[Step]]
+Runs = Sequence[list[Execution]]
 """The steps of each lane, or of each thread."""
 
-Merge = Callable[[Runs], Iterator[Step]]
+Merge = Callable[[Runs], Iterator[Execution]]
 
 
 def record(func: PrimFunc, *, limit: int = 1 << 20, threads: int = 1) -> Record:
@@ -129,12 +129,12 @@ class _Log:
 
     def __init__(self, limit: int):
         self.left = limit
-        self.steps: list[Step] = []
+        self.steps: list[Execution] = []
         self.touches: list[Touch] = []
 
     def end_step(self, store: Store, values: tuple[int, ...]) -> None:
         self.left -= len(self.touches)
-        self.steps.append(Step(store, self.touches, values))
+        self.steps.append(Execution(store, self.touches, values))
         self.touches = []
         if self.left <= 0:
             raise _Full
@@ -269,7 +269,7 @@ def _shares(extent: int, threads: int) -> Iterator[list[range]]:
     yield [range(start, end) for start, end in pairwise(cuts)]
 
 
-def _side_by_side(lanes: Runs) -> Iterator[Step]:
+def _side_by_side(lanes: Runs) -> Iterator[Execution]:
     """The steps of all lanes at once, if they take the same way, or else lane after lane."""
     stores = [[step.store for step in steps] for steps in lanes]
     if all(order == stores[0] for order in stores):
@@ -277,14 +277,14 @@ def _side_by_side(lanes: Runs) -> Iterator[Step]:
     return chain.from_iterable(lanes)
 
 
-def _at_once(steps: Sequence[Step]) -> Step:
+def _at_once(steps: Sequence[Execution]) -> Execution:
     """One step of many lanes: each access of all lanes before the next, each element once."""
     columns = zip_longest(*(step.touches for step in steps))
     touches = [touch for column in columns for touch in dict.fromkeys(column) if touch is not None]
     return steps[0]._replace(touches=touches, lanes=len(steps))
 
 
-def _at_one_pace(threads: Runs) -> Iterator[Step]:
+def _at_one_pace(threads: Runs) -> Iterator[Execution]:
     """One step of many threads: the first of each, then the second of each, ..."""
     for steps in zip_longest(*threads):
         here: list[Any] = [step for step in steps if step is not None]

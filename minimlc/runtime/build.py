@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.entry import Operand, emit_entry, entry_symbol, symbol
+from minimlc.codegen.llvm.entry import Pointer, emit_entry, entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
@@ -192,7 +192,7 @@ def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: 
 
 def _entry_text(name: str, steps: Plan, check: bool) -> str:
     calls = [
-        (symbol(each.callee), tuple(Operand(slot.kind, slot.number) for slot in each.slots))
+        (symbol(each.callee), tuple(Pointer(slot.kind, slot.number) for slot in each.slots))
         for each in steps.steps
     ]
     return emit_entry(entry_symbol(name), len(steps.inputs), len(steps.outputs), calls, check)

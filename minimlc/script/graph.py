@@ -22,7 +22,7 @@ from minimlc.script.definition import decorator
 from minimlc.script.graph_value import (
     GRAPHS,
     PLAIN,
-    Module,
+    Siblings,
     Values,
     as_type,
     const,
@@ -35,10 +35,10 @@ _HINT = '{}: R.Tensor((1, 784), "float32")'
 
 
 def parse_function(
-    source: Source, node: ast.FunctionDef, names: Names, module: Module | None = None
+    source: Source, node: ast.FunctionDef, names: Names, siblings: Siblings | None = None
 ) -> graph.Function:
     """The graph function that a `def` describes."""
-    reader = Values(source, names, module or Module())
+    reader = Values(source, names, siblings or Siblings())
     params = []
     for item, kind in parameters(source, node, _HINT):
         var = graph.Var(reader.unique.take(item.arg), reader.guard(item, reader.type, kind))
@@ -98,9 +98,9 @@ def _ann_assign(reader: Values, node: ast.AnnAssign) -> None:
 
 @GRAPHS.reads(ast.Assign)
 def _assign(reader: Values, node: ast.Assign) -> None:
-    target, module = node.targets[0], reader.module
+    target, siblings = node.targets[0], reader.siblings
     if isinstance(target, ast.Name) and _is_module(reader, target.id, node.value):
-        reader.module = module._replace(owners=module.owners | {target.id})
+        reader.siblings = siblings._replace(owners=siblings.owners | {target.id})
         return
     value = reader.expr(node.value)
     if not isinstance(target, ast.Tuple | ast.List):
@@ -120,7 +120,7 @@ def _is_module(reader: Values, target: str, value: ast.expr) -> bool:
     """Whether `target = value` is `cls = Module`, which TVM prints before calls of `cls.f`."""
     if not isinstance(value, ast.Name) or value.id in reader.scope:
         return False
-    owners = reader.module.owners
+    owners = reader.siblings.owners
     return value.id in owners or (target in owners and value.id not in reader.names)
 
 

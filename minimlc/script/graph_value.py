@@ -45,7 +45,7 @@ GRAPHS = Language(
 """The graph language."""
 
 
-class Module(NamedTuple):
+class Siblings(NamedTuple):
     """The functions around the one that is read: by name, and those that are done."""
 
     owners: frozenset[str] = frozenset()
@@ -63,9 +63,9 @@ class Values(Reader):
 
     language = GRAPHS
 
-    def __init__(self, source: Source, names: Names, module: Module):
+    def __init__(self, source: Source, names: Names, siblings: Siblings):
         Reader.__init__(self, source, names)
-        self.module = module
+        self.siblings = siblings
         self.unique = UniqueNames()
         self.blocks: list[graph.BindingBlock] = []
         self.bindings: list[graph.Binding] = []
@@ -324,9 +324,9 @@ def _joint(
 def _callee(reader: Values, node: ast.expr) -> str:
     """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
     match node:
-        case ast.Attribute(ast.Name(owner)) if owner in reader.module.owners:
+        case ast.Attribute(ast.Name(owner)) if owner in reader.siblings.owners:
             return _sibling(reader, node)
-        case ast.Name(name) if name in reader.module.names:
+        case ast.Name(name) if name in reader.siblings.names:
             return name
         case ast.Name(name) if name not in reader.scope and name not in reader.names:
             _no_sibling(reader, node, name)
@@ -335,13 +335,13 @@ def _callee(reader: Values, node: ast.expr) -> str:
 
 def _sibling(reader: Values, node: ast.Attribute) -> str:
     """The name of the function that `cls.name` means."""
-    if node.attr not in reader.module.names:
+    if node.attr not in reader.siblings.names:
         _no_sibling(reader, reader.source.attribute(node), node.attr)
     return node.attr
 
 
 def _no_sibling(reader: Values, place: ast.expr | Span, name: str) -> NoReturn:
-    hint = did_you_mean(name, reader.module.names)
+    hint = did_you_mean(name, reader.siblings.names)
     raise reader.error(place, f'the module has no function "{name}"', "E122", hint)
 
 
@@ -354,7 +354,7 @@ def _call(reader: Values, node: ast.Call) -> Any:
         return reader.operator(node, FUNCTIONS["cast"], values, _options(reader, node, "astype"))
     if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
         return call(reader, node)
-    if func.value.id not in reader.module.owners:
+    if func.value.id not in reader.siblings.owners:
         return call(reader, node)
     name = _sibling(reader, func)
     if node.keywords:
@@ -366,7 +366,7 @@ def _call(reader: Values, node: ast.Call) -> Any:
 
 def _result_type(reader: Values, name: str, node: ast.Call) -> Type:
     """The type that a graph function of this module returns."""
-    func, syntax = reader.module.done.get(name), reader.module.names.get(name)
+    func, syntax = reader.siblings.done.get(name), reader.siblings.names.get(name)
     if isinstance(func, graph.Function):
         return func.result.type
     if func is not None:

@@ -17,7 +17,7 @@ from minimlc.module import Attrs, IRModule
 from minimlc.script.constructs import NO_MODULES, Form, Namespace
 from minimlc.script.definition import read
 from minimlc.script.graph import R, parse_function
-from minimlc.script.graph_value import Module
+from minimlc.script.graph_value import Siblings
 from minimlc.script.reader import Reader
 from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
@@ -148,9 +148,9 @@ def _read_module(
     definitions = _definitions(Reader(source, names), functions)
     syntax = {name: item for name, (item, _) in definitions.items()}
     done: dict[str, Any] = {}
-    module = Module(owners | {"cls"}, syntax, done)
+    siblings = Siblings(owners | {"cls"}, syntax, done)
     for name, (item, form) in definitions.items():
-        done[name] = source.guard(item, form.meaning, source, item, names, module)
+        done[name] = source.guard(item, form.meaning, source, item, names, siblings)
     return IRModule(done, _attributes(Reader(source, names), node.body))
 
 

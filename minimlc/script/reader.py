@@ -13,7 +13,7 @@ from minimlc.literals import Notes
 from minimlc.node import Node, with_span
 from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
-from minimlc.script.source import Names, Place, Source
+from minimlc.script.source import Names, PythonNode, Source
 from minimlc.script.syntax import in_words
 
 N = TypeVar("N", bound=Node)
@@ -69,7 +69,7 @@ class Reader:
         why = f"a {self.language.name} cannot hold {in_words(node)}"
         raise self.error(place, why, "E124", self.language.refused.get(type(node), ""))
 
-    def placed(self, item: N, place: Place) -> N:
+    def placed(self, item: N, place: PythonNode) -> N:
         """`item`, which notes where it was read."""
         return with_span(item, self.source.span(place))
 

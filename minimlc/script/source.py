@@ -18,8 +18,8 @@ V = TypeVar("V")
 Names = Mapping[str, Any]
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """What Python's parser does not take: NUL, and halves of characters."""
-Place = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
-Where = Place | Span
+PythonNode = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
+Where = PythonNode | Span
 
 
 class Source:
@@ -77,7 +77,7 @@ class Source:
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return Span(self.filename, line, start, end, text)
 
-    def span(self, place: Place) -> Span:
+    def span(self, place: PythonNode) -> Span:
         """Where a piece of the syntax tree stands."""
         line = self.at(place.lineno)
         start = _characters(line.text, place.col_offset)
@@ -85,7 +85,7 @@ class Source:
         end = _characters(line.text, place.end_col_offset or 0) if one_line else len(line.text)
         return line._replace(column=start, end_column=end)
 
-    def word(self, place: Place, word: str) -> Span:
+    def word(self, place: PythonNode, word: str) -> Span:
         """Where `word` first stands in a piece of the syntax tree; the piece if nowhere."""
         return narrowed(self.span(place), word)
 
@@ -99,14 +99,14 @@ class Source:
         span = place if isinstance(place, Span) else self.span(place)
         return ScriptError(why, code=code, span=span, hint=hint)
 
-    def guard(self, place: Place, make: Callable[..., V], *args: Any, **keywords: Any) -> V:
+    def guard(self, place: PythonNode, make: Callable[..., V], *args: Any, **keywords: Any) -> V:
         """`make(...)`; its errors get the place that they are about."""
         try:
             return make(*args, **keywords)
         except CompileError as error:
             raise self.located(error, place) from None
 
-    def located(self, error: CompileError, place: Place) -> ScriptError:
+    def located(self, error: CompileError, place: PythonNode) -> ScriptError:
         """The same error, as one of the script's."""
         if isinstance(error, ScriptError) and error.span is not None:
             return error

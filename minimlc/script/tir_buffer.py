@@ -5,7 +5,7 @@ from typing import Any
 
 from minimlc.dtypes import DTYPES
 from minimlc.script.constructs import Form
-from minimlc.script.source import Place, parameters, unquoted
+from minimlc.script.source import PythonNode, parameters, unquoted
 from minimlc.script.tir_expr import COUNTS, LOOPS, Item, Loops, View
 from minimlc.script.tir_view import check_layout, data_view, region_view
 from minimlc.tir import nodes as tir
@@ -20,7 +20,7 @@ def declares(value: ast.expr, name: str) -> bool:
     return plain and name.removeprefix("T.") in DTYPES
 
 
-def declare_variable(reader: Loops, name: str, place: Place, kind: str) -> Var:
+def declare_variable(reader: Loops, name: str, place: PythonNode, kind: str) -> Var:
     """`n = T.int32()`: the name stands for a variable; one that counts is of the indices' dtype."""
     dtype = kind.removeprefix("T.")
     var = reader.placed(Var(reader.loop_names.take(name), COUNTS.get(dtype, dtype)), place)
@@ -29,7 +29,7 @@ def declare_variable(reader: Loops, name: str, place: Place, kind: str) -> Var:
 
 
 def declare(
-    reader: Loops, name: str, place: Place, shape: Any, dtype: str, scope: str = "global"
+    reader: Loops, name: str, place: PythonNode, shape: Any, dtype: str, scope: str = "global"
 ) -> Buffer:
     """Bind a new buffer; its name is kept from the loops."""
     buffer = reader.placed(Buffer(name, shape, dtype, scope), place)

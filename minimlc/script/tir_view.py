@@ -19,7 +19,7 @@ from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.nodes import Binary, Buffer, Expr, Var, as_expr, index
 
-Place = Callable[[Sequence[Expr]], list[Expr]]
+Indexing = Callable[[Sequence[Expr]], list[Expr]]
 _DENSE = "a buffer has memory of its own, all of it, row by row"
 
 
@@ -99,7 +99,7 @@ def data_view(
     return _through(owner, name, shape, at)
 
 
-def _through(owner: Buffer | View, name: str, shape: Sequence[int], at: Place) -> View:
+def _through(owner: Buffer | View, name: str, shape: Sequence[int], at: Indexing) -> View:
     """A view of a buffer, or of what another view shows."""
     if isinstance(owner, Buffer):
         return View(name, owner, tuple(shape), at)

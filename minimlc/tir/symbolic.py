@@ -31,7 +31,7 @@ from minimlc.tir.nodes import (
 MOST_INSTANCES = 64
 """How many instances are kept, of all functions together."""
 
-Place = tuple[int, int]
+ArgumentAxis = tuple[int, int]
 """An argument and one of its axes; -1 for a number."""
 
 
@@ -158,7 +158,7 @@ class _Call:
     def __init__(self, name: str, expected: list[Buffer | Var], args: Sequence[Any]):
         self.name, self.expected, self.args = name, expected, args
         self.values: dict[Var, int] = {}
-        self.places: dict[Var, Place] = {}
+        self.places: dict[Var, ArgumentAxis] = {}
 
     def sizes(self, item: SymbolicFunc) -> tuple[int, ...]:
         for place, size in item.scalars:
@@ -197,7 +197,7 @@ class _Call:
             if isinstance(size, Var):
                 yield axis, size, int(value)
 
-    def learn(self, size: Var, value: int, place: Place) -> None:
+    def learn(self, size: Var, value: int, place: ArgumentAxis) -> None:
         """A size is what the first argument says; the others must agree."""
         number, axis = self.places.setdefault(size, place)
         known = self.values.setdefault(size, value)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Operand(NamedTuple):
+class Pointer(NamedTuple):
     """A tensor that an entry passes on.
 
     `kind` is "input" or "output" (the `number`-th pointer given), "constant" (the `number`-th
@@ -18,7 +18,7 @@ class Operand(NamedTuple):
     number: int
 
 
-KernelCall = tuple[str, tuple[Operand, ...]]
+KernelCall = tuple[str, tuple[Pointer, ...]]
 
 
 def symbol(name: str) -> str:
@@ -49,8 +49,8 @@ def emit_entry(
     parameters += [f"ptr %output{n}" for n in range(outputs)]
     parameters += ["ptr %table", "ptr %arena"] + (["ptr %error"] if check else [])
     lines: list[str] = []
-    for step, (kernel, operands) in enumerate(calls):
-        arguments = [_pointer(lines, f"{step}.{n}", o) for n, o in enumerate(operands)]
+    for step, (kernel, pointers) in enumerate(calls):
+        arguments = [_pointer(lines, f"{step}.{n}", p) for n, p in enumerate(pointers)]
         listed = ", ".join(f"ptr {a}" for a in [*arguments, *(["%error"] if check else [])])
         lines.append(f"  %status{step} = call i32 @{kernel}({listed})")
         lines.append(f"  %failed{step} = icmp ne i32 %status{step}, 0")
@@ -62,12 +62,12 @@ def emit_entry(
     return f"define i32 @{symbol}({', '.join(parameters)}) #0 {{\n{body}\n}}"
 
 
-def _pointer(lines: list[str], name: str, operand: Operand) -> str:
-    if operand.kind in ("input", "output"):
-        return f"%{operand.kind}{operand.number}"
-    if operand.kind == "arena":
-        lines.append(f"  %a{name} = getelementptr inbounds i8, ptr %arena, i64 {operand.number}")
+def _pointer(lines: list[str], name: str, pointer: Pointer) -> str:
+    if pointer.kind in ("input", "output"):
+        return f"%{pointer.kind}{pointer.number}"
+    if pointer.kind == "arena":
+        lines.append(f"  %a{name} = getelementptr inbounds i8, ptr %arena, i64 {pointer.number}")
         return f"%a{name}"
-    lines.append(f"  %t{name} = getelementptr inbounds ptr, ptr %table, i64 {operand.number}")
+    lines.append(f"  %t{name} = getelementptr inbounds ptr, ptr %table, i64 {pointer.number}")
     lines.append(f"  %c{name} = load ptr, ptr %t{name}, align 8")
     return f"%c{name}"

@@ -16,8 +16,8 @@ from minimlc.codegen.llvm.tensor.units import (
     INSTRUCTIONS,
     TILE_BYTES,
     TILES,
+    Fragment,
     Instruction,
-    Part,
     configure,
     release,
 )
@@ -84,13 +84,13 @@ class TensorBlocks:
         if self.configured:
             release(self.writer.values.code)
 
-    def _part(self, operand: Operand) -> Part:
+    def _part(self, operand: Operand) -> Fragment:
         buffer, strides, memory = operand.buffer, strides_of(operand), self.writer.memory
         flat = memory.flat(buffer, map(self.writer.expr, operand.base))
         if buffer not in self.tiles:
-            return Part(memory.address(buffer, flat), strides, buffer)
+            return Fragment(memory.address(buffer, flat), strides, buffer)
         number = int(flat.const or 0) * element_size(buffer) // TILE_BYTES
-        return Part("", strides, buffer, self.tiles[buffer] + number)
+        return Fragment("", strides, buffer, self.tiles[buffer] + number)
 
 
 def instruction_for(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) -> Use | None:

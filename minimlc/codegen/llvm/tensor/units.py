@@ -14,7 +14,7 @@ from minimlc.codegen.llvm.value import MEMORY, Code, Typed, Value, element_size
 from minimlc.tir.nodes import Buffer
 
 
-class Part(NamedTuple):
+class Fragment(NamedTuple):
     """Where a parameter lies: its first element, and how many elements on the next one is.
 
     In a tile register, `tile` is its number and there is no pointer.
@@ -31,7 +31,7 @@ class Part(NamedTuple):
         return element_size(self.buffer)
 
 
-Emitter = Callable[[Ops, list[Part]], None]
+Emitter = Callable[[Ops, list[Fragment]], None]
 Strides = tuple[int | None, ...]
 
 
@@ -56,7 +56,7 @@ def _dot(name: str, lanes: int, operand: str, adds: bool = True, turned: bool = 
     is followed by an addition; one that is `turned` takes `b` first.
     """
 
-    def emit(ops: Ops, parts: list[Part]) -> None:
+    def emit(ops: Ops, parts: list[Fragment]) -> None:
         (a, b, c), code = parts, ops.code
         result = f"<{lanes} x {MEMORY[c.buffer.dtype]}>"
         one = code.value(f"load i32, ptr {a.pointer}, align {a.size}")
@@ -118,19 +118,19 @@ def _on_tiles(name: str, order: tuple[int, ...]) -> Emitter:
     in memory is a pointer and how many bytes on the next row is.
     """
 
-    def operands(part: Part) -> list[Typed]:
+    def operands(part: Fragment) -> list[Typed]:
         if part.tile >= 0:
             return [("i8", str(part.tile))]
         return [("ptr", part.pointer), ("i64", str(part.strides[0] * part.size))]
 
-    def emit(ops: Ops, parts: list[Part]) -> None:
+    def emit(ops: Ops, parts: list[Fragment]) -> None:
         listed = [operand for number in order for operand in operands(parts[number])]
         ops.code.call("void", f"llvm.x86.{name}", *listed)
 
     return emit
 
 
-def _interleave(ops: Ops, parts: list[Part], shifted: bool = False) -> None:
+def _interleave(ops: Ops, parts: list[Fragment], shifted: bool = False) -> None:
     """A few rows of 16 elements become 16 groups, one of each row: shuffles, on any machine.
 
     Bytes that are `shifted` become those of the other sign, 128 away: their first bit turns over.
