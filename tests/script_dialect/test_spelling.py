@@ -5,8 +5,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc.script import T
-from tests.helpers import refuses
-from tests.script_dialect.cases import Case, check, module, numbered, vectors
+from tests.helpers import random_args, refuses
+from tests.script_dialect.cases import Case, check, check_call, module, numbered, vectors
 
 F32, I32 = vectors("float32"), vectors("int32")
 SQUARE = 'A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")'
@@ -639,11 +639,43 @@ def test_a_block_has_a_name_of_its_own():
     assert 'T.block("block")' in text and 'T.block("block1")' in text
 
 
+OPTIONED: list[Case] = [
+    (F32, "for i in range(16):\n    B[i] = A[i] + 1.0", lambda a, b: a + 1),
+    (
+        F32,
+        """
+        for i in T.parallel(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = T.max(A[vi], 0.0)
+        """,
+        lambda a, b: np.maximum(a, 0),
+    ),
+    (
+        vectors("int32"),
+        """
+        X = T.alloc_buffer((1,), "int32")
+        for i, k in T.grid(16, 16):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0
+                B[vi] = B[vi] + A[vk]
+        """,
+        lambda a, b: np.full(16, a.sum()),
+    ),
+]
+"""Programs that are the same with and without an option of their decorator."""
+
+
 @pytest.mark.parametrize("option", ["private=True", "s_tir=True", "check_well_formed=False"])
-def test_options_of_the_decorator(option):
-    text = f"@T.prim_func({option})\ndef main({F32}):\n    for i in range(16):\n        B[i] = A[i]"
+@pytest.mark.parametrize("case", OPTIONED, ids=["plain", "parallel", "sum"])
+def test_options_of_the_decorator(option, case):
+    plain = check(*case)
+    text = plain.script().replace("@T.prim_func", f"@T.prim_func({option})")
     mod = mlc.parse(text)
-    assert mlc.structural_equal(mod, mlc.parse(text.replace(f"({option})", "")))
+    assert option in text and mlc.structural_equal(mod, plain)
+    check_call(mod, random_args(mod["main"], np.random.default_rng(0)), case[2])
 
 
 def test_options_of_the_decorator_in_python():
