@@ -50,7 +50,7 @@ def test_elements_are_read_by_keyboard_and_mouse(open_view):
     assert said.inner_text() == "A[0, 0]: 32 accesses, 17 missed"
 
 
-INSIDE = """side => [...side.querySelectorAll(".mlc-total, .mlc-figure, .mlc-board")].map((part) => {
+INSIDE = """side => [...side.querySelectorAll(".mlc-total, .mlc-figure, .mlc-board")].map(part => {
   const [at, box] = [side.getBoundingClientRect(), part.getBoundingClientRect()];
   return [box.x - at.x, box.y - at.y, box.width, box.height];
 })"""
