@@ -212,7 +212,7 @@ def near_misses(name: str, known: Iterable[str]) -> list[str]:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for a mistyped name: its near misses, else the first few known names."""
-    known = list(known)
+    known = list(dict.fromkeys(known))
     close = near_misses(name, known)
     if close:
         return "did you mean " + " or ".join(f'"{c}"' for c in close) + "?"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from inspect import unwrap
 from types import TracebackType
 from typing import Any
 
@@ -121,14 +122,15 @@ def _explain_packed(
     why = f'the registered function "{name}" {why} {message}'
     example = f"it was given {taken}; to fill {filled}"
     hint = "" if fits else f"take {len(inputs)} input(s), then {len(outs)} output(s) to fill"
-    return CallError(why, code="E613", span=_deepest_span(called), example=example, hint=hint)
+    return CallError(why, code="E613", span=_deepest_span(called, name), example=example, hint=hint)
 
 
-def _deepest_span(called: TracebackType | None) -> Span | None:
-    """The last line that ran in the file of the function that was called."""
+def _deepest_span(called: TracebackType | None, name: str) -> Span | None:
+    """The last line that ran in the file of the registered function, or of what it wraps."""
     if called is None:
         return None
-    filename, line = called.tb_frame.f_code.co_filename, called.tb_lineno
+    code = getattr(unwrap(get_function(name)), "__code__", called.tb_frame.f_code)
+    filename, line = code.co_filename, code.co_firstlineno
     while called is not None:
         if called.tb_frame.f_code.co_filename == filename:
             line = called.tb_lineno

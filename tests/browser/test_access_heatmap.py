@@ -50,6 +50,21 @@ def test_elements_are_read_by_keyboard_and_mouse(open_view):
     assert said.inner_text() == "A[0, 0]: 32 accesses, 17 missed"
 
 
+INSIDE = """side => [...side.querySelectorAll(".mlc-total, .mlc-figure, .mlc-board")].map(part => {
+  const [at, box] = [side.getBoundingClientRect(), part.getBoundingClientRect()];
+  return [box.x - at.x, box.y - at.y, box.width, box.height];
+})"""
+
+
+@pytest.mark.parametrize("width", [380, 941, 1200])
+def test_both_sides_are_laid_out_alike(open_view, width):
+    page = open_view(heatmap())
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("document.body.style.width = 'auto'")
+    before, after = page.locator(".mlc-side").all()
+    assert before.evaluate(INSIDE) == after.evaluate(INSIDE)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [380, 940])
 def test_it_fits_and_reads_well(open_view, screenshots, scheme, width):

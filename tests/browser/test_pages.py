@@ -213,6 +213,8 @@ def test_every_section_that_is_searched_has_its_place(book, name):
 def test_pages_fit_a_narrow_screen_without_scripts(book, visit, name):
     open_page = visit(book / f"{name}.html", scripts=False, width=NARROW).page
     assert open_page.evaluate(WIDTH) <= NARROW
+    for output in open_page.locator(".jp-OutputArea-output:has(table)").all():
+        assert output.evaluate("output => output.scrollWidth <= output.clientWidth")
 
 
 def test_search_fits_a_narrow_screen(book, visit):

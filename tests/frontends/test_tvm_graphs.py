@@ -11,6 +11,7 @@ from minimlc.frontends.tvm import relax, te, topi
 from minimlc.frontends.tvm.ir.module import IRModule
 from minimlc.frontends.tvm.script import relax as R
 from minimlc.frontends.tvm.script import tir as T
+from tests.helpers import refuses
 
 RNG = np.random.default_rng(2)
 
@@ -92,6 +93,21 @@ def test_a_model_that_calls_both():
         run(MyModule, x, *PARAMS.values()), expected(x), rtol=1e-4, atol=1e-4
     )
     assert tvm.get_global_func("env.linear") is not None
+
+
+def test_a_registered_function_that_fails_is_shown_where_it_fails():
+    @tvm.register_func("env.fails", override=True)
+    def fails(x, out):
+        out.copy_from(x)
+
+    @tvm.script.ir_module
+    class Failing:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            return R.call_dps_packed("env.fails", (x,), out=R.Tensor((4,), "float32"))
+
+    error = refuses("E613", lambda: run(Failing, rand(4)), "copy_from", "out.copy_from(x)")
+    assert error.span.filename == __file__
 
 
 def test_parameters_bound():

@@ -120,6 +120,26 @@ def main(x: R.Tensor((1, 2, 5, 6), "float32")):
 """
 
 
+SPELLED_OUT = """
+@tvm.script.ir_module
+class Module:
+    @tir.prim_func
+    def main(A: tir.Buffer[8, "float32"], C: tir.Buffer[8, "float32"]) -> None:
+        for i_0, i_1 in tir.grid(2, 4):
+            with tir.block("C"):
+                vi = tir.axis.spatial(8, i_0 * 4 + i_1)
+                tir.reads(A[vi])
+                tir.writes(C[vi])
+                C[vi] = A[vi] + tir.float32(1)
+"""
+
+
+def test_a_text_may_call_the_language_tir():
+    mod = tvm.script.from_source(SPELLED_OUT)
+    same = SPELLED_OUT.replace("tir.", "T.").replace("tvm.script.ir_module", "I.ir_module")
+    assert mlc.structural_equal(mod, mlc.parse(same))
+
+
 @pytest.mark.parametrize("source", ["def", "text", "printed"])
 def test_scripts(source):
     mod = tvm.script.from_source(TEXT) if source == "text" else mlc.IRModule({"main": scripted})

@@ -7,6 +7,7 @@ import minimlc.frontends.tvm as tvm
 from minimlc.frontends.tvm import te
 from minimlc.frontends.tvm.script import relax as R
 from minimlc.frontends.tvm.script import tir as T
+from tests.helpers import refuses
 
 RNG = np.random.default_rng(0)
 
@@ -155,6 +156,8 @@ def test_arrays_and_times():
     assert np.array_equal(b.asnumpy(), [[1, 2], [3, 4]])
     b.numpy()[0, 0] = 7
     assert b[0, 0] == 1, "numpy() is a copy"
+    assert np.array_equal(b.copyfrom(np.eye(2)), np.eye(2)) and b[0, 1] == 0
+    refuses("E604", lambda: b.copyfrom(np.zeros(2)), "(2, 2)", "(2,)")
     A = te.placeholder((64,), name="A")
     B = te.compute(A.shape, lambda i: A[i] * 2.0, name="B")
     lib = tvm.build(te.create_prim_func([A, B]), target="llvm")

@@ -317,6 +317,36 @@ def test_options_that_do_not_fit():
     refused("E203", "R.nn.adaptive_avg_pool2d(x, output_size=4)", "(6, 5)")
 
 
+def pools(call):
+    """`call` of a pool over `x`, the numbers 1 to 4 in two rows."""
+    x = np.arange(1.0, 5, dtype="float32").reshape(1, 1, 2, 2)
+    mod = mlc.parse(main('x: R.Tensor((1, 1, 2, 2), "float32")', call))
+    answer = mlc.interpret(mod, "main", x)
+    np.testing.assert_array_equal(mlc.build(mod)["main"](x), answer)
+    return answer.tolist()[0][0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["dilation=3, padding=1", "padding=2", "padding=(0, 0, 2, 0)", "dilation=(2, 3), padding=1"],
+)
+def test_a_window_of_nothing_but_padding_has_no_greatest_element(options):
+    call = f"R.nn.max_pool2d(x, pool_size=2, strides=1, {options})"
+    refuses("E204", lambda: pools(call), "without any element of x", "a smaller padding")
+
+
+def test_each_window_with_an_element_has_a_greatest_one():
+    assert pools("R.nn.max_pool2d(x, pool_size=3, strides=1, dilation=2, padding=2)") == [
+        [1, 2],
+        [3, 4],
+    ]
+    assert pools("R.nn.max_pool2d(x, pool_size=2, strides=9, padding=(0, 0, 2, 2))") == [[4]]
+    call = (
+        "R.nn.avg_pool2d(x, pool_size=2, strides=1, dilation=3, padding=1, count_include_pad=True)"
+    )
+    assert pools(call) == [[0]]
+
+
 # Operators that are said by others
 
 FOUR = np.array([1, 2, 3, 4], "float32")

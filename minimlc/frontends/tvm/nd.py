@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import to_numpy
+from minimlc.errors import CallError
 from minimlc.frontends.tvm.absent import absent
 
 
@@ -25,6 +26,14 @@ class NDArray(np.ndarray):
         return np.array(self, subok=False)
 
     asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> "NDArray":
+        """Take over the values of `source`, an array of this shape; `CallError` for another one."""
+        if np.shape(source) != self.shape:
+            why = f"copyfrom: an array {self.shape} cannot take over one {np.shape(source)}"
+            raise CallError(why, code="E604")
+        self[...] = source
+        return self
 
 
 def cpu(number: int = 0) -> Device:

@@ -228,15 +228,24 @@ def _least(dtype: str) -> float:
     return float("-inf") if is_float(dtype) else integer_range(dtype)[0]
 
 
+def _check_filled(x: Values, window: Window) -> None:
+    """Refuse a window that lies in the padding alone: it has no greatest element, and no mean."""
+    _check_image(x)
+    sizes = zip(x.shape[2:], _image_shape(x, 1, window)[2:], *window, strict=True)
+    for size, number, kernel, step, (before, _), apart in sizes:
+        for start in range(-before, number * step - before, step):
+            inside = max(start, start % apart)  # its first place that is not before x
+            if inside >= min(size, start + kernel * apart):
+                places = f"{kernel} from {start} on, {apart} apart, where x has 0 to {size - 1}"
+                why = f"the padding leaves a window without any element of x: {places}"
+                refuse(why, "E204", "a smaller padding or dilation")
+
+
 def _pool(
     x: Values, window: Window, fill: float, combine: Callable[..., te.Reduction], name: str
 ) -> Values:
     """`combine` over each window of x, with `fill` around it."""
     _check_image(x)
-    for reach, around in zip(window.reach, window.around, strict=True):
-        if max(around) >= reach:
-            why = f"padding {max(around)} leaves windows of size {reach} without any element"
-            refuse(why, "E204")
     source = _framed(x, window, fill, f"{name}_pad")
     (s, t), (d, e) = window.steps, window.apart
 
@@ -254,6 +263,7 @@ def _greatest_of_arrays(x: np.ndarray, window: Window, whole: bool) -> np.ndarra
 
 @primitive("max_pool2d", NUMBERS, _greatest_of_arrays, table={})
 def _greatest(x: Values, *, window: Window, whole: bool) -> Values:
+    _check_filled(x, window)
     return _pool(x, window, _least(x.dtype), te.max, "max_pool2d")
 
 
@@ -274,11 +284,13 @@ def _covered(i: Expr, size: int, kernel: int, step: int, around: Pair) -> Expr |
 
 @primitive("avg_pool2d", FLOATS, _means_of_arrays, rounds=True, table={})
 def _means(x: Values, *, window: Window, whole: bool) -> Values:
+    whole = whole or not any(map(any, window.around))
+    if not whole:
+        _check_filled(x, window)
+        if window.apart != (1, 1):
+            refuse("with a dilation and a padding, count_include_pad must be True", "E204")
     total = _pool(x, window, 0.0, te.sum, "avg_pool2d_sum")
     (k, m), (s, t) = window.size, window.steps
-    whole = whole or not any(map(any, window.around))
-    if not whole and window.apart != (1, 1):
-        refuse("with a dilation and a padding, count_include_pad must be True", "E204")
 
     def element(n: Expr, c: Expr, i: Expr, j: Expr) -> Expr:
         count: Expr = const(float(k * m), total.dtype)
@@ -317,7 +329,7 @@ def _pooling(core: Op, doc: str) -> Op:
 
 max_pool2d = _pooling(
     _greatest,
-    "The greatest value of each window of x: (n, c, h, w); `strides` are its size if None.",
+    "The greatest element of x: (n, c, h, w) in each window; `strides` are its size if None.",
 )
 avg_pool2d = _pooling(
     _means, "The mean of each window of x: (n, c, h, w), over its elements inside x by default."
