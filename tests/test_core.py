@@ -27,7 +27,7 @@ ROOMS = {
     "codegen/python": 508,
     "machine": 484,
     "recipes": 1378,
-    "frontends": 852,
+    "frontends": 859,
     "homework": 2238,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -39,14 +39,14 @@ CORE = {
     "tir/analysis": 3064,
     "tir/math": 495,
     "graph": 1257,
-    "graph/ops": 1400,
+    "graph/ops": 1409,
     "script": 2315,
     "schedule": 2575,
     "passes": 742,
     "codegen": 194,
     "codegen/llvm": 1413,
     "runtime": 1105,
-    "": 1643,
+    "": 1645,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 
