@@ -91,7 +91,8 @@ $(TESTS): pyproject.toml
 	$(call install,$(TEST_LOCK))
 	@touch $(RUNS) $(TESTS)
 
-# Modules are compiled when they are first imported: most never are.
+# Modules are compiled when they are first imported: most never are. A lock lists all that its
+# packages need, so nothing is left to resolve.
 define install
 	@test -n "$(KEYS)" || { echo "minimlc needs Python 3.11 or newer; $(PYTHON) is not:" \
 		"try make PYTHON=python3.11" >&2; exit 1; }
@@ -100,7 +101,7 @@ define install
 		$(PYTHON) -m venv --clear $(VENV); }
 	@echo "[2/3] installing what $(1) lists: about $$(grep -c '^[^ #].*==' $(1)) packages," \
 		"a minute or two"
-	@{ $(PIP) --no-compile --progress-bar off --require-hashes -r $(1); echo "ended $$?"; } \
+	@{ $(PIP) --no-compile --progress-bar off --require-hashes --no-deps -r $(1); echo "ended $$?"; } \
 		| awk $(PROGRESS)
 	@echo "[3/3] installing minimlc itself"
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .
@@ -113,8 +114,8 @@ PROGRESS := '/^Collecting/ && ++count % 20 == 0 { print "      " count " fetched
 	/^Installing/ { print "      " count " fetched; unpacking them" } \
 	/^ended/ { exit $$2 } { fflush() }'
 
-# Needs uv (https://docs.astral.sh/uv/). What running needs is pinned as it is for testing.
-# With their extras, which pip asks for again where it is to compare hashes.
+# Needs uv (https://docs.astral.sh/uv/). What running needs is pinned as it is for testing, with
+# its extras, for those who install without --no-deps.
 COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-strip-extras --no-emit-index-url --custom-compile-command "make lock"
 lock:
