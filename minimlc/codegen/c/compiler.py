@@ -30,10 +30,12 @@ PREFERRED = (
     "-ffp-contract=fast",
     "-fno-math-errno",
     "-fno-strict-aliasing",
+    "-mno-red-zone",
 )
 """Floats as written, but for contraction to FMA, as LLVM code has it: `a * b + c` may round once.
 Nobody looks at errno. Not -fno-trapping-math: with it GCC 12 computes the conversion of a float to
-an integer and back as `trunc`, which keeps the sign of a zero."""
+an integer and back as `trunc`, which keeps the sign of a zero. In the red zone below the stack, GCC
+12 may keep an array 8 bytes beside what its aligned vector stores need."""
 
 MASKS = ("-mno-avx512f",)
 """For accesses under conditions: where GCC 12 knows the mask of a masked load of AVX-512, it loads
