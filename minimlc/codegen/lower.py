@@ -12,6 +12,7 @@ from minimlc.tir.analysis.legality import has_lanes
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import enclosing_box, is_private
 from minimlc.tir.analysis.simplify import Simplifier
+from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -45,6 +46,7 @@ def lower(
     named: bool = False,
     tensors: bool = False,
     whole: bool = False,
+    threads: bool = False,
 ) -> PrimFunc:
     """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
 
@@ -52,27 +54,33 @@ def lower(
     element before it reads it), and is cut to the box of elements that one iteration touches.
     With `named`, a block without iters stays around what was a block, for its name; with `tensors`,
     around what was tensorized. With `whole`, no buffer is cut, so that an index error shows the
-    buffer as the user wrote it. Expressions use the `dialect`'s operations only.
+    buffer as the user wrote it. With `threads`, loops that are bound to a GPU's axes stay, and
+    shared memory is outside those of a block's threads; else they are serial. Expressions use the
+    `dialect`'s operations only.
     """
-    placed = _place_all(func, whole)
-    body = _Flatten(named, tensors).visit(placed.body)
+    placed = _place_all(func, whole, threads)
+    body = _Flatten(named, tensors, threads).visit(placed.body)
     body = _Simplify(Ranges()).visit(body)
     return replace(placed, body=Legalize(dialect).visit(body))
 
 
-def _place_all(func: PrimFunc, whole: bool) -> PrimFunc:
+def _place_all(func: PrimFunc, whole: bool, threads: bool) -> PrimFunc:
     body = func.body
     for buffer in func.allocs:
-        body = _Placement(buffer, accesses(body), whole).place(body)
+        outside = THREAD if threads and buffer.scope.startswith(SHARED) else ""
+        body = _Placement(buffer, accesses(body), whole, outside).place(body)
     return replace(func, allocs=(), body=body)
 
 
 class _Placement(NamedTuple):
-    """The storage of a buffer, of which there are `accesses`; with `whole`, it is not cut."""
+    """The storage of a buffer, of which there are `accesses`; with `whole`, it is not cut. It stays
+    `outside` of loops that are bound to axes of such names.
+    """
 
     buffer: Buffer
     accesses: Sequence[Access]
     whole: bool
+    outside: str
 
     def place(self, stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
         """`stmt`, which is in these loops, with an `Alloc` as far inside as is right."""
@@ -84,7 +92,8 @@ class _Placement(NamedTuple):
                     new = self.place(users[0], loops)
                     return Seq(tuple(new if part is users[0] else part for part in stmts))
             case For():
-                if not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
+                shared = self.outside and stmt.thread.startswith(self.outside)
+                if not shared and not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
                     return replace(stmt, body=self.place(stmt.body, (*loops, stmt)))
             case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
                 return replace(stmt, then_case=self.place(then_case, loops))
@@ -125,16 +134,18 @@ def _uses(stmt: Stmt, buffer: Buffer) -> bool:
 class _Flatten(Mutator):
     """Iters become their values, predicates and inits become conditions.
 
-    The threads of a GPU become iterations of a serial loop: no target has such threads yet.
+    The threads of a GPU become iterations of a serial loop where the target has no such `threads`.
     """
 
-    def __init__(self, named: bool, tensors: bool):
+    def __init__(self, named: bool, tensors: bool, threads: bool):
         self.named = named
         self.tensors = tensors
+        self.threads = threads
 
     def visit_For(self, item: For) -> Stmt:
         item = self.visit_children(item)
-        return replace(item, kind="serial", thread="") if item.kind == "thread_binding" else item
+        bound = item.kind == "thread_binding" and not self.threads
+        return replace(item, kind="serial", thread="") if bound else item
 
     def visit_Block(self, block: Block) -> Stmt:
         values: dict[Node, Node] = {it.var: it.value for it in block.iters}
