@@ -25,6 +25,8 @@ ROOMS = {
     "codegen/source": 188,
     "codegen/c": 825,
     "codegen/python": 508,
+    "codegen/gpu": 243,
+    "gpusim": 333,
     "machine": 484,
     "recipes": 1378,
     "frontends": 852,

@@ -56,6 +56,8 @@ ORDER = (
     "minimlc/codegen/source/",
     "minimlc/codegen/c/",
     "minimlc/codegen/python/",
+    "minimlc/codegen/gpu/",
+    "minimlc/gpusim/",
     "minimlc/recipes/",
     "minimlc/machine/",
     "minimlc/tune/",
