@@ -10,7 +10,7 @@ from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, 
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.legality import has_lanes
 from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.analysis.regions import enclosing_box, is_private
+from minimlc.tir.analysis.regions import Side, enclosing_box, is_private
 from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.nodes import (
@@ -108,7 +108,7 @@ class _Placement(NamedTuple):
         if not own:
             return stmt
         box = enclosing_box(buffer, own, [loop.var for loop in loops])
-        small = replace(buffer, shape=tuple(side.extent for side in box))
+        small = replace(buffer, shape=tuple(map(self._kept, box, buffer.shape)))
         if self.whole or small is buffer:
             return Alloc(buffer, stmt)
 
@@ -118,6 +118,12 @@ class _Placement(NamedTuple):
             return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
 
         return Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
+
+    def _kept(self, side: Side, size: int) -> int:
+        """The size of an axis that is cut to a box's side. Threads' shared memory keeps elements
+        that nothing touches, as its rows may be that long to begin in other banks.
+        """
+        return size if self.outside and constant_value(side.start) == 0 else side.extent
 
 
 def _is_read_outside(block: Block, buffer: Buffer) -> bool:

@@ -4,7 +4,8 @@ from typing import Any
 
 from minimlc.arguments import Arguments, parameters_of
 from minimlc.codegen.gpu.kernels import Launches, kernels
-from minimlc.gpusim.launch import launch
+from minimlc.gpusim.launch import launch, profiled
+from minimlc.gpusim.profile import Profile
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
 from minimlc.runtime.executable import SteppedGraph, functions_of, library
@@ -30,6 +31,16 @@ class Simulated:
         return f"<simulated {self._arguments.signature}>"
 
 
+class Simulator(Library):
+    """A library whose functions are simulated, and can be profiled."""
+
+    def profile(self, name: str, *arguments: Any) -> Profile:
+        """Call the function `name`, and count what its kernels do: by statement and line, the
+        instructions, the memory transactions, and the threads that sit idle.
+        """
+        return Profile(name, profiled(self[name], *arguments))
+
+
 def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
     """The library of a module without operators. Accesses are always checked, nothing is cached."""
     functions = {
@@ -40,4 +51,5 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
     def graph(name: str, func: Function) -> SteppedGraph:
         return SteppedGraph(name, func, plan(module, name), functions)
 
-    return library(module, target, functions, graph, {})
+    plain = library(module, target, functions, graph, {})
+    return Simulator(module, target, {name: plain[name] for name in plain.names()}, {})

@@ -1,13 +1,16 @@
 """Run a function's kernels, one after the other, a chunk of blocks at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from math import prod
 
 import numpy as np
 
 from minimlc.codegen.gpu.kernels import Kernel, Launches
-from minimlc.gpusim.execute import Chunk
+from minimlc.gpusim.counters import Counters
+from minimlc.gpusim.execute import Chunk, Watch
 from minimlc.gpusim.memory import Memory, bytes_of
+from minimlc.gpusim.profile import KernelProfile
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.elements import poison
 from minimlc.tir.nodes import Alloc, Buffer
@@ -17,6 +20,20 @@ MOST_THREADS = 1 << 17
 """The threads of a chunk, if a block has no more."""
 MOST_BYTES = 1 << 28
 """What the threads of a chunk have for themselves, if those of a block have no more."""
+
+
+_PROFILES: ContextVar[list[KernelProfile] | None] = ContextVar("profiles", default=None)
+
+
+def profiled(function: Callable[..., object], *arguments: object) -> tuple[KernelProfile, ...]:
+    """Call a function, and count what each kernel does that it launches, directly or not."""
+    profiles: list[KernelProfile] = []
+    token = _PROFILES.set(profiles)
+    try:
+        function(*arguments)
+    finally:
+        _PROFILES.reset(token)
+    return tuple(profiles)
 
 
 def launch(launches: Launches, arrays: Sequence[np.ndarray]) -> None:
@@ -33,10 +50,14 @@ def launch(launches: Launches, arrays: Sequence[np.ndarray]) -> None:
 
 
 def _run(kernel: Kernel, memory: dict[Buffer, Memory]) -> None:
-    blocks, step = prod(kernel.grid), _chunk(kernel)
+    blocks, step, profiles = prod(kernel.grid), _chunk(kernel), _PROFILES.get()
+    counters = None if profiles is None else Counters(kernel)
+    watches: tuple[Watch, ...] = () if counters is None else (counters,)
     for start in range(0, blocks if prod(kernel.block) else 0, step):
         numbers = range(start, min(start + step, blocks))
-        Chunk(kernel, numbers, memory).run(kernel.body)
+        Chunk(kernel, numbers, memory, watches).run(kernel.body)
+    if counters is not None and profiles is not None:
+        profiles.append(counters.profile())
 
 
 def _chunk(kernel: Kernel) -> int:

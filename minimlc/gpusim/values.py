@@ -15,7 +15,7 @@ from minimlc.tir.operators import COMPARISONS, OPERATORS
 from minimlc.tir.values import HALF
 
 Value = Any
-"""A numpy scalar, or an array of the shape of blocks by threads, or of one that broadcasts to it."""
+"""A numpy scalar, or an array of a shape that broadcasts to blocks by threads."""
 
 FIRST: dict[str, Callable[[Value, Value], Value]] = {"min": np.less_equal, "max": np.greater_equal}
 """Where min and max take their first operand, but for NaN, which they pass on."""

@@ -30,7 +30,7 @@ class Library:
 
     def of(self, mod: IRModule, functions: Mapping[str, Callable[..., Any]]) -> "Library":
         """This library's sources, with other functions, of another module."""
-        return Library(mod, self.target, functions, self._sources)
+        return type(self)(mod, self.target, functions, self._sources)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`; `CompileError` with near misses for an unknown one."""
