@@ -32,8 +32,8 @@ class Active:
         return self._count(self._warps.any(axis=1).sum())
 
     @cached_property
-    def whole_blocks(self) -> np.ndarray:
-        """Of each block, how many threads run."""
+    def of_each_block(self) -> np.ndarray:
+        """How many threads of each block run."""
         if self.mask is None:
             return np.full(self.shape[0], self.shape[1])
         return np.broadcast_to(self.mask, self.shape).sum(axis=1)

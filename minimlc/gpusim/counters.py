@@ -7,7 +7,8 @@ import numpy as np
 from minimlc.codegen.gpu.kernels import Barrier, Kernel
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.gpusim.active import Active
-from minimlc.gpusim.memory import Memory, bytes_of
+from minimlc.gpusim.execute import Watch
+from minimlc.gpusim.memory import Memory, bytes_of, space_of
 from minimlc.gpusim.profile import Access, KernelProfile, Statement
 from minimlc.gpusim.transactions import SECTOR, WIDEST, by_warps
 from minimlc.gpusim.values import Value
@@ -15,7 +16,6 @@ from minimlc.node import Node, children, span_of, walk
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.nodes import (
     ARITHMETIC,
-    SCALAR,
     Binary,
     Buffer,
     Cast,
@@ -37,8 +37,8 @@ COUNTED = (Store, IfThenElse, While, Barrier)
 """The statements that have instructions of their own."""
 
 
-class Counters:
-    """Counts while a kernel runs (a `Watch`).
+class Counters(Watch):
+    """Counts while a kernel runs.
 
     An instruction is an operation on values, a warp's access to memory, or a barrier; a product and
     the sum of it are one. Indices, loops and what is in registers cost nothing. The iterations of a
@@ -62,7 +62,7 @@ class Counters:
         self.counts[item, "flops"] += active.threads * flops
 
     def access(self, item: Load | Store, memory: Memory, element: Value, active: Active) -> None:
-        if _space(item.buffer, self.kernel) == "":
+        if space_of(item.buffer, self.kernel) == "":
             return
         address = element * _size(item)
         if self.pending is None:
@@ -93,7 +93,7 @@ class Counters:
     ) -> None:
         warps, counts = by_warps(address, active), self.counts
         counts[item, "requests"] += warps.requests
-        if _space(item.buffer, self.kernel) == SHARED:
+        if space_of(item.buffer, self.kernel) == SHARED:
             most, least = warps.wavefronts(size or _size(item))
             counts[item, "wavefronts"] += most
             counts[item, "conflicts"] += most - least
@@ -126,7 +126,7 @@ class Counters:
         span, count = span_of(item), self.counts
         own = item.condition if isinstance(item, IfThenElse | While) else item
         parts = dict.fromkeys(p for p in walk(own) if isinstance(p, Load | Store))
-        accesses = [self._access(part) for part in parts if _space(part.buffer, self.kernel)]
+        accesses = [self._access(part) for part in parts if space_of(part.buffer, self.kernel)]
         return Statement(
             0 if span is None else span.line,
             _text(item),
@@ -141,19 +141,12 @@ class Counters:
         names = ("requests", "sectors", "wavefronts", "conflicts")
         numbers = (self.counts[item, name] for name in names)
         action = "store" if isinstance(item, Store) else "load"
-        return Access(item.buffer.name, action, _space(item.buffer, self.kernel), *numbers)
+        return Access(item.buffer.name, action, space_of(item.buffer, self.kernel), *numbers)
 
 
 def _size(item: Load | Store) -> int:
     """The bytes of an element."""
     return to_numpy(item.buffer.dtype).itemsize
-
-
-def _space(buffer: Buffer, kernel: Kernel) -> str:
-    """Which memory a buffer is in: "global", "shared", or "" for registers and parameters."""
-    if buffer.scope.startswith(SHARED):
-        return SHARED
-    return "global" if buffer in kernel.params and buffer.scope != SCALAR else ""
 
 
 def _widest(address: Value, active: Active, size: int, count: int) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from math import prod
-from typing import Protocol
 
 import numpy as np
 
@@ -39,8 +38,11 @@ from minimlc.tir.nodes import (
 )
 
 
-class Watch(Protocol):
-    """What looks on while a kernel runs."""
+class Watch:
+    """What looks on while a kernel runs; this one does nothing."""
+
+    def begin(self, blocks: range) -> None:
+        """Other blocks run from now on."""
 
     def statement(self, item: Stmt, active: Active) -> None:
         """A store, a condition or a barrier runs."""
@@ -84,6 +86,8 @@ class Chunk:
         """Run a statement by all threads, as many as there are."""
         whole = self.threads == self.width
         mask = None if whole else np.arange(self.width) < self.threads
+        for watch in self.watches:
+            watch.begin(self.numbers)
         self.stmt(body, Active(len(self.numbers), self.width, mask))
 
     def stmt(self, item: Stmt, active: Active) -> None:

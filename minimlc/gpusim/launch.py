@@ -11,6 +11,7 @@ from minimlc.gpusim.counters import Counters
 from minimlc.gpusim.execute import Chunk, Watch
 from minimlc.gpusim.memory import Memory, bytes_of
 from minimlc.gpusim.profile import KernelProfile
+from minimlc.gpusim.races import Races
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.elements import poison
 from minimlc.tir.nodes import Alloc, Buffer
@@ -37,7 +38,11 @@ def profiled(function: Callable[..., object], *arguments: object) -> tuple[Kerne
 
 
 def launch(launches: Launches, arrays: Sequence[np.ndarray]) -> None:
-    """Run kernels on arrays that fit the function's parameters."""
+    """Run kernels on arrays that fit the function's parameters.
+
+    `RaceError` where threads race or do not all come to a barrier; `BoundsError` for an access
+    outside its buffer; `CompileError` for an integer division by zero.
+    """
     memory = {
         buffer: Memory(array.reshape(-1))
         for buffer, array in zip(launches.func.params, arrays, strict=True)
@@ -52,7 +57,7 @@ def launch(launches: Launches, arrays: Sequence[np.ndarray]) -> None:
 def _run(kernel: Kernel, memory: dict[Buffer, Memory]) -> None:
     blocks, step, profiles = prod(kernel.grid), _chunk(kernel), _PROFILES.get()
     counters = None if profiles is None else Counters(kernel)
-    watches: tuple[Watch, ...] = () if counters is None else (counters,)
+    watches: tuple[Watch, ...] = (Races(kernel), *(() if counters is None else (counters,)))
     for start in range(0, blocks if prod(kernel.block) else 0, step):
         numbers = range(start, min(start + step, blocks))
         Chunk(kernel, numbers, memory, watches).run(kernel.body)

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from minimlc.codegen.gpu.kernels import Kernel
 from minimlc.dtypes import to_numpy
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.values import Value
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.elements import poison
-from minimlc.tir.nodes import Buffer
+from minimlc.tir.nodes import SCALAR, Buffer
 
 
 class Memory:
@@ -67,6 +68,13 @@ def in_chunk(buffer: Buffer, blocks: int, width: int) -> Memory:
     lanes = blocks * width
     start = np.arange(lanes).reshape(blocks, width)
     return Registers(poison((size * lanes,), buffer.dtype), start, lanes)
+
+
+def space_of(buffer: Buffer, kernel: Kernel) -> str:
+    """Which memory a buffer is in: "global", "shared", or "" for registers and parameters."""
+    if buffer.scope.startswith(SHARED):
+        return SHARED
+    return "global" if buffer in kernel.params and buffer.scope != SCALAR else ""
 
 
 def bytes_of(buffer: Buffer) -> int:
