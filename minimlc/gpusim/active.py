@@ -42,7 +42,7 @@ class Active:
         """Those for which a condition holds; None where there are none."""
         if np.ndim(condition) == 0:
             return self if condition else None
-        mask = condition if self.mask is None else condition & self.mask
+        mask = np.asarray(condition if self.mask is None else condition & self.mask)
         if not mask.any():
             return None
         if self.mask is None and mask.all():

@@ -51,7 +51,7 @@ class Counters(Watch):
         self.counts: Counter[tuple[Node, str]] = Counter()
         self.touched: dict[Buffer, np.ndarray] = {}
         self.rows = [item for item in statements_in(kernel.body) if isinstance(item, COUNTED)]
-        self.costs = {item: _cost(item) for item in self.rows}
+        self.costs: dict[Stmt, tuple[int, int]] = {item: _cost(item) for item in self.rows}
         self.pending: Pending | None = None
 
     def statement(self, item: Stmt, active: Active) -> None:

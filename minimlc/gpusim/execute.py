@@ -160,7 +160,9 @@ class Chunk:
 
     def element(self, item: Load | Store, active: Active) -> Value:
         """Which element of its buffer each thread accesses, in row-major order."""
-        buffer, element, sane = item.buffer, np.int64(0), np.bool_(True)
+        buffer = item.buffer
+        element: Value = np.int64(0)
+        sane: Value = np.True_
         indices = [self.expr(part, active) for part in item.indices]
         for index, size in zip(indices, buffer.shape, strict=True):
             element = element * size + index

@@ -8,6 +8,7 @@ the threads was, so one run finds every race that its data leads to.
 
 from collections.abc import Iterable
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -22,18 +23,18 @@ from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.nodes import Buffer, Load, Stmt, Store
 from minimlc.tir.walks import statements_in
 
-Stamps = np.ndarray
+Stamps = Any
 """Accesses, a number each: its place in the program, the barriers before it, its thread; -1: none.
 """
 THREAD_BITS, BARRIER_BITS = 30, 22
 NEVER = np.int64(-1)
 
 
-def _thread(stamps: Stamps) -> np.ndarray:
+def _thread(stamps: Stamps) -> Any:
     return stamps & (1 << THREAD_BITS) - 1
 
 
-def _barriers(stamps: Stamps) -> np.ndarray:
+def _barriers(stamps: Stamps) -> Any:
     return stamps >> THREAD_BITS & (1 << BARRIER_BITS) - 1
 
 
@@ -80,7 +81,7 @@ class _Shadow:
         later = stamps + np.arange(blocks).reshape(-1, 1) * self.width
         return np.where(stamps < 0, NEVER, later).reshape(-1)
 
-    def _block(self, stamps: Stamps) -> np.ndarray:
+    def _block(self, stamps: Stamps) -> Any:
         return _thread(stamps) // self.width
 
     def _racing(self, known: Stamps, now: Stamps) -> Stamps:
@@ -175,7 +176,7 @@ class Races(Watch):
         other = self.places[before >> THREAD_BITS + BARRIER_BITS]
         index = np.unravel_index(at % max(1, prod(buffer.shape)), buffer.shape)
         name = f"{buffer.name}[{', '.join(map(str, index))}]"
-        same = int(_thread(before) // self.width) == int(_thread(now) // self.width)
+        same = _thread(before) // self.width == _thread(now) // self.width
         line = span_of(other)
         where = f" (line {line.line})" if line is not None else ""
         why = (
@@ -208,7 +209,7 @@ class Races(Watch):
 
     def _name(self, stamp: int) -> str:
         """A thread in words."""
-        block, thread = divmod(int(_thread(np.int64(stamp))), self.width)
+        block, thread = divmod(_thread(stamp), self.width)
         kernel = self.kernel
         return f"thread {_at(thread, kernel.block)} of block {_at(block, kernel.grid)}"
 
