@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minimlc.errors import BuildError, did_you_mean
 
-TARGETS = ["llvm", "c", "python"]
+TARGETS = ["llvm", "c", "python", "opencl"]
 PLANNED = ("cuda", "gpusim")
 """Names that are kept for targets to come."""
 

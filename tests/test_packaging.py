@@ -55,6 +55,8 @@ ORDER = (
     "minimlc/runtime/",
     "minimlc/codegen/source/",
     "minimlc/codegen/c/",
+    "minimlc/codegen/gpu/",
+    "minimlc/codegen/opencl/",
     "minimlc/codegen/python/",
     "minimlc/recipes/",
     "minimlc/machine/",
