@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minimlc.errors import BuildError, did_you_mean
 
-TARGETS = ["llvm", "c", "python", "gpusim"]
+TARGETS = ["llvm", "c", "python", "opencl", "gpusim"]
 PLANNED = ("cuda",)
 """Names that are kept for targets to come."""
 

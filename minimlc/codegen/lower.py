@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from minimlc.codegen.dialect import PLAIN, Dialect, Legalize
 from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.redirect import Redirect, to
+from minimlc.schedule.tree import replaced_in
 from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, reads
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.legality import has_lanes
@@ -31,6 +32,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
+from minimlc.tir.walks import buffers_in, statements_in
 
 TENSOR = "tensor_intrin"
 """The annotation of a block that a tensor intrinsic has taken over."""
@@ -92,8 +94,9 @@ class _Placement(NamedTuple):
                     new = self.place(users[0], loops)
                     return Seq(tuple(new if part is users[0] else part for part in stmts))
             case For():
-                shared = self.outside and stmt.thread.startswith(self.outside)
-                if not shared and not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
+                if not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
+                    if self.outside and stmt.thread.startswith(self.outside):
+                        return _lifted(replace(stmt, body=self.place(stmt.body, loops)), stmt)
                     return replace(stmt, body=self.place(stmt.body, (*loops, stmt)))
             case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
                 return replace(stmt, then_case=self.place(then_case, loops))
@@ -124,6 +127,15 @@ class _Placement(NamedTuple):
         that nothing touches, as its rows may be that long to begin in other banks.
         """
         return size if self.outside and constant_value(side.start) == 0 else side.extent
+
+
+def _lifted(stmt: Stmt, old: Stmt) -> Stmt:
+    """`stmt` with the storage that `old` lacks outside of it."""
+    known = set(buffers_in(old))
+    for item in statements_in(stmt):
+        if isinstance(item, Alloc) and item.buffer not in known:
+            return Alloc(item.buffer, replaced_in(stmt, {item: item.body}))
+    return stmt
 
 
 def _is_read_outside(block: Block, buffer: Buffer) -> bool:

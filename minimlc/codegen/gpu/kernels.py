@@ -7,13 +7,19 @@ threads run one after the other, and around what they fetch together (see `tir.a
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, takewhile
 from typing import NamedTuple
 
 from minimlc.codegen.dialect import PLAIN, Dialect
+from minimlc.codegen.gpu.refusal import refused
+from minimlc.codegen.gpu.trees import with_trees
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
 from minimlc.node import node, replace, walk
+from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
+from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.analysis.legality import conflicting_pairs
 from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.nodes import (
     Alloc,
@@ -100,7 +106,7 @@ def kernels(name: str, func: PrimFunc, dialect: Dialect = PLAIN) -> Launches:
     """The kernels of a function, named after it. Raises `BuildError` where what threads are bound
     to cannot be launched.
     """
-    flat = lower(func, dialect=dialect, named=True, threads=True)
+    flat = lower(with_trees(func), dialect=dialect, named=True, threads=True)
     workspace, parts = _regions(flat.body)
     memory = (*flat.params, *workspace)
     names = [name] if len(parts) == 1 else [f"{name}_{number}" for number in range(len(parts))]
@@ -114,13 +120,14 @@ def _regions(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:
         case Seq(stmts):
             found = [_regions(part) for part in stmts]
             return [b for one, _ in found for b in one], [s for _, some in found for s in some]
-        case Alloc(buffer, body) if len(_regions(body)[1]) > 1 or _is_bound(body):
-            if buffer.scope.startswith((SHARED, "local")):
-                raise _refused(
-                    f"the {buffer.scope} buffer {buffer.name} is used by more than one block",
-                    f'sch.set_scope("{buffer.name}", "global"), or compute_at below blockIdx',
-                )
+        case Alloc(buffer, body) if _is_bound(body) or len(_regions(body)[1]) > 1:
             workspace, parts = _regions(body)
+            if buffer.scope.startswith((SHARED, "local")):
+                if not _is_bound(body):
+                    return [], [stmt]
+                if len(parts) > 1 or any(lp.thread.startswith(BLOCK) for lp in loops_in(body)):
+                    raise _used_by_blocks(buffer)
+                return workspace, [replace(stmt, body=parts[0])]
             return [buffer, *workspace], parts
         case _:  # other nodes: launched as they are
             return [], [stmt]
@@ -132,7 +139,7 @@ def _is_bound(stmt: Stmt) -> bool:
 
 def _kernel(name: str, stmt: Stmt, memory: Sequence[Buffer]) -> Kernel:
     axes = tuple(_axes(stmt))
-    body = _Threads({axis.name: axis for axis in axes}).stmt(stmt, _Place()).stmt
+    body = _Threads({axis.name: axis for axis in axes}, accesses(stmt)).stmt(stmt, _Place()).stmt
     used = {part.buffer for part in walk(body) if isinstance(part, Load | Store)}
     return Kernel(name, tuple(buffer for buffer in memory if buffer in used), axes, body)
 
@@ -144,13 +151,13 @@ def _axes(stmt: Stmt) -> Iterator[Axis]:
             found.add(loop.thread)
             extent = constant_value(loop.extent)
             if extent is None:
-                raise _refused(f"{loop.thread} has {loop.extent.script()} threads, not a constant")
+                raise refused(f"{loop.thread} has {loop.extent.script()} threads, not a constant")
             yield Axis(loop.thread, Var(loop.var.name), int(extent))
 
 
 class _Place(NamedTuple):
-    """Where a statement stands: the axes that are bound around it, the loops of threads that say
-    which of them runs it, and the buffers that each of those threads has for itself.
+    """Where a statement stands: the axes that are bound around it, the bound loops that say which
+    thread runs it, and the buffers that each of those threads has for itself.
     """
 
     bound: frozenset[str] = frozenset()
@@ -178,8 +185,9 @@ class _Part(NamedTuple):
 class _Threads:
     """Writes what one thread runs."""
 
-    def __init__(self, axes: Mapping[str, Axis]):
+    def __init__(self, axes: Mapping[str, Axis], items: Sequence[Access]):
         self.axes = axes
+        self.items = items
         self.own = {axis.var for axis in axes.values() if axis.name.startswith(THREAD)}
 
     def stmt(self, item: Stmt, at: _Place) -> _Part:
@@ -200,7 +208,7 @@ class _Threads:
             case IfThenElse():
                 return self._condition(item, at)
             case _:
-                raise _refused(f"loops are bound to threads inside {type(item).__name__}")
+                raise refused(f"loops are bound to threads inside {type(item).__name__}")
 
     def _leaf(self, item: Stmt, at: _Place) -> _Part:
         """What has no bound loop in it: a thread does it alone."""
@@ -215,22 +223,52 @@ class _Threads:
 
     def _alloc(self, item: Alloc, at: _Place) -> _Part:
         buffer = item.buffer
+        open_axes = {loop.thread for loop in loops_in(item.body)} & set(self.axes) - at.bound
+        if any(axis.startswith(BLOCK) for axis in open_axes):
+            raise _used_by_blocks(buffer)
         if not buffer.scope.startswith(SHARED):
-            inner = {loop.thread for loop in loops_in(item.body) if loop.thread.startswith(THREAD)}
-            if inner - at.bound:
-                raise _refused(
+            if open_axes:
+                raise refused(
                     f"threads of a block share the {buffer.scope} buffer {buffer.name}",
-                    f'sch.set_scope("{buffer.name}", "shared"), or compute_at inside their loops',
+                    f'sch.set_scope("...", "{buffer.name}", "shared"), or compute_at their loop',
                 )
             at = at._replace(private=at.private | {buffer})
         part = self.stmt(item.body, at)
         return part._replace(stmt=replace(item, body=part.stmt))
 
     def _seq(self, stmts: Iterable[Stmt], at: _Place) -> _Part:
+        """Statements in order; those without bound loops that follow each other are one."""
         whole = _Part(Seq(()), (), ())
-        for item in stmts:
-            whole = _then(whole, self.stmt(item, at))
+        for bound, items in groupby(stmts, _is_bound):
+            for item in items if bound else [seq(items)]:
+                whole = self._then(whole, self.stmt(item, at), at)
         return whole
+
+    def _then(self, one: _Part, other: _Part, at: _Place) -> _Part:
+        """Two parts in order, with a barrier between them where threads meet in memory."""
+        why = self._meeting(one.tail, other.head, at)
+        between = [Barrier(why)] if why else []
+        head = one.head if one.meets or why else (*one.head, *other.head)
+        tail = other.tail if other.meets or why else (*one.tail, *other.tail)
+        stmt = seq((one.stmt, *between, other.stmt))
+        return _Part(stmt, head, tail, one.meets or other.meets or bool(why))
+
+    def _meeting(
+        self,
+        before: Iterable[_Use],
+        after: Sequence[_Use],
+        at: _Place,
+        outside: tuple[For, ...] | None = None,
+    ) -> str:
+        """Why threads have to wait here; "" where they need not. No barrier stops other blocks."""
+        why, buffer = _meeting(before, after, outside)
+        several = [axis for axis in self.axes.values() if axis.extent > 1]
+        if why and any(a.name.startswith(BLOCK) and a.name not in at.bound for a in several):
+            raise refused(
+                f"{buffer} is used by more than one block, which cannot wait for each other here",
+                "bind the outermost loops to blockIdx; what is to follow takes a nest of its own",
+            )
+        return why
 
     def _bound(self, item: For, at: _Place) -> _Part:
         """A loop of threads becomes the place of one. Those around it do not tell apart what they
@@ -238,35 +276,55 @@ class _Threads:
         """
         axis, bound, nest = item.thread, at.bound, at.nest
         if axis in bound:
-            bound, nest = frozenset(name for name in bound if not name.startswith(THREAD)), ()
-        if axis.startswith(THREAD):
-            nest = (*nest, item)
+            bound = frozenset(name for name in bound if not name.startswith(THREAD))
+            nest = tuple(loop for loop in nest if not loop.thread.startswith(THREAD))
         body = substitute(item.body, {item.var: self.axes[axis].var})
-        return self.stmt(body, at._replace(bound=bound | {axis}, nest=nest))
+        return self.stmt(body, at._replace(bound=bound | {axis}, nest=(*nest, item)))
 
     def _loop(self, item: For, at: _Place) -> _Part:
         if item.thread.startswith(VIRTUAL):
             item = replace(item, kind="unrolled", thread="")
-        part = self._decided(self.stmt(item.body, at), item.extent, at)
-        why = _meeting(part.tail, part.head, at.nest)
+        part = self.stmt(item.body, at)
+        tail = [use for use in part.tail if self._is_carried(use.buffer, item.var)]
+        why = self._meeting(tail, part.head, at, at.nest)
         if why:
             part = part._replace(stmt=seq((part.stmt, Barrier(why))), tail=(), meets=True)
+        part = self._decided(part, item.extent, at)
         return part._replace(stmt=replace(item, body=part.stmt))
+
+    def _is_carried(self, buffer: Buffer, var: Var) -> bool:
+        """Whether iterations of the loop over `var` may meet in a buffer, run by whatever threads
+        of a block.
+        """
+        mine = [item for item in self.items if item.buffer is buffer]
+        mine = [item for item in mine if var in [loop.var for loop in item.loops]]
+        for first, second in conflicting_pairs(mine):
+            outside = takewhile(lambda loop: loop.var is not var, first.loops)
+            same = {lp.var: "0" for lp in outside if not lp.thread.startswith(THREAD)}
+            question = Conflict(first, second)
+            if any(question.possible({**same, var: sign}) for sign in "+-"):
+                return True
+        return False
 
     def _condition(self, item: IfThenElse, at: _Place) -> _Part:
         parts = [
             self._decided(self.stmt(case, at), item.condition, at) for case in inner_stmts(item)
         ]
         new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
-        head, tail = (tuple(use for part in parts for use in part[end]) for end in (1, 2))
+        head = tuple(use for part in parts for use in part.head)
+        tail = tuple(use for part in parts for use in part.tail)
         return _Part(replace(item, **new), head, tail, any(part.meets for part in parts))
 
     def _decided(self, part: _Part, expr: Expr, at: _Place) -> _Part:
         """A part that runs as often as an expression says; barriers in it are for all threads."""
-        if part.meets and variables(expr) & self.own:
+        own = {load.buffer for load in walk(expr) if isinstance(load, Load)} & at.private
+        if part.meets and (own or variables(expr) & self.own):
             why = f"how often a thread meets the others depends on {expr.script()}"
-            raise _refused(why, "bind the loop outside, or split it so that it is the same for all")
+            raise refused(why, "bind the loop outside, or split it so that it is the same for all")
         used = _uses(expr, at)
+        why, buffer = _meeting(used, part.head, None)
+        if why:
+            raise refused(f"{expr.script()} decides what threads run, and some change {buffer}")
         return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
 
 
@@ -280,34 +338,32 @@ def _uses(item: Stmt | Expr, at: _Place) -> tuple[_Use, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def _then(one: _Part, other: _Part) -> _Part:
-    """Two parts in order, with a barrier between them where threads meet in memory."""
-    why = _meeting(one.tail, other.head)
-    between = [Barrier(why)] if why else []
-    head = one.head if one.meets or why else (*one.head, *other.head)
-    tail = other.tail if other.meets or why else (*one.tail, *other.tail)
-    stmt = seq((one.stmt, *between, other.stmt))
-    return _Part(stmt, head, tail, one.meets or other.meets or bool(why))
-
-
 def _meeting(
-    before: Iterable[_Use], after: Sequence[_Use], outside: tuple[For, ...] | None = None
-) -> str:
-    """Why threads have to wait between two parts: one touches what another has written, or writes
-    what another has read; "" where they need not.
+    before: Iterable[_Use], after: Sequence[_Use], outside: tuple[For, ...] | None
+) -> tuple[str, str]:
+    """Why threads have to wait between two parts, and for the use of which buffer: one touches what
+    another has written, or writes what another has read; "" where they need not.
 
     Threads of one nest never meet, as its loops are independent; in another iteration of a loop
     they may, unless that loop is in the nest: then its loops are those `outside`.
     """
-    for one in before:
-        for other in after:
-            apart = one.nest != other.nest or outside not in (None, one.nest)
-            if apart and one.buffer is other.buffer and (one.writes or other.writes):
-                verb = "written" if other.writes else "read"
-                done = "written" if one.writes else "read"
-                return f"{one.buffer.name} is {verb} when all have {done} it"
-    return ""
+    pairs = [
+        (one, other)
+        for one in before
+        for other in after
+        if one.buffer is other.buffer and (one.writes or other.writes)
+        if one.nest != other.nest or outside not in (None, one.nest)
+    ]
+    for one, other in sorted(pairs, key=lambda pair: pair[1].writes):
+        verb = "written" if other.writes else "read"
+        done = "written" if one.writes else "read"
+        name = one.buffer.name
+        return f"{name} is {verb} when all have {done} it", name
+    return "", ""
 
 
-def _refused(why: str, hint: str = "") -> BuildError:
-    return BuildError(f"this cannot be launched: {why}", code="E510", hint=hint)
+def _used_by_blocks(buffer: Buffer) -> BuildError:
+    return refused(
+        f"the {buffer.scope} buffer {buffer.name} is used by more than one block",
+        f'sch.set_scope("...", "{buffer.name}", "global"), or compute_at below blockIdx',
+    )
