@@ -11,6 +11,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc.module import IRModule
+from minimlc.node import replace
+from minimlc.tir.nodes import substitute
 from minimlc.tir.walks import loops_in
 from tests.fuzz.one import run
 from tests.fuzz.schedules import program_of, subject_of
@@ -62,6 +64,14 @@ def test_a_product_with_tiles_is_counted_in_seconds():
     assert kernel.grid == (16, 16, 1) and kernel.block == (4, 4, 1)
 
 
+def in_global_memory(mod: IRModule) -> IRModule:
+    """The program with buffers that all kernels can use."""
+    func = main_of(mod)
+    new = {buffer: replace(buffer, scope="global") for buffer in func.allocs}
+    body = substitute(func.body, dict(new))
+    return mod.with_function("main", replace(func, allocs=tuple(new.values()), body=body))
+
+
 def bound(mod: IRModule, rng: random.Random) -> IRModule:
     """The program with as many loops bound to axes as can be, half of the time in usual order."""
     sch = mlc.Schedule(mod, check=False)
@@ -79,11 +89,11 @@ def bound(mod: IRModule, rng: random.Random) -> IRModule:
 def test_random_schedules():
     """What cannot be launched is refused when it is built; all else computes what it should."""
     seen: Counter[str] = Counter()
-    for number in range(48):
+    for number in range(24):
         name = program_of(number)
         known = subject_of(name)
         done = run(name, known, number)
-        mod = bound(done.after, random.Random(number))
+        mod = bound(in_global_memory(done.after), random.Random(number))
         try:
             main = mlc.build(mod, "gpusim")["main"]
         except mlc.BuildError as error:
@@ -94,4 +104,4 @@ def test_random_schedules():
             main(*arrays)
         assert not wrong_results(known, results, exact=False), mod.script()
         seen["right"] += 1
-    assert set(seen) <= {"right", "E510"} and seen["right"] > 12
+    assert set(seen) <= {"right", "E510"} and seen["right"] > 8
