@@ -50,6 +50,28 @@ def test_threads_combine_values(change):
     agree(part.bind("k_0", "threadIdx.x").bind("k_1", "threadIdx.y").mod)
 
 
+GUARDED = """
+@T.prim_func
+def main(A: T.Buffer((4, 10), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 12):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            {init}
+            if {condition}:
+                C[vi] = C[vi] + A[vi, vk % 10] * 3
+"""
+
+
+@needs_opencl
+@pytest.mark.parametrize("init", ["", "with T.init():\n                C[vi] = 7"])
+@pytest.mark.parametrize("condition", ["vk < 10", "vk > 4", "A[0, 0] > 0", "vi != 2"])
+def test_what_a_condition_inside_leaves_out_is_not_combined(init, condition):
+    text = GUARDED.format(init=init, condition=condition)
+    sch = mlc.Schedule(mlc.parse(text)).bind("i", "blockIdx.x")
+    agree(sch.bind("k", "threadIdx.x").mod)
+    agree(sch.split("k", [3, 4]).bind("k_1", "threadIdx.x").mod)
+
+
 @needs_opencl
 def test_threads_fetch_together():
     sch = tiled().bind("t", "threadIdx.x")

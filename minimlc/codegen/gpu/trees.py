@@ -21,7 +21,7 @@ from typing import NamedTuple
 from minimlc.codegen.gpu.refusal import refused
 from minimlc.node import Node, replace
 from minimlc.schedule.tree import replaced
-from minimlc.tir.analysis.access import Access, accesses
+from minimlc.tir.analysis.access import Access, accesses, reads_any
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, variables
 from minimlc.tir.analysis.legality import combined, commutes
 from minimlc.tir.analysis.ranges import Ranges
@@ -96,6 +96,12 @@ class _Tree(NamedTuple):
     def values(self) -> dict[Node, Node]:
         return {it.var: it.value for it in self.block.iters}
 
+    @property
+    def guards(self) -> list[Expr]:
+        """The conditions under which an instance combines a value, over the loops."""
+        inside = (substitute(part, self.values) for part in _conditions(self.block.body))
+        return [*conjuncts(self.block.predicate), *inside]
+
     def stmt(self) -> Stmt:
         """What replaces the outermost loop of the chain."""
         rest = [loop for loop in self.bound if loop not in self.combining]
@@ -115,13 +121,13 @@ class _Tree(NamedTuple):
 
     def _partial(self) -> Stmt:
         """What a thread combines alone."""
-        shared, predicate = self._place({}), self.block.predicate
+        shared, guard = self._place({}), conjunction(self.guards)
         value = substitute(self.reducer.values[0], self.values)
-        if not self.serial and predicate is None:
+        if not self.serial and guard is None:
             return _stored(shared, value)
         own = Load(self.buffers[1], (index(0),))
         body: Stmt = self.both(own, value)
-        body = body if predicate is None else IfThenElse(predicate, body)
+        body = body if guard is None else IfThenElse(guard, body)
         for loop in reversed(self.serial):
             body = replace(loop, body=body)
         return seq((_stored(own, self.reducer.start[0]), body, _stored(shared, own)))
@@ -149,12 +155,23 @@ class _Tree(NamedTuple):
         block, zero = self.block, {var: index(0) for var in self.inner}
         held: Iterable[Expr] = conjuncts(block.predicate)
         if block.init is None:
-            held = (part for part in held if not variables(part) & self.inner)
+            held = (part for part in self.guards if not variables(part) & self.inner)
         held = [_simplified(part, zero) for part in held]
         iters = tuple(replace(it, value=_simplified(it.value, zero)) for it in block.iters)
         kept = Load(self.reducer.stores[0].buffer, self.reducer.stores[0].indices)
         body = self.both(kept, self._place({**zero}))
         return replace(block, iters=iters, predicate=conjunction(held), body=body)
+
+
+def _conditions(body: Stmt) -> list[Expr]:
+    """The conditions around the update that a block's body is."""
+    match body:
+        case Store():
+            return []
+        case IfThenElse(condition, inside, None):
+            return [*conjuncts(condition), *_conditions(inside)]
+        case _:
+            raise refused("threads combine values by more than an update of one element")
 
 
 def _each(body: Stmt, loops: Sequence[For]) -> Stmt:
@@ -238,6 +255,8 @@ def _check_element(tree: _Tree, fixed: set[Var]) -> None:
             f"threads of {first} combine values for several elements of {kept.buffer.name}",
             *([f'sch.reorder("{inside[0]}", "{first}")'] if inside else []),
         )
-    mixed = (variables(part) for part in conjuncts(tree.block.predicate))
+    if any(reads_any(part, (kept.buffer,)) for part in tree.guards):
+        raise refused(f"what threads of {first} combine depends on what {kept.buffer.name} is")
+    mixed = (variables(part) for part in tree.guards)
     if tree.block.init is None and any(v & tree.inner and v - tree.inner for v in mixed):
         raise refused(f"whether any thread of {first} runs {tree.block.name} is not known")

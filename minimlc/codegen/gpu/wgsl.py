@@ -48,12 +48,17 @@ SYNTAX = Syntax(
     types=VALUE,
     repeat="while ({}) {{",
 )
-_OWN = ("sqrt", "floor", "ceil", "trunc", "round", "abs", "copysign", "isnan")
+_OWN = (
+    *("sqrt", "floor", "ceil", "trunc", "round", "abs", "copysign", "isnan"),
+    *("exp", "log", "tanh"),
+)
+"""The language's functions, or ours of that name. An implementation may reorder sums, so our
+polynomials, which round by adding a large number, would go wrong: exp and log are its own (off by
+3 + 2 |x| and 3 units in the last place), tanh is made of them."""
 _INFIX = {
     "shift_left": Infix("<<", BITS, UNARY, UNARY),
     "shift_right": Infix(">>", BITS, UNARY, UNARY),
     "quotient": OPERATORS["/"],
-    "remainder": OPERATORS["%"],
 }
 _CONVERSIONS = {
     "bits": "bitcast<i32>",
@@ -114,12 +119,15 @@ class WgslExpressions(Expressions):
             arguments[1] = call("u32", arguments[1])
         if name in _INFIX:
             return _INFIX[name].of(*arguments)
+        if name == "remainder":  # not `%`: in OpenGL, that of negative numbers is not defined
+            product = OPERATORS["*"].of(OPERATORS["/"].of(*arguments), arguments[1])
+            return OPERATORS["-"].of(arguments[0], product)
         if name == "muladd":
             return OPERATORS["+"].of(OPERATORS["*"].of(*arguments[:2]), arguments[2])
         if name in _CONVERSIONS:
             return call(_CONVERSIONS[name], *arguments)
         if name in _OWN and is_float(dtype):
-            return call(name, *arguments)
+            return call("tanh_f32" if name == "tanh" else name, *arguments)
         if not _is_spelled(item):
             raise lacking(TITLE, f"{name} of {dtype}")
         return call(function_name(name, dtype), *arguments)
@@ -137,6 +145,12 @@ _MACHINE = {
     "isnan": """fn isnan(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }""",
+    "tanh_f32": """fn tanh_f32(x: f32) -> f32 {
+    let square: f32 = x * x;
+    let small: f32 = x + x * square * (square * 0.13333334f - 0.33333334f);
+    let grown: f32 = exp(-2.0f * abs(x));
+    return select(copysign((1.0f - grown) / (1.0f + grown), x), small, abs(x) < 0.1f);
+}""",
     "copysign": """fn copysign(size: f32, sign: f32) -> f32 {
     let bits = (bitcast<u32>(size) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u);
     return bitcast<f32>(bits);
@@ -153,7 +167,7 @@ def functions() -> Mapping[str, str]:
     operations = ("//", "%", "min", "max", "<<", ">>", *INTRINSICS)
     named = {function_name(*pair): pair for pair in product(operations, dtypes)}
     named |= {f"to_{SHORT[dtype]}": (f"to_{dtype}", "float32") for dtype in dtypes[1:]}
-    programs = {name: definition(*pair) for name, pair in named.items()}
+    programs = {name: definition(*pair, approximate=False) for name, pair in named.items()}
     spelled = ((name, item) for name, item in programs.items() if item and _has_all(item))
     return {**_MACHINE, **{name: _function(name, item) for name, item in spelled}}
 
@@ -161,9 +175,9 @@ def functions() -> Mapping[str, str]:
 def _is_spelled(item: Intrin) -> bool:
     """Whether the language has a function, or all that its definition needs."""
     name, dtype = item.name, item.args[0].dtype
-    if name in (*_INFIX, *_CONVERSIONS, *_OWN, "muladd"):
+    if name in (*_INFIX, *_CONVERSIONS, *_OWN, "muladd", "remainder"):
         return True
-    program = definition(name, dtype)
+    program = definition(name, dtype, approximate=False)
     return program is not None and _has_all(program)
 
 
