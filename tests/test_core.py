@@ -27,7 +27,7 @@ ROOMS = {
     "codegen/gpu": 1118,
     "codegen/opencl": 136,
     "codegen/python": 508,
-    "gpusim": 333,
+    "gpusim": 938,
     "machine": 484,
     "recipes": 1378,
     "frontends": 852,

@@ -162,7 +162,7 @@ def _cost(item: Stmt) -> tuple[int, int]:
     match item:
         case Store(value=value) | IfThenElse(condition=value) | While(condition=value):
             operations = [part for part in _computed(value) if isinstance(part, OPERATION)]
-        case _:  # a barrier
+        case _:  # other nodes: a barrier
             return 1, 0
     flops = sum(_is_flop(part) for part in operations)
     return len(operations) - sum(map(_is_fused, operations)), flops
@@ -198,5 +198,5 @@ def _text(item: Stmt) -> str:
             return f"if {condition.script()}:"
         case While(condition=condition):
             return f"while {condition.script()}:"
-        case _:  # a store
+        case _:  # other nodes: a store
             return item.script(full=False)
