@@ -81,7 +81,8 @@ def occupancy(device: Device, warps: int, shared: int) -> Occupancy:
 
 class Roofline(NamedTuple):
     """The seconds that a device needs at least: to compute, to move each sector of memory once, and
-    to serve shared memory's wavefronts, one for each cycle and SM.
+    to serve shared memory's wavefronts, one for each cycle and SM. Operations on other floats are
+    taken for those on float32.
 
     After S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model
     for multicore architectures", CACM 52(4), 2009.
