@@ -164,7 +164,7 @@ class KernelText(Statements):
         if copy is not None:
             places = self.exprs.element(copy.target), self.exprs.element(copy.source)
             kind = self.language.stored[copy.source.dtype]
-            self.line(self.language.copy.format(*places, copy.count, kind))
+            self.line(self.language.copy.format(*places, copy.lanes, kind))
             return
         extent, saved = self._extent(item), self.copies
         if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):

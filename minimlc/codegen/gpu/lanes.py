@@ -12,11 +12,11 @@ BYTES = 16
 
 
 class Copy(NamedTuple):
-    """`count` elements from `source` on are copied to those from `target` on."""
+    """As many elements as `lanes`, from `source` on, are copied to those from `target` on."""
 
     target: Store
     source: Load
-    count: int
+    lanes: int
 
 
 def copy_of(item: For) -> Copy | None:
