@@ -24,7 +24,7 @@ ROOMS = {
     "codegen/llvm/listing.py": 96,
     "codegen/source": 188,
     "codegen/c": 825,
-    "codegen/gpu": 1118,
+    "codegen/gpu": 1190,
     "codegen/opencl": 136,
     "codegen/python": 508,
     "gpusim": 938,

@@ -19,19 +19,33 @@ def _library():
 
 def compiled(text, architecture):
     """The log of a compile for a device; `AssertionError` with the log where it fails."""
+    return _compile(text, architecture, b"--ptxas-options=-v")[0]
+
+
+def assembly(text, architecture):
+    """PTX."""
+    return _compile(text, architecture)[1]
+
+
+def _compile(text, architecture, *more):
     library, program = _library(), ctypes.c_void_p()
-    source = text.encode()
-    library.nvrtcCreateProgram(ctypes.byref(program), source, b"kernels.cu", 0, None, None)
-    listed = [f"--gpu-architecture={architecture}".encode(), b"--ptxas-options=-v"]
+    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
+    listed = [f"--gpu-architecture={architecture}".encode(), *more]
     options = (ctypes.c_char_p * len(listed))(*listed)
     status = library.nvrtcCompileProgram(program, len(listed), options)
-    size = ctypes.c_size_t()
-    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    library.nvrtcGetProgramLog(program, log)
+    log = _text(program, library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog)
+    assert status == 0, log
+    code = _text(program, library.nvrtcGetPTXSize, library.nvrtcGetPTX)
     library.nvrtcDestroyProgram(ctypes.byref(program))
-    assert status == 0, log.value.decode()
-    return log.value.decode()
+    return log, code
+
+
+def _text(program, size_of, text_of):
+    size = ctypes.c_size_t()
+    size_of(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value + 1)
+    text_of(program, text)
+    return text.value.decode()
 
 
 def spills(log):

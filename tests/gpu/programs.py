@@ -125,6 +125,23 @@ def product_shared(n=32):
     return sch.decompose_reduction("C", "k_0")
 
 
+def fetch_vectors(n=32):
+    """Tiles that are fetched four elements at a time."""
+    sch = mlc.Schedule(mlc.parse(PRODUCT.format(n=n, dtype="float32"))).cache_write("C", "C")
+    sch = sch.split("i", [None, 8]).split("j", [None, 8]).split("k", [None, 8])
+    sch = sch.reorder("i_0", "j_0", "i_1", "j_1", "k_0", "k_1")
+    sch = sch.reverse_compute_at("C_local", "j_1")
+    sch = sch.cache_read("C", "A", "shared").cache_read("C", "B", "shared")
+    sch = bound(sch, i_0="by", j_0="bx", i_1="ty", j_1="tx")
+    for name in ("A_shared", "B_shared"):
+        rows, columns = sch.compute_at(name, "k_0").loops(name)[-2:]
+        sch = sch.compute_at(name, "k_0").split(
+            columns, [None, 4], names=[f"{name}_c", f"{name}_v"]
+        )
+        sch = sch.bind(rows, "threadIdx.y").vectorize(f"{name}_v")
+    return sch.decompose_reduction("C", "k_0")
+
+
 def softmax():
     """A row by each block: its greatest element and its sum by all threads."""
     sch = mlc.Schedule(mlc.parse(SOFTMAX)).bind("i", "blockIdx.x")
@@ -159,7 +176,18 @@ def alone():
 
 
 PROGRAMS = (
-    *(add, add_vectors, window, product_local, product_shared, softmax, twice, rows, virtual),
+    *(
+        add,
+        add_vectors,
+        window,
+        product_local,
+        product_shared,
+        fetch_vectors,
+        softmax,
+        twice,
+        rows,
+        virtual,
+    ),
     alone,
 )
 

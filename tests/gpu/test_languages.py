@@ -122,3 +122,38 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "int64")):
 def test_what_may_not_fit_stays_wide():
     text = mlc.build(mlc.parse(LARGE), "python").source("cuda")
     assert "C[i] = (long long)i * " in text
+
+
+def test_neighbours_are_copied_at_once():
+    library = mlc.build(program("fetch_vectors").mod, target="python")
+    assert library.source("cuda").count("] = *(const Lanes<float, 4> *)&A[i_0 * 8 + i_1][") == 1
+    assert library.source("opencl").count("vstore4(vload4(0, &A[i_0 * 8 + i_1][") == 1
+
+
+COPY = """
+@T.prim_func
+def main(A: T.Buffer((6, {row}), "float32"), C: T.Buffer((6, {row}), "float32")):
+    for i, j in T.grid(6, {count}):
+        for k in T.vectorized(4):
+            C[{to}] = A[{of}]
+"""
+AT = {"row": 16, "count": 4, "to": "i, j * 4 + k", "of": "i, j * 4 + k"}
+
+
+@pytest.mark.parametrize(
+    ("change", "lanes"),
+    [
+        ({}, True),
+        ({"of": "5 - i, 12 - j * 4 + k"}, True),
+        ({"of": "i, 4 - j + k + j * 3", "count": 1}, False),
+        ({"row": 18}, False),
+        ({"of": "i, j * 4 + 1 + k", "row": 16, "count": 3}, False),
+        ({"of": "i, j * 4 + 3 - k"}, False),
+        ({"of": "k, j * 4 + k"}, False),
+        ({"to": "k, j * 4 + k"}, False),
+    ],
+)
+def test_only_aligned_neighbours_are_copied_at_once(change, lanes):
+    library = mlc.build(mlc.parse(COPY.format(**{**AT, **change})), "python")
+    assert ("Lanes<float, 4> *" in library.source("cuda")) == lanes
+    assert ("vload4" in library.source("opencl")) == lanes

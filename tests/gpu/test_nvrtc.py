@@ -3,7 +3,7 @@
 import pytest
 
 import minimlc as mlc
-from tests.gpu.nvrtc import ARCHITECTURES, compiled, spills
+from tests.gpu.nvrtc import ARCHITECTURES, assembly, compiled, spills
 from tests.gpu.programs import PROGRAMS, program
 from tests.gpu.test_opencl import DTYPES
 
@@ -25,6 +25,13 @@ def test_dtypes(dtype):
     mod = mlc.parse(DTYPES.format(dtype=dtype))
     log = compiled(mlc.build(mod, target="python").source("cuda"), "sm_75")
     assert spills(log) == 0
+
+
+def test_neighbours_are_moved_by_one_instruction():
+    text = mlc.build(program("fetch_vectors").mod, target="python").source("cuda")
+    code = assembly(text, "compute_80")
+    for instruction in ("ld.global.nc.v4", "st.shared.v4"):
+        assert instruction in code
 
 
 FUNCTIONS = """

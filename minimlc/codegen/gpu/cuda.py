@@ -42,6 +42,9 @@ static inline uint16_t f32_to_f16(float x) {
 }
 """What the device has an instruction for."""
 
+LANES = """// Neighbours that are loaded and stored at once; they begin at a multiple of their size.
+template <typename T, int count> struct __align__(count * sizeof(T)) Lanes { T lane[count]; };"""
+
 KERNEL = 'extern "C" __global__ void __launch_bounds__({1}) {0}'
 
 CUDA = Language(
@@ -51,13 +54,14 @@ CUDA = Language(
     expressions=Expressions,
     stored=STORED,
     functions=functions("__device__ static inline", OWN),
-    reserved=reserved(WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock"),
+    reserved=reserved(WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes"),
     array=array,
     axis="const {} {} = {};",
     places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
     barrier="__syncthreads();",
     header=header(KERNEL, "{}", "__restrict__"),
-    finish=finish(WORDS),
-    shared="__shared__ {};",
+    finish=finish(WORDS, {r"\bLanes<": LANES}),
+    shared="__shared__ __align__(16) {};",
     unroll="#pragma unroll",
+    copy="*(Lanes<{3}, {2}> *)&{0} = *(const Lanes<{3}, {2}> *)&{1};",
 )

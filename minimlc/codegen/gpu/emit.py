@@ -15,6 +15,7 @@ from minimlc.codegen.c.functions import C_DIALECT, function_texts
 from minimlc.codegen.c.names import comment, unique_names
 from minimlc.codegen.c.stmt import updates
 from minimlc.codegen.gpu.kernels import Axis, Barrier, Kernel, Launches, kernels
+from minimlc.codegen.gpu.lanes import copy_of
 from minimlc.codegen.gpu.narrow import narrow
 from minimlc.codegen.lower import MOST_COPIES
 from minimlc.codegen.source.writer import Statements, Syntax, Text
@@ -32,7 +33,8 @@ class Language(NamedTuple):
     one; `own` and `shared` are templates for one of a thread and of a block. `axis` declares a
     thread's place, and `places` says where it finds it, by the axis's letter or number. `header`
     writes what stands before a kernel's body, `memory` what stands before the kernels of a
-    function. `finish` completes the text of everything. `lacks` says what there is not, by dtype.
+    function. `finish` completes the text of everything. `copy` moves several elements at once: to,
+    from, their number and type.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Language(NamedTuple):
     shared: str = ""
     own: str = "{};"
     unroll: str = ""
+    copy: str = ""
     memory: Callable[[Launches, dict[Node, Text], UniqueNames], Iterable[str]] | None = None
 
 
@@ -157,6 +160,12 @@ class KernelText(Statements):
         self.line(f"{place} {change.op}= {self.exprs.visit(change.b).code};")
 
     def visit_For(self, item: For) -> None:
+        copy = copy_of(item) if self.language.copy else None
+        if copy is not None:
+            places = self.exprs.element(copy.target), self.exprs.element(copy.source)
+            kind = self.language.stored[copy.source.dtype]
+            self.line(self.language.copy.format(*places, copy.lanes, kind))
+            return
         extent, saved = self._extent(item), self.copies
         if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):
             self.copies *= max(1, int(item.extent.value))

@@ -52,4 +52,5 @@ OPENCL = Language(
     finish=finish(WORDS, {r"\bdouble\b": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"}),
     shared="__local {};",
     unroll="#pragma unroll",
+    copy="vstore{2}(vload{2}(0, &{1}), 0, &{0});",
 )
