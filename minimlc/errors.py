@@ -159,6 +159,10 @@ class BoundsError(CompileError, IndexError):
     """An access outside a buffer, while a program ran with its bounds checked."""
 
 
+class RaceError(CompileError):
+    """Threads that touch one element, one of them to write it, in no order that is certain."""
+
+
 def shown(value: object) -> str:
     """A value as it is shown in an error: the first characters, where there are many."""
     try:

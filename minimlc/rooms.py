@@ -6,7 +6,8 @@ from types import ModuleType
 ROOMS = (
     *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net"),
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
-    *("codegen.c", "codegen.python", "machine", "recipes", "frontends", "homework", "exercise"),
+    *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.python"),
+    *("gpusim", "machine", "recipes", "frontends", "homework", "exercise"),
 )
 """What can be removed: packages and modules."""
 

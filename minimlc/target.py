@@ -10,8 +10,8 @@ from pathlib import Path
 
 from minimlc.errors import BuildError, did_you_mean
 
-TARGETS = ["llvm", "c", "python"]
-PLANNED = ("cuda", "gpusim")
+TARGETS = ["llvm", "c", "python", "opencl", "gpusim"]
+PLANNED = ("cuda",)
 """Names that are kept for targets to come."""
 
 TELLING = ("avx512f", "avx2", "fma", "sve", "neon", "sse4.2")

@@ -29,15 +29,22 @@ except ImportError:  # Windows, where tests are not shared
 
 pytest_plugins = ("tests.plugin_roundtrip",)
 
-PROJECTS = {"cupy": "cupy-cuda12x"}
+PROJECTS = {"cupy": "cupy-cuda12x", "nvidia.cuda_nvrtc": "nvidia-cuda-nvrtc-cu12"}
 """What brings a module, where that is called otherwise."""
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # a package around it is missing
+        return False
 
 
 def _modules(*names: str) -> Callable[[], str]:
     """A check that says what is missing, or nothing."""
 
     def check() -> str:
-        missing = [name for name in names if find_spec(name) is None]
+        missing = [name for name in names if not _is_there(name)]
         if not missing:
             return ""
         wanted = " ".join(PROJECTS.get(name, name) for name in missing)
@@ -65,6 +72,12 @@ def _c_compiler() -> str:
     return "no C compiler (on Debian: apt-get install gcc libc6-dev)"
 
 
+def _opencl() -> str:
+    if missing := _modules("pyopencl")():
+        return f"{missing[:-1]} pocl-binary-distribution)"
+    return ""
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "browser": _browser,
     "cc": _c_compiler,
@@ -73,7 +86,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "homework": _modules("nbgrader"),
     "jax": _modules("jax"),
     "onnx": _modules("onnx", "onnxruntime"),
+    "nvrtc": _modules("nvidia.cuda_nvrtc"),
+    "opencl": _opencl,
     "torch": _modules("torch"),
+    "wgpu": _modules("wgpu"),
 }
 REQUIRED = frozenset(filter(None, os.environ.get("MINIMLC_REQUIRE", "").split(",")))
 

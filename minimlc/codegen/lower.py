@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 from minimlc.codegen.dialect import PLAIN, Dialect, Legalize
 from minimlc.node import Mutator, Node, replace
 from minimlc.schedule.redirect import Redirect, to
+from minimlc.schedule.tree import replaced_in
 from minimlc.tir.analysis.access import Access, accesses, lasting, loop_ranges, reads
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.legality import has_lanes
 from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.analysis.regions import enclosing_box, is_private
+from minimlc.tir.analysis.regions import Side, enclosing_box, is_private
 from minimlc.tir.analysis.simplify import Simplifier
+from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -30,6 +32,7 @@ from minimlc.tir.nodes import (
     seq,
     substitute,
 )
+from minimlc.tir.walks import buffers_in, statements_in
 
 TENSOR = "tensor_intrin"
 """The annotation of a block that a tensor intrinsic has taken over."""
@@ -45,6 +48,7 @@ def lower(
     named: bool = False,
     tensors: bool = False,
     whole: bool = False,
+    threads: bool = False,
 ) -> PrimFunc:
     """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
 
@@ -52,27 +56,33 @@ def lower(
     element before it reads it), and is cut to the box of elements that one iteration touches.
     With `named`, a block without iters stays around what was a block, for its name; with `tensors`,
     around what was tensorized. With `whole`, no buffer is cut, so that an index error shows the
-    buffer as the user wrote it. Expressions use the `dialect`'s operations only.
+    buffer as the user wrote it. With `threads`, loops that are bound to a GPU's axes stay, and
+    shared memory is outside those of a block's threads; else they are serial. Expressions use the
+    `dialect`'s operations only.
     """
-    placed = _place_all(func, whole)
-    body = _Flatten(named, tensors).visit(placed.body)
+    placed = _place_all(func, whole, threads)
+    body = _Flatten(named, tensors, threads).visit(placed.body)
     body = _Simplify(Ranges()).visit(body)
     return replace(placed, body=Legalize(dialect).visit(body))
 
 
-def _place_all(func: PrimFunc, whole: bool) -> PrimFunc:
+def _place_all(func: PrimFunc, whole: bool, threads: bool) -> PrimFunc:
     body = func.body
     for buffer in func.allocs:
-        body = _Placement(buffer, accesses(body), whole).place(body)
+        outside = THREAD if threads and buffer.scope.startswith(SHARED) else ""
+        body = _Placement(buffer, accesses(body), whole, outside).place(body)
     return replace(func, allocs=(), body=body)
 
 
 class _Placement(NamedTuple):
-    """The storage of a buffer, of which there are `accesses`; with `whole`, it is not cut."""
+    """The storage of a buffer, of which there are `accesses`; with `whole`, it is not cut. It stays
+    `outside` of loops that are bound to axes of such names.
+    """
 
     buffer: Buffer
     accesses: Sequence[Access]
     whole: bool
+    outside: str
 
     def place(self, stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
         """`stmt`, which is in these loops, with an `Alloc` as far inside as is right."""
@@ -85,6 +95,8 @@ class _Placement(NamedTuple):
                     return Seq(tuple(new if part is users[0] else part for part in stmts))
             case For():
                 if not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
+                    if self.outside and stmt.thread.startswith(self.outside):
+                        return _lifted(replace(stmt, body=self.place(stmt.body, loops)), stmt)
                     return replace(stmt, body=self.place(stmt.body, (*loops, stmt)))
             case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
                 return replace(stmt, then_case=self.place(then_case, loops))
@@ -99,7 +111,7 @@ class _Placement(NamedTuple):
         if not own:
             return stmt
         box = enclosing_box(buffer, own, [loop.var for loop in loops])
-        small = replace(buffer, shape=tuple(side.extent for side in box))
+        small = replace(buffer, shape=tuple(map(self._kept, box, buffer.shape)))
         if self.whole or small is buffer:
             return Alloc(buffer, stmt)
 
@@ -109,6 +121,21 @@ class _Placement(NamedTuple):
             return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
 
         return Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
+
+    def _kept(self, side: Side, size: int) -> int:
+        """The size of an axis that is cut to a box's side. Threads' shared memory keeps elements
+        that nothing touches, as its rows may be that long to begin in other banks.
+        """
+        return size if self.outside and constant_value(side.start) == 0 else side.extent
+
+
+def _lifted(stmt: Stmt, old: Stmt) -> Stmt:
+    """`stmt` with the storage that `old` lacks outside of it."""
+    known = set(buffers_in(old))
+    for item in statements_in(stmt):
+        if isinstance(item, Alloc) and item.buffer not in known:
+            return Alloc(item.buffer, replaced_in(stmt, {item: item.body}))
+    return stmt
 
 
 def _is_read_outside(block: Block, buffer: Buffer) -> bool:
@@ -125,16 +152,18 @@ def _uses(stmt: Stmt, buffer: Buffer) -> bool:
 class _Flatten(Mutator):
     """Iters become their values, predicates and inits become conditions.
 
-    The threads of a GPU become iterations of a serial loop: no target has such threads yet.
+    The threads of a GPU become iterations of a serial loop where the target has no such `threads`.
     """
 
-    def __init__(self, named: bool, tensors: bool):
+    def __init__(self, named: bool, tensors: bool, threads: bool):
         self.named = named
         self.tensors = tensors
+        self.threads = threads
 
     def visit_For(self, item: For) -> Stmt:
         item = self.visit_children(item)
-        return replace(item, kind="serial", thread="") if item.kind == "thread_binding" else item
+        bound = item.kind == "thread_binding" and not self.threads
+        return replace(item, kind="serial", thread="") if bound else item
 
     def visit_Block(self, block: Block) -> Stmt:
         values: dict[Node, Node] = {it.var: it.value for it in block.iters}

@@ -99,13 +99,17 @@ def register_target(name: str, builder: Builder) -> None:
     _ENTERED[name] = builder
 
 
+ROOM_OF = {"gpusim": "gpusim.build"}
+"""What builds for a target that generates no code."""
+
+
 def _builder(target: str) -> Builder:
     """What builds for a target: LLVM is the core's, the others have rooms of their own."""
     if target == "llvm":
         return _build_native
     if target in _ENTERED:
         return _ENTERED[target]
-    part = room(f"codegen.{target}.build")
+    part = room(ROOM_OF.get(target, f"codegen.{target}.build"))
     if part is None:
         raise BuildError(f'target "{target}" is not installed', code="E502")
     build: Builder = part.build

@@ -5,6 +5,7 @@ from typing import Any
 
 from minimlc.errors import CallError, CompileError, did_you_mean
 from minimlc.module import IRModule
+from minimlc.rooms import room
 from minimlc.runtime.timing import Timing
 from minimlc.runtime.timing import time as time_call
 from minimlc.target import Target
@@ -30,7 +31,7 @@ class Library:
 
     def of(self, mod: IRModule, functions: Mapping[str, Callable[..., Any]]) -> "Library":
         """This library's sources, with other functions, of another module."""
-        return Library(mod, self.target, functions, self._sources)
+        return type(self)(mod, self.target, functions, self._sources)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`; `CompileError` with near misses for an unknown one."""
@@ -62,12 +63,15 @@ class Library:
 
     def source(self, language: str = "") -> str:
         """The generated code: "llvm", "asm" and "c" of a native library, "c" of one in C, "python"
-        of a Python one. The first of them if no `language` is given."""
-        chosen = language or next(iter(self._sources))
-        if chosen not in self._sources:
+        of a Python one. The first of them if no `language` is given. Any library's functions can be
+        read as kernels for GPUs: "cuda", "opencl", "wgsl"."""
+        gpu = room("codegen.gpu.texts")
+        sources = {**self._sources, **(gpu.texts(self.mod) if gpu else {})}
+        chosen = language or next(iter(sources))
+        if chosen not in sources:
             why = f'a library for target "{self.target.name}" has no source "{language}"'
-            raise CompileError(why, code="E105", hint=did_you_mean(language, self._sources))
-        return self._sources[chosen]()
+            raise CompileError(why, code="E105", hint=did_you_mean(language, sources))
+        return sources[chosen]()
 
     def __repr__(self) -> str:
         return f"<library for {self.target.name}: {', '.join(self._functions)}>"

@@ -10,7 +10,8 @@
 Loops start at 0. A block is one step of computation, run once per value of the loops around it;
 each of its iters takes the value of an expression over those loops. What a block reads and writes
 is not part of the tree: `minimlc.tir.analysis.regions` derives it. Formulas of `te` have two more
-expressions (`minimlc.tir.tensors`): `ReduceAxis` and `Size`, which only a call tells.
+expressions (`minimlc.tir.tensors`): `ReduceAxis` and `Size`, which only a call tells. Kernels for
+GPUs have one more statement, `Barrier` (`minimlc.codegen.gpu.kernels`).
 """
 
 from collections.abc import Iterable, Mapping

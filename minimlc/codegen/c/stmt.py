@@ -129,12 +129,12 @@ class Function(Statements):
         return f"{start}{STORED[buffer.dtype]} {name}[restrict {first}]{inner}"
 
     def visit_Store(self, item: Store) -> None:
-        value = item.value
-        if isinstance(value, Binary) and _updates(value, Load(item.buffer, item.indices)):
-            place, change = self.exprs.element(item), self.exprs.visit(value.b)
-            self.line(f"{place} {value.op}= {change.code};")
-        else:
+        update = updates(item)
+        if update is None:
             super().visit_Store(item)
+        else:
+            place, change = self.exprs.element(item), self.exprs.visit(update.b)
+            self.line(f"{place} {update.op}= {change.code};")
 
     def visit_For(self, item: For) -> None:
         extent, name = self._extent(item), self.declare_loop(item)
@@ -226,7 +226,10 @@ def dimensions(buffer: Buffer) -> tuple[int, str]:
     return first, "".join(f"[{size}]" for size in rest)
 
 
-def _updates(value: Binary, old: Load) -> bool:
-    """Whether C's `+=` or its like stores a value: in floats, as integers may wrap."""
-    is_update = value.op in ("+", "-", "*", "/") and value.dtype in ("float64", "float32")
-    return is_update and structural_equal(value.a, old)
+def updates(item: Store) -> Binary | None:
+    """The update that C's `+=` or its like stores: in floats, as integers may wrap."""
+    value = item.value
+    if not isinstance(value, Binary) or value.dtype not in ("float64", "float32"):
+        return None
+    own = value.op in ("+", "-", "*", "/")
+    return value if own and structural_equal(value.a, Load(item.buffer, item.indices)) else None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from minimlc.codegen.source.interval import Intervals
-from minimlc.dtypes import INDEX, is_integer
+from minimlc.dtypes import is_integer
 from minimlc.errors import BuildError
 from minimlc.names import UniqueNames
 from minimlc.node import Node, Visitor
@@ -109,7 +109,7 @@ class Statements(Visitor):
     def declare_loop(self, item: For, kind: str = "") -> str:
         """Name the variable of a loop, an index below its extent."""
         bounds, var = self.exprs.bounds, item.var
-        if var.dtype == INDEX:
+        if is_integer(var.dtype):
             bounds.ranges[var] = 0, max(0, bounds.interval(item.extent)[1] - 1)
         return self.declare(var, kind)
 

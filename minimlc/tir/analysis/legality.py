@@ -10,7 +10,7 @@ from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
 from minimlc.tir.analysis.threads import THREAD
 from minimlc.tir.analysis.witness import Witness, find_conflict
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Stmt, Var
+from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, Var
 from minimlc.tir.walks import buffers_in
 
 
@@ -73,6 +73,21 @@ def carried_dependence(
             return carried
         unsettled = unsettled or carried
     return unsettled
+
+
+def combined(loop: For, items: Sequence[Access], private: Iterable[Buffer] = ()) -> list[Block]:
+    """The blocks whose values the iterations of `loop` combine, among a function's accesses: that
+    is a dependence, but for a reduction among threads. `private` is as for `carried_dependence`.
+    """
+    inside = [item for item in items if loop in item.loops]
+    found: dict[Block, None] = {}
+    for first, second in conflicting_pairs(inside):
+        if first.block is None or not commutes(first, second, (loop,)):
+            continue
+        question = _question(loop, first, second)
+        if question is not None and not _is_owned(first.buffer, loop, items, private):
+            found[first.block] = None
+    return list(found)
 
 
 def _is_owned(

@@ -1,0 +1,1 @@
+"""Lowered functions as kernels for GPUs."""

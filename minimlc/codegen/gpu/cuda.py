@@ -1,0 +1,67 @@
+"""CUDA C++, as NVRTC takes it: without any header."""
+
+from minimlc.codegen.c.expr import STORED, Expressions
+from minimlc.codegen.gpu.clike import LOOP, array, finish, functions, header, reserved
+from minimlc.codegen.gpu.emit import Language
+
+WORDS = {
+    "uint64_t": "unsigned long long",
+    "int64_t": "long long",
+    "uint32_t": "unsigned",
+    "int32_t": "int",
+    "uint16_t": "unsigned short",
+    "int16_t": "short",
+    "uint8_t": "unsigned char",
+    "int8_t": "signed char",
+    "INFINITY": "__int_as_float(0x7f800000)",
+    "NAN": "__int_as_float(0x7fc00000)",
+    "INT32_MIN": "(-2147483647 - 1)",
+    "INT64_MIN": "(-9223372036854775807LL - 1)",
+    "INT64_C": "(long long)",
+}
+
+OWN = {
+    "bits_f32": """static inline int32_t bits_f32(float x) {
+    return __float_as_int(x);
+}""",
+    "number_f32": """static inline float number_f32(int32_t bits) {
+    return __int_as_float(bits);
+}""",
+    "f16_to_f32": """// float16 is stored as 16 bits and computed with as float32.
+static inline float f16_to_f32(uint16_t bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}""",
+    "f32_to_f16": """// To the nearest float16, ties to even.
+static inline uint16_t f32_to_f16(float x) {
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}""",
+}
+"""What the device has an instruction for."""
+
+LANES = """// Neighbours that are loaded and stored at once; they begin at a multiple of their size.
+template <typename T, int count> struct __align__(count * sizeof(T)) Lanes { T lane[count]; };"""
+
+KERNEL = 'extern "C" __global__ void __launch_bounds__({1}) {0}'
+
+CUDA = Language(
+    name="cuda",
+    title="CUDA",
+    syntax=LOOP,
+    expressions=Expressions,
+    stored=STORED,
+    functions=functions("__device__ static inline", OWN),
+    reserved=reserved(WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes"),
+    array=array,
+    axis="const {} {} = {};",
+    places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
+    barrier="__syncthreads();",
+    header=header(KERNEL, "{}", "__restrict__"),
+    finish=finish(WORDS, {r"\bLanes<": LANES}),
+    shared="__shared__ __align__(16) {};",
+    unroll="#pragma unroll",
+    copy="*(Lanes<{3}, {2}> *)&{0} = *(const Lanes<{3}, {2}> *)&{1};",
+)

@@ -1,0 +1,228 @@
+"""Kernels as text in a language of GPUs: one emitter, and a record of spellings for each language.
+
+Expressions, names and the definitions of operations are those of target "c", so a kernel reads as
+the C function does: the user's names, one value for each axis of the launch, barriers with the
+reason why they are there.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import NamedTuple
+
+from minimlc.codegen.c.expr import PLUS, Expressions
+from minimlc.codegen.c.functions import C_DIALECT, function_texts
+from minimlc.codegen.c.names import comment, unique_names
+from minimlc.codegen.c.stmt import updates
+from minimlc.codegen.gpu.kernels import Axis, Barrier, Kernel, Launches, kernels
+from minimlc.codegen.gpu.lanes import copy_of
+from minimlc.codegen.gpu.narrow import narrow
+from minimlc.codegen.lower import MOST_COPIES
+from minimlc.codegen.source.writer import Statements, Syntax, Text
+from minimlc.errors import BuildError
+from minimlc.names import UniqueNames
+from minimlc.node import Node, walk
+from minimlc.tir.nodes import Alloc, Block, Buffer, Const, Expr, For, Load, PrimFunc, Store, Var
+from minimlc.tir.walks import stored_in
+
+
+class Language(NamedTuple):
+    """How a language spells kernels.
+
+    `syntax` is that of statements; its loop takes a type, too. `array(type, name, shape)` declares
+    one; `own` and `shared` are templates for one of a thread and of a block. `axis` declares a
+    thread's place, and `places` says where it finds it, by the axis's letter or number. `header`
+    writes what stands before a kernel's body, `memory` what stands before the kernels of a
+    function. `finish` completes the text of everything. `copy` moves several elements at once: to,
+    from, their number and type.
+    """
+
+    name: str
+    title: str
+    syntax: Syntax
+    expressions: Callable[[], Expressions]
+    stored: Mapping[str, str]
+    functions: Callable[[], Mapping[str, str]]
+    reserved: frozenset[str]
+    array: Callable[[str, str, tuple[int, ...]], str]
+    axis: str
+    places: Mapping[str, str]
+    barrier: str
+    header: Callable[["KernelText", Kernel], list[str]]
+    finish: Callable[[str], str]
+    shared: str = ""
+    own: str = "{};"
+    unroll: str = ""
+    copy: str = ""
+    memory: Callable[[Launches, dict[Node, Text], UniqueNames], Iterable[str]] | None = None
+
+
+class Launch(NamedTuple):
+    """A kernel, and what the text calls it."""
+
+    symbol: str
+    kernel: Kernel
+
+
+class Emitted(NamedTuple):
+    """The text, and for each function the memory that it needs and what is launched in order."""
+
+    text: str
+    functions: dict[str, tuple[tuple[Buffer, ...], tuple[Launch, ...]]]
+
+
+def emit(functions: Mapping[str, PrimFunc], language: Language) -> Emitted:
+    """Functions as kernels. `BuildError` for one that cannot be launched, or that needs what the
+    language lacks.
+    """
+    defined = language.functions()
+    names = unique_names({*language.reserved, *defined})
+    emitted: dict[str, tuple[tuple[Buffer, ...], tuple[Launch, ...]]] = {}
+    parts: list[str] = []
+    for name, func in functions.items():
+        form = kernels(name, func, C_DIALECT)
+        known: dict[Node, Text] = {}
+        narrowed = [narrow(kernel) for kernel in form.kernels]
+        for kernel in narrowed:
+            _check_dtypes(kernel, language)
+        if language.memory is not None:
+            parts.append("\n".join(language.memory(form, known, names)))
+        launches = []
+        for kernel in narrowed:
+            free = kernel.name not in names and kernel.name not in language.reserved
+            symbol = names.take(kernel.name if free else f"{kernel.name}_kernel")
+            written = KernelText(language, symbol, kernel, deepcopy(names), known)
+            if not language.shared:
+                names.reserve(written.exprs.names[buffer].code for buffer in kernel.shared)
+            parts.append(written.text)
+            launches.append(Launch(symbol, kernel))
+        emitted[name] = form.workspace, tuple(launches)
+    code = re.sub("//.*", "", "\n".join(parts))
+    helpers = function_texts(code, defined)
+    return Emitted(language.finish("\n\n".join([*helpers, *parts]) + "\n"), emitted)
+
+
+class KernelText(Statements):
+    """Writes one kernel; `known` names what stands outside of it."""
+
+    exprs: Expressions
+
+    def __init__(
+        self,
+        language: Language,
+        symbol: str,
+        kernel: Kernel,
+        scope: UniqueNames,
+        known: Mapping[Node, Text],
+    ):
+        super().__init__(language.syntax, language.expressions(), scope)
+        self.language, self.symbol = language, symbol
+        self.copies = 1
+        self.exprs.names.update(known)
+        header = [comment(f"{kernel.name}: {launch_text(kernel)}"), *language.header(self, kernel)]
+        used = {part for part in walk(kernel.body) if isinstance(part, Var)}
+        for axis in kernel.axes:
+            self.exprs.bounds.ranges[axis.var] = 0, max(0, axis.extent - 1)
+            if axis.var in used:
+                self.line(self._place(axis))
+        if language.shared:
+            for buffer in kernel.shared:
+                self.line(language.shared.format(self.declared(buffer)))
+        self.visit(kernel.body)
+        self.text = "\n".join([*header, *self.lines, "}"])
+
+    def declared(self, buffer: Buffer) -> str:
+        """An array under a name of its own."""
+        shape = tuple(max(1, size) for size in buffer.shape) or (1,)
+        name = self.declare(buffer)
+        return self.language.array(self.language.stored[buffer.dtype], name, shape)
+
+    def _place(self, axis: Axis) -> str:
+        kind, side = axis.name.split(".")
+        place = self.language.places[kind].format(side, "xyz".index(side))
+        types = self.syntax.types
+        return self.language.axis.format(types[axis.var.dtype], self.declare(axis.var), place)
+
+    def visit_Barrier(self, item: Barrier) -> None:
+        self.line(comment(item.why))
+        self.line(self.language.barrier)
+
+    def visit_Block(self, item: Block) -> None:
+        self.line(comment(f"block {item.name}"))
+        self.visit(item.body)
+
+    def visit_Store(self, item: Store) -> None:
+        change = updates(item)
+        if change is None:
+            super().visit_Store(item)
+            return
+        place = self.exprs.element(item)
+        self.line(f"{place} {change.op}= {self.exprs.visit(change.b).code};")
+
+    def visit_For(self, item: For) -> None:
+        copy = copy_of(item) if self.language.copy else None
+        if copy is not None:
+            places = self.exprs.element(copy.target), self.exprs.element(copy.source)
+            kind = self.language.stored[copy.source.dtype]
+            self.line(self.language.copy.format(*places, copy.lanes, kind))
+            return
+        extent, saved = self._extent(item), self.copies
+        if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):
+            self.copies *= max(1, int(item.extent.value))
+            if self.copies <= MOST_COPIES and self.language.unroll:
+                self.line(self.language.unroll)
+        name = self.declare_loop(item)
+        kind = self.syntax.types[item.var.dtype]
+        with self.block(self.syntax.loop.format(name, extent, kind)):
+            self.visit(item.body)
+        self.scope.release(name, item.var.name)
+        self.copies = saved
+
+    def _extent(self, item: For) -> str:
+        """The loop's extent; one of data is read before the loop, whose body might change it."""
+        text = self.exprs.visit(item.extent).inside(PLUS)
+        if not any(isinstance(part, Load) for part in walk(item.extent)):
+            return text
+        name = self.scope.take(f"{item.var.name}_extent")
+        self.line(self.syntax.let.format(self.syntax.types[item.extent.dtype], name, text))
+        return name
+
+    def visit_Alloc(self, item: Alloc) -> None:
+        if item.buffer not in self.exprs.names:
+            self.line(self.language.own.format(self.declared(item.buffer)))
+        self.visit(item.body)
+
+
+def launch_text(kernel: Kernel) -> str:
+    """How many blocks of how many threads a kernel is launched with."""
+    parts = []
+    for sizes, noun in ((kernel.grid, "block"), (kernel.block, "thread")):
+        shown = list(sizes)
+        while len(shown) > 1 and shown[-1] == 1:
+            shown.pop()
+        parts.append(f"{' x '.join(map(str, shown))} {noun}" + "s" * (shown != [1]))
+    return " of ".join(parts)
+
+
+def _check_dtypes(kernel: Kernel, language: Language) -> None:
+    for buffer in (*kernel.params, *kernel.shared):
+        if buffer.dtype not in language.stored:
+            raise lacking(language.title, f"{buffer.dtype} in memory, as {buffer.name} is")
+    for part in walk(kernel.body):
+        if isinstance(part, Expr) and part.dtype not in language.syntax.types:
+            raise lacking(language.title, f"{part.dtype}, as in {part.script()}")
+
+
+def lacking(title: str, what: str) -> BuildError:
+    """The error for what a language does not have."""
+    return BuildError(
+        f"{title} has no {what}",
+        code="E511",
+        hint='lib.source("cuda") and lib.source("opencl") have all dtypes',
+    )
+
+
+def written_in(kernel: Kernel) -> Iterable[Buffer]:
+    """The parameters that a kernel writes."""
+    stored = stored_in(kernel.body)
+    return [buffer for buffer in kernel.params if buffer in stored]

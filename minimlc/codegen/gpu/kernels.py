@@ -1,0 +1,369 @@
+"""Kernels: a lowered function as what one thread of a GPU runs, and how many threads there are.
+
+Each top-level statement is a kernel. A loop bound to an axis becomes one value of that axis; where
+only some axes are bound, the first thread of the others does the work. Barriers stand where threads
+of a block meet in memory: a program that `bind` accepts has such places only between nests that
+threads run one after the other, and around what they fetch together (see `tir.analysis.threads`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, takewhile
+from typing import NamedTuple
+
+from minimlc.codegen.dialect import PLAIN, Dialect
+from minimlc.codegen.gpu.refusal import refused
+from minimlc.codegen.gpu.trees import with_trees
+from minimlc.codegen.lower import lower
+from minimlc.errors import BuildError
+from minimlc.node import node, replace, walk
+from minimlc.tir.analysis.access import Access, accesses
+from minimlc.tir.analysis.arith import constant_value, variables
+from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.analysis.legality import conflicting_pairs
+from minimlc.tir.analysis.threads import SHARED, THREAD
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    conjunction,
+    index,
+    seq,
+    substitute,
+)
+from minimlc.tir.walks import inner_stmts, loops_in, statements_in
+
+BLOCK = "blockIdx"
+VIRTUAL = "vthread"
+
+
+@node
+class Barrier(Stmt):
+    """All threads of a block come here before any goes on; `why` says what they wait for."""
+
+    why: str
+
+
+class Axis(NamedTuple):
+    """An axis of a launch: its name (threadIdx.x), a thread's place on it, and its size."""
+
+    name: str
+    var: Var
+    extent: int
+
+
+class Kernel(NamedTuple):
+    """What each thread runs. `params` are the buffers in global memory, those of the function
+    first. Allocations in `body` are outside of what differs by thread if the block shares them
+    (scope "shared…"), else each thread has its own.
+    """
+
+    name: str
+    params: tuple[Buffer, ...]
+    axes: tuple[Axis, ...]
+    body: Stmt
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """The blocks of a launch, by x, y and z."""
+        return self._sizes(BLOCK)
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """The threads of a block, by x, y and z."""
+        return self._sizes(THREAD)
+
+    @property
+    def shared(self) -> tuple[Buffer, ...]:
+        """The buffers that a block's threads share."""
+        found = (part.buffer for part in statements_in(self.body) if isinstance(part, Alloc))
+        return tuple(buffer for buffer in found if buffer.scope.startswith(SHARED))
+
+    def _sizes(self, kind: str) -> tuple[int, int, int]:
+        known = {axis.name: axis.extent for axis in self.axes}
+        x, y, z = (known.get(f"{kind}.{side}", 1) for side in "xyz")
+        return x, y, z
+
+
+class Launches(NamedTuple):
+    """A function as kernels that run one after the other, and the global memory between them."""
+
+    func: PrimFunc
+    workspace: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+
+
+def kernels(name: str, func: PrimFunc, dialect: Dialect = PLAIN) -> Launches:
+    """The kernels of a function, named after it. Raises `BuildError` where what threads are bound
+    to cannot be launched.
+    """
+    flat = lower(with_trees(func), dialect=dialect, named=True, threads=True)
+    workspace, parts = _regions(flat.body)
+    memory = (*flat.params, *workspace)
+    names = [name] if len(parts) == 1 else [f"{name}_{number}" for number in range(len(parts))]
+    launched = (_kernel(*pair, memory) for pair in zip(names, parts, strict=True))
+    return Launches(flat, tuple(workspace), tuple(launched))
+
+
+def _regions(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:
+    """The global memory that a function needs, and the statements that are launched."""
+    match stmt:
+        case Seq(stmts):
+            found = [_regions(part) for part in stmts]
+            return [b for one, _ in found for b in one], [s for _, some in found for s in some]
+        case Alloc(buffer, body) if _is_bound(body) or len(_regions(body)[1]) > 1:
+            workspace, parts = _regions(body)
+            if buffer.scope.startswith((SHARED, "local")):
+                if not _is_bound(body):
+                    return [], [stmt]
+                if len(parts) > 1 or any(lp.thread.startswith(BLOCK) for lp in loops_in(body)):
+                    raise _used_by_blocks(buffer)
+                return workspace, [replace(stmt, body=parts[0])]
+            return [buffer, *workspace], parts
+        case _:  # other nodes: launched as they are
+            return [], [stmt]
+
+
+def _is_bound(stmt: Stmt) -> bool:
+    return any(loop.thread for loop in loops_in(stmt))
+
+
+def _kernel(name: str, stmt: Stmt, memory: Sequence[Buffer]) -> Kernel:
+    axes = tuple(_axes(stmt))
+    body = _Threads({axis.name: axis for axis in axes}, accesses(stmt)).stmt(stmt, _Place()).stmt
+    used = {part.buffer for part in walk(body) if isinstance(part, Load | Store)}
+    return Kernel(name, tuple(buffer for buffer in memory if buffer in used), axes, body)
+
+
+def _axes(stmt: Stmt) -> Iterator[Axis]:
+    found = set()
+    for loop in loops_in(stmt):
+        if loop.thread.startswith((BLOCK, THREAD)) and loop.thread not in found:
+            found.add(loop.thread)
+            extent = constant_value(loop.extent)
+            if extent is None:
+                raise refused(f"{loop.thread} has {loop.extent.script()} threads, not a constant")
+            yield Axis(loop.thread, Var(loop.var.name), int(extent))
+
+
+class _Place(NamedTuple):
+    """Where a statement stands: the axes that are bound around it, the bound loops that say which
+    thread runs it, and the buffers that each of those threads has for itself.
+    """
+
+    bound: frozenset[str] = frozenset()
+    nest: tuple[For, ...] = ()
+    private: frozenset[Buffer] = frozenset()
+
+
+class _Use(NamedTuple):
+    """A buffer in memory that threads share, and the nest of loops that says which use it."""
+
+    buffer: Buffer
+    writes: bool
+    nest: tuple[For, ...]
+
+
+class _Part(NamedTuple):
+    """A statement of one thread; what it uses before its first barrier and after its last."""
+
+    stmt: Stmt
+    head: tuple[_Use, ...]
+    tail: tuple[_Use, ...]
+    meets: bool = False
+
+
+class _Threads:
+    """Writes what one thread runs."""
+
+    def __init__(self, axes: Mapping[str, Axis], items: Sequence[Access]):
+        self.axes = axes
+        self.items = items
+        self.own = {axis.var for axis in axes.values() if axis.name.startswith(THREAD)}
+
+    def stmt(self, item: Stmt, at: _Place) -> _Part:
+        if not _is_bound(item):
+            return self._leaf(item, at)
+        match item:
+            case Seq(stmts):
+                return self._seq(stmts, at)
+            case For(thread=axis) if axis in self.axes:
+                return self._bound(item, at)
+            case For():
+                return self._loop(item, at)
+            case Alloc():
+                return self._alloc(item, at)
+            case Block():
+                part = self.stmt(item.body, at)
+                return part._replace(stmt=replace(item, body=part.stmt))
+            case IfThenElse():
+                return self._condition(item, at)
+            case _:
+                raise refused(f"loops are bound to threads inside {type(item).__name__}")
+
+    def _leaf(self, item: Stmt, at: _Place) -> _Part:
+        """What has no bound loop in it: a thread does it alone."""
+        own = {part.buffer for part in statements_in(item) if isinstance(part, Alloc)}
+        used = _uses(item, at._replace(private=at.private | own))
+        first = conjunction(
+            Binary("==", axis.var, index(0))
+            for axis in self.axes.values()
+            if axis.name not in at.bound and axis.extent > 1
+        )
+        return _Part(item if first is None else IfThenElse(first, item), used, used)
+
+    def _alloc(self, item: Alloc, at: _Place) -> _Part:
+        buffer = item.buffer
+        open_axes = {loop.thread for loop in loops_in(item.body)} & set(self.axes) - at.bound
+        if any(axis.startswith(BLOCK) for axis in open_axes):
+            raise _used_by_blocks(buffer)
+        if not buffer.scope.startswith(SHARED):
+            if open_axes:
+                raise refused(
+                    f"threads of a block share the {buffer.scope} buffer {buffer.name}",
+                    f'sch.set_scope("...", "{buffer.name}", "shared"), or compute_at their loop',
+                )
+            at = at._replace(private=at.private | {buffer})
+        part = self.stmt(item.body, at)
+        return part._replace(stmt=replace(item, body=part.stmt))
+
+    def _seq(self, stmts: Iterable[Stmt], at: _Place) -> _Part:
+        """Statements in order; those without bound loops that follow each other are one."""
+        whole = _Part(Seq(()), (), ())
+        for bound, items in groupby(stmts, _is_bound):
+            for item in items if bound else [seq(items)]:
+                whole = self._then(whole, self.stmt(item, at), at)
+        return whole
+
+    def _then(self, one: _Part, other: _Part, at: _Place) -> _Part:
+        """Two parts in order, with a barrier between them where threads meet in memory."""
+        why = self._meeting(one.tail, other.head, at)
+        between = [Barrier(why)] if why else []
+        head = one.head if one.meets or why else (*one.head, *other.head)
+        tail = other.tail if other.meets or why else (*one.tail, *other.tail)
+        stmt = seq((one.stmt, *between, other.stmt))
+        return _Part(stmt, head, tail, one.meets or other.meets or bool(why))
+
+    def _meeting(
+        self,
+        before: Iterable[_Use],
+        after: Sequence[_Use],
+        at: _Place,
+        outside: tuple[For, ...] | None = None,
+    ) -> str:
+        """Why threads have to wait here; "" where they need not. No barrier stops other blocks."""
+        why, buffer = _meeting(before, after, outside)
+        several = [axis for axis in self.axes.values() if axis.extent > 1]
+        if why and any(a.name.startswith(BLOCK) and a.name not in at.bound for a in several):
+            raise refused(
+                f"{buffer} is used by more than one block, which cannot wait for each other here",
+                "bind the outermost loops to blockIdx; what is to follow takes a nest of its own",
+            )
+        return why
+
+    def _bound(self, item: For, at: _Place) -> _Part:
+        """A loop of threads becomes the place of one. Those around it do not tell apart what they
+        run together.
+        """
+        axis, bound, nest = item.thread, at.bound, at.nest
+        if axis in bound:
+            bound = frozenset(name for name in bound if not name.startswith(THREAD))
+            nest = tuple(loop for loop in nest if not loop.thread.startswith(THREAD))
+        body = substitute(item.body, {item.var: self.axes[axis].var})
+        return self.stmt(body, at._replace(bound=bound | {axis}, nest=(*nest, item)))
+
+    def _loop(self, item: For, at: _Place) -> _Part:
+        if item.thread.startswith(VIRTUAL):
+            item = replace(item, kind="unrolled", thread="")
+        part = self.stmt(item.body, at)
+        tail = [use for use in part.tail if self._is_carried(use.buffer, item.var)]
+        why = self._meeting(tail, part.head, at, at.nest)
+        if why:
+            part = part._replace(stmt=seq((part.stmt, Barrier(why))), tail=(), meets=True)
+        part = self._decided(part, item.extent, at)
+        return part._replace(stmt=replace(item, body=part.stmt))
+
+    def _is_carried(self, buffer: Buffer, var: Var) -> bool:
+        """Whether iterations of the loop over `var` may meet in a buffer, run by whatever threads
+        of a block.
+        """
+        mine = [item for item in self.items if item.buffer is buffer]
+        mine = [item for item in mine if var in [loop.var for loop in item.loops]]
+        for first, second in conflicting_pairs(mine):
+            outside = takewhile(lambda loop: loop.var is not var, first.loops)
+            same = {lp.var: "0" for lp in outside if not lp.thread.startswith(THREAD)}
+            question = Conflict(first, second)
+            if any(question.possible({**same, var: sign}) for sign in "+-"):
+                return True
+        return False
+
+    def _condition(self, item: IfThenElse, at: _Place) -> _Part:
+        parts = [
+            self._decided(self.stmt(case, at), item.condition, at) for case in inner_stmts(item)
+        ]
+        new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
+        head = tuple(use for part in parts for use in part.head)
+        tail = tuple(use for part in parts for use in part.tail)
+        return _Part(replace(item, **new), head, tail, any(part.meets for part in parts))
+
+    def _decided(self, part: _Part, expr: Expr, at: _Place) -> _Part:
+        """A part that runs as often as an expression says; barriers in it are for all threads."""
+        own = {load.buffer for load in walk(expr) if isinstance(load, Load)} & at.private
+        if part.meets and (own or variables(expr) & self.own):
+            why = f"how often a thread meets the others depends on {expr.script()}"
+            raise refused(why, "bind the loop outside, or split it so that it is the same for all")
+        used = _uses(expr, at)
+        why, buffer = _meeting(used, part.head, None)
+        if why:
+            raise refused(f"{expr.script()} decides what threads run, and some change {buffer}")
+        return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
+
+
+def _uses(item: Stmt | Expr, at: _Place) -> tuple[_Use, ...]:
+    """What a thread uses of the memory that it shares with others."""
+    used = (
+        _Use(part.buffer, isinstance(part, Store), at.nest)
+        for part in walk(item)
+        if isinstance(part, Load | Store) and part.buffer not in at.private
+    )
+    return tuple(dict.fromkeys(used))
+
+
+def _meeting(
+    before: Iterable[_Use], after: Sequence[_Use], outside: tuple[For, ...] | None
+) -> tuple[str, str]:
+    """Why threads have to wait between two parts, and for the use of which buffer: one touches what
+    another has written, or writes what another has read; "" where they need not.
+
+    Threads of one nest never meet, as its loops are independent; in another iteration of a loop
+    they may, unless that loop is in the nest: then its loops are those `outside`.
+    """
+    pairs = [
+        (one, other)
+        for one in before
+        for other in after
+        if one.buffer is other.buffer and (one.writes or other.writes)
+        if one.nest != other.nest or outside not in (None, one.nest)
+    ]
+    for one, other in sorted(pairs, key=lambda pair: pair[1].writes):
+        verb = "written" if other.writes else "read"
+        done = "written" if one.writes else "read"
+        name = one.buffer.name
+        return f"{name} is {verb} when all have {done} it", name
+    return "", ""
+
+
+def _used_by_blocks(buffer: Buffer) -> BuildError:
+    return refused(
+        f"the {buffer.scope} buffer {buffer.name} is used by more than one block",
+        f'sch.set_scope("...", "{buffer.name}", "global"), or compute_at below blockIdx',
+    )

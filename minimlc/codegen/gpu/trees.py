@@ -1,0 +1,262 @@
+"""Reductions over the threads of a block, as trees in shared memory.
+
+`bind` lets threads combine values: all of them update one element, and their order does not matter
+to the result. Run at once they would race. So each thread combines its own values, pairs of threads
+combine theirs, half as many in each step, and one thread updates the element:
+
+    for k in threadIdx.x(32):        for k in threadIdx.x(32):
+        C[i] = C[i] + A[i, k]  -->       C_block[k] = A[i, k]
+                                     for k in threadIdx.x(32):
+                                         if k < 16:
+                                             C_block[k] = C_block[k] + C_block[k + 16]
+                                     ...
+                                     C[i] = C[i] + C_block[0]
+
+A sum of floats is rounded in another order than by a serial loop, as with `rfactor`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from minimlc.codegen.gpu.refusal import refused
+from minimlc.node import Node, replace
+from minimlc.schedule.tree import replaced
+from minimlc.tir.analysis.access import Access, accesses, reads_any
+from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, variables
+from minimlc.tir.analysis.legality import combined, commutes
+from minimlc.tir.analysis.ranges import Ranges
+from minimlc.tir.analysis.reducers import Reducer, reducer
+from minimlc.tir.analysis.simplify import Simplifier
+from minimlc.tir.analysis.threads import SHARED, THREAD
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+    conjunction,
+    index,
+    seq,
+    substitute,
+)
+from minimlc.tir.walks import loops_in
+
+
+def with_trees(func: PrimFunc) -> PrimFunc:
+    """`func` without reductions over the threads of a block. Raises `BuildError` for one that is
+    not of the form that a tree needs.
+    """
+    items = accesses(func)
+    private = [buffer for buffer in func.allocs if not buffer.scope.startswith(SHARED)]
+    reductions: dict[Block, list[For]] = {}
+    for loop in loops_in(func.body):
+        if loop.thread.startswith(THREAD):
+            for block in combined(loop, items, private):
+                reductions.setdefault(block, []).append(loop)
+    trees = [_tree(block, loops, items) for block, loops in reductions.items()]
+    if not trees:
+        return func
+    func = replaced(func, {tree.chain[0]: tree.stmt() for tree in trees})
+    return replace(func, allocs=(*func.allocs, *(b for tree in trees for b in tree.buffers)))
+
+
+class _Tree(NamedTuple):
+    """A reduction: the `chain` of loops with nothing but `block` inside, of which the threads of
+    some are `combining`; the loops of threads `around` it. Its values are kept in `buffers`, those
+    of a block of threads and that of a thread.
+    """
+
+    block: Block
+    chain: tuple[For, ...]
+    combining: tuple[For, ...]
+    around: tuple[For, ...]
+    reducer: Reducer
+    buffers: tuple[Buffer, Buffer]
+
+    @property
+    def bound(self) -> list[For]:
+        return [loop for loop in self.chain if loop.thread]
+
+    @property
+    def serial(self) -> list[For]:
+        return [loop for loop in self.chain if not loop.thread]
+
+    @property
+    def inner(self) -> set[Var]:
+        """What tells apart the instances that are combined."""
+        return {loop.var for loop in (*self.combining, *self.serial)}
+
+    @property
+    def values(self) -> dict[Node, Node]:
+        return {it.var: it.value for it in self.block.iters}
+
+    @property
+    def guards(self) -> list[Expr]:
+        """The conditions under which an instance combines a value, over the loops."""
+        inside = (substitute(part, self.values) for part in _conditions(self.block.body))
+        return [*conjuncts(self.block.predicate), *inside]
+
+    def stmt(self) -> Stmt:
+        """What replaces the outermost loop of the chain."""
+        rest = [loop for loop in self.bound if loop not in self.combining]
+        result = _each(self._result(), rest)
+        return seq((_each(self._partial(), self.bound), *self._halves(), result))
+
+    def both(self, place: Load, value: Expr) -> Store:
+        """`value` combined with what is in a place."""
+        update = self.reducer.stores[0].value
+        assert isinstance(update, Binary)
+        return _stored(place, Binary(update.op, place, value))
+
+    def _place(self, moved: Mapping[Var, Expr]) -> Load:
+        """The value of a thread, of another one where variables have `moved`."""
+        loops = [*self.around, *_threads(self.chain)]
+        return Load(self.buffers[0], tuple(moved.get(loop.var, loop.var) for loop in loops))
+
+    def _partial(self) -> Stmt:
+        """What a thread combines alone."""
+        shared, guard = self._place({}), conjunction(self.guards)
+        value = substitute(self.reducer.values[0], self.values)
+        if not self.serial and guard is None:
+            return _stored(shared, value)
+        own = Load(self.buffers[1], (index(0),))
+        body: Stmt = self.both(own, value)
+        body = body if guard is None else IfThenElse(guard, body)
+        for loop in reversed(self.serial):
+            body = replace(loop, body=body)
+        return seq((_stored(own, self.reducer.start[0]), body, _stored(shared, own)))
+
+    def _halves(self) -> Iterator[Stmt]:
+        """The steps of the tree, an axis after the other."""
+        done: list[Expr] = []
+        for loop in reversed(self.combining):
+            count = _extent(loop)
+            while count > 1:
+                half = (count + 1) // 2
+                other = self._place({loop.var: loop.var + half})
+                active = conjunction([loop.var < count - half, *done])
+                assert active is not None
+                step = IfThenElse(active, self.both(self._place({}), other))
+                yield _each(step, self.bound)
+                count = half
+            done.append(Binary("==", loop.var, index(0)))
+
+    def _result(self) -> Block:
+        """What one thread does with the value of all: the block at its first instance. Where no
+        instance is to run, neither does that: with an init, the first one runs if any does
+        (`first_comes_first`); without one, to combine the start changes nothing.
+        """
+        block, zero = self.block, {var: index(0) for var in self.inner}
+        held: Iterable[Expr] = conjuncts(block.predicate)
+        if block.init is None:
+            held = (part for part in self.guards if not variables(part) & self.inner)
+        held = [_simplified(part, zero) for part in held]
+        iters = tuple(replace(it, value=_simplified(it.value, zero)) for it in block.iters)
+        kept = Load(self.reducer.stores[0].buffer, self.reducer.stores[0].indices)
+        body = self.both(kept, self._place({**zero}))
+        return replace(block, iters=iters, predicate=conjunction(held), body=body)
+
+
+def _conditions(body: Stmt) -> list[Expr]:
+    """The conditions around the update that a block's body is."""
+    match body:
+        case Store():
+            return []
+        case IfThenElse(condition, inside, None):
+            return [*conjuncts(condition), *_conditions(inside)]
+        case _:
+            raise refused("threads combine values by more than an update of one element")
+
+
+def _each(body: Stmt, loops: Sequence[For]) -> Stmt:
+    """`body` in each iteration of loops, which are new ones."""
+    for loop in reversed(loops):
+        var = Var(loop.var.name)
+        body = replace(loop, var=var, body=substitute(body, {loop.var: var}))
+    return body
+
+
+def _simplified(item: Expr, values: Mapping[Var, Expr]) -> Expr:
+    mapping: dict[Node, Node] = dict(values.items())
+    new: Expr = Simplifier(Ranges()).visit(substitute(item, mapping))
+    return new
+
+
+def _stored(place: Load, value: Expr) -> Store:
+    return Store(place.buffer, place.indices, value)
+
+
+def _extent(loop: For) -> int:
+    return int(constant_value(loop.extent) or 0)
+
+
+def _threads(loops: Iterable[For]) -> list[For]:
+    return [loop for loop in loops if loop.thread.startswith(THREAD)]
+
+
+def _tree(block: Block, loops: Sequence[For], items: Sequence[Access]) -> _Tree:
+    update = next(item for item in items if item.block is block and item.role == "update")
+    start = min(map(update.loops.index, loops))
+    kind = reducer(block)
+    if kind is None:
+        raise refused(f"how threads are to combine the values of {block.name} is not known")
+    home = kind.stores[0].indices
+    values: dict[Node, Node] = {it.var: it.value for it in block.iters}
+    fixed = set().union(*(variables(substitute(at, values)) for at in home))
+    while start and _joins(update.loops[start - 1], update, fixed):
+        start -= 1
+    chain, around = update.loops[start:], _threads(update.loops[:start])
+    shape = tuple(_extent(loop) for loop in (*around, *_threads(chain)))
+    name, dtype = kind.stores[0].buffer.name, kind.stores[0].buffer.dtype
+    shared = Buffer(f"{name}_block", shape, dtype, SHARED)
+    buffers = (shared, Buffer(f"{name}_thread", (1,), dtype, "local"))
+    combining = tuple(loop for loop in chain if loop in loops)
+    tree = _Tree(block, chain, combining, tuple(around), kind, buffers)
+    _check_chain(tree)
+    _check_element(tree, fixed)
+    return tree
+
+
+def _joins(loop: For, update: Access, fixed: set[Var]) -> bool:
+    """Whether a thread can run a loop around the chain on its own: it only adds instances, in
+    whatever order, to the same elements.
+    """
+    alone = update.loops[update.loops.index(loop) + 1] is loop.body
+    free = loop.kind in ("serial", "unrolled") and loop.var not in fixed
+    return alone and free and commutes(update, update, (loop,))
+
+
+def _check_chain(tree: _Tree) -> None:
+    """The loops of the chain have nothing else inside, and each axis is bound once."""
+    first, name = tree.combining[0].var.name, tree.block.name
+    for loop, body in zip(tree.chain, (*tree.chain[1:], tree.block), strict=True):
+        if loop.body is not body:
+            raise refused(
+                f"threads of {first} combine values of {name}, and {loop.var.name} runs more",
+                f"move {name} to a nest of its own: sch.decompose_reduction, or compute_at",
+            )
+    axes = [loop.thread for loop in (*tree.around, *tree.bound)]
+    if len(set(axes)) < len(axes):
+        raise refused(f"threads combine the values of {name} where they fetch together")
+
+
+def _check_element(tree: _Tree, fixed: set[Var]) -> None:
+    """A thread's values all go to one element, and it is known whether there is one."""
+    first, kept = tree.combining[0].var.name, tree.reducer.stores[0]
+    inside = [loop.var.name for loop in tree.chain if loop.var in fixed & tree.inner]
+    if inside or any(map(has_loads, kept.indices)):
+        raise refused(
+            f"threads of {first} combine values for several elements of {kept.buffer.name}",
+            *([f'sch.reorder("{inside[0]}", "{first}")'] if inside else []),
+        )
+    if any(reads_any(part, (kept.buffer,)) for part in tree.guards):
+        raise refused(f"what threads of {first} combine depends on what {kept.buffer.name} is")
+    mixed = (variables(part) for part in tree.guards)
+    if tree.block.init is None and any(v & tree.inner and v - tree.inner for v in mixed):
+        raise refused(f"whether any thread of {first} runs {tree.block.name} is not known")

@@ -1,0 +1,266 @@
+"""WGSL, the language of WebGPU: float32, int32, uint32, and float16 in memory where it is enabled.
+
+Integer arithmetic wraps around by definition, so its operators are ours. What needs 64 bits, or 8,
+is refused.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+
+from minimlc.codegen.c.expr import (
+    BITS,
+    OPERATORS,
+    SHORT,
+    UNARY,
+    WRAPPING,
+    Expressions,
+    constant,
+    function_name,
+)
+from minimlc.codegen.c.functions import C_DIALECT
+from minimlc.codegen.c.names import LOCAL, unique_names
+from minimlc.codegen.dialect import Legalize
+from minimlc.codegen.gpu.emit import KernelText, Language, lacking
+from minimlc.codegen.gpu.kernels import Kernel, Launches
+from minimlc.codegen.source.writer import Infix, Statements, Syntax, Text, call
+from minimlc.dtypes import is_float, is_integer
+from minimlc.names import UniqueNames
+from minimlc.node import Node, walk
+from minimlc.tir.intrinsics import INTRINSICS
+from minimlc.tir.math.float_steps import Program
+from minimlc.tir.math.scalars import definition
+from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Load, Select, Unary
+from minimlc.tir.walks import stored_in
+
+TITLE = "WGSL"
+VALUE = {"float32": "f32", "int32": "i32", "uint32": "u32", "bool": "bool", "float16": "f32"}
+STORED = {"float32": "f32", "int32": "i32", "uint32": "u32", "float16": "f16"}
+SYNTAX = Syntax(
+    loop="for (var {0}: {2} = 0; {0} < {1}; {0}++) {{",
+    let="let {1}: {0} = {2};",
+    store="{} = {};",
+    condition="if ({}) {{",
+    otherwise="} else {",
+    result="return {};",
+    end="}",
+    types=VALUE,
+    repeat="while ({}) {{",
+)
+_OWN = (
+    *("sqrt", "floor", "ceil", "trunc", "round", "abs", "copysign", "isnan"),
+    *("exp", "log", "tanh"),
+)
+"""The language's functions, or ours of that name. An implementation may reorder sums, so our
+polynomials, which round by adding a large number, would go wrong: exp and log are its own (off by
+3 + 2 |x| and 3 units in the last place), tanh is made of them."""
+_INFIX = {
+    "shift_left": Infix("<<", BITS, UNARY, UNARY),
+    "shift_right": Infix(">>", BITS, UNARY, UNARY),
+    "quotient": OPERATORS["/"],
+}
+_CONVERSIONS = {
+    "bits": "bitcast<i32>",
+    "number": "bitcast<f32>",
+    "truncate_int32": "i32",
+    "truncate_uint32": "u32",
+}
+_SPECIAL = {"INFINITY": "infinity()", "NAN": "nan()", "INT32_MIN": "i32(-2147483648)"}
+
+
+class WgslExpressions(Expressions):
+    """Writes expressions as WGSL has them."""
+
+    def stored(self, value: Expr) -> str:
+        if value.dtype != "float16":
+            return self.visit(value).code
+        wide = value.a if isinstance(value, Cast) and value.a.dtype == "float32" else value
+        return call("f16", self.visit(wide)).code
+
+    def visit_Const(self, item: Const) -> Text:
+        text = constant(item)
+        sign, size = re.fullmatch(r"(-?)(.*)", text.code).groups()  # type: ignore[union-attr]
+        return text._replace(code=sign + _SPECIAL.get(size, size))
+
+    def visit_Select(self, item: Select) -> Text:
+        return call("select", *map(self.visit, (item.b, item.a, item.condition)))
+
+    def visit_Load(self, item: Load) -> Text:
+        element = Text(self.element(item))
+        return call("f32", element) if item.dtype == "float16" else element
+
+    def visit_Unary(self, item: Unary) -> Text:
+        operand = self.visit(item.a).inside(UNARY)
+        sign = "!" if item.op == "not" else item.op
+        return Text(f"{sign}({operand})" if operand[0] == "-" else sign + operand, UNARY)
+
+    def visit_Binary(self, item: Binary) -> Text:
+        if item.op == ">>" and isinstance(item.b, Const):
+            return self.visit(Intrin("shift_right", (item.a, item.b)))
+        return Expressions.visit_Binary(self, item)
+
+    def _is_own(self, item: Binary) -> bool:
+        return item.op in WRAPPING or Expressions._is_own(self, item)
+
+    def visit_Cast(self, item: Cast) -> Text:
+        source, target, a = item.a.dtype, item.dtype, self.visit(item.a)
+        if target == "float16" and source != target:
+            return call("f32", call("f16", a))
+        if VALUE[source] == VALUE[target]:
+            return a
+        to_integer = is_float(source) and is_integer(target)
+        return call(f"to_{SHORT[target]}" if to_integer else VALUE[target], a)
+
+    def visit_Intrin(self, item: Intrin) -> Text:
+        name, dtype = item.name, item.args[0].dtype
+        arguments = [self.visit(argument) for argument in item.args]
+        if name in ("shift_left", "shift_right"):
+            arguments[1] = call("u32", arguments[1])
+        if name in _INFIX:
+            return _INFIX[name].of(*arguments)
+        if name == "remainder":  # not `%`: in OpenGL, that of negative numbers is not defined
+            product = OPERATORS["*"].of(OPERATORS["/"].of(*arguments), arguments[1])
+            return OPERATORS["-"].of(arguments[0], product)
+        if name == "muladd":
+            return OPERATORS["+"].of(OPERATORS["*"].of(*arguments[:2]), arguments[2])
+        if name in _CONVERSIONS:
+            return call(_CONVERSIONS[name], *arguments)
+        if name in _OWN and is_float(dtype):
+            return call("tanh_f32" if name == "tanh" else name, *arguments)
+        if not _is_spelled(item):
+            raise lacking(TITLE, f"{name} of {dtype}")
+        return call(function_name(name, dtype), *arguments)
+
+
+_MACHINE = {
+    "infinity": """fn infinity() -> f32 {
+    var bits = 0x7f800000u;
+    return bitcast<f32>(bits);
+}""",
+    "nan": """fn nan() -> f32 {
+    var bits = 0x7fc00000u;
+    return bitcast<f32>(bits);
+}""",
+    "isnan": """fn isnan(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}""",
+    "tanh_f32": """fn tanh_f32(x: f32) -> f32 {
+    let square: f32 = x * x;
+    let small: f32 = x + x * square * (square * 0.13333334f - 0.33333334f);
+    let grown: f32 = exp(-2.0f * abs(x));
+    return select(copysign((1.0f - grown) / (1.0f + grown), x), small, abs(x) < 0.1f);
+}""",
+    "copysign": """fn copysign(size: f32, sign: f32) -> f32 {
+    let bits = (bitcast<u32>(size) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u);
+    return bitcast<f32>(bits);
+}""",
+}
+"""What the language has no constant or function for. A variable keeps it from looking at the value
+of the first two, which it would refuse."""
+
+
+@cache
+def functions() -> Mapping[str, str]:
+    """The definitions of operations: those without doubles."""
+    dtypes = ("float32", "int32", "uint32")
+    operations = ("//", "%", "min", "max", "<<", ">>", *INTRINSICS)
+    named = {function_name(*pair): pair for pair in product(operations, dtypes)}
+    named |= {f"to_{SHORT[dtype]}": (f"to_{dtype}", "float32") for dtype in dtypes[1:]}
+    programs = {name: definition(*pair, approximate=False) for name, pair in named.items()}
+    spelled = ((name, item) for name, item in programs.items() if item and _has_all(item))
+    return {**_MACHINE, **{name: _function(name, item) for name, item in spelled}}
+
+
+def _is_spelled(item: Intrin) -> bool:
+    """Whether the language has a function, or all that its definition needs."""
+    name, dtype = item.name, item.args[0].dtype
+    if name in (*_INFIX, *_CONVERSIONS, *_OWN, "muladd", "remainder"):
+        return True
+    program = definition(name, dtype, approximate=False)
+    return program is not None and _has_all(program)
+
+
+def _has_all(program: Program) -> bool:
+    values = (*(value for _, value in program.steps), program.result)
+    parts = [part for value in values for part in walk(value) if isinstance(part, Expr)]
+    called = all(_is_spelled(part) for part in parts if isinstance(part, Intrin))
+    return program.rare is None and called and all(part.dtype in VALUE for part in parts)
+
+
+def _function(name: str, program: Program) -> str:
+    program = Program(*Legalize(C_DIALECT).visit(program))
+    body = Statements(SYNTAX, WgslExpressions(), unique_names(RESERVED))
+    listed = [f"{body.declare(var)}: {VALUE[var.dtype]}" for var in program.params]
+    body.steps(program)
+    body.results(program)
+    head = f"fn {name}({', '.join(listed)}) -> {VALUE[program.result.dtype]} {{"
+    note = [f"// {program.note}"] if program.note else []
+    return "\n".join([*note, head, *body.lines, "}"])
+
+
+def _array(kind: str, name: str, shape: tuple[int, ...]) -> str:
+    for size in reversed(shape):
+        kind = f"array<{kind}, {size}>"
+    return f"{name}: {kind}"
+
+
+def _memory(form: Launches, known: dict[Node, Text], names: UniqueNames) -> Iterator[str]:
+    """The bindings of a function: its parameters, then its workspace."""
+    written = set().union(*(stored_in(kernel.body) for kernel in form.kernels))
+    for number, buffer in enumerate((*form.func.params, *form.workspace)):
+        name = names.take(buffer.name)
+        known[buffer] = Text(name)
+        access = "read_write" if buffer in written else "read"
+        shape = tuple(max(1, size) for size in buffer.shape) or (1,)
+        declared = _array(STORED[buffer.dtype], name, shape)
+        yield f"@group(0) @binding({number}) var<storage, {access}> {declared};"
+
+
+def _header(text: KernelText, kernel: Kernel) -> list[str]:
+    shared = [f"var<workgroup> {text.declared(buffer)};" for buffer in kernel.shared]
+    x, y, z = kernel.block
+    return [
+        *shared,
+        f"@compute @workgroup_size({x}, {y}, {z})",
+        f"fn {text.symbol}(",
+        "    @builtin(workgroup_id) blockIdx: vec3<u32>,",
+        "    @builtin(local_invocation_id) threadIdx: vec3<u32>",
+        ") {",
+    ]
+
+
+def _finish(text: str) -> str:
+    return f"enable f16;\n\n{text}" if re.search(r"\bf16\b", text) else text
+
+
+_WORDS = """alias array atomic bitcast blockIdx threadIdx const_assert diagnostic discard enable f16
+    f32 fn i32 let loop override ptr requires sampler storage storageBarrier u32 uniform var vec2
+    vec3 vec4 workgroup workgroupBarrier function read write read_write active as async await
+    become buffer cast coherent common concept conditional constinit crate debugger demote enum
+    export fail fallthrough filter final finally from fxgroup get groupshared highp impl
+    implements import instanceof interface invariant isnan lowp macro match mediump meta mod
+    module move mut native noexcept noinline nointerpolation null of operator package packed
+    partial pass patch pixelfragment precise precision premerge quat reflect regardless require
+    resource restrict select self set shared sizeof smooth snorm static_cast std subroutine
+    super target tensor trait type unless unorm unsafe unsized use using varying where with
+    writeonly yield continuing handle min max clamp dot"""
+RESERVED = frozenset({*LOCAL, *_WORDS.split(), *VALUE.values()})
+
+WGSL = Language(
+    name="wgsl",
+    title=TITLE,
+    syntax=SYNTAX,
+    expressions=WgslExpressions,
+    stored=STORED,
+    functions=functions,
+    reserved=RESERVED,
+    array=_array,
+    axis="let {1} = {0}({2});",
+    places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
+    barrier="storageBarrier(); workgroupBarrier();",
+    header=_header,
+    finish=_finish,
+    own="var {};",
+    memory=_memory,
+)

@@ -1,0 +1,55 @@
+"""Target "gpusim": kernels run by numpy, all threads at once."""
+
+from typing import Any
+
+from minimlc.arguments import Arguments, parameters_of
+from minimlc.codegen.gpu.kernels import Launches, kernels
+from minimlc.gpusim.launch import launch, profiled
+from minimlc.gpusim.profile import Profile
+from minimlc.graph.nodes import Function
+from minimlc.module import IRModule
+from minimlc.runtime.executable import SteppedGraph, functions_of, library
+from minimlc.runtime.library import Library
+from minimlc.runtime.plan import plan
+from minimlc.target import Target
+from minimlc.tir.nodes import PrimFunc
+
+
+class Simulated:
+    """A primitive function whose kernels are simulated: call it with arrays."""
+
+    def __init__(self, name: str, func: PrimFunc, launches: Launches):
+        self.__name__ = name
+        self.launches = launches
+        self._arguments = Arguments(name, parameters_of(func))
+
+    def __call__(self, *arrays: Any, **named: Any) -> None:
+        shared, _ = self._arguments.check(arrays, named)
+        launch(self.launches, shared)
+
+    def __repr__(self) -> str:
+        return f"<simulated {self._arguments.signature}>"
+
+
+class Simulator(Library):
+    """A library whose functions are simulated, and can be profiled."""
+
+    def profile(self, name: str, *arguments: Any) -> Profile:
+        """Call the function `name`, and count what its kernels do: by statement and line, the
+        instructions, the memory transactions, and the threads that sit idle.
+        """
+        return Profile(name, profiled(self[name], *arguments))
+
+
+def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
+    """The library of a module without operators. Accesses are always checked, nothing is cached."""
+    functions = {
+        name: Simulated(name, func, kernels(name, func))
+        for name, func in functions_of(module).items()
+    }
+
+    def graph(name: str, func: Function) -> SteppedGraph:
+        return SteppedGraph(name, func, plan(module, name), functions)
+
+    plain = library(module, target, functions, graph, {})
+    return Simulator(module, target, {name: plain[name] for name in plain.names()}, {})

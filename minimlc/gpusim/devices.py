@@ -1,0 +1,111 @@
+"""What GPUs have, and what of it a kernel uses: occupancy, and the time that it takes at least."""
+
+from typing import NamedTuple
+
+from minimlc.errors import CompileError, did_you_mean
+
+
+class Device(NamedTuple):
+    """A GPU. For each streaming multiprocessor (SM): the warps and blocks that it holds at once,
+    its shared memory, what of that each block loses to the system (both in bytes), and its lanes
+    for float32. `clock` is the boost clock in GHz, `bandwidth` that of the memory in GB/s.
+    """
+
+    name: str
+    capability: str
+    sms: int
+    warps: int
+    blocks: int
+    shared: int
+    reserved: int
+    lanes: int
+    clock: float
+    bandwidth: float
+
+    @property
+    def flops(self) -> float:
+        """Float32 operations in a second at most: a fused multiply-add is two."""
+        return self.sms * self.lanes * 2 * self.clock * 1e9
+
+
+KB = 1024
+DEVICES = {
+    device.name: device
+    for device in (
+        Device("V100", "7.0", 80, 64, 32, 96 * KB, 0, 64, 1.53, 900),
+        Device("T4", "7.5", 40, 32, 16, 64 * KB, 0, 64, 1.59, 320),
+        Device("A100", "8.0", 108, 64, 32, 164 * KB, KB, 64, 1.41, 1555),
+        Device("RTX 3090", "8.6", 82, 48, 16, 100 * KB, KB, 128, 1.695, 936),
+        Device("RTX 4090", "8.9", 128, 48, 24, 100 * KB, KB, 128, 2.52, 1008),
+        Device("H100", "9.0", 132, 64, 32, 228 * KB, KB, 128, 1.98, 3350),
+        Device("B200", "10.0", 148, 64, 32, 228 * KB, KB, 128, 1.965, 8000),
+        Device("RTX 5090", "12.0", 170, 48, 24, 100 * KB, KB, 128, 2.407, 1792),
+    )
+}
+"""SMs, clocks and bandwidths are those of NVIDIA's data sheets and architecture whitepapers (V100
+SXM2, A100 40 GB SXM, H100 SXM, B200 SXM); what an SM holds is the table "Technical Specifications
+per Compute Capability" in the "CUDA Programming Guide"."""
+
+
+def device(name: str) -> Device:
+    """A device of the table by its name; `CompileError` with near misses for another name."""
+    if name not in DEVICES:
+        hint = did_you_mean(name, DEVICES)
+        raise CompileError(f'unknown device "{name}"', code="E105", hint=hint)
+    return DEVICES[name]
+
+
+class Occupancy(NamedTuple):
+    """What an SM holds of a kernel at once, of how many warps, and what keeps it from more."""
+
+    blocks: int
+    warps: int
+    most: int
+    limit: str
+
+    @property
+    def fraction(self) -> float:
+        return self.warps / self.most
+
+
+def occupancy(device: Device, warps: int, shared: int) -> Occupancy:
+    """For blocks of so many warps and bytes of shared memory. The registers of a thread, which a
+    compiler decides, are taken to be few enough.
+    """
+    limits = {"warps": device.warps // warps, "blocks": device.blocks}
+    if shared:
+        limits["shared memory"] = device.shared // (shared + device.reserved)
+    limit = min(limits, key=lambda name: limits[name])
+    return Occupancy(limits[limit], limits[limit] * warps, device.warps, limit)
+
+
+class Roofline(NamedTuple):
+    """The seconds that a device needs at least: to compute, to move each sector of memory once, and
+    to serve shared memory's wavefronts, one for each cycle and SM. Operations on other floats are
+    taken for those on float32.
+
+    After S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model
+    for multicore architectures", CACM 52(4), 2009.
+    """
+
+    compute: float
+    memory: float
+    shared: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self)
+
+    @property
+    def limit(self) -> str:
+        """What takes the longest."""
+        return self._fields[self.index(self.seconds)]
+
+
+def roofline(device: Device, flops: int, moved: int, wavefronts: int) -> Roofline:
+    """Of so many float32 operations, bytes of memory and wavefronts."""
+    return Roofline(
+        flops / device.flops,
+        moved / (device.bandwidth * 1e9),
+        wavefronts / (device.sms * device.clock * 1e9),
+    )

@@ -1,0 +1,248 @@
+"""Run a kernel: all threads of a chunk of blocks take each statement together."""
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from minimlc.codegen.bounds import Site, outside
+from minimlc.codegen.gpu.kernels import BLOCK, Barrier, Kernel
+from minimlc.dtypes import is_float, to_numpy
+from minimlc.errors import CompileError
+from minimlc.gpusim.active import WARP, Active
+from minimlc.gpusim.memory import Memory, in_chunk
+from minimlc.gpusim.values import Value, binary_values, cast_values, intrin_values, unary_values
+from minimlc.node import span_of
+from minimlc.tir.intrinsics import is_formula
+from minimlc.tir.math.scalars import expanded
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    IfThenElse,
+    Intrin,
+    Let,
+    Load,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+
+
+class Watch:
+    """What looks on while a kernel runs; this one does nothing."""
+
+    def begin(self, blocks: range) -> None:
+        """Other blocks run from now on."""
+
+    def statement(self, item: Stmt, active: Active) -> None:
+        """A store, a condition or a barrier runs."""
+
+    def access(self, item: Load | Store, memory: Memory, element: Value, active: Active) -> None:
+        """An element is read or written, by each active thread."""
+
+    def lanes(self, loop: For, begins: bool) -> None:
+        """A vectorized loop begins, or ends."""
+
+
+class Chunk:
+    """Some blocks of a launch. `numbers` are theirs, `memory` is what they share with others."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        numbers: range,
+        memory: Mapping[Buffer, Memory],
+        watches: tuple[Watch, ...] = (),
+    ):
+        self.threads = prod(kernel.block)
+        self.width = -(-self.threads // WARP) * WARP
+        self.numbers = numbers
+        self.memory = dict(memory)
+        self.watches = watches
+        self.values: dict[Var, Value] = {}
+        self.statement: Stmt = kernel.body
+        self._place_axes(kernel)
+
+    def _place_axes(self, kernel: Kernel) -> None:
+        blocks = np.arange(self.numbers.start, self.numbers.stop).reshape(-1, 1)
+        threads = np.minimum(np.arange(self.width), self.threads - 1)
+        for axis in kernel.axes:
+            block = axis.name.startswith(BLOCK)
+            number, sizes = (blocks, kernel.grid) if block else (threads, kernel.block)
+            side = "xyz".index(axis.name[-1])
+            self.values[axis.var] = number // prod(sizes[:side]) % sizes[side]
+
+    def run(self, body: Stmt) -> None:
+        """Run a statement by all threads, as many as there are."""
+        whole = self.threads == self.width
+        mask = None if whole else np.arange(self.width) < self.threads
+        for watch in self.watches:
+            watch.begin(self.numbers)
+        self.stmt(body, Active(len(self.numbers), self.width, mask))
+
+    def stmt(self, item: Stmt, active: Active) -> None:
+        match item:
+            case Seq(stmts):
+                for part in stmts:
+                    self.stmt(part, active)
+            case Block(body=body):
+                self.stmt(body, active)
+            case For():
+                self.loop(item, active)
+            case Store():
+                self.store(item, active)
+            case IfThenElse():
+                self.branch(item, active)
+            case While():
+                self.repeat(item, active)
+            case Alloc(buffer, body):
+                if buffer not in self.memory:
+                    self.memory[buffer] = in_chunk(buffer, *active.shape)
+                self.stmt(body, active)
+            case Barrier():
+                self.seen(item, active)
+            case _:
+                raise CompileError(f"no meaning for the statement {type(item).__name__}")
+
+    def seen(self, item: Stmt, active: Active) -> None:
+        """Tell those that look on that a statement runs."""
+        self.statement = item
+        for watch in self.watches:
+            watch.statement(item, active)
+
+    def loop(self, item: For, active: Active) -> None:
+        """Iterations in order; threads that have no more of them wait for the others."""
+        self.statement = item
+        extent = self.expr(item.extent, active)
+        vector = item.kind == "vectorized"
+        for watch in self.watches if vector else ():
+            watch.lanes(item, True)
+        number = np.int64(0)
+        while (inside := active.where(number < extent)) is not None:
+            self.values[item.var] = number
+            self.stmt(item.body, inside)
+            number += 1
+        for watch in self.watches if vector else ():
+            watch.lanes(item, False)
+
+    def branch(self, item: IfThenElse, active: Active) -> None:
+        self.seen(item, active)
+        condition = self.expr(item.condition, active)
+        then, other = active.where(condition), active.where(np.logical_not(condition))
+        if then is not None:
+            self.stmt(item.then_case, then)
+        if other is not None and item.else_case is not None:
+            self.stmt(item.else_case, other)
+
+    def repeat(self, item: While, active: Active) -> None:
+        inside: Active | None = active
+        while inside is not None:
+            self.seen(item, inside)
+            inside = inside.where(self.expr(item.condition, inside))
+            if inside is not None:
+                self.stmt(item.body, inside)
+
+    def store(self, item: Store, active: Active) -> None:
+        self.seen(item, active)
+        value = self.expr(item.value, active)
+        element = self.element(item, active)
+        self.memory[item.buffer].store(element, value, active)
+
+    def element(self, item: Load | Store, active: Active) -> Value:
+        """Which element of its buffer each thread accesses, in row-major order."""
+        buffer = item.buffer
+        element: Value = np.int64(0)
+        sane: Value = np.True_
+        indices = [self.expr(part, active) for part in item.indices]
+        for index, size in zip(indices, buffer.shape, strict=True):
+            element = element * size + index
+            sane = sane & (index >= 0) & (index < size)
+        if not np.all(sane):
+            self._check(item, indices, active.where(~sane))
+            element = np.where(sane, element, 0)
+        for watch in self.watches:
+            watch.access(item, self.memory[buffer], element, active)
+        return element
+
+    def _check(self, item: Load | Store, indices: list[Value], wrong: Active | None) -> None:
+        """`BoundsError` if a thread that runs is at an index outside of the buffer."""
+        if wrong is None:
+            return
+        action = "store" if isinstance(item, Store) else "load"
+        span = span_of(item) or span_of(self.statement)
+        site = Site(item.buffer.name, item.buffer.shape, action, span)
+        raise outside(site, [self._first(index, wrong) for index in indices])
+
+    def _first(self, value: Value, active: Active) -> int:
+        """The value that the first active thread has."""
+        mask = True if active.mask is None else active.mask
+        at = int(np.argmax(np.broadcast_to(mask, active.shape)))
+        return np.broadcast_to(value, active.shape).flat[at]
+
+    def expr(self, item: Expr, active: Active) -> Value:
+        match item:
+            case Var():
+                return self.values[item]
+            case Const():
+                return to_numpy(item.dtype).type(item.value)
+            case Load():
+                element = self.element(item, active)
+                return self.memory[item.buffer].load(element, active)
+            case Binary("and" | "or"):
+                return self.logical(item, active)
+            case Binary():
+                return self.binary(item, active)
+            case Unary():
+                return unary_values(item.op, self.expr(item.a, active))
+            case Select():
+                return self.select(item, active)
+            case Cast():
+                return cast_values(item.a.dtype, item.dtype, self.expr(item.a, active))
+            case Intrin():
+                return self.intrin(item, active)
+            case Let():
+                self.values[item.var] = self.expr(item.value, active)
+                return self.expr(item.body, active)
+            case _:
+                raise CompileError(f"no meaning for the expression {type(item).__name__}")
+
+    def logical(self, item: Binary, active: Active) -> Value:
+        """`and` and `or`: the threads that the first operand does not decide for go on."""
+        a = self.expr(item.a, active)
+        rest = active.where(a if item.op == "and" else np.logical_not(a))
+        if rest is None:
+            return a
+        b = self.expr(item.b, rest)
+        return np.logical_and(a, b) if item.op == "and" else np.logical_or(a, b)
+
+    def select(self, item: Select, active: Active) -> Value:
+        test = self.expr(item.condition, active)
+        then, other = active.where(test), active.where(np.logical_not(test))
+        if other is None or then is None:
+            return self.expr(item.b if then is None else item.a, active)
+        return np.where(test, self.expr(item.a, then), self.expr(item.b, other))
+
+    def binary(self, item: Binary, active: Active) -> Value:
+        a, b = self.expr(item.a, active), self.expr(item.b, active)
+        if item.op in ("//", "%") and not is_float(item.a.dtype):
+            zero = active.where(b == 0)
+            if zero is not None:
+                why = f"integer division by zero: {self._first(a, zero)} {item.op} 0"
+                raise CompileError(why, code="E312", span=span_of(self.statement))
+        return binary_values(item.op, item.a.dtype, a, b)
+
+    def intrin(self, item: Intrin, active: Active) -> Value:
+        if is_formula(item.name):
+            return self.expr(expanded(item), active)
+        args = [self.expr(arg, active) for arg in item.args]
+        return intrin_values(item.name, item.args[0].dtype, args)

@@ -1,0 +1,82 @@
+"""Where the elements of buffers are: in global memory, in a block's, or in a thread's own."""
+
+import numpy as np
+
+from minimlc.codegen.gpu.kernels import Kernel
+from minimlc.dtypes import to_numpy
+from minimlc.gpusim.active import Active
+from minimlc.gpusim.values import Value
+from minimlc.tir.analysis.threads import SHARED
+from minimlc.tir.elements import poison
+from minimlc.tir.nodes import SCALAR, Buffer
+
+
+class Memory:
+    """The elements of a buffer as one array, `data`: for each of its copies at `start` (a value for
+    each thread), element `e` is `e * step` from there.
+    """
+
+    def __init__(self, data: np.ndarray, start: Value = 0, step: int = 1):
+        self.data = data
+        self.start = start
+        self.step = step
+
+    def at(self, element: Value) -> Value:
+        """Where each thread finds an element."""
+        return self.start + element * self.step
+
+    def load(self, element: Value, active: Active) -> Value:
+        """The value of an element for each thread."""
+        return self.data[self.at(element)]
+
+    def store(self, element: Value, value: Value, active: Active) -> None:
+        """Write one element for each active thread."""
+        at = np.broadcast_to(self.at(element), active.shape)
+        value = np.broadcast_to(value, active.shape)
+        if active.mask is None:
+            self.data[at] = value
+        else:
+            mask = np.broadcast_to(active.mask, active.shape)
+            self.data[at[mask]] = value[mask]
+
+
+class Registers(Memory):
+    """Elements that each thread has for itself; what all access at once is in one row."""
+
+    def load(self, element: Value, active: Active) -> Value:
+        return (
+            self._row(element, active) if np.ndim(element) == 0 else super().load(element, active)
+        )
+
+    def store(self, element: Value, value: Value, active: Active) -> None:
+        if np.ndim(element):
+            super().store(element, value, active)
+        else:
+            where = True if active.mask is None else active.mask
+            np.copyto(self._row(element, active), value, where=where)
+
+    def _row(self, element: Value, active: Active) -> np.ndarray:
+        return self.data[element * self.step :][: self.step].reshape(active.shape)
+
+
+def in_chunk(buffer: Buffer, blocks: int, width: int) -> Memory:
+    """A buffer of a kernel in a chunk of blocks: each block has it, or each thread."""
+    size = int(np.prod(buffer.shape))
+    if buffer.scope.startswith(SHARED):
+        start = np.arange(blocks).reshape(-1, 1) * size
+        return Memory(poison((blocks * size,), buffer.dtype), start)
+    lanes = blocks * width
+    start = np.arange(lanes).reshape(blocks, width)
+    return Registers(poison((size * lanes,), buffer.dtype), start, lanes)
+
+
+def space_of(buffer: Buffer, kernel: Kernel) -> str:
+    """Which memory a buffer is in: "global", "shared", or "" for registers and parameters."""
+    if buffer.scope.startswith(SHARED):
+        return SHARED
+    return "global" if buffer in kernel.params and buffer.scope != SCALAR else ""
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """The size of a buffer in memory."""
+    return int(np.prod(buffer.shape)) * to_numpy(buffer.dtype).itemsize

@@ -1,0 +1,157 @@
+"""What was counted while kernels ran, by statement and line of the script."""
+
+from collections.abc import Iterator
+from html import escape
+from math import prod
+from typing import NamedTuple
+
+from minimlc.gpusim.active import WARP
+from minimlc.gpusim.devices import Occupancy, Roofline, device, occupancy, roofline
+
+HEAD = (
+    *("line", "instructions", "active", "statement"),
+    *("requests", "sectors/request", "wavefronts/request"),
+)
+MOST_TEXT = 56
+
+
+class Access(NamedTuple):
+    """The loads, or the stores, of one place in a program. `space` is "global" or "shared".
+
+    A request is one instruction of one warp. `conflicts` are the wavefronts beyond those that were
+    needed if no bank had two words to serve.
+    """
+
+    buffer: str
+    action: str
+    space: str
+    requests: int
+    sectors: int
+    wavefronts: int
+    conflicts: int
+
+    @property
+    def sectors_per_request(self) -> float:
+        return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def wavefronts_per_request(self) -> float:
+        return self.wavefronts / self.requests if self.requests else 0.0
+
+
+class Statement(NamedTuple):
+    """A statement: its `line` in the script (0 where a schedule wrote it), how many warps ran it
+    and threads in them, the instructions of these warps, and operations on floats.
+    """
+
+    line: int
+    text: str
+    warps: int
+    threads: int
+    instructions: int
+    flops: int
+    accesses: tuple[Access, ...]
+
+    @property
+    def active(self) -> float:
+        """The share of a warp's threads that ran it; the others waited."""
+        return self.threads / (self.warps * WARP) if self.warps else 0.0
+
+
+class KernelProfile(NamedTuple):
+    """A kernel: its launch, the bytes of shared memory of a block, those of global memory that were
+    touched, in whole sectors, and its statements.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    global_bytes: int
+    statements: tuple[Statement, ...]
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return tuple(access for statement in self.statements for access in statement.accesses)
+
+    def total(self, counter: str, space: str = "", action: str = "") -> int:
+        """The sum of a counter of `Access`; of one space, of loads or stores alone."""
+        chosen = (a for a in self.accesses if space in ("", a.space) and action in ("", a.action))
+        return sum(getattr(access, counter) for access in chosen)
+
+    def occupancy(self, name: str) -> Occupancy:
+        """What an SM of a device holds of this kernel; `CompileError` for an unknown device."""
+        return occupancy(device(name), -(-prod(self.block) // WARP), self.shared_bytes)
+
+    def roofline(self, name: str) -> Roofline:
+        """What a device needs for it at least; `CompileError` for an unknown device."""
+        flops = sum(statement.flops for statement in self.statements)
+        return roofline(device(name), flops, self.global_bytes, self.total("wavefronts"))
+
+    def title(self) -> str:
+        """The launch in words."""
+        grid, block = (" x ".join(map(str, _trimmed(sizes))) for sizes in (self.grid, self.block))
+        shared = f", {self.shared_bytes} bytes of shared memory each" if self.shared_bytes else ""
+        blocks = "block" if prod(self.grid) == 1 else "blocks"
+        return f"{self.name}: {grid} {blocks} of {block} threads{shared}"
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """The table's rows under `HEAD`: each statement, and below it what it accesses."""
+        for item in self.statements:
+            text = item.text if len(item.text) <= MOST_TEXT else f"{item.text[:MOST_TEXT]}…"
+            line = str(item.line or "")
+            yield line, f"{item.instructions:,}", f"{item.active:.0%}", text, "", "", ""
+            for access in item.accesses:
+                yield "", "", "", f"  {access.action} {access.buffer}", *_numbers(access)
+
+
+class Profile(NamedTuple):
+    """A run of a function: its kernels in order."""
+
+    name: str
+    kernels: tuple[KernelProfile, ...]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(_text, self.kernels))
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_html, self.kernels))
+
+
+def _trimmed(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes without the ones at the end."""
+    used = max((n for n, size in enumerate(sizes) if size != 1), default=0)
+    return sizes[: used + 1]
+
+
+def _numbers(access: Access) -> tuple[str, str, str]:
+    """An access in the table: requests, and how much each of them takes."""
+    each = f"{access.sectors_per_request:.4g}", f"{access.wavefronts_per_request:.4g}"
+    shared = access.space == "shared"
+    return f"{access.requests:,}", "" if shared else each[0], each[1] if shared else ""
+
+
+def _text(kernel: KernelProfile) -> str:
+    """A kernel's table, in columns."""
+    rows = [HEAD, *kernel.rows()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            cell.ljust(width) if name == "statement" else cell.rjust(width)
+            for cell, width, name in zip(row, widths, HEAD, strict=True)
+        )
+        for row in rows
+    )
+    return "\n".join([kernel.title(), *(line.rstrip() for line in lines)])
+
+
+def _html(kernel: KernelProfile) -> str:
+    """A kernel's table."""
+    head = "".join(f"<th>{name}</th>" for name in HEAD)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in kernel.rows())
+    caption = f"<caption>{escape(kernel.title())}</caption>"
+    return f"<table>{caption}<tr>{head}</tr>{body}</table>"
+
+
+def _cell(text: str) -> str:
+    return f"<td>{escape(text)}</td>"

@@ -1,0 +1,226 @@
+"""Find races: threads that touch one element, one of them to write it, with no barrier between.
+
+Of each element that threads share, the last write is remembered, and of its readers as many as can
+tell whether another thread's write would race: two since the last barrier, and two of different
+blocks, which never wait for each other. What an access meets is then the same whatever the order of
+the threads was, so one run finds every race that its data leads to.
+"""
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from minimlc.codegen.gpu.kernels import Barrier, Kernel
+from minimlc.errors import RaceError
+from minimlc.gpusim.active import WARP, Active
+from minimlc.gpusim.execute import Watch
+from minimlc.gpusim.memory import Memory, space_of
+from minimlc.gpusim.values import Value
+from minimlc.node import span_of
+from minimlc.tir.analysis.threads import SHARED
+from minimlc.tir.nodes import Buffer, Load, Stmt, Store
+from minimlc.tir.walks import statements_in
+
+Stamps = Any
+"""Accesses, a number each: its place in the program, the barriers before it, its thread; -1: none.
+"""
+THREAD_BITS, BARRIER_BITS = 30, 22
+NEVER = np.int64(-1)
+
+
+def _thread(stamps: Stamps) -> Any:
+    return stamps & (1 << THREAD_BITS) - 1
+
+
+def _barriers(stamps: Stamps) -> Any:
+    return stamps >> THREAD_BITS & (1 << BARRIER_BITS) - 1
+
+
+class _Shadow:
+    """What is remembered of the elements of a buffer: the last `writer`; a first reader, and one of
+    an `other` block; of the readers since the last barrier one, and `near` it another thread.
+    """
+
+    def __init__(self, size: int, width: int):
+        self.size = size
+        self.width = width
+        self.writer = np.full(size, NEVER)
+        self.readers: tuple[Stamps, ...] = ()
+
+    def met_by_read(self, at: np.ndarray, now: Stamps) -> Iterable[Stamps]:
+        """The earlier accesses that reads race with, and remember the reads."""
+        yield self._racing(self.writer[at], now)
+        if not self.readers:
+            self.readers = tuple(np.full(self.size, NEVER) for _ in range(4))
+        first, other, last, near = self.readers
+        _put(first, at, now, first[at] < 0)
+        _put(other, at, now, self._block(first[at]) != self._block(now))
+        old = last[at]
+        past = (old < 0) | (_barriers(old) != _barriers(now))
+        _put(near, at, np.full_like(now, NEVER), past)
+        _put(last, at, now, past | (self._block(old) != self._block(now)))
+        _put(near, at, now, _thread(last[at]) != _thread(now))
+
+    def met_by_write(self, at: np.ndarray, now: Stamps) -> Iterable[Stamps]:
+        """The earlier accesses that writes race with, each other's too, and remember the writes."""
+        for known in (self.writer, *self.readers):
+            yield self._racing(known[at], now)
+        self.writer[at] = now
+        yield self._racing(self.writer[at], now)
+
+    def repeated(self, blocks: int) -> "_Shadow":
+        """For blocks that have done alike what the first one did."""
+        new = _Shadow(self.size * blocks, self.width)
+        new.writer = self._repeat(self.writer, blocks)
+        new.readers = tuple(self._repeat(known, blocks) for known in self.readers)
+        return new
+
+    def _repeat(self, stamps: Stamps, blocks: int) -> Stamps:
+        later = stamps + np.arange(blocks).reshape(-1, 1) * self.width
+        return np.where(stamps < 0, NEVER, later).reshape(-1)
+
+    def _block(self, stamps: Stamps) -> Any:
+        return _thread(stamps) // self.width
+
+    def _racing(self, known: Stamps, now: Stamps) -> Stamps:
+        """The known accesses where they race with those of now, else -1."""
+        apart = (known >= 0) & (_thread(known) != _thread(now))
+        unordered = (_barriers(known) == _barriers(now)) | (self._block(known) != self._block(now))
+        return np.where(apart & unordered, known, NEVER)
+
+
+def _put(known: Stamps, at: np.ndarray, new: Stamps, where: np.ndarray) -> None:
+    known[at[where]] = new[where]
+
+
+class Races(Watch):
+    """Raises `RaceError` E618 for a race, E619 for a barrier that only some threads come to.
+
+    Shared memory is looked at in one block, as long as all blocks of a chunk do the same with it.
+    """
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.threads = prod(kernel.block)
+        self.width = -(-self.threads // WARP) * WARP
+        stored = (item.buffer for item in statements_in(kernel.body) if isinstance(item, Store))
+        self.written = {buffer for buffer in stored if space_of(buffer, kernel)}
+        self.shadows: dict[Buffer, _Shadow] = {}
+        self.places: list[Load | Store] = []
+        self.numbers = range(0)
+        self.barriers: Value = np.int64(0)
+        self.current: Stmt = kernel.body
+
+    def statement(self, item: Stmt, active: Active) -> None:
+        self.current = item
+        if isinstance(item, Barrier):
+            self._meet(item, active)
+
+    def begin(self, blocks: range) -> None:
+        """Other blocks run, whose shared memory is another."""
+        self.numbers, self.barriers = blocks, np.int64(0)
+        for buffer in [b for b in self.shadows if b.scope.startswith(SHARED)]:
+            del self.shadows[buffer]
+
+    def _meet(self, item: Barrier, active: Active) -> None:
+        here = active.of_each_block
+        apart = (here > 0) & (here < self.threads)
+        if apart.any():
+            raise self._divergent(item, active, int(np.argmax(apart)))
+        self.barriers = self.barriers + (1 if here.all() else (here > 0).reshape(-1, 1))
+
+    def access(self, item: Load | Store, memory: Memory, element: Value, active: Active) -> None:
+        if item.buffer not in self.written:
+            return
+        mask = np.True_ if active.mask is None else active.mask
+        shape = np.broadcast_shapes(np.shape(element), np.shape(mask), (1, self.width))
+        shadow, at = self._shadow(item.buffer, memory, element, shape[0] == 1)
+        rows = active.shape[0] if shadow.size == len(memory.data) else 1
+        shape = (rows, self.width)
+        mask = np.broadcast_to(mask, shape)
+        at, now = (np.broadcast_to(part, shape)[mask] for part in (at, self._stamps(item, rows)))
+        met = shadow.met_by_write if isinstance(item, Store) else shadow.met_by_read
+        for stamps in met(at, now):
+            if (stamps >= 0).any():
+                lane = int(np.argmax(stamps >= 0))
+                raise self._race(item, int(at[lane]), int(stamps[lane]), int(now[lane]))
+
+    def _shadow(
+        self, buffer: Buffer, memory: Memory, element: Value, alike: bool
+    ) -> tuple[_Shadow, Value]:
+        """What is known of a buffer, and the elements' places in it."""
+        whole, one = len(memory.data), prod(buffer.shape)
+        local = buffer.scope.startswith(SHARED)
+        alike = alike and np.ndim(self.barriers) == 0
+        if buffer not in self.shadows:
+            self.shadows[buffer] = _Shadow(one if local else whole, self.width)
+        shadow = self.shadows[buffer]
+        if shadow.size < whole and not alike:
+            shadow = self.shadows[buffer] = shadow.repeated(whole // one)
+        return shadow, element if shadow.size < whole else memory.at(element)
+
+    def _stamps(self, item: Load | Store, rows: int) -> Stamps:
+        if item not in self.places:
+            self.places.append(item)
+        blocks = np.arange(self.numbers.start, self.numbers.start + rows).reshape(-1, 1)
+        place = self.places.index(item) << THREAD_BITS + BARRIER_BITS
+        threads = blocks * self.width + np.arange(self.width)
+        return place + (self.barriers << THREAD_BITS) + threads
+
+    # Errors
+
+    def _race(self, item: Load | Store, at: int, before: int, now: int) -> RaceError:
+        buffer = item.buffer
+        other = self.places[before >> THREAD_BITS + BARRIER_BITS]
+        index = np.unravel_index(at % max(1, prod(buffer.shape)), buffer.shape)
+        name = f"{buffer.name}[{', '.join(map(str, index))}]"
+        same = _thread(before) // self.width == _thread(now) // self.width
+        line = span_of(other)
+        where = f" (line {line.line})" if line is not None else ""
+        why = (
+            f"{self._name(now)} {_verb(item)} {name}, which {self._name(before)} "
+            f"{_verb(other)}{where} with no barrier between"
+        )
+        hint = "let all threads of the block wait between the two"
+        if not same:
+            hint = "blocks do not wait for each other: let one do both, or launch two kernels"
+        return self._error("E618", why, item, "", hint)
+
+    def _divergent(self, item: Barrier, active: Active, block: int) -> RaceError:
+        """Names a thread that comes to a barrier and one of its block that does not."""
+        mask = np.broadcast_to(True if active.mask is None else active.mask, active.shape)[block]
+        first = (self.numbers[block]) * self.width
+        comes, stays = int(np.argmax(mask)), int(np.argmin(mask[: self.threads]))
+        why = (
+            f"{self._name(first + comes)} comes to a barrier, {self._name(first + stays)} does not"
+        )
+        hint = "put the barrier where all threads of the block come by"
+        return self._error("E619", why, item, f"it is there because {item.why}", hint)
+
+    def _error(
+        self, code: str, why: str, item: Load | Store | Barrier, example: str, hint: str
+    ) -> RaceError:
+        """With the line of the script, or the statement where a schedule wrote it."""
+        span = span_of(item) or span_of(self.current)
+        excerpt = "" if span or isinstance(item, Barrier) else self.current.script(full=False)
+        return RaceError(why, code=code, span=span, excerpt=excerpt, example=example, hint=hint)
+
+    def _name(self, stamp: int) -> str:
+        """A thread in words."""
+        block, thread = divmod(_thread(stamp), self.width)
+        kernel = self.kernel
+        return f"thread {_at(thread, kernel.block)} of block {_at(block, kernel.grid)}"
+
+
+def _verb(item: Load | Store) -> str:
+    return "writes" if isinstance(item, Store) else "reads"
+
+
+def _at(number: int, sizes: tuple[int, int, int]) -> str:
+    """A number as a place on the axes x, y and z, as few of them as are used."""
+    x, y, _ = sizes
+    place = (number % x, number // x % y, number // (x * y))
+    used = max((axis for axis, size in enumerate(sizes) if size > 1), default=0)
+    return str(place[0]) if used == 0 else str(place[: used + 1])

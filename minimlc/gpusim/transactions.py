@@ -1,0 +1,71 @@
+"""What the memory system does for one access by the threads of a warp.
+
+Global memory moves sectors of 32 bytes: each that a warp touches is moved once for a request.
+Shared memory has 32 banks of 4 bytes, which serve one word each in a wavefront; threads that want
+the same word share it. Accesses of 8 bytes go by half-warps, of 16 by quarter-warps. After NVIDIA,
+"CUDA C++ Best Practices Guide" (coalesced access, shared memory and memory banks) and "Nsight
+Compute: Kernel Profiling Guide" (requests, sectors, wavefronts).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from minimlc.gpusim.active import WARP, Active
+from minimlc.gpusim.values import Value
+
+SECTOR = 32
+WORD = 4
+BANKS = 32
+LINE = WORD * BANKS
+WIDEST = 16
+"""The most bytes that one instruction accesses for a thread."""
+
+
+class Warps(NamedTuple):
+    """The bytes' addresses, a warp to a row, -1 for threads that do not run; so many times."""
+
+    addresses: np.ndarray
+    times: int
+
+    @property
+    def requests(self) -> int:
+        """Warps with a thread that runs."""
+        return int((self.addresses >= 0).any(axis=1).sum()) * self.times
+
+    @property
+    def sectors(self) -> int:
+        """Of global memory."""
+        ordered = np.sort(self.addresses // SECTOR, axis=1)
+        return int(_distinct(ordered).sum()) * self.times
+
+    def wavefronts(self, size: int) -> tuple[int, int]:
+        """Of shared memory, for `size` bytes a thread; and how many without bank conflicts."""
+        group = min(WARP, LINE // size)
+        first = self.addresses.reshape(-1, group, 1)
+        words = first // WORD + np.arange(max(1, size // WORD))
+        words = np.sort(np.where(first < 0, -1, words).reshape(len(first), -1), axis=1)
+        new = _distinct(words)
+        rows, _ = np.nonzero(new)
+        banks = np.bincount(rows * BANKS + words[new] % BANKS, minlength=len(words) * BANKS)
+        most = banks.reshape(-1, BANKS).max(axis=1)
+        return int(most.sum()) * self.times, int((most > 0).sum()) * self.times
+
+
+def by_warps(addresses: Value, active: Active) -> Warps:
+    """What warps access. Blocks that all do the same, one or more lines apart, are taken once."""
+    mask = np.True_ if active.mask is None else active.mask
+    shape = np.broadcast_shapes(np.shape(addresses), np.shape(mask), (1, active.shape[1]))
+    addresses = np.broadcast_to(addresses, shape)
+    if shape[0] > 1 and (mask.ndim < 2 or mask.shape[0] == 1):
+        apart = addresses - addresses[:, :1] // LINE * LINE
+        addresses = addresses[:1] if (apart == apart[0]).all() else addresses
+    rows = np.where(mask, addresses, -1).reshape(-1, WARP)
+    return Warps(rows, active.shape[0] * active.shape[1] // rows.size)
+
+
+def _distinct(ordered: np.ndarray) -> np.ndarray:
+    """Where a row, in order, has a new number that is not negative."""
+    new = ordered >= 0
+    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return new

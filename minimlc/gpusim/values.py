@@ -1,0 +1,66 @@
+"""What operations do to the values of many threads at once: `minimlc.tir.values` for arrays.
+
+An array has one value for each thread, and the exact numpy type of its dtype; a numpy scalar is a
+value that all threads have.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minimlc.dtypes import integer_range, is_float, is_integer, to_numpy
+from minimlc.tir.intrinsics import RECORDS
+from minimlc.tir.operators import COMPARISONS, OPERATORS
+from minimlc.tir.values import HALF
+
+Value = Any
+"""A numpy scalar, or an array of a shape that broadcasts to blocks by threads."""
+
+FIRST: dict[str, Callable[[Value, Value], Value]] = {"min": np.less_equal, "max": np.greater_equal}
+"""Where min and max take their first operand, but for NaN, which they pass on."""
+
+
+def binary_values(op: str, dtype: str, a: Value, b: Value) -> Value:
+    """What a binary operator, other than `and` and `or`, does to values of a dtype."""
+    record = OPERATORS[op]
+    if op in FIRST:
+        return np.where(FIRST[op](a, b) | (a != a), a, b)
+    if dtype in HALF and op not in COMPARISONS:
+        a, b = np.float32(a), np.float32(b)
+        return record.array(a, b).astype(to_numpy(dtype))
+    return record.array(a, b)
+
+
+def unary_values(op: str, a: Value) -> Value:
+    """What `-`, `not` or `~` does."""
+    return {"-": np.negative, "not": np.logical_not, "~": np.invert}[op](a)
+
+
+def intrin_values(name: str, dtype: str, args: list[Value]) -> Value:
+    """What a mathematical function does to values of a dtype."""
+    record = RECORDS[name]
+    wide = np.float32 if dtype in HALF else to_numpy(dtype)
+    result = record.meaning(*[np.asarray(arg, wide) for arg in args])
+    return np.asarray(result).astype(to_numpy(record.result(dtype)))[()]
+
+
+def cast_values(source: str, target: str, a: Value) -> Value:
+    """A conversion, as `Cast` defines it."""
+    kind = to_numpy(target)
+    if target == "bool":
+        return a != 0
+    if is_integer(target) and is_float(source):
+        return _saturate(np.asarray(a).astype(np.float64), target)
+    if target in HALF:
+        a = a.astype(np.float32)
+    return a.astype(kind)
+
+
+def _saturate(wide: np.ndarray, dtype: str) -> Value:
+    """Floats as integers: the fraction dropped, out of range the nearest, NaN 0."""
+    low, high = integer_range(dtype)
+    above, below = wide >= float(high), wide <= float(low)
+    inside = np.where(above | below | (wide != wide), 0.0, wide).astype(to_numpy(dtype))
+    ends = np.where(above, np.array(high, to_numpy(dtype)), np.array(low, to_numpy(dtype)))
+    return np.where(above | below, ends, inside)[()]
