@@ -143,4 +143,4 @@ def test_unknown_names(lib):
         lib["mian"]
     assert '"main"' in str(caught.value)
     with pytest.raises(CompileError, match="source"):
-        lib.source("cuda")
+        lib.source("metal")
