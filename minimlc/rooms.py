@@ -7,6 +7,7 @@ ROOMS = (
     *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net"),
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
     *("codegen.c", "codegen.python", "machine", "recipes", "frontends", "homework", "exercise"),
+    *("tile",),
 )
 """What can be removed: packages and modules."""
 

@@ -28,6 +28,7 @@ ROOMS = {
     "machine": 484,
     "recipes": 1378,
     "frontends": 852,
+    "tile": 0,
     "homework": 2238,
     "exercise.py": 192,
     "datasets.py": 163,
