@@ -183,11 +183,7 @@ class Tiles(Reader):
     def _change(self, node: ast.stmt, name: str, value: Any) -> None:
         """A new value for a name that has one of a loop before."""
         buffer = self.changing[name][0]
-        new = (
-            value
-            if isinstance(value, Tile)
-            else Tile((), lambda _: tir.as_expr(value, buffer.dtype))
-        )
+        new = value if isinstance(value, Tile) else tiles.filled((), value, buffer.dtype)
         if (new.shape, new.dtype) != (buffer.shape, buffer.dtype):
             why = f"{name} is {buffer.dtype}{list(buffer.shape)} before the loop"
             why += f", {new.dtype}{list(new.shape)} in it"
@@ -311,7 +307,8 @@ def _added(reader: Tiles, node: ast.stmt, name: str, value: ast.expr) -> bool:
     if into is None or reader.depth <= depth:
         return False
     a, b = map(reader.tile, arguments)
-    if (a.shape[:1] + b.shape[1:]) != into.shape:
+    read = [part for side in (a, b) for part in nodes_of(side.element, Load)]
+    if a.shape[:1] + b.shape[1:] != into.shape or any(part.buffer is into for part in read):
         return False
     reader.dot(product, a, b, into)
     return True

@@ -118,3 +118,20 @@ def test_a_load_sees_what_was_there_before_a_store():
     mod = mlc.IRModule({"main": reverse})
     mlc.build(mod)["main"](a)
     assert a.tolist() == [14, 12, 10, 8, 6, 4, 2, 0]
+
+
+def test_a_product_that_is_added_to_its_own_operand():
+    @tile.kernel(grid=1)
+    def power(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4), "int32")):
+        at = tile.arange(0, 4)
+        x = tile.load(A[at[:, None], at[None, :]])
+        for _ in range(2):
+            x += tile.dot(x, x)
+        tile.store(B[at[:, None], at[None, :]], x)
+
+    a = np.arange(16, dtype="int32").reshape(4, 4) % 3
+    b, x = np.zeros_like(a), a
+    for _ in range(2):
+        x = x + x @ x
+    mlc.build(mlc.IRModule({"main": power}))["main"](a, b)
+    assert (b == x).all()
