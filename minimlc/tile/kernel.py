@@ -16,10 +16,9 @@ from minimlc.script.tir_buffer import declare_parameters
 from minimlc.script.tir_expr import Loops
 from minimlc.tile import values as tiles
 from minimlc.tile.language import ELEMENTWISE, TILE, Tiles
-from minimlc.tile.values import Shape, Tile, broadcast, of_buffer, shape_of, spread
+from minimlc.tile.values import Place, Shape, Tile, broadcast, of_buffer, shape_of, spread
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Stmt, Store, Var
-from minimlc.tir.operators import identity
 
 
 def kernel(grid: int | Sequence[int]) -> Callable[[FunctionType], PrimFunc]:
@@ -97,7 +96,7 @@ def _load(reader: Tiles, call: ast.Call, elements: ast.expr, mask: Any, other: A
     masked = None if mask is None else reader.tile(mask)
     rest = tir.as_expr(other if isinstance(other, int) else reader.read(other), dtype)
 
-    def at(indices: Sequence[Expr]) -> Expr:
+    def at(indices: Place) -> Expr:
         value = Load(place.buffer, tuple(place.at(indices)))
         return value if masked is None else tir.select(spread(masked, indices), value, rest)
 
@@ -122,7 +121,7 @@ def _write(
         why = f"a value of shape {stored.shape} is stored to elements of shape {shape}"
         raise reader.error(call, why, "E109")
 
-    def body(at: Sequence[Var]) -> Stmt:
+    def body(at: Place) -> Stmt:
         indices, new = tuple(place.at(at)), spread(stored, at).astype(buffer.dtype)
         whole = tir.binary("+", Load(buffer, indices), new) if kind == "O" else new
         done = Store(buffer, indices, whole)
@@ -157,7 +156,7 @@ def _full(reader: Tiles, call: ast.Call, shape: Shape, dtype: str, value: Any = 
 
 @TILE.reads("tile.trans(x)", role="value")
 def _trans(reader: Tiles, call: ast.Call, x: ast.expr) -> Tile:
-    return tiles.transposed(reader.tile(x))
+    return reader.tile(x).T
 
 
 @TILE.reads("tile.dot(a, b, acc=None)", role="value")
@@ -171,27 +170,12 @@ def _dot(reader: Tiles, call: ast.Call, a: ast.expr, b: ast.expr, acc: Any) -> A
 # Along an axis
 
 
-def _reduced(op: str, reader: Tiles, call: ast.Call, x: ast.expr, axis: Any) -> Tile:
+def _reduced(name: str, op: str, reader: Tiles, call: ast.Call, x: ast.expr, axis: Any) -> Tile:
     value = reader.tile(x)
-    axes = _axes(reader, call, value, axis)
-    shape = tuple(side for n, side in enumerate(value.shape) if n not in axes)
-    out = reader.fresh(call.func.attr, shape, value.dtype)  # type: ignore[attr-defined]
-
-    def kept(place: Sequence[Var]) -> tuple[Var, ...]:
-        return tuple(var for n, var in enumerate(place) if n not in axes)
-
-    def body(place: Sequence[Var]) -> Stmt:
-        return Store(out, kept(place), tir.binary(op, Load(out, kept(place)), value.at(place)))
-
-    def start(place: Sequence[Var]) -> Stmt:
-        return Store(out, kept(place), tir.as_expr(identity(op, value.dtype), value.dtype))
-
-    kinds = "".join("R" if n in axes else "S" for n in range(len(value.shape)))
-    reader.emit(value.shape, out.name, body, kinds, start)
-    return of_buffer(out)
+    return reader.reduce(name, op, value, _axes(reader, value, axis))
 
 
-def _axes(reader: Tiles, call: ast.Call, value: Tile, axis: Any) -> set[int]:
+def _axes(reader: Tiles, value: Tile, axis: Any) -> set[int]:
     if axis is None:
         return set(range(len(value.shape)))
     number = reader.integer(axis, "an axis")
@@ -201,16 +185,16 @@ def _axes(reader: Tiles, call: ast.Call, value: Tile, axis: Any) -> set[int]:
 
 
 for _name, _op in (("sum", "+"), ("max", "max"), ("min", "min")):
-    TILE.reads(f"tile.{_name}(x, axis=None)", role="value")(partial(_reduced, _op))
+    TILE.reads(f"tile.{_name}(x, axis=None)", role="value")(partial(_reduced, _name, _op))
 
 
 @TILE.reads("tile.cumsum(x, axis=0)", role="value")
 def _cumsum(reader: Tiles, call: ast.Call, x: ast.expr, axis: Any) -> Tile:
     value = reader.tile(x)
-    (along,) = _axes(reader, call, value, axis) if isinstance(axis, ast.expr) else {0}
+    (along,) = _axes(reader, value, axis) if isinstance(axis, ast.expr) else {0}
     out = reader.fresh("cumsum", value.shape, value.dtype)
 
-    def body(place: Sequence[Var]) -> Stmt:
+    def body(place: Place) -> Stmt:
         before = [var - 1 if n == along else var for n, var in enumerate(place)]
         zero = tir.as_expr(0, value.dtype)
         sum_ = tir.select(place[along] > 0, Load(out, tuple(before)), zero)
@@ -228,7 +212,7 @@ def _histogram(reader: Tiles, call: ast.Call, x: ast.expr, bins: ast.expr) -> Ti
     count = reader.integer(bins, "the number of bins")
     out = reader.kept(tiles.filled((count,), 0, "int32"), "histogram")
 
-    def body(place: Sequence[Var]) -> Stmt:
+    def body(place: Place) -> Stmt:
         at = value.at(place).astype("int64")
         new = tir.binary("+", Load(out, (at,)), tir.as_expr(1, "int32"))
         inside = tir.binary("and", at >= 0, at < count)

@@ -1,7 +1,7 @@
 """How tile programs are read: a named tile gets a buffer, and one nest of loops that fills it."""
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -14,10 +14,11 @@ from minimlc.script.constructs import Language
 from minimlc.script.reader import PYTHON, Reader, call, element, items_of
 from minimlc.script.source import Names, Source
 from minimlc.tile import values as tiles
-from minimlc.tile.values import Elements, Shape, Tile, of_buffer, shape_of, spread
+from minimlc.tile.values import Elements, Place, Shape, Tile, of_buffer, shape_of, spread
 from minimlc.tir import nodes as tir
 from minimlc.tir.functions import FUNCTIONS, ceildiv
 from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Var
+from minimlc.tir.operators import identity
 
 TILE = Language(
     "tile program",
@@ -37,7 +38,10 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
 }
 """Functions of numbers, that tile programs apply to each element."""
 
-Body = Callable[[Sequence[Var]], Stmt]
+WIDER = {"int8": "int32", "uint8": "int32", "float16": "float32", "bfloat16": "float32"}
+"""The dtypes in which products of narrow numbers are added up."""
+
+Body = Callable[[Place], Stmt]
 _KINDS: dict[str, tir.IterKind] = {"S": "S", "R": "R", "O": "O"}
 _RANGES: dict[str, tir.LoopKind] = {"range": "serial", "tile.static_range": "unrolled"}
 
@@ -107,19 +111,15 @@ class Tiles(Reader):
         if isinstance(value, Tile):
             return value
         if isinstance(value, Expr | bool | int | float):
-            return Tile((), lambda _: tir.as_expr(value))
+            return tiles.filled((), value)
         raise self.error(node, f"expected a tile, got {_kind(value)}", "E108", _LOAD_HINT)
 
     def elements(self, node: ast.expr) -> Elements:
         """`A[rows, columns]`: where to load or store."""
         value = self.read(node)
-        if isinstance(value, Buffer) and value.ndim == 0:
-            value = Elements(value, ())
-        if not isinstance(value, Elements):
-            raise self.error(
-                node, f"expected elements of a buffer, got {_kind(value)}", "E108", _AT
-            )
-        return value
+        if isinstance(value, Elements):
+            return value
+        raise self.error(node, f"expected A[at], got {_kind(value)}", "E108", _AT)
 
     # Statements
 
@@ -154,11 +154,10 @@ class Tiles(Reader):
         return buffer
 
     def fill(self, buffer: Buffer, value: Tile) -> None:
-        self.emit(
-            buffer.shape,
-            buffer.name,
-            lambda place: tir.Store(buffer, tuple(place), spread(value, place)),
-        )
+        def body(place: Place) -> Stmt:
+            return tir.Store(buffer, tuple(place), spread(value, place))
+
+        self.emit(buffer.shape, buffer.name, body)
 
     def operand(self, value: Tile, name: str) -> Tile:
         """A tile that is read many times: computed once, unless it is in memory as it is."""
@@ -200,23 +199,32 @@ class Tiles(Reader):
             why = f"no product of tiles of shapes {shape_of(a)} and {shape_of(b)}"
             raise self.error(node, why, "E109", "tile.dot takes (m, k) and (k, n)")
         a, b = self.operand(a, "a"), self.operand(b, "b")
-        wide = "int32" if a.dtype in ("int8", "uint8") else a.dtype
-        wide = "float32" if wide in ("float16", "bfloat16") else wide
-        shape = (a.shape[0], b.shape[1])
-        out = into or self.fresh("dot", shape, wide)
+        dtype = WIDER.get(a.dtype, a.dtype)
 
-        def body(place: Sequence[Var]) -> Stmt:
+        def element(place: Place) -> Expr:
             i, j, k = place
-            one, other = spread(a, (i, k)).astype(out.dtype), spread(b, (k, j)).astype(out.dtype)
-            return tir.Store(
-                out, (i, j), tir.binary("+", Load(out, (i, j)), tir.binary("*", one, other))
-            )
+            return spread(a, (i, k)).astype(dtype) * spread(b, (k, j)).astype(dtype)
 
-        def start(place: Sequence[Var]) -> Stmt:
-            return tir.Store(out, tuple(place[:2]), tir.as_expr(0, out.dtype))
+        shape = (a.shape[0], b.shape[1], a.shape[1])
+        return self.reduce("dot", "+", Tile(shape, element), (2,), into)
 
-        init = start if into is None else None
-        self.emit((*shape, a.shape[1]), out.name, body, "SSR", init)
+    def reduce(
+        self, name: str, op: str, value: Tile, axes: Container[int], into: Buffer | None = None
+    ) -> Tile:
+        """The elements of a tile combined along some axes, and with what `into` holds."""
+        kinds = "".join("R" if n in axes else "S" for n in range(len(value.shape)))
+        kept = [n for n, kind in enumerate(kinds) if kind == "S"]
+        out = into or self.fresh(name, tuple(value.shape[n] for n in kept), value.dtype)
+
+        def update(place: Place) -> Stmt:
+            at = [place[n] for n in kept]
+            return tir.Store(out, tuple(at), tir.binary(op, Load(out, tuple(at)), value.at(place)))
+
+        def start(place: Place) -> Stmt:
+            first = tir.as_expr(identity(op, out.dtype), out.dtype)
+            return tir.Store(out, tuple(place[n] for n in kept), first)
+
+        self.emit(value.shape, out.name, update, kinds, None if into else start)
         return of_buffer(out)
 
     # Suites
@@ -239,7 +247,7 @@ class Tiles(Reader):
             if is_folded(value):
                 hint = f'{name} = tile.full((), {value!r}, "float32")'
                 raise self.error(node, f"{name} changes here: it needs a dtype", "E123", hint)
-            tile = value if isinstance(value, Tile) else Tile((), lambda _, v=value: v)
+            tile = value if isinstance(value, Tile) else tiles.filled((), value)
             buffer = self.kept(tile, name)
             self.changing[name] = buffer, self.depth
             self.scope[name] = of_buffer(buffer)
@@ -270,41 +278,37 @@ def _assigned(body: Iterable[ast.stmt]) -> set[str]:
 
 @TILE.reads(ast.Assign)
 def _assign(reader: Tiles, node: ast.Assign) -> None:
-    target = node.targets[0]
-    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-        values = [reader.read(value) for value in node.value.elts]
-        for name, value in zip(target.elts, values, strict=True):
-            reader.assign(node, ast.unparse(name), value)
+    pairs = [(node.targets[0], node.value)]
+    if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+        pairs = list(zip(node.targets[0].elts, node.value.elts, strict=True))
+    if len(pairs) == 1 and _added(reader, *pairs[0]):
         return
-    if not isinstance(target, ast.Name):
-        raise reader.error(target, "one name on the left of =", "E124", "tile.store(C[at], x)")
-    if not _added(reader, node, target.id, node.value):
-        reader.assign(node, target.id, reader.read(node.value))
+    values = [reader.read(value) for _, value in pairs]
+    for (target, _), value in zip(pairs, values, strict=True):
+        if not isinstance(target, ast.Name):
+            raise reader.error(target, "a name on the left of =", "E124", "tile.store(C[at], x)")
+        reader.assign(node, target.id, value)
 
 
 @TILE.reads(ast.AugAssign)
 def _update(reader: Tiles, node: ast.AugAssign) -> None:
-    if not isinstance(node.target, ast.Name):
-        raise reader.error(node.target, "a name on the left", "E124", "tile.store(C[at], x)")
-    old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+    old = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
     value = ast.copy_location(ast.BinOp(old, node.op, node.value), node)
-    if not _added(reader, node, node.target.id, value):
-        reader.assign(node, node.target.id, reader.read(value))
+    _assign(reader, ast.copy_location(ast.Assign([node.target], value), node))
 
 
-def _added(reader: Tiles, node: ast.stmt, name: str, value: ast.expr) -> bool:
+def _added(reader: Tiles, target: ast.expr, value: ast.expr) -> bool:
     """`acc += tile.dot(a, b)`, however it is written: the sum goes on in acc's own elements."""
     match value:
-        case ast.BinOp(ast.Name(own), ast.Add(), ast.Call() as product) if own == name:
-            arguments = product.args
-        case ast.Call(args=[*arguments, ast.Name(own)]) if own == name:
-            product = value
-        case _:
+        case ast.BinOp(ast.Name(name), ast.Add(), ast.Call(args=arguments) as product):
+            pass
+        case ast.Call(args=[*arguments, ast.Name(name)]) as product:
+            pass
+        case _:  # other nodes: nothing is added to a product
             return False
-    if reader.called(product) != "tile.dot" or len(arguments) != 2:
-        return False
-    into, depth = reader.changing.get(name, (None, 0))
-    if into is None or reader.depth <= depth:
+    into, depth = reader.changing.get(name, (None, reader.depth))
+    own = isinstance(target, ast.Name) and target.id == name and reader.depth > depth
+    if into is None or not own or reader.called(product) != "tile.dot" or len(arguments) != 2:
         return False
     a, b = map(reader.tile, arguments)
     read = [part for side in (a, b) for part in nodes_of(side.element, Load)]
@@ -390,18 +394,6 @@ def _subscript(reader: Tiles, node: ast.Subscript) -> Any:
     if not all(map(max, added, whole)) or sum(whole) != len(owner.shape):
         raise reader.error(node, "a tile is indexed by : and None only", "E107", "x[:, None]")
     return tiles.reshaped(owner, added)
-
-
-@TILE.reads(ast.Attribute)
-def _attribute(reader: Tiles, node: ast.Attribute) -> Any:
-    if reader.path(node):
-        return PYTHON.syntax[ast.Attribute](reader, node)
-    owner = reader.read(node.value)
-    if isinstance(owner, Tile) and node.attr == "T":
-        return tiles.transposed(owner)
-    if isinstance(owner, Tile | Buffer) and node.attr in ("shape", "dtype"):
-        return getattr(owner, node.attr)
-    return PYTHON.syntax[ast.Attribute](reader, node)
 
 
 @TILE.reads(ast.Call)

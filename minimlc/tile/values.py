@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from minimlc.dtypes import INDEX
 from minimlc.errors import CompileError
 from minimlc.node import nodes_of
 from minimlc.tir.nodes import Buffer, Expr, Load, Var, as_expr, index, load
@@ -28,6 +27,11 @@ class Tile:
     @property
     def dtype(self) -> str:
         return self.element.dtype
+
+    @property
+    def T(self) -> "Tile":
+        """The rows as columns."""
+        return Tile(self.shape[::-1], lambda place: self.at(list(reversed(place))))
 
     @property
     def is_read(self) -> bool:
@@ -107,17 +111,12 @@ def reshaped(value: Tile, added: Sequence[bool]) -> Tile:
     return Tile(shape, lambda place: value.at([place[axis] for axis in kept]))
 
 
-def transposed(value: Tile) -> Tile:
-    """The rows of a tile as columns."""
-    return Tile(value.shape[::-1], lambda place: value.at(list(reversed(place))))
-
-
 def counted(start: int, stop: int) -> Tile:
     """start ... stop-1."""
     return Tile((stop - start,), lambda place: place[0] + start if start else place[0])
 
 
-def filled(shape: Shape, value: Any, dtype: str) -> Tile:
+def filled(shape: Shape, value: Any, dtype: str | None = None) -> Tile:
     """One number everywhere."""
     return Tile(shape, lambda _: as_expr(value, dtype))
 
@@ -125,7 +124,3 @@ def filled(shape: Shape, value: Any, dtype: str) -> Tile:
 def of_buffer(buffer: Buffer) -> Tile:
     """What a buffer holds."""
     return Tile(buffer.shape, lambda place: load(buffer, place))
-
-
-INDICES = INDEX
-"""The dtype of a tile that `counted` gives."""
