@@ -7,7 +7,7 @@ ROOMS = (
     *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net"),
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
     *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.python"),
-    *("gpusim", "machine", "recipes", "frontends", "homework", "exercise"),
+    *("gpusim", "machine", "recipes", "frontends", "homework", "exercise", "tile"),
 )
 """What can be removed: packages and modules."""
 

@@ -31,6 +31,7 @@ ROOMS = {
     "machine": 484,
     "recipes": 1378,
     "frontends": 859,
+    "tile": 0,
     "homework": 2238,
     "exercise.py": 192,
     "datasets.py": 163,

@@ -63,6 +63,7 @@ ORDER = (
     "minimlc/machine/",
     "minimlc/tune/",
     "minimlc/frontends/",
+    "minimlc/tile/",
     "minimlc/homework/",
     "minimlc/exercise.py",
     "minimlc/datasets.py",

@@ -19,7 +19,7 @@ from minimlc.node import node, replace, walk
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.analysis.legality import conflicting_pairs
+from minimlc.tir.analysis.legality import carried_dependence, conflicting_pairs
 from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.nodes import (
     Alloc,
@@ -106,12 +106,37 @@ def kernels(name: str, func: PrimFunc, dialect: Dialect = PLAIN) -> Launches:
     """The kernels of a function, named after it. Raises `BuildError` where what threads are bound
     to cannot be launched.
     """
-    flat = lower(with_trees(func), dialect=dialect, named=True, threads=True)
+    func = with_trees(func)
+    _check_shared(func)
+    flat = lower(func, dialect=dialect, named=True, threads=True)
     workspace, parts = _regions(flat.body)
     memory = (*flat.params, *workspace)
     names = [name] if len(parts) == 1 else [f"{name}_{number}" for number in range(len(parts))]
     launched = (_kernel(*pair, memory) for pair in zip(names, parts, strict=True))
     return Launches(flat, tuple(workspace), tuple(launched))
+
+
+def _check_shared(func: PrimFunc) -> None:
+    """Threads do not use one element of shared memory, each for itself. `bind` lets them where each
+    iteration owns the buffer, as serial loops do; but a block has it once.
+    """
+    items = [item for item in accesses(func) if item.buffer.scope.startswith(SHARED)]
+    for loop in dict.fromkeys(lp for item in items for lp in item.loops):
+        if not loop.thread.startswith(THREAD):
+            continue
+        mine = [item for item in items if loop in item.loops and not _is_together(loop, item)]
+        carried = carried_dependence(loop, mine)
+        if carried is not None:
+            name = carried.first.buffer.name
+            raise refused(
+                f"threads of a block share {name}, and {carried.explain()}",
+                f'sch.set_scope("...", "{name}", "local"), for one in each thread',
+            )
+
+
+def _is_together(loop: For, item: Access) -> bool:
+    """Whether the threads of a loop reach an access in a nest that they run together."""
+    return any(inner.thread == loop.thread for inner in item.below(loop))
 
 
 def _regions(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:

@@ -1,0 +1,137 @@
+"""What a tile program says wrongly is refused where it stands."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc.errors import CompileError
+from minimlc.script import T, tile
+from tests.helpers import refuses
+
+
+def line_of(error: CompileError) -> str:
+    return error.span.text.strip()
+
+
+def test_shapes_that_do_not_match():
+    with pytest.raises(CompileError, match=r"\(4,\) and \(8,\)") as caught:
+
+        @tile.kernel(grid=1)
+        def wrong(A: T.Buffer((8,))):
+            tile.store(A[tile.arange(0, 8)], tile.zeros((4,)) + tile.zeros((8,)))
+
+    assert line_of(caught.value).startswith("tile.store")
+
+
+def test_a_buffer_is_loaded_first():
+    with pytest.raises(CompileError, match="elements of A: load them"):
+
+        @tile.kernel(grid=1)
+        def wrong(A: T.Buffer((8,)), C: T.Buffer((8,))):
+            at = tile.arange(0, 8)
+            tile.store(C[at], A[at] + 1.0)
+
+
+def test_names_that_change_keep_their_shape():
+    with pytest.raises(CompileError, match=r"acc is float32\[4\] before the loop, float32\[8\] in"):
+
+        @tile.kernel(grid=1)
+        def wrong(A: T.Buffer((8,))):
+            acc = tile.zeros((4,))
+            for _ in range(0, 8, 4):
+                acc = tile.zeros((8,))
+            tile.store(A[tile.arange(0, 4)], acc)
+
+
+def test_numbers_that_change_need_a_dtype():
+    with pytest.raises(CompileError, match="total changes here: it needs a dtype"):
+
+        @tile.kernel(grid=1)
+        def wrong(A: T.Buffer((8,))):
+            total = 0.0
+            for k in range(8):
+                total = total + tile.load(A[k])
+            tile.store(A[0], total)
+
+
+def test_a_condition_decides_for_all():
+    with pytest.raises(CompileError, match="one value decides for all"):
+
+        @tile.kernel(grid=1)
+        def wrong(A: T.Buffer((8,))):
+            at = tile.arange(0, 8)
+            if at < 4:
+                tile.store(A[at], tile.zeros((8,)))
+
+
+def test_programs_that_write_outside_are_refused():
+    @tile.kernel(grid=tile.cdiv(10, 4))
+    def outside(A: T.Buffer((10,))):
+        at = tile.program_id(0) * 4 + tile.arange(0, 4)
+        tile.store(A[at], tile.zeros((4,)))
+
+    verify = partial(mlc.verify, mlc.IRModule({"main": outside}))
+    error = refuses("E107", verify, "program=2, i=2: A[10]")
+    assert line_of(error).startswith("tile.store")
+
+
+def test_two_elements_in_one_place_are_refused():
+    @tile.kernel(grid=1)
+    def twice(A: T.Buffer((10,))):
+        at = tile.arange(0, 4)
+        tile.store(A[at // 2], tile.zeros((4,)))
+
+    with pytest.raises(CompileError, match=r"A\[0\]"):
+        mlc.verify(mlc.IRModule({"main": twice}))
+
+
+@pytest.mark.parametrize("grid", [(), (1, 2, 3, 4), 0.5, (True,), "4"])
+def test_a_grid_is_one_to_three_sizes(grid):
+    with pytest.raises(CompileError):
+        tile.kernel(grid=grid)
+
+
+def test_a_name_may_be_bound_anew_behind_its_loop():
+    @tile.kernel(grid=1)
+    def again(A: T.Buffer((8,)), C: T.Buffer((2,))):
+        x = tile.load(A[tile.arange(0, 8)])
+        for _ in range(3):
+            y = x
+            x = x + y
+        x = tile.max(x, axis=0)
+        tile.store(C[tile.arange(0, 2)], x)
+
+    a, c = np.arange(8, dtype="float32"), np.zeros(2, "float32")
+    mlc.interpret(mlc.IRModule({"main": again}), "main", a, c)
+    assert (c == 7 * 8).all()
+
+
+def test_a_load_sees_what_was_there_before_a_store():
+    @tile.kernel(grid=1)
+    def reverse(A: T.Buffer((8,), "int32")):
+        at = tile.arange(0, 8)
+        tile.store(A[at], tile.load(A[7 - at]) * 2)
+
+    a = np.arange(8, dtype="int32")
+    mod = mlc.IRModule({"main": reverse})
+    mlc.build(mod)["main"](a)
+    assert a.tolist() == [14, 12, 10, 8, 6, 4, 2, 0]
+
+
+def test_a_product_that_is_added_to_its_own_operand():
+    @tile.kernel(grid=1)
+    def power(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4), "int32")):
+        at = tile.arange(0, 4)
+        x = tile.load(A[at[:, None], at[None, :]])
+        for _ in range(2):
+            x += tile.dot(x, x)
+        tile.store(B[at[:, None], at[None, :]], x)
+
+    a = np.arange(16, dtype="int32").reshape(4, 4) % 3
+    b, x = np.zeros_like(a), a
+    for _ in range(2):
+        x = x + x @ x
+    mlc.build(mlc.IRModule({"main": power}))["main"](a, b)
+    assert (b == x).all()
