@@ -14,8 +14,9 @@ from minimlc.script.definition import read
 from minimlc.script.source import Names, Source
 from minimlc.script.tir_buffer import declare_parameters
 from minimlc.script.tir_expr import Loops
+from minimlc.tile import syntax as _syntax  # noqa: F401 (enters how statements are read)
 from minimlc.tile import values as tiles
-from minimlc.tile.language import ELEMENTWISE, TILE, Tiles
+from minimlc.tile.language import ELEMENTWISE, TILE, Tiles, dot, operand, reduce
 from minimlc.tile.values import Place, Shape, Tile, broadcast, of_buffer, shape_of, spread
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Stmt, Store, Var
@@ -161,7 +162,7 @@ def _trans(reader: Tiles, call: ast.Call, x: ast.expr) -> Tile:
 
 @TILE.reads("tile.dot(a, b, acc=None)", role="value")
 def _dot(reader: Tiles, call: ast.Call, a: ast.expr, b: ast.expr, acc: Any) -> Any:
-    product = reader.dot(call, reader.tile(a), reader.tile(b))
+    product = dot(reader, call, reader.tile(a), reader.tile(b))
     if acc is None:
         return product
     return reader.each(call, partial(tir.binary, "+"), reader.tile(acc), product)
@@ -172,7 +173,7 @@ def _dot(reader: Tiles, call: ast.Call, a: ast.expr, b: ast.expr, acc: Any) -> A
 
 def _reduced(name: str, op: str, reader: Tiles, call: ast.Call, x: ast.expr, axis: Any) -> Tile:
     value = reader.tile(x)
-    return reader.reduce(name, op, value, _axes(reader, value, axis))
+    return reduce(reader, name, op, value, _axes(reader, value, axis))
 
 
 def _axes(reader: Tiles, value: Tile, axis: Any) -> set[int]:
@@ -208,7 +209,7 @@ def _cumsum(reader: Tiles, call: ast.Call, x: ast.expr, axis: Any) -> Tile:
 @TILE.reads("tile.histogram(x, bins)", role="value")
 def _histogram(reader: Tiles, call: ast.Call, x: ast.expr, bins: ast.expr) -> Tile:
     """How often each of 0 ... bins-1 is among the elements; others are not counted."""
-    value = reader.operand(reader.tile(x), "x")
+    value = operand(reader, reader.tile(x), "x")
     count = reader.integer(bins, "the number of bins")
     out = reader.kept(tiles.filled((count,), 0, "int32"), "histogram")
 

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from minimlc.constants import is_folded
-from minimlc.dtypes import INDEX
 from minimlc.names import UniqueNames
 from minimlc.node import nodes_of
 from minimlc.script.constructs import Language
-from minimlc.script.reader import PYTHON, Reader, call, element, items_of
+from minimlc.script.reader import PYTHON, Reader
 from minimlc.script.source import Names, Source
 from minimlc.tile import values as tiles
 from minimlc.tile.values import Elements, Place, Shape, Tile, of_buffer, shape_of, spread
@@ -43,7 +42,6 @@ WIDER = {"int8": "int32", "uint8": "int32", "float16": "float32", "bfloat16": "f
 
 Body = Callable[[Place], Stmt]
 _KINDS: dict[str, tir.IterKind] = {"S": "S", "R": "R", "O": "O"}
-_RANGES: dict[str, tir.LoopKind] = {"range": "serial", "tile.static_range": "unrolled"}
 
 
 class Tiles(Reader):
@@ -85,7 +83,7 @@ class Tiles(Reader):
             case "if", [test, a, b]:
                 return self.each(node, tir.select, test, a, b)
             case "@", [a, b]:
-                return self.dot(node, a, b)
+                return dot(self, node, a, b)
             case _, [a, b]:
                 return self.each(node, lambda a, b: tir.binary(op, a, b), a, b)
         raise self.error(node, f"a tile program cannot call {op}", "E124")
@@ -159,17 +157,12 @@ class Tiles(Reader):
 
         self.emit(buffer.shape, buffer.name, body)
 
-    def operand(self, value: Tile, name: str) -> Tile:
-        """A tile that is read many times: computed once, unless it is in memory as it is."""
-        plain = isinstance(value.element, Load) or not value.is_read
-        return value if plain else of_buffer(self.kept(value, name))
-
     def assign(self, node: ast.stmt, name: str, value: Any) -> None:
         """`name = value`."""
         if isinstance(self.scope.get(name), Buffer):
             raise self.error(node, f"{name} is a parameter", "E124", "tile.store(C[at], x)")
         if name in self.changing and self.depth > self.changing[name][1]:
-            self._change(node, name, value)
+            renew(self, node, name, value)
             return
         self.changing.pop(name, None)
         if isinstance(value, Tile) and value.is_read:
@@ -178,54 +171,6 @@ class Tiles(Reader):
             raise self.error(node, f"{name} would be {_kind(value)}", "E124", _LOAD_HINT)
         else:
             self.scope[name] = value
-
-    def _change(self, node: ast.stmt, name: str, value: Any) -> None:
-        """A new value for a name that has one of a loop before."""
-        buffer = self.changing[name][0]
-        new = value if isinstance(value, Tile) else tiles.filled((), value, buffer.dtype)
-        if (new.shape, new.dtype) != (buffer.shape, buffer.dtype):
-            why = f"{name} is {buffer.dtype}{list(buffer.shape)} before the loop"
-            why += f", {new.dtype}{list(new.shape)} in it"
-            raise self.error(node, why, "E108", f"{name} = tile.full({new.shape}, 0, ...)")
-        probe = [Var(f"i{axis}") for axis in range(len(buffer.shape))]
-        own = [part for part in nodes_of(spread(new, probe), Load) if part.buffer is buffer]
-        if not all(part.indices == tuple(probe) for part in own):
-            new = of_buffer(self.kept(new, name))
-        self.fill(buffer, new)
-
-    def dot(self, node: ast.expr, a: Tile, b: Tile, into: Buffer | None = None) -> Tile:
-        """The product of two matrices, added to what `into` holds."""
-        if len(shape_of(a)) != 2 or len(shape_of(b)) != 2 or a.shape[1] != b.shape[0]:
-            why = f"no product of tiles of shapes {shape_of(a)} and {shape_of(b)}"
-            raise self.error(node, why, "E109", "tile.dot takes (m, k) and (k, n)")
-        a, b = self.operand(a, "a"), self.operand(b, "b")
-        dtype = WIDER.get(a.dtype, a.dtype)
-
-        def element(place: Place) -> Expr:
-            i, j, k = place
-            return spread(a, (i, k)).astype(dtype) * spread(b, (k, j)).astype(dtype)
-
-        shape = (a.shape[0], b.shape[1], a.shape[1])
-        return self.reduce("dot", "+", Tile(shape, element), (2,), into)
-
-    def reduce(
-        self, name: str, op: str, value: Tile, axes: Container[int], into: Buffer | None = None
-    ) -> Tile:
-        """The elements of a tile combined along some axes, and with what `into` holds."""
-        kinds = "".join("R" if n in axes else "S" for n in range(len(value.shape)))
-        kept = [n for n, kind in enumerate(kinds) if kind == "S"]
-        out = into or self.fresh(name, tuple(value.shape[n] for n in kept), value.dtype)
-
-        def update(place: Place) -> Stmt:
-            at = [place[n] for n in kept]
-            return tir.Store(out, tuple(at), tir.binary(op, Load(out, tuple(at)), value.at(place)))
-
-        def start(place: Place) -> Stmt:
-            first = tir.as_expr(identity(op, out.dtype), out.dtype)
-            return tir.Store(out, tuple(place[n] for n in kept), first)
-
-        self.emit(value.shape, out.name, update, kinds, None if into else start)
-        return of_buffer(out)
 
     # Suites
 
@@ -238,19 +183,77 @@ class Tiles(Reader):
             yield self.stmts
         self.stmts, self.depth, self.changing = outer, self.depth - 1, changing
 
-    def change(self, node: ast.stmt, body: Iterable[ast.stmt]) -> None:
-        """Names with a value that a suite gives new ones get a buffer before it."""
-        for name in sorted(_assigned(body) & self.scope.keys() - self.changing.keys()):
-            value = self.scope[name]
-            if isinstance(value, Buffer):
-                continue  # an error where it is assigned
-            if is_folded(value):
-                hint = f'{name} = tile.full((), {value!r}, "float32")'
-                raise self.error(node, f"{name} changes here: it needs a dtype", "E123", hint)
-            tile = value if isinstance(value, Tile) else tiles.filled((), value)
-            buffer = self.kept(tile, name)
-            self.changing[name] = buffer, self.depth
-            self.scope[name] = of_buffer(buffer)
+
+def operand(reader: Tiles, value: Tile, name: str) -> Tile:
+    """A tile that is read many times: computed once, unless it is in memory as it is."""
+    plain = isinstance(value.element, Load) or not value.is_read
+    return value if plain else of_buffer(reader.kept(value, name))
+
+
+def renew(reader: Tiles, node: ast.stmt, name: str, value: Any) -> None:
+    """A new value for a name that has one of a loop before."""
+    buffer = reader.changing[name][0]
+    new = value if isinstance(value, Tile) else tiles.filled((), value, buffer.dtype)
+    if (new.shape, new.dtype) != (buffer.shape, buffer.dtype):
+        why = f"{name} is {buffer.dtype}{list(buffer.shape)} before the loop"
+        why += f", {new.dtype}{list(new.shape)} in it"
+        raise reader.error(node, why, "E108", f"{name} = tile.full({new.shape}, 0, ...)")
+    probe = [Var(f"i{axis}") for axis in range(len(buffer.shape))]
+    own = [part for part in nodes_of(spread(new, probe), Load) if part.buffer is buffer]
+    if not all(part.indices == tuple(probe) for part in own):
+        new = of_buffer(reader.kept(new, name))
+    reader.fill(buffer, new)
+
+
+def dot(reader: Tiles, node: ast.expr, a: Tile, b: Tile, into: Buffer | None = None) -> Tile:
+    """The product of two matrices, added to what `into` holds."""
+    if len(shape_of(a)) != 2 or len(shape_of(b)) != 2 or a.shape[1] != b.shape[0]:
+        why = f"no product of tiles of shapes {shape_of(a)} and {shape_of(b)}"
+        raise reader.error(node, why, "E109", "tile.dot takes (m, k) and (k, n)")
+    a, b = operand(reader, a, "a"), operand(reader, b, "b")
+    dtype = WIDER.get(a.dtype, a.dtype)
+
+    def element(place: Place) -> Expr:
+        i, j, k = place
+        return spread(a, (i, k)).astype(dtype) * spread(b, (k, j)).astype(dtype)
+
+    shape = (a.shape[0], b.shape[1], a.shape[1])
+    return reduce(reader, "dot", "+", Tile(shape, element), (2,), into)
+
+
+def reduce(
+    reader: Tiles, name: str, op: str, value: Tile, axes: Container[int], into: Buffer | None = None
+) -> Tile:
+    """The elements of a tile combined along some axes, and with what `into` holds."""
+    kinds = "".join("R" if n in axes else "S" for n in range(len(value.shape)))
+    kept = [n for n, kind in enumerate(kinds) if kind == "S"]
+    out = into or reader.fresh(name, tuple(value.shape[n] for n in kept), value.dtype)
+
+    def update(place: Place) -> Stmt:
+        at = [place[n] for n in kept]
+        return tir.Store(out, tuple(at), tir.binary(op, Load(out, tuple(at)), value.at(place)))
+
+    def start(place: Place) -> Stmt:
+        first = tir.as_expr(identity(op, out.dtype), out.dtype)
+        return tir.Store(out, tuple(place[n] for n in kept), first)
+
+    reader.emit(value.shape, out.name, update, kinds, None if into else start)
+    return of_buffer(out)
+
+
+def make_changing(reader: Tiles, node: ast.stmt, body: Iterable[ast.stmt]) -> None:
+    """Names with a value that a suite gives new ones get a buffer before it."""
+    for name in sorted(_assigned(body) & reader.scope.keys() - reader.changing.keys()):
+        value = reader.scope[name]
+        if isinstance(value, Buffer):
+            continue  # an error where it is assigned
+        if is_folded(value):
+            hint = f'{name} = tile.full((), {value!r}, "float32")'
+            raise reader.error(node, f"{name} changes here: it needs a dtype", "E123", hint)
+        tile = value if isinstance(value, Tile) else tiles.filled((), value)
+        buffer = reader.kept(tile, name)
+        reader.changing[name] = buffer, reader.depth
+        reader.scope[name] = of_buffer(buffer)
 
 
 _AT = "tile.load(A[at]), with at = tile.program_id(0) * 128 + tile.arange(0, 128)"
@@ -271,138 +274,3 @@ def _letters(count: int) -> list[str]:
 def _assigned(body: Iterable[ast.stmt]) -> set[str]:
     parts = (part for stmt in body for part in ast.walk(stmt))
     return {p.id for p in parts if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
-
-
-# Syntax
-
-
-@TILE.reads(ast.Assign)
-def _assign(reader: Tiles, node: ast.Assign) -> None:
-    pairs = [(node.targets[0], node.value)]
-    if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
-        pairs = list(zip(node.targets[0].elts, node.value.elts, strict=True))
-    if len(pairs) == 1 and _added(reader, *pairs[0]):
-        return
-    values = [reader.read(value) for _, value in pairs]
-    for (target, _), value in zip(pairs, values, strict=True):
-        if not isinstance(target, ast.Name):
-            raise reader.error(target, "a name on the left of =", "E124", "tile.store(C[at], x)")
-        reader.assign(node, target.id, value)
-
-
-@TILE.reads(ast.AugAssign)
-def _update(reader: Tiles, node: ast.AugAssign) -> None:
-    old = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
-    value = ast.copy_location(ast.BinOp(old, node.op, node.value), node)
-    _assign(reader, ast.copy_location(ast.Assign([node.target], value), node))
-
-
-def _added(reader: Tiles, target: ast.expr, value: ast.expr) -> bool:
-    """`acc += tile.dot(a, b)`, however it is written: the sum goes on in acc's own elements."""
-    match value:
-        case ast.BinOp(ast.Name(name), ast.Add(), ast.Call(args=arguments) as product):
-            pass
-        case ast.Call(args=[*arguments, ast.Name(name)]) as product:
-            pass
-        case _:  # other nodes: nothing is added to a product
-            return False
-    into, depth = reader.changing.get(name, (None, reader.depth))
-    own = isinstance(target, ast.Name) and target.id == name and reader.depth > depth
-    if into is None or not own or reader.called(product) != "tile.dot" or len(arguments) != 2:
-        return False
-    a, b = map(reader.tile, arguments)
-    read = [part for side in (a, b) for part in nodes_of(side.element, Load)]
-    if a.shape[:1] + b.shape[1:] != into.shape or any(part.buffer is into for part in read):
-        return False
-    reader.dot(product, a, b, into)
-    return True
-
-
-@TILE.reads(ast.Expr)
-def _alone(reader: Tiles, node: ast.Expr) -> None:
-    name = reader.called(node.value)
-    form = TILE.forms["action"].get(name)
-    if form is None:
-        text = name or ast.unparse(node)[:40]
-        raise reader.error(node, f"{text} does nothing here", "E124", "tile.store(C[at], x)")
-    reader.apply(form, node.value)
-
-
-@TILE.reads(ast.For)
-def _for(reader: Tiles, node: ast.For) -> None:
-    """`for k in range(start, stop, step)`."""
-    kind = _RANGES.get(ast.unparse(node.iter).split("(")[0])
-    if kind is None or not isinstance(node.iter, ast.Call) or not isinstance(node.target, ast.Name):
-        raise reader.error(node, "a loop is over a range", "E125", "for k in range(0, n, step):")
-    bounds = [_bound(reader, item) for item in node.iter.args]
-    start, stop, step = {1: [0, *bounds, 1], 2: [*bounds, 1]}.get(len(bounds), bounds)
-    if not isinstance(step, int) or step < 1:
-        raise reader.error(node.iter, "the step of a range is a constant above 0", "E123")
-    reader.change(node, node.body)
-    var = Var(reader.loops.take(node.target.id))
-    span = reader.guard(node.iter, ceildiv, stop - start, step)
-    with reader.suite() as stmts:
-        scaled = var * step if step > 1 else var
-        reader.scope[node.target.id] = scaled if is_folded(start) and not start else scaled + start
-        for item in node.body:
-            reader.stmt(item)
-    reader.stmts.append(tir.For(var, tir.as_expr(span, INDEX), kind, tir.seq(stmts)))
-
-
-def _bound(reader: Tiles, node: ast.expr) -> Any:
-    """An end of a range: a number that does not come from memory."""
-    value = reader.read(node)
-    if isinstance(value, int) or (isinstance(value, Expr) and not nodes_of(value, Load)):
-        return value
-    hint = "loop over all of it, and mask what is not there"
-    raise reader.error(node, "a range ends at a number that is known before", "E123", hint)
-
-
-@TILE.reads(ast.If)
-def _if(reader: Tiles, node: ast.If) -> None:
-    test = reader.read(node.test)
-    if is_folded(test):
-        for item in node.body if test else node.orelse:
-            reader.stmt(item)
-        return
-    if shape_of(test) != ():
-        why, hint = "a condition of one value decides for all", "tile.where(condition, a, b)"
-        raise reader.error(node.test, why, "E108", hint)
-    reader.change(node, [*node.body, *node.orelse])
-    cases = []
-    for body in (node.body, node.orelse):
-        with reader.suite() as stmts:
-            for item in body:
-                reader.stmt(item)
-        cases.append(tir.seq(stmts) if stmts else None)
-    reader.stmts.append(tir.IfThenElse(spread(test, ()), *cases))  # type: ignore[arg-type]
-
-
-@TILE.reads(ast.Subscript)
-def _subscript(reader: Tiles, node: ast.Subscript) -> Any:
-    owner, parts = reader.read(node.value), items_of(node.slice)
-    if isinstance(owner, Buffer):
-        indices = tuple([reader.tile(part) for part in parts])
-        if len(indices) != owner.ndim:
-            why = f"{owner.name} has {owner.ndim} dimension(s), got {len(indices)} index(es)"
-            raise reader.error(node, why, "E107", f"{owner.name} has shape {owner.shape}")
-        return Elements(owner, indices)
-    if not isinstance(owner, Tile):
-        return element(reader, node, owner)
-    added = [isinstance(part, ast.Constant) and part.value is None for part in parts]
-    whole = [isinstance(part, ast.Slice) and ast.unparse(part) == ":" for part in parts]
-    if not all(map(max, added, whole)) or sum(whole) != len(owner.shape):
-        raise reader.error(node, "a tile is indexed by : and None only", "E107", "x[:, None]")
-    return tiles.reshaped(owner, added)
-
-
-@TILE.reads(ast.Call)
-def _call(reader: Tiles, node: ast.Call) -> Any:
-    """`x.to("float32")`; any other call as in all scripts."""
-    method = node.func
-    if not isinstance(method, ast.Attribute) or method.attr != "to" or reader.path(method):
-        return call(reader, node)
-    if len(node.args) != 1 or node.keywords:
-        raise reader.error(node, "to takes a dtype", "E121", 'x.to("float32")')
-    dtype = reader.string(node.args[0], "a dtype")
-    return reader.each(node, lambda x: tir.as_expr(x).astype(dtype), reader.read(method.value))

@@ -236,3 +236,27 @@ def test_the_programs_mean_what_they_meant(case):
     mlc.interpret(sch.mod, "main", *again)
     for one, other in zip(args, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+ALONE = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 8), "int32")):
+    {above}
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            {inside}
+                X[0] = A[b, i]
+                C[b, i] = X[0] * 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "inside", "why"),
+    [
+        ('X = T.alloc_buffer((1,), "int32", scope="shared")', "if True:", "i=0 and i=1 both write"),
+        ("pass", 'with T.alloc_buffer((1,), "int32", scope="shared") as X:', "for itself"),
+    ],
+)
+def test_shared_memory_is_not_each_threads_own(above, inside, why):
+    mod = mlc.parse(ALONE.format(above=above, inside=inside))
+    refuses("E510", lambda: kernels("main", mod["main"]), why)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from minimlc.codegen.dialect import PLAIN, Dialect
 from minimlc.codegen.gpu.refusal import refused
+from minimlc.codegen.gpu.sharing import check_shared
 from minimlc.codegen.gpu.trees import with_trees
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
@@ -19,7 +20,7 @@ from minimlc.node import node, replace, walk
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.analysis.legality import carried_dependence, conflicting_pairs
+from minimlc.tir.analysis.legality import conflicting_pairs
 from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.nodes import (
     Alloc,
@@ -102,41 +103,19 @@ class Launches(NamedTuple):
     kernels: tuple[Kernel, ...]
 
 
-def kernels(name: str, func: PrimFunc, dialect: Dialect = PLAIN) -> Launches:
+def kernels(name: str, func: PrimFunc, dialect: Dialect = PLAIN, *, check: bool = True) -> Launches:
     """The kernels of a function, named after it. Raises `BuildError` where what threads are bound
-    to cannot be launched.
+    to cannot be launched. Without `check`, threads may race in shared memory: for tools that tell.
     """
     func = with_trees(func)
-    _check_shared(func)
+    if check:
+        check_shared(func)
     flat = lower(func, dialect=dialect, named=True, threads=True)
     workspace, parts = _regions(flat.body)
     memory = (*flat.params, *workspace)
     names = [name] if len(parts) == 1 else [f"{name}_{number}" for number in range(len(parts))]
     launched = (_kernel(*pair, memory) for pair in zip(names, parts, strict=True))
     return Launches(flat, tuple(workspace), tuple(launched))
-
-
-def _check_shared(func: PrimFunc) -> None:
-    """Threads do not use one element of shared memory, each for itself. `bind` lets them where each
-    iteration owns the buffer, as serial loops do; but a block has it once.
-    """
-    items = [item for item in accesses(func) if item.buffer.scope.startswith(SHARED)]
-    for loop in dict.fromkeys(lp for item in items for lp in item.loops):
-        if not loop.thread.startswith(THREAD):
-            continue
-        mine = [item for item in items if loop in item.loops and not _is_together(loop, item)]
-        carried = carried_dependence(loop, mine)
-        if carried is not None:
-            name = carried.first.buffer.name
-            raise refused(
-                f"threads of a block share {name}, and {carried.explain()}",
-                f'sch.set_scope("...", "{name}", "local"), for one in each thread',
-            )
-
-
-def _is_together(loop: For, item: Access) -> bool:
-    """Whether the threads of a loop reach an access in a nest that they run together."""
-    return any(inner.thread == loop.thread for inner in item.below(loop))
 
 
 def _regions(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:
@@ -238,6 +217,8 @@ class _Threads:
     def _leaf(self, item: Stmt, at: _Place) -> _Part:
         """What has no bound loop in it: a thread does it alone."""
         own = {part.buffer for part in statements_in(item) if isinstance(part, Alloc)}
+        for buffer in own:
+            _check_alone(buffer, at)
         used = _uses(item, at._replace(private=at.private | own))
         first = conjunction(
             Binary("==", axis.var, index(0))
@@ -251,6 +232,7 @@ class _Threads:
         open_axes = {loop.thread for loop in loops_in(item.body)} & set(self.axes) - at.bound
         if any(axis.startswith(BLOCK) for axis in open_axes):
             raise _used_by_blocks(buffer)
+        _check_alone(buffer, at)
         if not buffer.scope.startswith(SHARED):
             if open_axes:
                 raise refused(
@@ -351,6 +333,13 @@ class _Threads:
         if why:
             raise refused(f"{expr.script()} decides what threads run, and some change {buffer}")
         return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
+
+
+def _check_alone(buffer: Buffer, at: _Place) -> None:
+    """No thread has memory for itself that its block shares."""
+    if buffer.scope.startswith(SHARED) and any(axis.startswith(THREAD) for axis in at.bound):
+        why = f"each thread has {buffer.name} for itself, in memory that a block shares"
+        raise refused(why, f'T.alloc_buffer({buffer.shape}, ..., scope="local")')
 
 
 def _uses(item: Stmt | Expr, at: _Place) -> tuple[_Use, ...]:

@@ -1,0 +1,37 @@
+"""What threads of a block may do in the memory that they share."""
+
+from minimlc.codegen.gpu.refusal import refused
+from minimlc.tir.analysis.access import Access, accesses
+from minimlc.tir.analysis.legality import carried_dependence
+from minimlc.tir.analysis.threads import SHARED, THREAD
+from minimlc.tir.nodes import For, PrimFunc
+
+
+def check_shared(func: PrimFunc) -> None:
+    """Threads do not use one element of shared memory, each for itself. `bind` lets them where each
+    iteration owns the buffer, as serial loops do; but a block has it once.
+    """
+    items = [item for item in accesses(func) if item.buffer.scope.startswith(SHARED)]
+    for loop in dict.fromkeys(lp for item in items for lp in item.loops):
+        if not loop.thread.startswith(THREAD):
+            continue
+        mine = [item for item in items if loop in item.loops and not _is_together(loop, item)]
+        carried = carried_dependence(loop, mine)
+        if carried is not None:
+            name = carried.first.buffer.name
+            raise refused(
+                f"threads of a block share {name}, and {carried.explain()}",
+                f'sch.set_scope("...", "{name}", "local"), for one in each thread',
+            )
+
+
+def _is_together(loop: For, item: Access) -> bool:
+    """Whether the threads of a loop reach an access in a nest that they run together."""
+    around = [outer.thread for outer in item.loops]
+    return any(
+        inner.thread in around[: item.loops.index(inner)] for inner in _bound_below(loop, item)
+    )
+
+
+def _bound_below(loop: For, item: Access) -> list[For]:
+    return [inner for inner in item.below(loop) if inner.thread.startswith(THREAD)]
