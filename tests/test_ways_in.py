@@ -64,7 +64,8 @@ def test_the_glossary_is_in_order():
 
 def test_the_grammar_names_every_node():
     for kind in (nodes.Stmt, nodes.Expr):
-        for node in kind.__subclasses__():
+        own = [node for node in kind.__subclasses__() if node.__module__.startswith("minimlc.tir.")]
+        for node in own:
             assert re.search(rf"\b{node.__name__}\b", nodes.__doc__), node.__name__
 
 
