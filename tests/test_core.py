@@ -31,7 +31,7 @@ ROOMS = {
     "machine": 484,
     "recipes": 1378,
     "frontends": 859,
-    "tile": 562,
+    "tile": 563,
     "homework": 2238,
     "exercise.py": 192,
     "datasets.py": 163,

@@ -67,10 +67,11 @@ def _function(sizes: Shape, source: Source, node: ast.FunctionDef, names: Names)
 
 def _is_stored(node: ast.FunctionDef, name: str) -> bool:
     """Whether a program stores to a buffer."""
-    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call) and part.args)
-    stores = (c for c in calls if ast.unparse(c.func).rsplit(".")[-1] in ("store", "atomic_add"))
-    first = (getattr(call.args[0], "value", call.args[0]) for call in stores)
-    return any(isinstance(part, ast.Name) and part.id == name for part in first)
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+    stores = [c for c in calls if ast.unparse(c.func).rsplit(".")[-1] in ("store", "atomic_add")]
+    named = [item.value for call in stores for item in call.keywords if item.arg == "elements"]
+    first = [*named, *(call.args[0] for call in stores if call.args)]
+    return any(ast.unparse(getattr(part, "value", part)) == name for part in first)
 
 
 # Memory

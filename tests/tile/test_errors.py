@@ -135,3 +135,14 @@ def test_a_product_that_is_added_to_its_own_operand():
         x = x + x @ x
     mlc.build(mlc.IRModule({"main": power}))["main"](a, b)
     assert (b == x).all()
+
+
+def test_a_store_may_name_its_elements():
+    @tile.kernel(grid=1)
+    def reverse(A: T.Buffer((8,), "int32")):
+        at = tile.arange(0, 8)
+        tile.store(elements=A[at], value=tile.load(A[7 - at]))
+
+    a = np.arange(8, dtype="int32")
+    mlc.build(mlc.IRModule({"main": reverse}))["main"](a)
+    assert a.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
