@@ -19,6 +19,8 @@ NAMES = {
     "attention": "scaled dot products of 8 heads, 512 positions",
     "math": "exp, tanh, pow and the like of 16 K floats in the cache; their errors",
     "transpose": "of matrices, and of images' channels, beside a copy",
+    "gpu": "kernels: on a GPU beside copies and cuBLAS, or as OpenCL and simulated",
+    "tile": "tile programs beside our own recipes: addition, softmax, layer norm, product",
     "slice": "1024³ matmul against naive loops and numpy; the digits MLP against onnxruntime",
     "compile": "import time; cold and warm builds, in fresh processes",
     "scale": "graph functions of 200 and 2 000 operators through every stage",

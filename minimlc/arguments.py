@@ -65,11 +65,11 @@ class Arguments:
     def __init__(self, function: str, parameters: Sequence[Parameter]):
         self.function = function
         self.parameters = tuple(parameters)
-        self._expected = tuple(
+        self.forms = tuple(
             (p.shape, to_numpy(p.dtype), CONTIGUOUS | ALIGNED | (WRITEABLE if p.written else 0))
             for p in self.parameters
         )
-        sizes = [prod(shape) * dtype.itemsize for shape, dtype, _ in self._expected]
+        sizes = [prod(shape) * dtype.itemsize for shape, dtype, _ in self.forms]
         self._conflicts = tuple(
             (i, j, sizes[i], sizes[j])
             for i, p in enumerate(self.parameters)
@@ -90,10 +90,10 @@ class Arguments:
         """The arrays (some may have come through DLPack) and their addresses, for compiled code;
         `CallError` that names the argument and the axis.
         """
-        if named or len(arguments) != len(self._expected):
-            raise self.miscounted(len(arguments), len(self._expected), named)
+        if named or len(arguments) != len(self.forms):
+            raise self.miscounted(len(arguments), len(self.forms), named)
         addresses = []
-        for array, (shape, dtype, flags) in zip(arguments, self._expected, strict=True):
+        for array, (shape, dtype, flags) in zip(arguments, self.forms, strict=True):
             if (
                 type(array) is not np.ndarray
                 or array.shape != shape
@@ -103,7 +103,7 @@ class Arguments:
                 return self._check_slowly(arguments)
             addresses.append(address_of(array))
         if self._conflicts:
-            self._check_overlap(addresses)
+            self.check_overlap(addresses)
         return arguments, addresses
 
     def _check_slowly(self, arguments: Sequence[Any]) -> tuple[list[np.ndarray], list[int]]:
@@ -113,10 +113,11 @@ class Arguments:
             self._check_type(number, array)
             self._check_layout(number, array)
         addresses = [address_of(array) for array in arrays]
-        self._check_overlap(addresses)
+        self.check_overlap(addresses)
         return arrays, addresses
 
-    def _check_overlap(self, addresses: Sequence[int]) -> None:
+    def check_overlap(self, addresses: Sequence[int]) -> None:
+        """Refuse arrays that share memory, one of which is written."""
         for i, j, size, other in self._conflicts:
             if addresses[i] < addresses[j] + other and addresses[j] < addresses[i] + size:
                 raise self._overlapping(i, j)
@@ -291,8 +292,9 @@ def _meets_itself(array: np.ndarray) -> bool:
     return False
 
 
-def view_of(value: Any) -> np.ndarray:
-    """A numpy array on the same memory as `value`, through DLPack.
+def view_of(value: Any, from_dlpack: Callable[[Any], Any] = np.from_dlpack) -> Any:
+    """A numpy array on the same memory as `value`, through DLPack; with another `from_dlpack`,
+    that library's.
 
     numpy has no bfloat16 of its own: such a tensor comes in as 16-bit integers and is viewed back.
     `BufferError` for a torch tensor whose memory holds its values negated: DLPack cannot say so.
@@ -301,8 +303,8 @@ def view_of(value: Any) -> np.ndarray:
         raise BufferError("its values are stored negated; resolve_neg() gives a plain tensor")
     if "bfloat16" in str(getattr(value, "dtype", "")) and hasattr(value, "new_empty"):
         int16 = value.new_empty(0).short().dtype
-        return np.from_dlpack(value.view(int16)).view(to_numpy("bfloat16"))
-    return np.from_dlpack(value)
+        return from_dlpack(value.view(int16)).view(to_numpy("bfloat16"))
+    return from_dlpack(value)
 
 
 def _plain_address(array: np.ndarray) -> int:

@@ -1,12 +1,13 @@
 """The rooms beside the core: each can be removed, and what is left still works."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 ROOMS = (
     *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net"),
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
-    *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.python"),
+    *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.cuda", "codegen.python"),
     *("gpusim", "machine", "recipes", "frontends", "homework", "exercise", "tile"),
 )
 """What can be removed: packages and modules."""
@@ -22,3 +23,8 @@ def room(name: str) -> ModuleType | None:
         if error.name in [f"minimlc.{removed}" for removed in ROOMS]:
             return None
         raise
+
+
+def is_there(name: str) -> bool:
+    """Whether a room was not removed; it is not imported."""
+    return find_spec(f"minimlc.{name}") is not None

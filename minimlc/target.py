@@ -10,9 +10,7 @@ from pathlib import Path
 
 from minimlc.errors import BuildError, did_you_mean
 
-TARGETS = ["llvm", "c", "python", "opencl", "gpusim"]
-PLANNED = ("cuda",)
-"""Names that are kept for targets to come."""
+TARGETS = ["llvm", "c", "python", "opencl", "cuda", "gpusim"]
 
 TELLING = ("avx512f", "avx2", "fma", "sve", "neon", "sse4.2")
 """Features that say most about a CPU's vectors, the most telling first."""
@@ -76,9 +74,6 @@ class Target:
         if target is None:
             return Target.host()
         name = target.name if isinstance(target, Target) else target
-        if name in PLANNED:
-            hint = " or ".join(f'target="{known}"' for known in TARGETS)
-            raise BuildError(f'target "{name}" is not built yet', code="E501", hint=hint)
         if name not in TARGETS:
             raise BuildError(
                 f'unknown target "{name}"', code="E501", hint=did_you_mean(str(name), TARGETS)

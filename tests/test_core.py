@@ -16,23 +16,24 @@ from tests.test_packaging import imported, modules
 ROOT = Path(__file__).resolve().parents[1]
 
 ROOMS = {
-    "tir/equivalence": 350,
+    "tir/equivalence": 355,
     "schedule/more": 1353,
-    "schedule/tensor": 575,
+    "schedule/tensor": 613,
     "schedule/net": 374,
-    "codegen/llvm/tensor": 336,
+    "codegen/llvm/tensor": 338,
     "codegen/llvm/listing.py": 96,
     "codegen/source": 188,
     "codegen/c": 829,
-    "codegen/gpu": 1226,
-    "codegen/opencl": 136,
+    "codegen/gpu": 2023,
+    "codegen/opencl": 94,
+    "codegen/cuda": 333,
     "codegen/python": 508,
-    "gpusim": 938,
+    "gpusim": 993,
     "machine": 484,
-    "recipes": 1378,
+    "recipes": 1863,
     "frontends": 859,
-    "tile": 563,
-    "homework": 2238,
+    "tile": 400,
+    "homework": 2405,
     "exercise.py": 192,
     "datasets.py": 163,
 }
@@ -40,7 +41,7 @@ ROOMS = {
 
 CORE = {
     "tir": 2225,
-    "tir/analysis": 3074,
+    "tir/analysis": 3073,
     "tir/math": 495,
     "graph": 1257,
     "graph/ops": 1409,
@@ -49,8 +50,8 @@ CORE = {
     "passes": 742,
     "codegen": 212,
     "codegen/llvm": 1413,
-    "runtime": 1109,
-    "": 1649,
+    "runtime": 1116,
+    "": 1648,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -57,6 +57,7 @@ ORDER = (
     "minimlc/codegen/c/",
     "minimlc/codegen/gpu/",
     "minimlc/codegen/opencl/",
+    "minimlc/codegen/cuda/",
     "minimlc/codegen/python/",
     "minimlc/gpusim/",
     "minimlc/recipes/",

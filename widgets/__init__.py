@@ -9,6 +9,11 @@
     Roofline({"mm": (ops, bytes, t)}) kernels under the peaks of the machine
     LoopNest(sch)                     the order in which loops go over their buffers
     AccessHeatmap(before, after)      where a cache hits and misses, element by element
+    Threads(sch)                      which thread of a GPU touches which element
+    Transactions(profile)             a warp's requests to global memory, by sector
+    Banks(profile)                    a warp's requests to shared memory, by bank
+    Occupancy(profile)                the warps that GPUs hold of a kernel, its time at least
+    RunInBrowser(sch, "main", a, b)   a kernel run by the reader's browser
 
 Values show themselves in a notebook; the classes are for views with titles and choices. Figures by
 matplotlib follow the theme after `plt.style.use("minimlc_widgets.figures")`.

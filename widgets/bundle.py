@@ -15,9 +15,13 @@ try:
     from minimlc_widgets.ir_diff import IRDiff
     from minimlc_widgets.ir_view import IRView
     from minimlc_widgets.loop_nest import LoopNest
+    from minimlc_widgets.occupancy import Occupancy
     from minimlc_widgets.pass_stepper import PassStepper
     from minimlc_widgets.roofline import Roofline
+    from minimlc_widgets.run_in_browser import RunInBrowser
+    from minimlc_widgets.threads import Threads
     from minimlc_widgets.timing_bars import TimingBars
+    from minimlc_widgets.warps import Banks, Transactions
 except ModuleNotFoundError as missing:  # without Jupyter's widgets, HTML and text remain
     if str(missing.name).partition(".")[0] not in ("anywidget", "ipywidgets", "traitlets"):
         raise
@@ -27,13 +31,18 @@ else:
         "TARGETS",
         "AccessHeatmap",
         "AsmView",
+        "Banks",
         "Cache",
         "IRDiff",
         "IRView",
         "LoopNest",
+        "Occupancy",
         "PassStepper",
         "Roofline",
+        "RunInBrowser",
+        "Threads",
         "TimingBars",
+        "Transactions",
         "machine_code",
         "mimebundle",
     ]

@@ -4,8 +4,6 @@ const RED = [218, 54, 51];
 const BLUE = [56, 122, 224];
 const GREEN = [46, 160, 67];
 
-const grouped = (count) => count.toLocaleString("en-US");
-
 // count, value, count, value, ... as one value each
 const spreadRuns = (runs) => {
   const values = [];
@@ -18,8 +16,9 @@ const spreadRuns = (runs) => {
 // "A[3, 5]" of a cell's first element; of a cell of several, the range along each axis.
 const elementText = ({ name, shape, grid }, row, column) => {
   const [rows, columns, tall, wide] = grid;
-  const indexOf = (r, c) => {
-    let rest = Math.min(r, rows - 1) * columns + Math.min(c, columns - 1);
+  const size = shape.reduce((product, extent) => product * extent, 1);
+  const indexOf = (r, c) => { // the last row of a folded vector may not be full
+    let rest = Math.min(Math.min(r, rows - 1) * columns + Math.min(c, columns - 1), size - 1);
     return [...shape].reverse().map((size) => {
       const index = rest % size;
       rest = Math.floor(rest / size);
@@ -34,10 +33,11 @@ const elementText = ({ name, shape, grid }, row, column) => {
 
 // Draws a grid. `describe(row, column)` is said of the cell that is pointed at, by mouse or arrow
 // keys. Returns { node, paint }: `paint(colours)` takes [r, g, b, alpha] or null for each cell.
-const drawGrid = (buffer, label, describe, say) => {
+// `side` is about how long its longer side is, in pixels.
+const drawGrid = (buffer, label, describe, say, side = 192) => {
   const [rows, columns, tall, wide] = buffer.grid;
   const [down, right] = [Math.ceil(rows / tall), Math.ceil(columns / wide)];
-  const cell = Math.max(3, Math.min(18, Math.floor(192 / Math.max(down, right))));
+  const cell = Math.max(3, Math.min(18, Math.floor(side / Math.max(down, right))));
   const canvas = make("canvas", { class: "mlc-cells", width: right, height: down });
   const mark = make("div", { class: "mlc-cell-mark", hidden: true });
   const board = control("div", {

@@ -54,6 +54,12 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " × ".join(map(str, shape)) or "a single element"
 
 
+def element_text(buffer: Buffer, number: int) -> str:
+    """An element by its number in row-major order, as "A[3, 5]"."""
+    index = np.unravel_index(number, buffer.shape)
+    return f"{buffer.name}[{', '.join(map(str, index))}]"
+
+
 def runs(values: Iterable[Any]) -> list[int]:
     """Numbers as count, value, count, value, ...: neighbours are often the same."""
     found: list[int] = []

@@ -100,6 +100,8 @@ const drawLine = (line, { marks = [], query = "" } = {}) => {
   return box;
 };
 
+const grouped = (count) => count.toLocaleString("en-US");
+
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 const UNITS = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]];

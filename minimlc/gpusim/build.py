@@ -3,16 +3,29 @@
 from typing import Any
 
 from minimlc.arguments import Arguments, parameters_of
-from minimlc.codegen.gpu.kernels import Launches, kernels
+from minimlc.codegen.gpu.kernels import Barrier, Launches, kernels
+from minimlc.errors import CompileError
 from minimlc.gpusim.launch import launch, profiled
 from minimlc.gpusim.profile import Profile
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
+from minimlc.node import Mutator
 from minimlc.runtime.executable import SteppedGraph, functions_of, library
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import plan
 from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import PrimFunc, Seq, Stmt
+
+
+class _Without(Mutator):
+    """Leaves out a barrier, counted from 0; then `left` is negative."""
+
+    def __init__(self, number: int):
+        self.left = number
+
+    def visit_Barrier(self, item: Barrier) -> Stmt:
+        self.left -= 1
+        return Seq(()) if self.left == -1 else item
 
 
 class Simulated:
@@ -40,11 +53,24 @@ class Simulator(Library):
         """
         return Profile(name, profiled(self[name], *arguments))
 
+    def without_barrier(self, name: str, number: int = 0) -> Simulated:
+        """The primitive function `name` less a barrier, counted from 0 in the text of its kernels:
+        a call raises `RaceError` if that barrier is needed. `CompileError` where there is none.
+        """
+        function, edit = self[name], _Without(number)
+        launches = function.launches if isinstance(function, Simulated) else None
+        parts = launches.kernels if launches else ()
+        parts = tuple(part._replace(body=edit.visit(part.body)) for part in parts)
+        if launches is None or edit.left >= 0:
+            why = f"{name} has {number - max(0, edit.left)} barriers; number {number} is not there"
+            raise CompileError(why, code="E105")
+        return Simulated(name, launches.func, launches._replace(kernels=parts))
+
 
 def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
     """The library of a module without operators. Accesses are always checked, nothing is cached."""
     functions = {
-        name: Simulated(name, func, kernels(name, func))
+        name: Simulated(name, func, kernels(name, func, shuffles=True))
         for name, func in functions_of(module).items()
     }
 

@@ -5,6 +5,8 @@ from collections import Counter
 import numpy as np
 
 from minimlc.codegen.gpu.kernels import Barrier, Kernel
+from minimlc.codegen.gpu.shuffles import Shuffle
+from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.execute import Watch
@@ -33,7 +35,7 @@ from minimlc.tir.nodes import (
 from minimlc.tir.walks import statements_in
 
 Pending = dict[Load | Store, list[tuple[Value, Active]]]
-COUNTED = (Store, IfThenElse, While, Barrier)
+COUNTED = (Store, IfThenElse, While, Barrier, Warp, Shuffle)
 """The statements that have instructions of their own."""
 
 
@@ -50,11 +52,17 @@ class Counters(Watch):
         self.kernel = kernel
         self.counts: Counter[tuple[Node, str]] = Counter()
         self.touched: dict[Buffer, np.ndarray] = {}
-        self.rows = [item for item in statements_in(kernel.body) if isinstance(item, COUNTED)]
+        together = [part for part in statements_in(kernel.body) if isinstance(part, Warp)]
+        inside = {part for item in together for part in statements_in(item.body)}
+        items = [item for item in statements_in(kernel.body) if isinstance(item, COUNTED)]
+        self.rows = [item for item in items if item not in inside]
+        self.samples: dict[Node, tuple[int, tuple[int, ...]]] = {}
         self.costs: dict[Stmt, tuple[int, int]] = {item: _cost(item) for item in self.rows}
         self.pending: Pending | None = None
 
     def statement(self, item: Stmt, active: Active) -> None:
+        if item not in self.costs:
+            return  # what a warp does together is one instruction
         instructions, flops = self.costs[item]
         self.counts[item, "warps"] += active.warps
         self.counts[item, "threads"] += active.threads
@@ -91,10 +99,12 @@ class Counters(Watch):
     def _count(
         self, item: Load | Store, address: Value, active: Active, size: int | None = None
     ) -> None:
-        warps, counts = by_warps(address, active), self.counts
+        warps, counts, size = by_warps(address, active), self.counts, size or _size(item)
         counts[item, "requests"] += warps.requests
+        if item not in self.samples:
+            self.samples[item] = size, warps.first()
         if space_of(item.buffer, self.kernel) == SHARED:
-            most, least = warps.wavefronts(size or _size(item))
+            most, least = warps.wavefronts(size)
             counts[item, "wavefronts"] += most
             counts[item, "conflicts"] += most - least
         else:
@@ -104,11 +114,7 @@ class Counters(Watch):
     def _touch(self, buffer: Buffer, sector: Value, active: Active) -> None:
         if buffer not in self.touched:
             self.touched[buffer] = np.zeros(-(-bytes_of(buffer) // SECTOR), np.bool_)
-        if active.mask is not None:
-            shape = np.broadcast_shapes(np.shape(sector), active.mask.shape)
-            mask = np.broadcast_to(active.mask, shape)
-            sector = np.broadcast_to(sector, shape)[mask]
-        self.touched[buffer][sector] = True
+        self.touched[buffer][active.those(sector)] = True
 
     def profile(self) -> KernelProfile:
         """What was counted so far."""
@@ -125,11 +131,12 @@ class Counters(Watch):
     def _row(self, item: Stmt) -> Statement:
         span, count = span_of(item), self.counts
         own = item.condition if isinstance(item, IfThenElse | While) else item
+        own = item.body if isinstance(item, Warp) else own
         parts = dict.fromkeys(p for p in walk(own) if isinstance(p, Load | Store))
         accesses = [self._access(part) for part in parts if space_of(part.buffer, self.kernel)]
         return Statement(
             0 if span is None else span.line,
-            _text(item),
+            statement_text(item),
             count[item, "warps"],
             count[item, "threads"],
             count[item, "instructions"] + sum(each.requests for each in accesses),
@@ -139,9 +146,10 @@ class Counters(Watch):
 
     def _access(self, item: Load | Store) -> Access:
         names = ("requests", "sectors", "wavefronts", "conflicts")
-        numbers = (self.counts[item, name] for name in names)
-        action = "store" if isinstance(item, Store) else "load"
-        return Access(item.buffer.name, action, space_of(item.buffer, self.kernel), *numbers)
+        numbers = {name: self.counts[item, name] for name in names}
+        action, space = type(item).__name__.lower(), space_of(item.buffer, self.kernel)
+        size, sample = self.samples.get(item, (0, ()))
+        return Access(item.buffer.name, action, space, **numbers, size=size, sample=sample)
 
 
 def _size(item: Load | Store) -> int:
@@ -151,8 +159,7 @@ def _size(item: Load | Store) -> int:
 
 def _widest(address: Value, active: Active, size: int, count: int) -> int:
     """How many of `count` elements in a row one instruction may access."""
-    if active.mask is not None:
-        address = np.broadcast_to(address, active.shape)[np.broadcast_to(active.mask, active.shape)]
+    address = active.those(address)
     fitting = (n for n in (16, 8, 4, 2) if n * size <= WIDEST and count % n == 0)
     return next((n for n in fitting if not np.any(address % (n * size))), 1)
 
@@ -162,6 +169,8 @@ def _cost(item: Stmt) -> tuple[int, int]:
     match item:
         case Store(value=value) | IfThenElse(condition=value) | While(condition=value):
             operations = [part for part in _computed(value) if isinstance(part, OPERATION)]
+        case Warp(flops=flops):
+            return 1, flops
         case _:  # other nodes: a barrier
             return 1, 0
     flops = sum(_is_flop(part) for part in operations)
@@ -189,11 +198,15 @@ def _is_fused(item: Expr) -> bool:
     return any(isinstance(part, Binary) and part.op == "*" for part in (item.a, item.b))
 
 
-def _text(item: Stmt) -> str:
+def statement_text(item: Stmt) -> str:
     """A statement in one line."""
     match item:
         case Barrier(why):
             return f"barrier: {why}"
+        case Warp(name):
+            return f"a warp: {name}"
+        case Shuffle(_, source, down):
+            return f"shuffle: {source.script()} of the thread {down} further on"
         case IfThenElse(condition=condition):
             return f"if {condition.script()}:"
         case While(condition=condition):

@@ -3,12 +3,14 @@
 from typing import NamedTuple
 
 from minimlc.errors import CompileError, did_you_mean
+from minimlc.gpusim.active import WARP
 
 
 class Device(NamedTuple):
     """A GPU. For each streaming multiprocessor (SM): the warps and blocks that it holds at once,
-    its shared memory, what of that each block loses to the system (both in bytes), and its lanes
-    for float32. `clock` is the boost clock in GHz, `bandwidth` that of the memory in GB/s.
+    its shared memory, the unit in which a block gets of it, what each block loses to the system
+    (all in bytes), and its lanes for float32. `clock` is the boost clock in GHz, `bandwidth` that
+    of the memory in GB/s.
     """
 
     name: str
@@ -17,6 +19,7 @@ class Device(NamedTuple):
     warps: int
     blocks: int
     shared: int
+    unit: int
     reserved: int
     lanes: int
     clock: float
@@ -32,19 +35,26 @@ KB = 1024
 DEVICES = {
     device.name: device
     for device in (
-        Device("V100", "7.0", 80, 64, 32, 96 * KB, 0, 64, 1.53, 900),
-        Device("T4", "7.5", 40, 32, 16, 64 * KB, 0, 64, 1.59, 320),
-        Device("A100", "8.0", 108, 64, 32, 164 * KB, KB, 64, 1.41, 1555),
-        Device("RTX 3090", "8.6", 82, 48, 16, 100 * KB, KB, 128, 1.695, 936),
-        Device("RTX 4090", "8.9", 128, 48, 24, 100 * KB, KB, 128, 2.52, 1008),
-        Device("H100", "9.0", 132, 64, 32, 228 * KB, KB, 128, 1.98, 3350),
-        Device("B200", "10.0", 148, 64, 32, 228 * KB, KB, 128, 1.965, 8000),
-        Device("RTX 5090", "12.0", 170, 48, 24, 100 * KB, KB, 128, 2.407, 1792),
+        Device("V100", "7.0", 80, 64, 32, 96 * KB, 256, 0, 64, 1.53, 900),
+        Device("T4", "7.5", 40, 32, 16, 64 * KB, 256, 0, 64, 1.59, 320),
+        Device("A100", "8.0", 108, 64, 32, 164 * KB, 128, KB, 64, 1.41, 1555),
+        Device("RTX 3090", "8.6", 82, 48, 16, 100 * KB, 128, KB, 128, 1.695, 936),
+        Device("RTX 4090", "8.9", 128, 48, 24, 100 * KB, 128, KB, 128, 2.52, 1008),
+        Device("H100", "9.0", 132, 64, 32, 228 * KB, 128, KB, 128, 1.98, 3350),
+        Device("B200", "10.0", 148, 64, 32, 228 * KB, 128, KB, 128, 1.965, 8000),
+        Device("RTX 5090", "12.0", 170, 48, 24, 100 * KB, 128, KB, 128, 2.407, 1792),
     )
 }
-"""SMs, clocks and bandwidths are those of NVIDIA's data sheets and architecture whitepapers (V100
-SXM2, A100 40 GB SXM, H100 SXM, B200 SXM); what an SM holds is the table "Technical Specifications
-per Compute Capability" in the "CUDA Programming Guide"."""
+"""What an SM holds is from the "CUDA C++ Programming Guide", table "Technical Specifications per
+Compute Capability"; its lanes are from the table "Throughput of Native Arithmetic Instructions".
+The kilobyte that a block loses is from the tuning guides for Ampere, Hopper and Blackwell, the
+units are from the CUDA toolkit's occupancy calculator. SMs, clocks and bandwidths are from NVIDIA's
+whitepapers on V100 (SXM2), Turing, A100 (SXM, 40 GB), GA102, Ada, H100 (SXM5) and RTX Blackwell.
+There is none on B200: its bandwidth is from the data sheet, its SMs and clock are what one reports.
+"""
+
+REGISTERS, REGISTER_UNIT, PARTITIONS = 1 << 16, 256, 4
+"""Of an SM of any of them, which partitions share; a warp gets a multiple of the unit."""
 
 
 def device(name: str) -> Device:
@@ -68,15 +78,23 @@ class Occupancy(NamedTuple):
         return self.warps / self.most
 
 
-def occupancy(device: Device, warps: int, shared: int) -> Occupancy:
-    """For blocks of so many warps and bytes of shared memory. The registers of a thread, which a
-    compiler decides, are taken to be few enough.
+def occupancy(device: Device, warps: int, shared: int, registers: int = 0) -> Occupancy:
+    """For blocks of so many warps, bytes of shared memory, and registers of a thread; few enough of
+    these where they are not known: a compiler decides.
     """
     limits = {"warps": device.warps // warps, "blocks": device.blocks}
     if shared:
-        limits["shared memory"] = device.shared // (shared + device.reserved)
+        each = _rounded(shared, device.unit) + device.reserved
+        limits["shared memory"] = device.shared // each
+    if registers:
+        each = _rounded(registers * WARP, REGISTER_UNIT)
+        limits["registers"] = REGISTERS // PARTITIONS // each * PARTITIONS // warps
     limit = min(limits, key=lambda name: limits[name])
     return Occupancy(limits[limit], limits[limit] * warps, device.warps, limit)
+
+
+def _rounded(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
 
 
 class Roofline(NamedTuple):

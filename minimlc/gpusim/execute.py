@@ -7,9 +7,11 @@ import numpy as np
 
 from minimlc.codegen.bounds import Site, outside
 from minimlc.codegen.gpu.kernels import BLOCK, Barrier, Kernel
+from minimlc.codegen.gpu.shuffles import Shuffle
+from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.errors import CompileError
-from minimlc.gpusim.active import WARP, Active
+from minimlc.gpusim.active import ALL, WARP, Active
 from minimlc.gpusim.memory import Memory, in_chunk
 from minimlc.gpusim.values import Value, binary_values, cast_values, intrin_values, unary_values
 from minimlc.node import span_of
@@ -85,7 +87,7 @@ class Chunk:
     def run(self, body: Stmt) -> None:
         """Run a statement by all threads, as many as there are."""
         whole = self.threads == self.width
-        mask = None if whole else np.arange(self.width) < self.threads
+        mask = ALL if whole else np.arange(self.width) < self.threads
         for watch in self.watches:
             watch.begin(self.numbers)
         self.stmt(body, Active(len(self.numbers), self.width, mask))
@@ -96,6 +98,9 @@ class Chunk:
                 for part in stmts:
                     self.stmt(part, active)
             case Block(body=body):
+                self.stmt(body, active)
+            case Warp(body=body):
+                self.seen(item, active)
                 self.stmt(body, active)
             case For():
                 self.loop(item, active)
@@ -111,6 +116,8 @@ class Chunk:
                 self.stmt(body, active)
             case Barrier():
                 self.seen(item, active)
+            case Shuffle():
+                self.shuffle(item, active)
             case _:
                 raise CompileError(f"no meaning for the statement {type(item).__name__}")
 
@@ -158,6 +165,14 @@ class Chunk:
         element = self.element(item, active)
         self.memory[item.buffer].store(element, value, active)
 
+    def shuffle(self, item: Shuffle, active: Active) -> None:
+        """Values from threads further on; a thread without one there keeps its own."""
+        self.seen(item, active)
+        values = np.broadcast_to(self.expr(item.source, active), active.shape)
+        lanes = np.arange(active.shape[1])
+        taken = np.where(lanes % WARP + item.down < WARP, lanes + item.down, lanes)
+        self.memory[item.target.buffer].store(np.int64(0), values[:, taken], active)
+
     def element(self, item: Load | Store, active: Active) -> Value:
         """Which element of its buffer each thread accesses, in row-major order."""
         buffer = item.buffer
@@ -185,9 +200,7 @@ class Chunk:
 
     def _first(self, value: Value, active: Active) -> int:
         """The value that the first active thread has."""
-        mask = True if active.mask is None else active.mask
-        at = int(np.argmax(np.broadcast_to(mask, active.shape)))
-        return np.broadcast_to(value, active.shape).flat[at]
+        return active.those(value).flat[0]
 
     def expr(self, item: Expr, active: Active) -> Value:
         match item:

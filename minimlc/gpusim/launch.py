@@ -37,8 +37,11 @@ def profiled(function: Callable[..., object], *arguments: object) -> tuple[Kerne
     return tuple(profiles)
 
 
-def launch(launches: Launches, arrays: Sequence[np.ndarray]) -> None:
-    """Run kernels on arrays that fit the function's parameters.
+def launch(
+    launches: Launches, arrays: Sequence[np.ndarray], *observers: Callable[[Kernel], Watch]
+) -> None:
+    """Run kernels on arrays that fit the function's parameters; each observer makes a watch of a
+    kernel, which looks on.
 
     `RaceError` where threads race or do not all come to a barrier; `BoundsError` for an access
     outside its buffer; `CompileError` for an integer division by zero.
@@ -51,13 +54,13 @@ def launch(launches: Launches, arrays: Sequence[np.ndarray]) -> None:
         memory[buffer] = Memory(poison((prod(buffer.shape),), buffer.dtype))
     with np.errstate(all="ignore"):
         for kernel in launches.kernels:
-            _run(kernel, memory)
+            _run(kernel, memory, [observer(kernel) for observer in observers])
 
 
-def _run(kernel: Kernel, memory: dict[Buffer, Memory]) -> None:
+def _run(kernel: Kernel, memory: dict[Buffer, Memory], others: Sequence[Watch]) -> None:
     blocks, step, profiles = prod(kernel.grid), _chunk(kernel), _PROFILES.get()
     counters = None if profiles is None else Counters(kernel)
-    watches: tuple[Watch, ...] = (Races(kernel), *(() if counters is None else (counters,)))
+    watches = (Races(kernel), *(() if counters is None else (counters,)), *others)
     for start in range(0, blocks if prod(kernel.block) else 0, step):
         numbers = range(start, min(start + step, blocks))
         Chunk(kernel, numbers, memory, watches).run(kernel.body)

@@ -31,13 +31,7 @@ class Memory:
 
     def store(self, element: Value, value: Value, active: Active) -> None:
         """Write one element for each active thread."""
-        at = np.broadcast_to(self.at(element), active.shape)
-        value = np.broadcast_to(value, active.shape)
-        if active.mask is None:
-            self.data[at] = value
-        else:
-            mask = np.broadcast_to(active.mask, active.shape)
-            self.data[at[mask]] = value[mask]
+        self.data[active.those(self.at(element))] = active.those(value)
 
 
 class Registers(Memory):
@@ -52,8 +46,7 @@ class Registers(Memory):
         if np.ndim(element):
             super().store(element, value, active)
         else:
-            where = True if active.mask is None else active.mask
-            np.copyto(self._row(element, active), value, where=where)
+            np.copyto(self._row(element, active), value, where=active.mask)
 
     def _row(self, element: Value, active: Active) -> np.ndarray:
         return self.data[element * self.step :][: self.step].reshape(active.shape)

@@ -13,13 +13,17 @@ HEAD = (
     *("requests", "sectors/request", "wavefronts/request"),
 )
 MOST_TEXT = 56
+STATEMENT = (
+    "text-align: left; white-space: pre; max-width: 19em; overflow: hidden; text-overflow: ellipsis"
+)
 
 
 class Access(NamedTuple):
     """The loads, or the stores, of one place in a program. `space` is "global" or "shared".
 
     A request is one instruction of one warp. `conflicts` are the wavefronts beyond those that were
-    needed if no bank had two words to serve.
+    needed if no bank had two words to serve. `sample` is the first request: the bytes' place in the
+    buffer where each lane begins, -1 for one that does not run; each accesses `size` of them.
     """
 
     buffer: str
@@ -29,6 +33,8 @@ class Access(NamedTuple):
     sectors: int
     wavefronts: int
     conflicts: int
+    size: int
+    sample: tuple[int, ...]
 
     @property
     def sectors_per_request(self) -> float:
@@ -79,9 +85,12 @@ class KernelProfile(NamedTuple):
         chosen = (a for a in self.accesses if space in ("", a.space) and action in ("", a.action))
         return sum(getattr(access, counter) for access in chosen)
 
-    def occupancy(self, name: str) -> Occupancy:
-        """What an SM of a device holds of this kernel; `CompileError` for an unknown device."""
-        return occupancy(device(name), -(-prod(self.block) // WARP), self.shared_bytes)
+    def occupancy(self, name: str, registers: int = 0) -> Occupancy:
+        """What an SM of a device holds of this kernel, whose threads have so many registers as the
+        compiler's log says; `CompileError` for an unknown device.
+        """
+        warps = -(-prod(self.block) // WARP)
+        return occupancy(device(name), warps, self.shared_bytes, registers)
 
     def roofline(self, name: str) -> Roofline:
         """What a device needs for it at least; `CompileError` for an unknown device."""
@@ -147,11 +156,14 @@ def _text(kernel: KernelProfile) -> str:
 
 def _html(kernel: KernelProfile) -> str:
     """A kernel's table."""
-    head = "".join(f"<th>{name}</th>" for name in HEAD)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in kernel.rows())
+    head = "".join(f"<th>{name.replace('/', '/<wbr>')}</th>" for name in HEAD)
+    body = "".join(f"<tr>{''.join(map(_cell, row, HEAD))}</tr>" for row in kernel.rows())
     caption = f"<caption>{escape(kernel.title())}</caption>"
-    return f"<table>{caption}<tr>{head}</tr>{body}</table>"
+    table = f'<table style="font-size: .85em">{caption}<tr>{head}</tr>{body}</table>'
+    return f'<div style="overflow-x: auto">{table}</div>'
 
 
-def _cell(text: str) -> str:
-    return f"<td>{escape(text)}</td>"
+def _cell(text: str, name: str) -> str:
+    if name != "statement":
+        return f"<td>{escape(text)}</td>"
+    return f'<td style="{STATEMENT}"><code>{escape(text)}</code></td>'

@@ -40,7 +40,7 @@ def _barriers(stamps: Stamps) -> Any:
 
 class _Shadow:
     """What is remembered of the elements of a buffer: the last `writer`; a first reader, and one of
-    an `other` block; of the readers since the last barrier one, and `near` it another thread.
+    an `other` block; the `last` one since a barrier, and `near` it another thread.
     """
 
     def __init__(self, size: int, width: int):
@@ -59,7 +59,6 @@ class _Shadow:
         _put(other, at, now, self._block(first[at]) != self._block(now))
         old = last[at]
         past = (old < 0) | (_barriers(old) != _barriers(now))
-        _put(near, at, np.full_like(now, NEVER), past)
         _put(last, at, now, past | (self._block(old) != self._block(now)))
         _put(near, at, now, _thread(last[at]) != _thread(now))
 
@@ -67,7 +66,7 @@ class _Shadow:
         """The earlier accesses that writes race with, each other's too, and remember the writes."""
         for known in (self.writer, *self.readers):
             yield self._racing(known[at], now)
-        self.writer[at] = now
+        _put(self.writer, at, now)
         yield self._racing(self.writer[at], now)
 
     def repeated(self, blocks: int) -> "_Shadow":
@@ -91,8 +90,9 @@ class _Shadow:
         return np.where(apart & unordered, known, NEVER)
 
 
-def _put(known: Stamps, at: np.ndarray, new: Stamps, where: np.ndarray) -> None:
-    known[at[where]] = new[where]
+def _put(known: Stamps, at: np.ndarray, new: Stamps, where: Any = slice(None)) -> None:
+    """Remember accesses; of several to one element, the first."""
+    known[at[where][::-1]] = new[where][::-1]
 
 
 class Races(Watch):
@@ -134,7 +134,7 @@ class Races(Watch):
     def access(self, item: Load | Store, memory: Memory, element: Value, active: Active) -> None:
         if item.buffer not in self.written:
             return
-        mask = np.True_ if active.mask is None else active.mask
+        mask = active.mask
         shape = np.broadcast_shapes(np.shape(element), np.shape(mask), (1, self.width))
         shadow, at = self._shadow(item.buffer, memory, element, shape[0] == 1)
         rows = active.shape[0] if shadow.size == len(memory.data) else 1
@@ -190,14 +190,15 @@ class Races(Watch):
 
     def _divergent(self, item: Barrier, active: Active, block: int) -> RaceError:
         """Names a thread that comes to a barrier and one of its block that does not."""
-        mask = np.broadcast_to(True if active.mask is None else active.mask, active.shape)[block]
+        mask = np.broadcast_to(active.mask, active.shape)[block]
         first = (self.numbers[block]) * self.width
         comes, stays = int(np.argmax(mask)), int(np.argmin(mask[: self.threads]))
         why = (
             f"{self._name(first + comes)} comes to a barrier, {self._name(first + stays)} does not"
         )
         hint = "put the barrier where all threads of the block come by"
-        return self._error("E619", why, item, f"it is there because {item.why}", hint)
+        here = f"{mask[: self.threads].sum()} of {self.threads} threads come"
+        return self._error("E619", why, item, f"{here}; it is there because {item.why}", hint)
 
     def _error(
         self, code: str, why: str, item: Load | Store | Barrier, example: str, hint: str

@@ -28,6 +28,11 @@ class Warps(NamedTuple):
     addresses: np.ndarray
     times: int
 
+    def first(self) -> tuple[int, ...]:
+        """The addresses of the first request."""
+        busy = (self.addresses >= 0).any(axis=1)
+        return tuple(self.addresses[np.argmax(busy)].tolist())
+
     @property
     def requests(self) -> int:
         """Warps with a thread that runs."""
@@ -54,7 +59,7 @@ class Warps(NamedTuple):
 
 def by_warps(addresses: Value, active: Active) -> Warps:
     """What warps access. Blocks that all do the same, one or more lines apart, are taken once."""
-    mask = np.True_ if active.mask is None else active.mask
+    mask = active.mask
     shape = np.broadcast_shapes(np.shape(addresses), np.shape(mask), (1, active.shape[1]))
     addresses = np.broadcast_to(addresses, shape)
     if shape[0] > 1 and (mask.ndim < 2 or mask.shape[0] == 1):

@@ -4,12 +4,13 @@
 handed in; `grade(path, name)` judges it without running it. See `docs/homework.md`.
 """
 
-from minimlc.homework import shipped, structure
+from minimlc.homework import counters, shipped, structure
 from minimlc.homework.assignment import (
     Assignment,
     HomeworkError,
     Item,
     assignments,
+    counted,
     find,
     pure,
     register,
@@ -34,6 +35,8 @@ __all__ = [
     "Result",
     "assignments",
     "check",
+    "counted",
+    "counters",
     "export",
     "find",
     "grade",

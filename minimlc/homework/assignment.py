@@ -10,7 +10,7 @@ double = Assignment(
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -28,7 +28,7 @@ from minimlc.module import IRModule
 from minimlc.tir.nodes import PrimFunc
 from minimlc.verify import verify
 
-Kind = Literal["values", "pure", "speed", "structure"]
+Kind = Literal["values", "pure", "speed", "structure", "counters"]
 Wanted = Literal["program", "schedule", "function"]
 Shape = tuple[int, ...] | np.ndarray
 
@@ -49,9 +49,10 @@ class Item:
             value = getattr(self, name)
             if not is_number(value) or value <= 0:
                 raise invalid(f"{self.kind}: {name} is a number above 0, got {value!r:.60}")
-        if self.kind == "structure" and not isinstance(self.requirement, Requirement):
+        required = self.kind in ("structure", "counters")
+        if required and not isinstance(self.requirement, Requirement):
             got = f"{self.requirement!r:.60}"
-            raise invalid(f"structured: a requirement is wanted, such as no_guard(), got {got}")
+            raise invalid(f"{self.kind}: a requirement is wanted, such as no_guard(), got {got}")
 
 
 def values(points: float, tolerance: float = 1e-4) -> Item:
@@ -73,6 +74,11 @@ def structured(requirement: Requirement, points: float) -> Item:
     """The schedule has a structure; see `minimlc.homework.structure`."""
     text = str(getattr(requirement, "text", ""))
     return Item("structure", text, points, requirement=requirement)
+
+
+def counted(requirement: Requirement, points: float) -> Item:
+    """The schedule's kernels keep to counters; see `minimlc.homework.counters`."""
+    return replace(structured(requirement, points), kind="counters")
 
 
 @dataclass(frozen=True)
@@ -221,8 +227,8 @@ def _wrong_items(own: Assignment) -> Iterator[str]:
         if not isinstance(item, Item):
             yield f"items are values(points), pure(points), ..., got {item!r:.60}"
     kinds = {item.kind for item in own.items}
-    if own.wanted != "schedule" and kinds & {"speed", "structure"}:
-        yield "speed and structure are asked of schedules only: reference=MyModule"
+    if own.wanted != "schedule" and kinds & {"speed", "structure", "counters"}:
+        yield "speed, structure and counters are asked of schedules only: reference=MyModule"
     if "values" not in kinds:
         yield "every assignment asks for values(points) first: the rest rests on them"
     texts = [item.text for item in own.items]
@@ -259,11 +265,13 @@ def _wrong_module(own: Assignment) -> Iterator[str]:
         yield "a module to schedule holds one primitive function"
     except CompileError as error:
         yield f"its reference is not well-formed: {error}"
-    for requirement in filter(None, (item.requirement for item in own.items)):
+    for item in own.items:
+        if item.kind != "structure" or item.requirement is None:
+            continue
         try:
-            requirement.explain(Nest(own.original, own.original, own.block))
+            item.requirement.explain(Nest(own.original, own.original, own.block))
         except ValueError as error:
-            yield f'"{requirement.text}": {error}'
+            yield f'"{item.text}": {error}'
         except Unrecognized:
             continue
 

@@ -9,14 +9,19 @@ import statistics
 import time
 from collections.abc import Callable
 from itertools import permutations
+from math import prod
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from minimlc import recipes
 from minimlc.codegen.c.compiler import compiler
+from minimlc.codegen.gpu.kernels import kernels
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CompileError
 from minimlc.homework.answer import limited, only_function
+from minimlc.homework.counters import WARP, Counted
 from minimlc.homework.message import Arrays, Failed, Message, in_order, numbered
 from minimlc.machine.record import Execution, Record, record
 from minimlc.module import IRModule
@@ -135,6 +140,25 @@ def written(arrays: Arrays, text: str) -> Message:
         with contextlib.suppress(CompileError, TypeError):  # not for it, or for whole modules
             steps[name] = list(getattr(recipes, name)(start).trace)
     return {"recipes": steps}, {}
+
+
+def simulate(arrays: Arrays, text: str) -> Message:
+    """What a program's kernels do on a simulated GPU: see `homework.counters.Counts`."""
+    mod, name, func = program(text)
+    for kernel in kernels(name, func).kernels:
+        threads = prod(kernel.block)
+        if threads < WARP:
+            why = f"{kernel.name} runs by blocks of {threads} threads: bind loops to threadIdx"
+            raise Failed(why.replace(" 1 threads", " 1 thread"))
+    library: Any = builder.build(mod, "gpusim")
+    profile = library.profile(name, *in_order(arrays)).kernels
+    rows = [row for kernel in profile for row in kernel.statements]
+    each = attrgetter(*Counted._fields)
+    return {
+        "kernels": len(profile),
+        "active": sum(row.threads for row in rows) / sum(WARP * row.warps for row in rows),
+        "accesses": [list(each(access)) for kernel in profile for access in kernel.accesses],
+    }, {}
 
 
 def ratio(arrays: Arrays, text: str, base: str, rounds: int) -> Message:

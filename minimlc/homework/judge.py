@@ -16,6 +16,7 @@ from minimlc.homework.allowed import Recorded, in_trace
 from minimlc.homework.answer import Answer, only_function
 from minimlc.homework.assignment import Assignment, Item
 from minimlc.homework.compare import Outcome, alike, changed, wrong
+from minimlc.homework.counters import Counts
 from minimlc.homework.limits import Limits
 from minimlc.homework.message import Failed, Malformed, in_order, numbered
 from minimlc.homework.nest import Nest
@@ -67,6 +68,15 @@ class Rescheduled:
         texts = {"text": self.text, "base": self.base}
         return float(evaluate("ratio", arrays, limits, rounds=ROUNDS, **texts)[0]["ratio"])
 
+    @cached_property
+    def counts(self) -> Counts | str:
+        """What its kernels do on the simulated GPU, or why they cannot run: tried once."""
+        arrays, limits = numbered(self.inputs), self.assignment.limits
+        try:
+            return Counts.of(evaluate("simulate", arrays, limits, text=self.text)[0])
+        except Failed as error:
+            return str(error)
+
     def outcome(self) -> Outcome:
         """What both programs compute from the same inputs; the last parameter is compared."""
         first, second = (
@@ -108,7 +118,10 @@ def _why_not(item: Item, findings: Findings) -> str:
             ratio = schedule.ratio
             return "" if ratio >= item.ratio else f"it is {ratio:.2g} times as fast"
         assert item.requirement is not None
-        return item.requirement.explain(schedule.nest)
+        if item.kind != "counters":
+            return item.requirement.explain(schedule.nest)
+        counts = schedule.counts
+        return counts if isinstance(counts, str) else item.requirement.explain(counts)
     except Failed as error:
         return str(error)
     except Exception as error:  # an analysis may fail on an odd program, which earns nothing

@@ -21,7 +21,7 @@ import numpy as np
 from minimlc.errors import CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
-from minimlc.homework.evaluate import ratio, replay, run, touched, written
+from minimlc.homework.evaluate import ratio, replay, run, simulate, touched, written
 from minimlc.homework.limits import Limits, apply
 from minimlc.homework.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
 from minimlc.homework.processes import apart, go_on_guarded
@@ -152,7 +152,8 @@ def _numbers(value: Any) -> np.ndarray:
 
 
 OPERATIONS: dict[str, Callable[..., Message]] = {
-    operation.__name__: operation for operation in (collect, run, replay, ratio, written, touched)
+    operation.__name__: operation
+    for operation in (collect, run, replay, ratio, simulate, written, touched)
 }
 
 if __name__ == "__main__":

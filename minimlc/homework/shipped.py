@@ -2,8 +2,17 @@
 
 import numpy as np
 
+from minimlc.homework import counters
 from minimlc.homework import structure as st
-from minimlc.homework.assignment import Assignment, pure, register, speed, structured, values
+from minimlc.homework.assignment import (
+    Assignment,
+    counted,
+    pure,
+    register,
+    speed,
+    structured,
+    values,
+)
 from minimlc.homework.limits import Limits
 from minimlc.script import parse
 
@@ -131,5 +140,51 @@ _SCHEDULES = Assignment(
     ],
 )
 
-for _assignment in (*_TENSOR_PROGRAMS, _SCHEDULES):
+_LAYER = parse(
+    """
+@I.ir_module
+class Layer:
+    @T.prim_func
+    def layer(
+        A: T.Buffer((128, 64), "float32"),
+        B: T.Buffer((64, 128), "float32"),
+        D: T.Buffer((128, 128), "float32"),
+        C: T.Buffer((128, 128), "float32"),
+    ):
+        Y = T.alloc_buffer((128, 128), "float32")
+        for i, j, k in T.grid(128, 128, 64):
+            with T.block("Y"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    Y[vi, vj] = T.float32(0)
+                Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
+        for i2, j2 in T.grid(128, 128):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i2, j2])
+                C[vi, vj] = T.max(Y[vi, vj], T.float32(0)) + D[vi, vj]
+"""
+)
+
+_KERNELS = Assignment(
+    "hw4.layer",
+    _LAYER,
+    items=[
+        values(1, tolerance=1e-3),
+        pure(1),
+        structured(st.bound("i") & st.bound("j"), 2),
+        structured(st.register_tile(8, 256), 3),
+        structured(st.fused_epilogue(), 2),
+        counted(counters.one_kernel(), 1),
+        counted(counters.at_most("sectors", 2048, action="store", buffer="C"), 2),
+        structured(st.shared_tile("A", "k") & st.shared_tile("B", "k"), 3),
+        structured(st.fetched_together("A") & st.fetched_together("B"), 1),
+        counted(counters.busy(0.95), 1),
+        counted(counters.at_most("sectors", 24_576, space="global"), 2),
+        counted(counters.at_most("requests", 24_576, action="load"), 1),
+    ],
+    limits=Limits(cpu_seconds=30.0, wall_seconds=90.0),
+)
+"""With 4 x 4 sums and tiles of 16 steps it takes 14 336 sectors and 17 920 requests to load."""
+
+for _assignment in (*_TENSOR_PROGRAMS, _SCHEDULES, _KERNELS):
     register(_assignment)

@@ -16,17 +16,21 @@ from minimlc.homework.nest import Cut, Located, Nest, Unrecognized
 from minimlc.tir.analysis.access import Access, loop_extents
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Binary, Expr, For, index
+from minimlc.tir.analysis.threads import SHARED, THREAD
+from minimlc.tir.nodes import Binary, Buffer, Expr, For, index
 
 P = ParamSpec("P")
+BLOCK = "blockIdx"
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """`text` says what is required; `test(nest)` returns "" where it holds, else why it doesn't."""
+    """`text` says what is required; `test(nest)` returns "" where it holds, else why it doesn't.
+    Of the counters of a GPU, the test takes `counters.Counts`.
+    """
 
     text: str
-    test: Callable[[Nest], str]
+    test: Callable[[Any], str]
 
     def __post_init__(self) -> None:
         if not callable(self.test):
@@ -35,7 +39,7 @@ class Requirement:
     def _wrong(self, why: str) -> HomeworkError:
         return invalid(f'the test of "{self.text}" {why}')
 
-    def explain(self, nest: Nest) -> str:
+    def explain(self, nest: Any) -> str:
         """Why it does not hold; "" where it does. `HomeworkError` where the test itself fails,
         `ValueError` where it names what the program does not have.
         """
@@ -52,13 +56,13 @@ class Requirement:
         return why
 
     def __and__(self, other: "Requirement") -> "Requirement":
-        def both(nest: Nest) -> str:
+        def both(nest: Any) -> str:
             return self.explain(nest) or other.explain(nest)
 
         return Requirement(f"{self.text}, and {other.text}", both)
 
     def __or__(self, other: "Requirement") -> "Requirement":
-        def either(nest: Nest) -> str:
+        def either(nest: Any) -> str:
             first, second = self.explain(nest), other.explain(nest)
             return f"{first}; {second}" if first and second else ""
 
@@ -190,6 +194,46 @@ def staged(nest: Nest, buffer: str, inside: str) -> Iterator[str]:
         yield f"{copy.name} is filled outside of the loops of {axis}"
 
 
+@_requirement("{axis} is spread over blocks and threads")
+def bound(nest: Nest, axis: str) -> Iterator[str]:
+    """The axis has a loop bound to `blockIdx`, and one bound to `threadIdx`."""
+    for kind in (BLOCK, THREAD):
+        if not any(loop.thread.startswith(kind) for loop in nest.loops(axis)):
+            yield f"no loop of {axis} is bound to {kind}"
+
+
+@_requirement("tiles of {buffer} are staged in shared memory inside {inside}")
+def shared_tile(nest: Nest, buffer: str, inside: str) -> Iterator[str]:
+    """The computation reads the buffer, directly or not, from a copy in shared memory that is
+    filled inside a loop of the axis `inside`.
+    """
+    copy = _shared_copy(nest, buffer)
+    for place in nest.writers(copy):
+        if not any(loop in nest.loops(inside) for loop in nest.shared(place)):
+            yield f"{copy.name} is filled outside of the loops of {inside}"
+
+
+@_requirement("the threads of a block fetch {buffer} together")
+def fetched_together(nest: Nest, buffer: str) -> Iterator[str]:
+    """The copy of the buffer in shared memory is filled by loops bound to all axes of threads."""
+    copy = _shared_copy(nest, buffer)
+    wanted = {loop.thread for loop in nest.main.loops if loop.thread.startswith(THREAD)}
+    for place in nest.writers(copy):
+        own = {loop.thread for loop in place.loops if loop not in nest.main.loops}
+        for axis in sorted(wanted - own):
+            yield f"no loop around {place.block.name} is bound to {axis}"
+
+
+def _shared_copy(nest: Nest, buffer: str) -> Buffer:
+    """The copy in shared memory that the computation has a parameter's elements from."""
+    copy = nest.copy_of(buffer)
+    while not copy.scope.startswith(SHARED):
+        if copy not in nest.sources:
+            raise Unrecognized(f"{buffer} is not copied to shared memory")
+        copy = nest.sources[copy]
+    return copy
+
+
 @_requirement("{buffer} is packed: read element after element")
 def packed(nest: Nest, buffer: str) -> Iterator[str]:
     """A copy of the buffer holds its elements in the order in which the hot loops use them."""
@@ -247,7 +291,8 @@ def register_tile(nest: Nest, low: int = 2, high: int = 1024) -> Iterator[str]:
         size = " × ".join(map(str, shape))
         yield f"the sums are kept in {target.name}, which has {size} elements"
     item = nest.hot(target, write=True)
-    moving = {var for part in item.indices for var in variables(part)}
+    sizes = loop_extents(item.loops)
+    moving = {var for part in item.indices for var in variables(part) if sizes.get(var) != 1}
     for loop in item.loops:
         if loop.var in moving and loop.kind not in ("unrolled", "vectorized"):
             yield (

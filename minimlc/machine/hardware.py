@@ -69,8 +69,8 @@ def _used(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> list[str]:
     """The features to be tried for the tensor intrinsics in the functions."""
     blocks = chain.from_iterable(blocks_in(func.body) for func in functions.values())
     names = {dict(block.annotations).get("tensor_intrin") for block in blocks} - {None}
-    units = room("codegen.llvm.tensor.units")
-    if not names or not units:
+    units = room("codegen.llvm.tensor.units") if names else None
+    if units is None:
         return []
     known = units.INSTRUCTIONS
     needs = {

@@ -15,7 +15,9 @@ from minimlc.recipes.attention import attention
 from minimlc.recipes.conv import conv2d
 from minimlc.recipes.elementwise import elementwise, left_over
 from minimlc.recipes.general import attempt, rows
+from minimlc.recipes.gpu import for_gpu
 from minimlc.recipes.matmul import matmul
+from minimlc.recipes.programs import GPUS, programs
 from minimlc.recipes.rowwise import rowwise
 from minimlc.recipes.transpose import transpose
 from minimlc.recipes.views import Draft
@@ -53,6 +55,7 @@ __all__ = [
     "conv2d",
     "elementwise",
     "matmul",
+    "programs",
     "rows",
     "rowwise",
     "transpose",
@@ -91,7 +94,9 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
     # In a module of its own: each step of a schedule makes a new module.
     sch = Draft.trusting(IRModule.of({name: func}), name)
     start = sch
-    sch = _first((attention,), sch, None, target)
+    if target.name in GPUS:
+        return replace(for_gpu(sch, target).func, attrs=(*func.attrs, (SCHEDULED, True)))
+    sch = _first((programs, attention), sch, None, target)
     for block in sch.blocks() if sch is start else ():
         sch = _first(RECIPES, sch, block, target)
     if sch is start:

@@ -115,8 +115,9 @@ def next_row_asked_for(
 def row_bytes(sch: Draft, name: str, access: Load | Store, row: str) -> int:
     """How many bytes of a buffer one iteration of `row` touches; 0 if all touch the same."""
     iters = sch.block(name).iters
-    own = {it.var for it in iters if row in {var.name for var in variables(it.value)}}
-    places = [at for at, index in enumerate(access.indices) if own & variables(index)]
+    own = {it.var.name for it in iters if row in {var.name for var in variables(it.value)}} | {row}
+    moving = ({var.name for var in variables(index)} & own for index in access.indices)
+    places = [at for at, moves in enumerate(moving) if moves]
     inner = access.buffer.shape[places[-1] + 1 :] if places else (0,)
     return prod(inner) * bytes_of(access.buffer.dtype)
 

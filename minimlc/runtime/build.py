@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import Pointer, emit_entry, entry_symbol, symbol
@@ -9,7 +10,7 @@ from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
 from minimlc.passes import default_pipeline, scheduling
-from minimlc.rooms import room
+from minimlc.rooms import is_there, room
 from minimlc.runtime.executable import (
     Kernel,
     NativeGraph,
@@ -30,7 +31,7 @@ from minimlc.runtime.native import (
 )
 from minimlc.runtime.parallel import openmp as openmp_runtime
 from minimlc.runtime.plan import Plan, plan
-from minimlc.target import PLANNED, TARGETS, Target
+from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 from minimlc.verify import verify
 
@@ -93,12 +94,13 @@ def register_target(name: str, builder: Builder) -> None:
 
     `BuildError` for a name that is taken.
     """
-    if name in TARGETS or name in PLANNED:
+    if name in TARGETS:
         raise BuildError(f'there is a target "{name}" already', code="E501")
     TARGETS.append(name)
     _ENTERED[name] = builder
 
 
+C_TEXT = "minimlc.codegen.c.entries"
 ROOM_OF = {"gpusim": "gpusim.build"}
 """What builds for a target that generates no code."""
 
@@ -180,11 +182,10 @@ def _native_sources(
     kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool
 ) -> dict[str, Callable[[], str]]:
     text = partial(_llvm_text, kernels, target, extra, check)
-    entries = room("codegen.c.entries")
     return {
         "llvm": text,
         "asm": lambda: backend().compile_assembly(text(), machine_of(target)),
-        **({"c": partial(entries.c_text, kernels)} if entries else {}),
+        **({"c": lambda: import_module(C_TEXT).c_text(kernels)} if is_there("codegen.c") else {}),
     }
 
 

@@ -15,6 +15,9 @@ from minimlc.target import Target
 BATCH_SECONDS = 1e-3
 """A sample times as many calls as take about this long together."""
 
+Sample = Callable[[Callable[..., Any], tuple[Any, ...], int], float]
+"""The seconds that so many calls of a function take together."""
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -72,11 +75,13 @@ def time(
     warmup: int = 3,
     repeat: int = 20,
     name: str | None = None,
+    sample: Sample | None = None,
+    machine: str = "",
 ) -> Timing:
     """Time `function(*arguments)`: `warmup` calls, then `repeat` samples of a batch of calls.
 
     The garbage collector is off while a sample is taken. Works for any callable, so that a
-    baseline is measured the same way.
+    baseline is measured the same way. Another clock has a `sample` of its own, and a `machine`.
     """
     for label, count in (("warmup", warmup), ("repeat", repeat)):
         if not hasattr(count, "__index__") or isinstance(count, bool):
@@ -86,18 +91,21 @@ def time(
         raise CompileError(f"warmup must be >= 0 and repeat >= 1, got {warmup} and {repeat}")
     for _ in range(warmup):
         function(*arguments)
-    batch, first = _batch_size(function, arguments)
-    rest = (_sample(function, arguments, batch) for _ in range(repeat - 1))
+    sample = sample or _sample
+    batch, first = _batch_size(function, arguments, sample)
+    rest = (sample(function, arguments, batch) for _ in range(repeat - 1))
     samples = tuple(took / batch for took in (first, *rest))
     label = name or str(getattr(function, "__name__", type(function).__name__))
-    return Timing(label, samples, batch, machine_text())
+    return Timing(label, samples, batch, machine or machine_text())
 
 
-def _batch_size(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, float]:
+def _batch_size(
+    function: Callable[..., Any], arguments: tuple[Any, ...], sample: Sample
+) -> tuple[int, float]:
     """How many calls make a sample long enough to measure, and the first such sample."""
     batch = 1
     while True:
-        took = _sample(function, arguments, batch)
+        took = sample(function, arguments, batch)
         if took >= BATCH_SECONDS or batch >= 1 << 20:
             return batch, took
         batch = max(2 * batch, min(100 * batch, int(batch * BATCH_SECONDS / max(took, 1e-9))))

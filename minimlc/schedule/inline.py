@@ -51,12 +51,13 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
 
     Legal when the block is one store without reduction or condition, alone writes its buffer,
     which is not an output, and all that is read of it, and what it reads does not change before its
-    readers run. A block of whatever form whose results nothing else reads is just left out.
+    readers run. It may use loop variables, where each iteration has the buffer for itself. A block
+    of whatever form whose results nothing else reads is just left out.
     """
     place = find_block(func, block)
     if _is_dead(func, place.stmt):
         return finish(without_unused_allocs(replaced(func, {place.nest().top: None})))
-    subject = producer(func, block)
+    subject = producer(func, block, alone=False)
     value = _plain_store(subject).value
     check_own_result(func, subject)
     check_clipping_only(subject.block, subject.place.loops)

@@ -106,7 +106,10 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     an iteration first asks memory for what it touches of X (64 lines of it at most; lanes of a
     vectorized loop do not ask), with `("X", "i")` for what it touches in the next iteration of
     the loop i around it; with `"nontemporal": "X"`, vectors stored to X go past the caches. These
-    two are refused where there is no buffer X or no loop i at that time.
+    two are refused where there is no buffer X or no loop i at that time. Kernels for GPUs heed
+    `"software_pipeline_stage"`, a number for each statement in the loop: those of stage 0 fetch,
+    those of the last stage use that so many iterations later; and with
+    `"software_pipeline_async_stages": (0,)`, threads do not wait for copies of 16 bytes.
     """
     if not _is_plain(value):
         why = "a value is a number, a string, a tuple or a dictionary of those"

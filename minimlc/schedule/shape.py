@@ -59,12 +59,12 @@ class Producer(NamedTuple):
         return loops_feeding(iters, self.place.nest().own)
 
 
-def producer(func: PrimFunc, name: str) -> Producer:
+def producer(func: PrimFunc, name: str, *, alone: bool = True) -> Producer:
     """The block `name`, checked to be one that writes each element on its own.
 
     It must write one buffer, at an index made of its spatial iters, all of them and each once;
     its other iters must be reductions with an init; and what it computes must depend on its iters
-    alone.
+    `alone`, or else on loops too of which each iteration has its buffer for itself.
     """
     place = find_block(func, name)
     block = place.stmt
@@ -80,15 +80,15 @@ def producer(func: PrimFunc, name: str) -> Producer:
         _unsuitable(block, "it updates what another block initialised")
     for store in stores:
         direct = [i for i in store.indices if isinstance(i, Var) and i in spatial]
-        once = len(set(direct)) == len(direct) == buffer.ndim
-        if not once or set(direct) != set(spatial):
+        if not len(direct) == len(spatial) == buffer.ndim or set(direct) != set(spatial):
             _unsuitable(block, "its index is not each spatial iter once")
     if len({store.indices for store in stores}) > 1:
         _unsuitable(block, "its init and its body write different elements")
-    if names_loops(block, place.loops):
+    items = accesses(func)
+    if names_loops(block, (lp for lp in place.loops if alone or not is_private(buffer, lp, items))):
         _unsuitable(block, "its body uses loop variables directly, not through its iters")
     dims = tuple(spatial[i] for i in stores[0].indices)  # type: ignore[index]
-    return Producer(place, block, buffer, dims, accesses(func))
+    return Producer(place, block, buffer, dims, items)
 
 
 def names_loops(block: Block, loops: Iterable[For]) -> bool:

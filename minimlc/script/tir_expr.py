@@ -47,7 +47,7 @@ COUNTS = dict.fromkeys(("int32", "int64"), INDEX)
 
 
 @cache
-def _form(name: str, function: Callable[..., Any]) -> Form:
+def form_of(name: str, function: Callable[..., Any]) -> Form:
     """How the function `T.<name>` is called, by its signature."""
     if name in INTRINSICS:
         return Form(INTRINSICS[name].usage, function)
@@ -184,7 +184,7 @@ class Loops(Reader):
     def instead_of(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
         if name in FUNCTIONS:
-            return _form(name, FUNCTIONS[name]).usage
+            return form_of(name, FUNCTIONS[name]).usage
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"
 
     def construct(self, node: ast.Call, name: str) -> Any:
@@ -193,7 +193,7 @@ class Loops(Reader):
         function = FUNCTIONS.get(name.removeprefix("T."))
         if function is None:
             raise self.error(node.func, f"{name} is not an expression", "E124")
-        form = _form(name.removeprefix("T."), function)
+        form = form_of(name.removeprefix("T."), function)
         node, dtype = _result_dtype(self, form, node)
         bound = form.bind(self.source, node)
         read = {key: _value(self, form, key, item) for key, item in bound.items()}

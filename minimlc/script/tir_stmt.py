@@ -162,7 +162,7 @@ def _loop_variable(reader: Loops, target: ast.expr, loop: _Loop) -> Var:
     return var
 
 
-def moved(var: Var, start: Expr | None) -> Expr:
+def moved(var: Expr, start: Expr | None) -> Expr:
     """What a variable that counts from 0 stands for, where its values begin at `start`."""
     return var if start is None or _is_zero(start) else tir.binary("+", var, start)
 

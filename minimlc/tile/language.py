@@ -1,69 +1,49 @@
 """How tile programs are read: a named tile gets a buffer, and one nest of loops that fills it."""
 
 import ast
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from minimlc.constants import is_folded
 from minimlc.names import UniqueNames
-from minimlc.node import nodes_of
-from minimlc.script.constructs import Language
-from minimlc.script.reader import PYTHON, Reader
+from minimlc.node import nodes_of, structural_equal
+from minimlc.script.constructs import Form, Language
+from minimlc.script.reader import PYTHON, Reader, is_none
 from minimlc.script.source import Names, Source
-from minimlc.tile import values as tiles
-from minimlc.tile.values import Elements, Place, Shape, Tile, of_buffer, shape_of, spread
+from minimlc.tile.values import Elements, Place, Shape, Tile, each, spread, tile_of
 from minimlc.tir import nodes as tir
-from minimlc.tir.functions import FUNCTIONS, ceildiv
-from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Var
+from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Store, Var, as_expr
 from minimlc.tir.operators import identity
 
-TILE = Language(
-    "tile program",
-    PYTHON,
-    {
-        ast.Return: "it writes its results to the buffers it is given: tile.store(C[at], value)",
-        ast.While: "for k in range(0, n, step):",
-    },
-)
-
-ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    **{name: function for name, function in FUNCTIONS.items() if name not in ("max", "min")},
-    "maximum": partial(tir.binary, "max"),
-    "minimum": partial(tir.binary, "min"),
-    "where": tir.select,
-    "cdiv": ceildiv,
-}
-"""Functions of numbers, that tile programs apply to each element."""
-
+_RETURN = "it writes its results to the buffers it is given: tile.store(C[at], value)"
+_WHILE = "for k in range(0, n, step):"
+TILE = Language("tile program", PYTHON, {ast.Return: _RETURN, ast.While: _WHILE})
 WIDER = {"int8": "int32", "uint8": "int32", "float16": "float32", "bfloat16": "float32"}
 """The dtypes in which products of narrow numbers are added up."""
 
-Body = Callable[[Place], Stmt]
-_KINDS: dict[str, tir.IterKind] = {"S": "S", "R": "R", "O": "O"}
+_UNARY = {"-": tir.unary, "not": tir.unary, "~": tir.unary, "+": lambda _, value: value}
+_HINT = "x = tile.load(A[at]), with at = tile.program_id(0) * 128 + tile.arange(0, 128)"
+At = Callable[[Place], Sequence[Expr]]
 
 
 class Tiles(Reader):
     """Reads one tile program. `programs` are the variables of the `grid`; `allocs` the buffers of
-    named tiles, `changing` those of names that inner suites give new values, each with the depth of
-    the suite that has it; `stmts` are those of the suite that is read, at `depth`; `here` is the
-    statement; `written` are the parameters that the program stores to.
+    tiles, `changing` those of names to which suites around give new values; `stmts` are those of
+    the suite that is read, `here` the statement.
     """
 
     language = TILE
 
-    def __init__(self, source: Source, names: Names, grid: Shape, programs: Sequence[Var]):
+    def __init__(self, source: Source, names: Names, grid: Shape):
         Reader.__init__(self, source, names)
-        self.grid, self.programs = grid, programs
-        self.allocs: list[Buffer] = []
-        self.changing: dict[str, tuple[Buffer, int]] = {}
-        self.depth = 0
-        self.stmts: list[Stmt] = []
-        self.here: ast.stmt = ast.Pass()
-        self.written: set[Buffer] = set()
         self.unique, self.loops = UniqueNames(), UniqueNames()
         self.blocks = UniqueNames(reserved=(), spell=str)
+        axes = ["program"] if len(grid) == 1 else [f"program_{axis}" for axis in range(len(grid))]
+        self.grid, self.programs = grid, [Var(self.loops.take(name)) for name in axes]
+        self.allocs: list[Buffer] = []
+        self.changing: dict[str, Buffer] = {}
+        self.stmts: list[Stmt] = []
+        self.here: ast.stmt = ast.Pass()
 
     def stmt(self, node: ast.stmt) -> None:
         self.here = node
@@ -71,73 +51,69 @@ class Tiles(Reader):
 
     # Values
 
-    def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
-        for value in operands:
-            if not isinstance(value, Tile | Expr | bool | int | float):
-                raise self.error(node, f"{op} of {_kind(value)}", "E108", _LOAD_HINT)
-        match op, operands:
-            case "+", [a]:
-                return a
-            case (("-" | "not" | "~"), [a]):
-                return self.each(node, lambda a: tir.unary(op, a), a)
-            case "if", [test, a, b]:
-                return self.each(node, tir.select, test, a, b)
-            case "@", [a, b]:
-                return dot(self, node, a, b)
-            case _, [a, b]:
-                return self.each(node, lambda a, b: tir.binary(op, a, b), a, b)
-        raise self.error(node, f"a tile program cannot call {op}", "E124")
+    def loaded(self, node: ast.expr, value: Any) -> Any:
+        """A value that is not in memory."""
+        if not isinstance(value, Buffer | Elements):
+            return value
+        name = value.name if isinstance(value, Buffer) else value.element.buffer.name
+        raise self.error(node, f"elements of {name}: load them", "E108", _HINT)
 
-    def each(self, node: ast.expr, function: Callable[..., Expr], *values: Any) -> Any:
+    def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
+        if op == "@":
+            return dot(self, node, *operands)
+        function = tir.binary if len(operands) == 2 else _UNARY.get(op)
+        if function is None:
+            raise self.error(node, f"a tile program cannot call {op}", "E124")
+        return self.each(node, partial(function, op), *operands)
+
+    def each(self, node: ast.expr, function: Callable[..., Any], *values: Any) -> Any:
         """A function of numbers on each element; of numbers alone it is a number."""
-        if not any(isinstance(value, Tile) for value in values):
-            return self.guard(node, function, *values)
-        return self.guard(node, tiles.each, function, *values)
+        return self.guard(node, each, function, *(self.loaded(node, value) for value in values))
 
     def construct(self, node: ast.Call, name: str) -> Any:
         form = self.language.forms["value"].get(name)
-        if form is not None:
-            return self.apply(form, node)
-        function = ELEMENTWISE.get(name.removeprefix("tile."))
-        if function is None or node.keywords:
-            raise self.error(node.func, f"{name} gives no value", "E124")
-        return self.each(node, function, *map(self.read, node.args))
+        return self.apply(form, node) if form else Reader.construct(self, node, name)
 
-    def tile(self, node: ast.expr) -> Tile:
-        """A tile; a number is one of shape ()."""
-        value = self.read(node)
-        if isinstance(value, Tile):
-            return value
-        if isinstance(value, Expr | bool | int | float):
-            return tiles.filled((), value)
-        raise self.error(node, f"expected a tile, got {_kind(value)}", "E108", _LOAD_HINT)
+    def path(self, node: ast.expr) -> str:
+        """A construct's name. `x.to` is one, of any tile."""
+        name = Reader.path(self, node)
+        return name or ("tile.to" if isinstance(node, ast.Attribute) and node.attr == "to" else "")
 
-    def elements(self, node: ast.expr) -> Elements:
-        """`A[rows, columns]`: where to load or store."""
-        value = self.read(node)
-        if isinstance(value, Elements):
-            return value
-        raise self.error(node, f"expected A[at], got {_kind(value)}", "E108", _AT)
+    def argument(self, form: Form, name: str, node: Any) -> Any:
+        match name:
+            case _ if is_none(node):
+                return None
+            case "dtype" | "shape":
+                return Reader.argument(self, form, name, node)
+            case "axis" | "start" | "stop" | "step" | "bins":
+                return self.integer(node, name)
+            case "elements":
+                if isinstance(value := self.read(node), Elements):
+                    return value
+                raise self.error(node, "expected elements of a buffer, A[at]", "E108", _HINT)
+            case _:
+                return self.loaded(node, self.read(node))
 
     # Statements
 
     def emit(
-        self, shape: Shape, name: str, body: Body, kinds: str = "", init: Body | None = None
+        self, out: Buffer, value: Tile, at: At, kinds: str = "", op: str = "", mask: Any = None
     ) -> None:
-        """A nest of loops over a shape around one block; what it does is given its iters."""
-        loops = [Var(self.loops.take(letter)) for letter in _letters(len(shape))]
-        iters = tuple(
-            tir.BlockIter(Var(f"v{var.name}"), side, _KINDS[kind], var)
-            for var, side, kind in zip(loops, shape, kinds or "S" * len(shape), strict=True)
-        )
+        """A nest of loops over a shape around one block, `out[at(place)] = value.at(place)`; with
+        `op` combined with what is there, and with its identity before axes that are reduced ("R").
+        """
+        loops = [Var(self.loops.take(letter)) for letter in ("ijklmn" * 6)[: len(value.shape)]]
+        axes = zip(loops, value.shape, kinds or "S" * len(loops), strict=True)
+        iters = tuple(tir.BlockIter(Var(f"v{v.name}"), n, kind, v) for v, n, kind in axes)  # type: ignore[arg-type]
         place = [it.var for it in iters]
-        start = None if init is None else init(place)
-        stmt: Stmt = tir.Block(self.blocks.take(name), iters, None, start, body(place))
-        for part in [*nodes_of(stmt, tir.Block), *nodes_of(stmt, tir.Store)]:
-            self.placed(part, self.here)
-        for var, side in zip(reversed(loops), reversed(shape), strict=True):
-            stmt = tir.For(var, tir.index(side), "serial", stmt)
-        self.stmts.append(stmt)
+        indices, new = tuple(at(place)), value.at(place).astype(out.dtype)
+        new = tir.binary(op, Load(out, indices), new) if op else new
+        body: Stmt = self.placed(Store(out, indices, new), self.here)
+        body = body if mask is None else tir.IfThenElse(condition(spread(mask, place)), body)
+        start = as_expr(identity(op, out.dtype), out.dtype) if "R" in kinds else None
+        init = None if start is None else self.placed(Store(out, indices, start), self.here)
+        block = tir.Block(self.blocks.take(out.name), iters, None, init, body)
+        self.stmts.append(nest(loops, value.shape, self.placed(block, self.here)))
 
     def fresh(self, name: str, shape: Shape, dtype: str) -> Buffer:
         """A buffer of the program's own."""
@@ -145,132 +121,106 @@ class Tiles(Reader):
         self.allocs.append(buffer)
         return buffer
 
-    def kept(self, value: Tile, name: str) -> Buffer:
-        """A buffer that holds a tile from here on."""
-        buffer = self.fresh(name, value.shape, value.dtype)
-        self.fill(buffer, value)
-        return buffer
+    def kept(self, value: Tile, name: str) -> Tile:
+        """A tile in a buffer, which holds it from here on."""
+        buffer = self.fresh(name, value.shape, value.element.dtype)
+        self.emit(buffer, value, tuple)
+        return tile_of(buffer)
 
-    def fill(self, buffer: Buffer, value: Tile) -> None:
-        def body(place: Place) -> Stmt:
-            return tir.Store(buffer, tuple(place), spread(value, place))
+    def store(self, to: Tile, value: Any, mask: Any = None, kind: str = "S", op: str = "") -> None:
+        """Writes elements; what their values need of others in the buffer is read before."""
+        place = [Var(f"i{axis}") for axis in range(len(to.shape))]
+        own = to.at(place)
 
-        self.emit(buffer.shape, buffer.name, body)
+        def apart(part: Any) -> Any:
+            loads = nodes_of(as_expr(spread(part, place)), Load)
+            others = [load for load in loads if load.buffer is own.buffer]
+            same = all(structural_equal(load, own) for load in others)
+            return part if same and not (others and op) else self.kept(part, own.buffer.name)
 
-    def assign(self, node: ast.stmt, name: str, value: Any) -> None:
-        """`name = value`."""
-        if isinstance(self.scope.get(name), Buffer):
-            raise self.error(node, f"{name} is a parameter", "E124", "tile.store(C[at], x)")
-        if name in self.changing and self.depth > self.changing[name][1]:
-            renew(self, node, name, value)
-            return
-        self.changing.pop(name, None)
-        if isinstance(value, Tile) and value.is_read:
-            self.scope[name] = of_buffer(self.kept(value, name))
-        elif isinstance(value, Buffer | Elements):
-            raise self.error(node, f"{name} would be {_kind(value)}", "E124", _LOAD_HINT)
-        else:
-            self.scope[name] = value
+        new, mask = apart(value), None if mask is None else apart(mask)
+        whole = Tile(to.shape, lambda at: as_expr(spread(new, at)))
+        self.emit(own.buffer, whole, lambda at: to.at(at).indices, kind * len(place), op, mask)
 
-    # Suites
+    def assign(self, node: ast.stmt, target: ast.expr, value: Any) -> None:
+        """`target = value`. A name has a buffer to itself."""
+        name = target.id if isinstance(target, ast.Name) else ""
+        if not name or isinstance(self.scope.get(name), Buffer):
+            raise self.error(target, "a tile's name on the left", "E124", "tile.store(C[at], x)")
+        value = self.loaded(target, value)
+        shared = {None, *(item.buffer for item in self.scope.values() if isinstance(item, Tile))}
+        if name in self.changing:
+            value = self.renew(node, name, self.changing[name], value)
+        elif isinstance(value, Tile) and value.is_read and value.buffer in shared:
+            value = self.kept(value, name)
+        self.scope[name] = value
 
-    @contextmanager
-    def suite(self) -> Iterator[list[Stmt]]:
-        """The statements of an indented suite. Names that it binds end with it."""
-        outer, changing = self.stmts, dict(self.changing)
-        self.stmts, self.depth = [], self.depth + 1
-        with self.own_names():
-            yield self.stmts
-        self.stmts, self.depth, self.changing = outer, self.depth - 1, changing
+    def renew(self, node: ast.stmt, name: str, old: Buffer, value: Any) -> Tile:
+        """A new value for a name that has one from before the suite."""
+        new = value if isinstance(value, Tile) else Tile((), lambda _: as_expr(value, old.dtype))
+        dtype = new.element.dtype
+        if (new.shape, dtype) != (old.shape, old.dtype):
+            why = f"{name} is {old.dtype}{list(old.shape)} before, {dtype}{list(new.shape)} here"
+            raise self.error(node, why, "E108", f"{name} = tile.full({new.shape}, 0, {dtype!r})")
+        self.store(tile_of(old), new)
+        return tile_of(old)
 
-
-def operand(reader: Tiles, value: Tile, name: str) -> Tile:
-    """A tile that is read many times: computed once, unless it is in memory as it is."""
-    plain = isinstance(value.element, Load) or not value.is_read
-    return value if plain else of_buffer(reader.kept(value, name))
-
-
-def renew(reader: Tiles, node: ast.stmt, name: str, value: Any) -> None:
-    """A new value for a name that has one of a loop before."""
-    buffer = reader.changing[name][0]
-    new = value if isinstance(value, Tile) else tiles.filled((), value, buffer.dtype)
-    if (new.shape, new.dtype) != (buffer.shape, buffer.dtype):
-        why = f"{name} is {buffer.dtype}{list(buffer.shape)} before the loop"
-        why += f", {new.dtype}{list(new.shape)} in it"
-        raise reader.error(node, why, "E108", f"{name} = tile.full({new.shape}, 0, ...)")
-    probe = [Var(f"i{axis}") for axis in range(len(buffer.shape))]
-    own = [part for part in nodes_of(spread(new, probe), Load) if part.buffer is buffer]
-    if not all(part.indices == tuple(probe) for part in own):
-        new = of_buffer(reader.kept(new, name))
-    reader.fill(buffer, new)
-
-
-def dot(reader: Tiles, node: ast.expr, a: Tile, b: Tile, into: Buffer | None = None) -> Tile:
-    """The product of two matrices, added to what `into` holds."""
-    if len(shape_of(a)) != 2 or len(shape_of(b)) != 2 or a.shape[1] != b.shape[0]:
-        why = f"no product of tiles of shapes {shape_of(a)} and {shape_of(b)}"
-        raise reader.error(node, why, "E109", "tile.dot takes (m, k) and (k, n)")
-    a, b = operand(reader, a, "a"), operand(reader, b, "b")
-    dtype = WIDER.get(a.dtype, a.dtype)
-
-    def element(place: Place) -> Expr:
-        i, j, k = place
-        return spread(a, (i, k)).astype(dtype) * spread(b, (k, j)).astype(dtype)
-
-    shape = (a.shape[0], b.shape[1], a.shape[1])
-    return reduce(reader, "dot", "+", Tile(shape, element), (2,), into)
+    def suites(self, node: ast.stmt, *bodies: list[ast.stmt], **bound: Any) -> list[Stmt]:
+        """Indented suites. Names that they bind end with them; those from before that get new
+        values keep them in buffers.
+        """
+        own = {name for name, value in self.scope.items() if not isinstance(value, Buffer)}
+        names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+        stored = {part.id for part in names if isinstance(part.ctx, ast.Store)}
+        known = sorted((stored & own) - bound.keys())
+        for name in known:
+            tile = tile_of(self.scope[name])
+            self.scope[name] = tile if tile.buffer else self.kept(tile, name)
+        outer, changing, done = self.stmts, self.changing, []
+        self.changing = {name: self.scope[name].buffer for name in known}
+        for body in bodies:
+            self.stmts = []
+            with self.own_names():
+                self.scope |= bound
+                for item in body:
+                    self.stmt(item)
+            done.append(tir.seq(self.stmts))
+        self.stmts, self.changing = outer, changing
+        return done
 
 
-def reduce(
-    reader: Tiles, name: str, op: str, value: Tile, axes: Container[int], into: Buffer | None = None
-) -> Tile:
-    """The elements of a tile combined along some axes, and with what `into` holds."""
+def condition(value: Any) -> Expr:
+    """A value as a condition."""
+    return tir.select(value, True, False).condition  # type: ignore[attr-defined]
+
+
+def nest(loops: Sequence[Var], sizes: Sequence[int], body: Stmt) -> Stmt:
+    """Loops over a shape, outer to inner."""
+    for var, size in zip(reversed(loops), reversed(sizes), strict=True):
+        body = tir.For(var, tir.index(size), "serial", body)
+    return body
+
+
+def dot(reader: Tiles, node: ast.expr, left: Any, right: Any) -> Tile:
+    """The product of two matrices. What is not in memory as it is gets computed once."""
+    a, b = tile_of(left), tile_of(right)
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
+        raise reader.error(
+            node, f"no product of {a.shape} and {b.shape}", "E109", "(m, k) and (k, n)"
+        )
+    a, b = (x if isinstance(x.element, Load) else reader.kept(x, "side") for x in (a, b))
+
+    def product(a: Expr, b: Expr) -> Expr:
+        return tir.binary("*", *(x.astype(WIDER.get(x.dtype, x.dtype)) for x in (a, b)))
+
+    row, column = a.reshaped(False, True, False), b.T.reshaped(True, False, False)
+    return reduce(reader, "dot", "+", reader.each(node, product, row, column), {2})
+
+
+def reduce(reader: Tiles, name: str, op: str, value: Tile, axes: Collection[int]) -> Tile:
+    """The elements of a tile combined along some axes."""
     kinds = "".join("R" if n in axes else "S" for n in range(len(value.shape)))
     kept = [n for n, kind in enumerate(kinds) if kind == "S"]
-    out = into or reader.fresh(name, tuple(value.shape[n] for n in kept), value.dtype)
-
-    def update(place: Place) -> Stmt:
-        at = [place[n] for n in kept]
-        return tir.Store(out, tuple(at), tir.binary(op, Load(out, tuple(at)), value.at(place)))
-
-    def start(place: Place) -> Stmt:
-        first = tir.as_expr(identity(op, out.dtype), out.dtype)
-        return tir.Store(out, tuple(place[n] for n in kept), first)
-
-    reader.emit(value.shape, out.name, update, kinds, None if into else start)
-    return of_buffer(out)
-
-
-def make_changing(reader: Tiles, node: ast.stmt, body: Iterable[ast.stmt]) -> None:
-    """Names with a value that a suite gives new ones get a buffer before it."""
-    for name in sorted(_assigned(body) & reader.scope.keys() - reader.changing.keys()):
-        value = reader.scope[name]
-        if isinstance(value, Buffer):
-            continue  # an error where it is assigned
-        if is_folded(value):
-            hint = f'{name} = tile.full((), {value!r}, "float32")'
-            raise reader.error(node, f"{name} changes here: it needs a dtype", "E123", hint)
-        tile = value if isinstance(value, Tile) else tiles.filled((), value)
-        buffer = reader.kept(tile, name)
-        reader.changing[name] = buffer, reader.depth
-        reader.scope[name] = of_buffer(buffer)
-
-
-_AT = "tile.load(A[at]), with at = tile.program_id(0) * 128 + tile.arange(0, 128)"
-_LOAD_HINT = "x = tile.load(A[at])"
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, Buffer | Elements):
-        buffer = value if isinstance(value, Buffer) else value.buffer
-        return f"elements of {buffer.name}: load them"
-    return f"a {type(value).__name__}"
-
-
-def _letters(count: int) -> list[str]:
-    return list("ijklmn"[:count]) if count <= 6 else [f"i{n}" for n in range(count)]
-
-
-def _assigned(body: Iterable[ast.stmt]) -> set[str]:
-    parts = (part for stmt in body for part in ast.walk(stmt))
-    return {p.id for p in parts if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
+    out = reader.fresh(name, tuple(value.shape[n] for n in kept), value.element.dtype)
+    reader.emit(out, value, lambda place: [place[n] for n in kept], kinds, op)
+    return tile_of(out)

@@ -119,9 +119,9 @@ class Buffer(Node):
     """A dense, row-major array: `shape` in elements.
 
     `scope` says where it should live: "global" memory, or "local" to the innermost loop that can
-    own it (registers or stack, when it is small), "shared" on a GPU, or "amx.tile", the tile
-    registers of a CPU that has them. A parameter in the scope "scalar", without axes, is passed as
-    a number and only read.
+    own it (registers or stack, when it is small), "shared" on a GPU, "wmma.accumulator" and others
+    for tiles of a warp, or "amx.tile", the tile registers of a CPU that has them. A parameter in
+    the scope "scalar", without axes, is passed as a number and only read.
     """
 
     _symbol: ClassVar[bool] = True

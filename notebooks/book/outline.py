@@ -57,9 +57,9 @@ OUTLINE = (
     ),
     Chapter(
         "07_gpu",
-        "Threads, shared memory and tensor cores.",
+        "Loops as the threads of a GPU: what a warp asks of memory, tiles that a block fetches "
+        "together, barriers, banks; counted by a simulator, so that no GPU is needed.",
         ("03",),
-        planned="GPUs",
     ),
     Chapter(
         "08_special_hardware",

@@ -20,6 +20,7 @@ from benchmarks import (
     programs,
     softmax,
     summary,
+    tile,
     transpose,
 )
 from benchmarks import compile as compile_benchmark
@@ -46,6 +47,10 @@ CONTESTS = {
     "strided": lambda found: conv2d.conv2d(found, (7, 3, 4, 3, 2)),
     "attention": lambda found: attention.attention(found, (1, 2, 8, 4)),
     "transpose": lambda found: transpose.transpose(found, (6, 10), (1, 0)),
+    "tile add": lambda found: tile.compared(found, "add", (2000,)),
+    "tile softmax": lambda found: tile.compared(found, "softmax", (3, 16)),
+    "tile layer norm": lambda found: tile.compared(found, "layer norm", (3, 16)),
+    "tile product": lambda found: tile.compared(found, "product", (20, 130, 9)),
     "channels": lambda found: transpose.transpose(found, (2, 3, 4, 4), (0, 2, 3, 1)),
 }
 

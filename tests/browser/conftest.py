@@ -43,16 +43,38 @@ PAGE = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Views</tit
 </script>"""
 
 
+WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+
+
 @pytest.fixture(scope="session")
-def chromium():
+def browsers():
+    """Starts a Chromium with more arguments; all are closed at the end."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=list(ARGUMENTS)
-        )
-        yield browser
-        browser.close()
+        started = []
+
+        def start(*arguments):
+            started.append(
+                playwright.chromium.launch(
+                    executable_path=shutil.which("chromium"), args=[*ARGUMENTS, *arguments]
+                )
+            )
+            return started[-1]
+
+        yield start
+        for browser in started:
+            browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium(browsers):
+    return browsers()
+
+
+@pytest.fixture(scope="session")
+def chromium_with_webgpu(browsers):
+    return browsers(*WEBGPU)
 
 
 @pytest.fixture(scope="session")
@@ -65,12 +87,22 @@ def screenshots() -> Path:
 @pytest.fixture
 def open_view(chromium, tmp_path):
     """Opens a page with nothing but the view; fails on any complaint of the page."""
-    context = chromium.new_context(offline=True, viewport={"width": 940, "height": 900})
+    yield from _opener(chromium, tmp_path)
+
+
+@pytest.fixture
+def open_with_webgpu(chromium_with_webgpu, tmp_path):
+    """As `open_view`, in a browser that has WebGPU."""
+    yield from _opener(chromium_with_webgpu, tmp_path)
+
+
+def _opener(browser, folder):
+    context = browser.new_context(offline=True, viewport={"width": 940, "height": 900})
     complaints: list[str] = []
 
     def open_page(view):
         state = {name: value for name, value in view.get_state().items() if name != "layout"}
-        path = tmp_path / "view.html"
+        path = folder / "view.html"
         path.write_text(PAGE % json.dumps(state).replace("<", "\\u003c"), "utf-8")
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -170,6 +170,68 @@ def virtual():
     return bound(sch, i_0="bx", i_2="tx").bind("i_1", "vthread.x")
 
 
+TENSORS = """
+@T.prim_func
+def main(A: T.Buffer((64, 64), "{factor}"), B: T.Buffer({shape}, "{factor}"),
+         C: T.Buffer((64, 32), "{result}")):
+    for i, j, k in T.grid(64, 32, 64):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.{result}(0)
+            C[vi, vj] = C[vi, vj] + T.cast(A[vi, vk], "{result}") * T.cast(B[{at}], "{result}")
+"""
+UNITS = {
+    "f16": ("float16", "float32", 16),
+    "bf16": ("bfloat16", "float32", 16),
+    "i8": ("int8", "int32", 32),
+}
+
+
+def tiles(sch, block, rows, columns, intrin):
+    """A copy, tile by tile by a warp."""
+    i, j = sch.loops(block)[-2:]
+    sch = sch.split(i, [None, rows], names=[f"{block}_i", f"{block}_r"])
+    sch = sch.split(j, [None, columns], names=[f"{block}_j", f"{block}_c"])
+    return sch.reorder(f"{block}_j", f"{block}_r").tensorize(f"{block}_r", intrin)
+
+
+def fetched(sch, name, at, loops, *axes):
+    """A copy in shared memory, by all threads of a block, some neighbours at a time."""
+    flat = f"{name}_flat"
+    sch = sch.compute_at(name, at)
+    sch = sch.fuse(*sch.loops(name)[-2:], name=flat).split(flat, loops)
+    for number, axis in enumerate(axes, 1):
+        sch = sch.bind(f"{flat}_{number}", axis)
+    return sch.vectorize(f"{flat}_{len(axes) + 1}")
+
+
+@cache
+def warps(kind="f16", turned=False, check=True, loads=""):
+    """A product by tensor cores: two warps of a block have 16 by 16 elements each. `loads` is
+    another intrinsic for the tiles of B.
+    """
+    factor, result, depth = UNITS[kind]
+    shape, at = ("(32, 64)", "vj, vk") if turned else ("(64, 32)", "vk, vj")
+    text = TENSORS.format(factor=factor, result=result, shape=shape, at=at)
+    sch = mlc.Schedule(mlc.parse(text), check=check).cache_write("C", "C", "wmma.accumulator")
+    sch = sch.split("i", [None, 2, 1, 16]).split("j", [None, 2, 8]).split("k", [None, 2, depth])
+    sch = sch.reorder("i_0", "j_0", "i_1", "k_0", "k_1", "i_2", "j_1", "i_3", "j_2", "k_2")
+    sch = bound(sch, i_0="by", j_0="bx", i_1="ty").reverse_compute_at("C_accumulator", "i_1")
+    for name, part in (("A", "matrix_a"), ("B", "matrix_b")):
+        sch = sch.cache_read("C", name, "shared").cache_read("C", f"{name}_shared", f"wmma.{part}")
+        sch = sch.compute_at(f"{name}_shared_{part}", "k_1")
+        sch = fetched(sch, f"{name}_shared", "k_0", [None, 2, 32, 8], "threadIdx.y", "threadIdx.x")
+    total, last = f"{result[0]}32", "_turned" * turned
+    sch = sch.decompose_reduction("C", "k_0").tensorize("i_3_init", f"mma_zero_{total}")
+    sch = sch.tensorize("i_3", f"mma_{kind}{last}")
+    sch = tiles(sch, "A_shared_matrix_a", 16, depth, f"mma_load_a_{kind}")
+    loads = loads or f"mma_load_b_{kind}{last}"
+    side = (8, depth) if loads.endswith("_turned") else (depth, 8)
+    sch = tiles(sch, "B_shared_matrix_b", *side, loads)
+    return tiles(sch, "C_accumulator", 16, 8, f"mma_store_{total}")
+
+
 def alone():
     """Nothing is bound: one thread does it all."""
     return mlc.Schedule(mlc.parse(TWICE))

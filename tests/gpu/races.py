@@ -12,7 +12,7 @@ from typing import NamedTuple
 import minimlc as mlc
 from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches, kernels
 from minimlc.node import Mutator, replace
-from minimlc.tir.nodes import Expr, For, IfThenElse, Seq, Stmt, Var, index
+from minimlc.tir.nodes import Expr, For, IfThenElse, PrimFunc, Seq, Stmt, Var, index
 
 AXES = {"b": "blockIdx", "t": "threadIdx", "s": "threadIdx", "u": "threadIdx"}
 
@@ -49,10 +49,14 @@ class _Barriers(Mutator):
         return self.new(item) if self.left == -1 else item
 
 
+def bound(text: str) -> PrimFunc:
+    """A program, bound by the names of its loops."""
+    return _Bind().visit(mlc.parse(text)["main"])
+
+
 def launches(text: str) -> Launches:
-    """The kernels of a program, bound by the names of its loops."""
-    func = mlc.parse(text)["main"]
-    return kernels("main", _Bind().visit(func), check=False)
+    """The kernels of a program; threads may race."""
+    return kernels("main", bound(text), check=False)
 
 
 def changed(text: str, number: int, new: Callable[[Kernel, Barrier], Stmt]) -> Launches:

@@ -9,7 +9,7 @@ from minimlc.codegen.gpu.limits import CUDA_LIMITS, check_limits
 from minimlc.tir.walks import loops_in, statements_in
 from tests.gpu import programs
 from tests.gpu.programs import PROGRAMS, program
-from tests.helpers import refuses
+from tests.helpers import assert_close, copies, random_args, refuses
 from tests.schedule.test_threads import SUM, SUMS
 
 
@@ -209,7 +209,8 @@ def test_a_barrier_is_for_all_threads(how):
         func = mlc.parse(text)["main"]
     except mlc.CompileError:
         pytest.fail("the text is read before it is verified")
-    refuses("E510", lambda: kernels("main", func), "depends on")
+    refuses("E510", lambda: kernels("main", func, check=False), "depends on")
+    refuses("E510", lambda: kernels("main", func), "not the same for all")
 
 
 def test_limits_are_those_of_the_device():
@@ -260,3 +261,54 @@ def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 8), "int32")):
 def test_shared_memory_is_not_each_threads_own(above, inside, why):
     mod = mlc.parse(ALONE.format(above=above, inside=inside))
     refuses("E510", lambda: kernels("main", mod["main"]), why)
+
+
+SOMETIMES = """
+@T.prim_func
+def main(A: T.Buffer((4, 32), "int32"), B: T.Buffer((4, 32), "int32"),
+         C: T.Buffer((4, 32), "int32")):
+    S = T.alloc_buffer((32,), "int32", scope="shared")
+    U = T.alloc_buffer((32,), "int32", scope="shared")
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        for k in range(4):
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                S[t] = A[k, t]
+            {sometimes}:
+                for t1 in T.thread_binding(32, thread="threadIdx.x"):
+                    U[t1] = A[k, t1] * 3
+                for t2 in T.thread_binding(32, thread="threadIdx.x"):
+                    B[k, t2] = U[31 - t2]
+            for t3 in T.thread_binding(32, thread="threadIdx.x"):
+                C[k, t3] = S[31 - t3] + 1
+"""
+
+
+@pytest.mark.parametrize("sometimes", ["if k < 2", "for m in range(T.max(0, 2 - k))"])
+@pytest.mark.parametrize(
+    "target", ["gpusim", pytest.param("opencl", marks=pytest.mark.requires("opencl"))]
+)
+def test_a_barrier_that_is_sometimes_passed_is_not_relied_on(sometimes, target):
+    mod = mlc.parse(SOMETIMES.format(sometimes=sometimes))
+    args = random_args(mod["main"], np.random.default_rng(0))
+    results = copies(args)
+    mlc.interpret(mod, "main", *args)
+    mlc.build(mod, target=target)["main"](*results)
+    assert_close(tuple(args), tuple(results))
+
+
+TURNED = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 8), "int32")):
+    S = T.alloc_buffer((8,), "int32", scope="shared")
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            for t1 in T.thread_binding(8, thread="threadIdx.x"):
+                S[t1] = A[b, t]
+            C[b, t] = S[7 - t]
+"""
+
+
+def test_what_threads_do_together_is_the_same_for_all():
+    """Also in a program that is written so, without `bind`."""
+    mod = mlc.parse(TURNED)
+    refuses("E510", lambda: kernels("main", mod["main"]), "t1", "not the same for all threads")

@@ -1,5 +1,7 @@
 """The kernels compile for every device from sm_75 on, and keep their values in registers."""
 
+import re
+
 import pytest
 
 import minimlc as mlc
@@ -16,6 +18,7 @@ def test_programs(case, architecture):
     text = mlc.build(program(case.__name__).mod, target="python").source("cuda")
     log = compiled(text, architecture)
     assert "bytes spill" in log and spills(log) == 0
+    assert set(re.findall(r"(\d+) bytes stack frame", log)) == {"0"}, "an array is in memory"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Target "opencl": values are the interpreter's, on whatever device there is."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,26 @@ def test_threads_fetch_together():
     assert mlc.structural_equal(mlc.parse(MATMUL), mlc.parse(MATMUL))
 
 
+OWN_ELEMENT = """
+@T.prim_func
+def main(A: T.Buffer((32, 16), "uint32"), C: T.Buffer((16, 32), "uint32")):
+    X = T.alloc_buffer((16, 32), "uint32", scope="shared")
+    for by in T.thread_binding(4, thread="blockIdx.y"):
+        for bx in T.thread_binding(1, thread="blockIdx.x"):
+            for u in T.thread_binding(4, thread="vthread.x"):
+                for ty in T.thread_binding(4, thread="threadIdx.y"):
+                    for tx in T.thread_binding(8, thread="threadIdx.x"):
+                        X[by * 4 + ty, bx * 32 + u * 8 + tx] = A[bx * 32 + u * 8 + tx, by * 4 + ty]
+                        C[by * 4 + ty, u * 8 + tx] = X[by * 4 + ty, u * 8 + tx]
+"""
+
+
+@needs_opencl
+def test_a_thread_reads_the_element_of_shared_memory_that_it_wrote():
+    """Found by `tests.fuzz.threads`: as PoCL makes loops of threads by itself, it goes wrong."""
+    agree(mlc.parse(OWN_ELEMENT))
+
+
 DTYPES = """
 @T.prim_func
 def main(A: T.Buffer((300,), "{dtype}"), B: T.Buffer((300,), "{dtype}"),
@@ -152,6 +174,38 @@ def test_without_pyopencl_the_text_is_there(monkeypatch):
     assert "__kernel void main_kernel(" in library.source()
     arrays = [np.zeros(1000, "float32") for _ in range(3)]
     refuses("E502", lambda: library["main"](*arrays), "pip install pyopencl")
+
+
+class Platforms:
+    """pyopencl with CPUs whose compilers work, or do not."""
+
+    RuntimeError = RuntimeError
+    Error = Exception
+    device_type = SimpleNamespace(GPU=4)
+
+    def __init__(self, *works):
+        devices = [SimpleNamespace(name=f"CPU {n}", type=2, works=w) for n, w in enumerate(works)]
+        self.platform = SimpleNamespace(name="", get_devices=lambda: devices)
+
+    def get_platforms(self):
+        return [self.platform]
+
+    def Context(self, devices):
+        return SimpleNamespace(devices=devices)
+
+    def Program(self, context, text):
+        def build():
+            if not context.devices[0].works:
+                raise RuntimeError("unknown target CPU")
+
+        return SimpleNamespace(build=build)
+
+
+def test_a_device_with_a_compiler_that_works_is_taken(monkeypatch):
+    monkeypatch.delenv("PYOPENCL_CTX", raising=False)
+    assert opencl._context(Platforms(False, True)).devices[0].name == "CPU 1"
+    refuses("E502", lambda: opencl._context(Platforms(False)), "no compiler works for CPU 0")
+    refuses("E502", lambda: opencl._context(Platforms()), "no OpenCL device")
 
 
 def test_accesses_are_not_checked():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.gpusim.devices import DEVICES
 from minimlc.gpusim.profile import KernelProfile
 from tests.gpusim import programs
 from tests.helpers import refuses
@@ -51,6 +52,15 @@ def test_sectors_of_a_copy(index, size, sectors):
     assert (copy.active, copy.flops, copy.text[:18]) == (1.0, 0, "B[b * 128 + t] = A")
     read = 32 if sectors == 1 else {5: 32 * 4 + 1}.get(sectors, 32 * sectors)
     assert kernel.global_bytes == (8 if sectors == 1 else read) * 32 + 4096
+
+
+def test_an_access_keeps_its_first_request():
+    load = access(profile(programs.copy("(b * 128 + t) * 2", 2048)), "load", "A")
+    assert (load.size, load.sample) == (4, tuple(range(0, 256, 8)))
+    wide = access(profile(programs.vectors("u * 4 + v")), "load", "tile")
+    assert (wide.size, wide.sample[:3]) == (16, (0, 16, 32))
+    store = access(profile(programs.tree()), "store", "C")
+    assert store.sample == (0, *[-1] * 31)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +168,29 @@ def test_what_a_device_holds():
     assert large.occupancy("A100") == (3, 24, 64, "shared memory")
     small = kernel._replace(block=(32, 1, 1), shared_bytes=0)
     assert small.occupancy("A100") == (32, 32, 64, "blocks")
+    uneven = small._replace(shared_bytes=3073)  # 13 units of 256 bytes on one, 25 of 128 and 1 KB
+    assert (uneven.occupancy("V100").blocks, uneven.occupancy("A100").blocks) == (29, 32)
+    assert uneven._replace(shared_bytes=6000).occupancy("A100").blocks == 23
     refuses("E105", lambda: kernel.occupancy("A10"), '"A100"')
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "blocks"), [(256, 32, 8), (256, 128, 2), (128, 168, 3), (128, 169, 2)]
+)
+def test_registers_of_an_sm(threads, registers, blocks):
+    """A warp gets a multiple of 256 of the 16384 of a partition."""
+    kernel = profile(programs.product(64))._replace(block=(threads, 1, 1), shared_bytes=0)
+    limit = "warps" if registers == 32 else "registers"
+    warps = threads // 32
+    assert kernel.occupancy("A100", registers) == (blocks, blocks * warps, 64, limit)
+
+
+def test_the_table_of_devices():
+    """SMs, lanes and clocks make the float32 TFLOPS of NVIDIA's data sheets."""
+    published = {"V100": 15.7, "T4": 8.1, "A100": 19.5, "RTX 3090": 35.6, "RTX 4090": 82.6}
+    published |= {"H100": 67, "B200": 75, "RTX 5090": 104.8}
+    flops = {name: device.flops / 1e12 for name, device in DEVICES.items()}
+    assert flops == pytest.approx(published, rel=0.01)
 
 
 def test_a_roofline():
@@ -205,4 +237,4 @@ def main(x: R.Tensor((4,), "float32")):
     return y
 """
     shown = mlc.build(mlc.parse(graph), "gpusim").profile("main", np.ones(4, "float32"))
-    assert len(shown.kernels) == 1 and "1 block of 1 threads" in repr(shown)
+    assert len(shown.kernels) == 1 and "1 block of 4 threads" in repr(shown)

@@ -99,3 +99,21 @@ def test_blocks_may_meet_at_barriers_as_often_as_they_like(chunks):
     args = [np.random.default_rng(0).random(64).astype("float32"), np.zeros(64, "float32")]
     mlc.interpret(mlc.parse(BY_BLOCK), "main", *args)
     np.testing.assert_array_equal(got[1], args[1])
+
+
+def test_a_function_less_a_barrier():
+    """Both barriers of the product are needed; there is no third, and no kernel in a graph."""
+    lib = mlc.build(programs.product(32), "gpusim")
+    args = [np.ones((32, 32), "float32") for _ in range(3)]
+    for number, action in enumerate(("reads As[0, 0]", "writes As[0, 1]")):
+        error = refuses("E618", lambda n=number: lib.without_barrier("main", n)(*args))
+        assert f"{action}, which thread" in error.why
+    refuses("E105", lambda: lib.without_barrier("main", 2), "main has 2 barriers")
+    lib["main"](*args)
+    graph = """
+@R.function
+def main(x: R.Tensor((4,), "float32")):
+    y = R.exp(x)
+    return y
+"""
+    refuses("E105", lambda: mlc.build(mlc.parse(graph), "gpusim").without_barrier("main"))

@@ -2,21 +2,12 @@
 race, and what the schedule was for.
 """
 
-import random
 import time
-from collections import Counter
 
 import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.module import IRModule
-from minimlc.node import replace
-from minimlc.tir.nodes import substitute
-from minimlc.tir.walks import loops_in
-from tests.fuzz.one import run
-from tests.fuzz.schedules import program_of, subject_of
-from tests.fuzz.subject import main_of, wrong_results
 from tests.gpu.programs import PROGRAMS, product_shared
 from tests.helpers import assert_close, copies, random_args
 
@@ -62,46 +53,3 @@ def test_a_product_with_tiles_is_counted_in_seconds():
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
     assert sum(item.flops for item in kernel.statements) == 2 * 256**3
     assert kernel.grid == (16, 16, 1) and kernel.block == (4, 4, 1)
-
-
-def in_global_memory(mod: IRModule) -> IRModule:
-    """The program with buffers that all kernels can use."""
-    func = main_of(mod)
-    new = {buffer: replace(buffer, scope="global") for buffer in func.allocs}
-    body = substitute(func.body, dict(new))
-    return mod.with_function("main", replace(func, allocs=tuple(new.values()), body=body))
-
-
-def bound(mod: IRModule, rng: random.Random) -> IRModule:
-    """The program with as many loops bound to axes as can be, half of the time in usual order."""
-    sch = mlc.Schedule(mod, check=False)
-    axes = rng.choice((AXES, rng.sample(AXES, 4)))
-    for loop in [loop.var.name for loop in loops_in(main_of(mod).body)]:
-        for axis in axes:
-            try:
-                sch = sch.bind(loop, axis)
-                break
-            except mlc.ScheduleError:
-                continue
-    return sch.mod
-
-
-def test_random_schedules():
-    """What cannot be launched is refused when it is built; all else computes what it should."""
-    seen: Counter[str] = Counter()
-    for number in range(24):
-        name = program_of(number)
-        known = subject_of(name)
-        done = run(name, known, number)
-        mod = bound(in_global_memory(done.after), random.Random(number))
-        try:
-            main = mlc.build(mod, "gpusim")["main"]
-        except mlc.BuildError as error:
-            seen[error.code] += 1
-            continue
-        results = tuple(copies(arrays) for arrays in known.inputs)
-        for arrays in results:
-            main(*arrays)
-        assert not wrong_results(known, results, exact=False), mod.script()
-        seen["right"] += 1
-    assert set(seen) <= {"right", "E510"} and seen["right"] > 8

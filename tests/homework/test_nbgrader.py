@@ -1,4 +1,4 @@
-"""Both assignments in an nbgrader course: generated, released, handed in three times, graded.
+"""The assignments in an nbgrader course: generated, released, handed in three times, graded.
 
 Grading runs the locked cells only (`minimlc.homework.autograde`), so that what counts is the
 submission file: programs and traces, as data.
@@ -17,16 +17,19 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.homework import assignments
 from minimlc.homework.message import to_npz
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = {"hw1": "hw1_tensor_programs", "hw2": "hw2_schedules"}
+NOTEBOOKS = {"hw1": "hw1_tensor_programs", "hw2": "hw2_schedules", "hw4": "hw4_gpu"}
 STUDENTS = ("right", "half", "hostile")
 EXPECTED = {
     # Half: three of six programs. In hw2 only the first two steps: 3 points each, values, purity,
     # and the speed: a tiled product is about 20 times as fast as the plain loops.
     "hw1": {"right": 30.0, "half": 15.0, "hostile": 0.0},
     "hw2": {"right": 20.0, "half": 10.0, "hostile": 0.0},
+    # Two steps of hw4: all but whole sectors of C, and what is about shared memory.
+    "hw4": {"right": 20.0, "half": 12.0, "hostile": 0.0},
 }
 
 WRONG_MATMUL = """
@@ -58,6 +61,10 @@ HALF = {
     "hw2": {
         name: f"def {name}(sch):\n    raise NotImplementedError()"
         for name in ("registers", "pack", "share")
+    },
+    "hw4": {
+        name: f"def {name}(sch):\n    raise NotImplementedError()"
+        for name in ("write", "share", "fetch")
     },
 }
 
@@ -126,25 +133,24 @@ def hand_in(course: Path, name: str, student: str) -> None:
         for cell in notebook.cells:
             if cell.metadata.get("nbgrader", {}).get("grade"):
                 cell.source = "30.0"
-        if name == "hw2":
-            write_hostile_file(folder / "hw2.zip")
+        if name != "hw1":
+            (task,) = (t for t in assignments() if t.startswith(name))
+            write_hostile_file(folder / f"{name}.zip", task)
             for module in IMPORTED:
                 text = f"open({str(course / 'was_run')!r}, 'w').close()"
                 (folder / f"{module}.py").write_text(text)
     nbformat.write(notebook, folder / f"{NOTEBOOKS[name]}.ipynb")
 
 
-def write_hostile_file(path: Path) -> None:
+def write_hostile_file(path: Path, task: str) -> None:
     """A trace with code for a name, and praise of itself."""
     body = json.loads(mlc.Trace().to_json())
     body["steps"] = [["unroll", {"loop": "__import__('os')._exit(0)"}]]
     trace = json.dumps(body)
     answer = {"trace": trace, "text": "", "same": True, "points": 20.0, "passed": True}
     with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr(
-            "submission.json", json.dumps({"format": 1, "answers": {"hw2.dense": answer}})
-        )
-        packed.writestr("arrays.npz", to_npz({"hw2.dense/points": np.array(20.0)}))
+        packed.writestr("submission.json", json.dumps({"format": 1, "answers": {task: answer}}))
+        packed.writestr("arrays.npz", to_npz({f"{task}/points": np.array(20.0)}))
 
 
 @pytest.fixture(scope="module")

@@ -123,3 +123,34 @@ def test_what_nothing_reads_is_left_out(block):
 def test_what_something_reads_stays(block, value):
     mod = mlc.parse(DEAD.format(block=block, value=value))
     refuses("E115", lambda: mlc.Schedule(mod).compute_inline("X"))
+
+
+def programs(use: str, tail: str = "pass") -> mlc.IRModule:
+    """Rows that are copied in the loop that works on them."""
+    return mlc.parse(f"""
+@T.prim_func
+def main(A: T.Buffer((3, 4), "int32"), C: T.Buffer((3, 4), "int32"), D: T.Buffer((4,), "int32")):
+    X = T.alloc_buffer((4,), "int32")
+    for p in range(3):
+        for i in range(4):
+            with T.block("X"):
+                vi = T.axis.spatial(4, i)
+                X[vi] = A[p, vi] * 2
+        for j in range(4):
+            with T.block("C"):
+                vj = T.axis.spatial(4, j)
+                C[p, vj] = X[{use}] + X[vj]
+    {tail}
+""")
+
+
+def test_a_value_of_a_loop_around_is_inlined_in_it():
+    sch = mlc.Schedule(programs("3 - vj"))
+    new = sch.compute_inline("X")
+    assert new.blocks() == ["C"] and not new.func.allocs
+    assert_same(sch.mod, new.mod)
+
+
+def test_a_value_of_a_loop_is_not_inlined_behind_it():
+    mod = programs("vj", "for m in range(4):\n        D[m] = X[m]")
+    refuses("E115", lambda: mlc.Schedule(mod).compute_inline("X"), "loop variables directly")

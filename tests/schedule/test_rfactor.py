@@ -243,3 +243,38 @@ def test_what_several_terms_make_is_no_sum(value):
     with pytest.raises(mlc.CompileError) as caught:
         mlc.Schedule(mlc.parse(TERMS.format(value=value, kind="R", dtype="int32")))
     assert caught.value.code == "E103"
+
+
+def anew(start: str) -> mlc.IRModule:
+    """Sums in a loop that they share with another statement."""
+    return mlc.parse(f"""
+@T.prim_func
+def main(A: T.Buffer((3, 8), "int32"), C: T.Buffer((3,), "int32"), S: T.Buffer((1,), "int32")):
+    for p in range(3):
+        for k in range(8):
+            with T.block("S"):
+                vk = T.axis.reduce(8, k)
+                {start}
+                S[0] = S[0] + A[p, vk]
+        C[p] = S[0]
+""")
+
+
+@pytest.mark.parametrize("start", ["with T.init(): S[0] = 0", "pass"])
+def test_sums_that_run_anew_in_a_loop_they_share(start):
+    sch = mlc.Schedule(anew(start)).split("k", [None, 4])
+    assert_same(sch.mod, sch.rfactor("k_1").mod)
+    assert_same(sch.mod, sch.rfactor("k_0").mod)
+
+
+def test_sums_that_run_anew_in_a_loop_of_their_own():
+    mod = mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((3, 8), "int32"), S: T.Buffer((1,), "int32")):
+    for p in range(3):
+        for k in range(8):
+            with T.block("S"):
+                vk = T.axis.reduce(8, k)
+                S[0] = S[0] + A[p, vk]
+""")
+    refuses("E150", lambda: mlc.Schedule(mod).rfactor("k"), 'anew in each iteration of "p"')

@@ -138,7 +138,7 @@ def test_other_dtypes_guards_and_names_are_refused():
     refuses("E156", lambda: wide.tensorize("i_1", "mma_16x16x16"), "float64")
     guarded = tiled(matmul(24), 16, 16, 16)
     refuses("E155", lambda: guarded.tensorize("i_1", "mma_16x16x16"), "runs only where")
-    refuses("E157", lambda: wide.tensorize("i_1", "mma"), "mma_16x16x16")
+    refuses("E157", lambda: wide.tensorize("i_1", "mma_16x16"), "mma_16x16x16")
     refuses(
         "E157",
         lambda: mlc.Schedule.replay(matmul(8), [("tensorize", {"target": "k", "intrin": "no"})]),

@@ -145,6 +145,24 @@ def test_all_threads_of_all_axes_fetch_together():
     assert_right(mlc.parse(MATMUL), both.mod)
 
 
+THRICE = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), C: T.Buffer((2,), "int32")):
+    X = T.alloc_buffer((4,), "int32", scope="shared")
+    for t in T.thread_binding(2, thread="threadIdx.x"):
+        for r in T.thread_binding(2, thread="threadIdx.x"):
+            for u in range(2):
+                X[r * 2 + u] = A[r * 2 + u]
+        C[t] = X[3 - t]
+"""
+
+
+def test_in_a_nest_that_threads_run_together_an_axis_is_bound_once():
+    """Else a thread would be two of its iterations at once."""
+    sch = mlc.Schedule(mlc.parse(THRICE), check=False)
+    refuses("E141", lambda: sch.bind("u", "threadIdx.x"), "u runs is not the same for all")
+
+
 @pytest.mark.parametrize(("size", "threads"), [(28, 8), (28, 5), (25, 8), (7, 3)])
 def test_each_block_reads_what_its_uneven_fetch_wrote(size, threads):
     mod = mlc.parse(STENCIL.replace("30", str(size + 2)).replace("28", str(size)))

@@ -12,17 +12,23 @@ import pytest
 from minimlc_widgets import (
     AccessHeatmap,
     AsmView,
+    Banks,
     IRDiff,
     IRView,
     LoopNest,
+    Occupancy,
     PassStepper,
     Roofline,
+    RunInBrowser,
+    Threads,
     TimingBars,
+    Transactions,
 )
 
 from minimlc.errors import CompileError
 from minimlc.machine.peaks import Peaks
-from tests.widgets.values import Timing, history, module, product, schedule
+from tests.gpusim import programs
+from tests.widgets.values import Timing, arguments, history, module, product, profile, schedule
 
 ROOT = Path(__file__).resolve().parents[2]
 VIEWS = {
@@ -34,6 +40,11 @@ VIEWS = {
     "AsmView": lambda: AsmView(product(8)),
     "LoopNest": lambda: LoopNest(product(4)),
     "AccessHeatmap": lambda: AccessHeatmap(product(8).reorder("i", "k", "j")),
+    "Threads": lambda: Threads(programs.transpose(32, row=33)),
+    "Transactions": lambda: Transactions(profile(programs.transpose(32))),
+    "Banks": lambda: Banks(profile(programs.transpose(32, row=32))),
+    "Occupancy": lambda: Occupancy(profile(programs.transpose(32, row=32))),
+    "RunInBrowser": lambda: RunInBrowser(programs.copy("b * 128 + t"), "main", *arguments(2, 1024)),
 }
 
 

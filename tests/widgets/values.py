@@ -1,5 +1,9 @@
 """Values for the tests of the views: a module on its way through three steps."""
 
+import numpy as np
+
+import minimlc as mlc
+from minimlc.gpusim.profile import Profile
 from minimlc.module import History, IRModule, Step
 from minimlc.schedule.schedule import Schedule
 from minimlc.tir import te
@@ -46,3 +50,15 @@ def product(size: int = 8) -> Schedule:
     k = te.reduce_axis((0, size), name="k")
     c = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
     return Schedule(IRModule.of({"mm": te.create_prim_func([a, b, c])}))
+
+
+def arguments(count: int, *shape: int) -> list[np.ndarray]:
+    """Numbers of float32 between 0 and 1, the same each time."""
+    rng = np.random.default_rng(0)
+    return [rng.random(shape, "float32") for _ in range(count)]
+
+
+def profile(mod: IRModule) -> Profile:
+    """What the simulator counts of a program, on zeros."""
+    arrays = [np.zeros(p.shape, p.dtype) for p in mod["main"].params]
+    return mlc.build(mod, "gpusim").profile("main", *arrays)

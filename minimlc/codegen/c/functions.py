@@ -41,7 +41,7 @@ dtype."""
 
 WIDTH = 100
 
-_MACHINE = {
+MACHINE = {
     "quotient": Infix("/", TIMES, UNARY, UNARY),
     "remainder": Infix("%", TIMES, UNARY, UNARY),
     "shift_left": Infix("<<", BITS, UNARY, UNARY),
@@ -67,9 +67,9 @@ class _Steps(Expressions):
         arguments = [self.visit(argument) for argument in item.args]
         if name == "shift_left":
             first = converted(arguments[0], "uint64_t" if item.dtype == INDEX else "uint32_t")
-            return converted(_MACHINE[name].of(first, arguments[1]), VALUE[item.dtype])
-        if name in _MACHINE:
-            return _MACHINE[name].of(*arguments)
+            return converted(MACHINE[name].of(first, arguments[1]), VALUE[item.dtype])
+        if name in MACHINE:
+            return MACHINE[name].of(*arguments)
         if name == "muladd":
             return _muladd(*arguments)
         if name in ("bits", "number"):
@@ -175,7 +175,7 @@ def function_texts(code: str, texts: Mapping[str, str]) -> list[str]:
     ordered: dict[str, str] = {}
 
     def add(text: str) -> None:
-        for name in sorted(set(re.findall(r"\b(\w+)\(", text)) & texts.keys()):
+        for name in sorted(set(re.findall(r"\b(\w+)(?:<\d+>)?\(", text)) & texts.keys()):
             if name not in ordered:
                 add(texts[name].split("{", 1)[1])
                 ordered[name] = texts[name]

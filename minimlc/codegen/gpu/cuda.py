@@ -2,7 +2,8 @@
 
 from minimlc.codegen.c.expr import STORED, Expressions
 from minimlc.codegen.gpu.clike import LOOP, array, finish, functions, header, reserved
-from minimlc.codegen.gpu.emit import Language
+from minimlc.codegen.gpu.emit import Background, Language
+from minimlc.codegen.gpu.mma import TEXTS, called, declared
 
 WORDS = {
     "uint64_t": "unsigned long long",
@@ -39,6 +40,29 @@ static inline uint16_t f32_to_f16(float x) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
 }""",
+    "copy_async": """// 16 bytes to shared memory, while the thread goes on; older devices wait.
+template <typename T>
+static inline void copy_async(T *to, const T *from) {
+    #if __CUDA_ARCH__ < 800
+    *to = *from;
+    #else
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at), "l"(from) : "memory");
+    #endif
+}""",
+    "copy_sent": """// The copies since the last call are a group.
+static inline void copy_sent() {
+    #if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" : : : "memory");
+    #endif
+}""",
+    "copy_wait": """// Waits for all groups of copies but some of the last.
+template <int last>
+static inline void copy_wait() {
+    #if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" : : "n"(last) : "memory");
+    #endif
+}""",
 }
 """What the device has an instruction for."""
 
@@ -53,8 +77,10 @@ CUDA = Language(
     syntax=LOOP,
     expressions=Expressions,
     stored=STORED,
-    functions=functions("__device__ static inline", OWN),
-    reserved=reserved(WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes"),
+    functions=functions("__device__ static inline", {**OWN, **TEXTS}),
+    reserved=reserved(
+        WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
+    ),
     array=array,
     axis="const {} {} = {};",
     places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
@@ -62,6 +88,18 @@ CUDA = Language(
     header=header(KERNEL, "{}", "__restrict__"),
     finish=finish(WORDS, {r"\bLanes<": LANES}),
     shared="__shared__ __align__(16) {};",
+    pool=(
+        "extern __shared__ __align__(16) unsigned char shared_memory[];",
+        "{} = *({})(shared_memory + {});",
+    ),
     unroll="#pragma unroll",
     copy="*(Lanes<{3}, {2}> *)&{0} = *(const Lanes<{3}, {2}> *)&{1};",
+    shuffle="{} = __shfl_down_sync(0xffffffffu, {}, {});",
+    background=Background(
+        "copy_async((Lanes<{3}, {2}> *)&{0}, (const Lanes<{3}, {2}> *)&{1});",
+        "copy_sent();",
+        "copy_wait<{}>();",
+    ),
+    tiles=declared,
+    warp=called,
 )

@@ -6,7 +6,7 @@ reason why they are there.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -15,15 +15,30 @@ from minimlc.codegen.c.functions import C_DIALECT, function_texts
 from minimlc.codegen.c.names import comment, unique_names
 from minimlc.codegen.c.stmt import updates
 from minimlc.codegen.gpu.kernels import Axis, Barrier, Kernel, Launches, kernels
-from minimlc.codegen.gpu.lanes import copy_of
+from minimlc.codegen.gpu.lanes import BYTES, Copy, copy_of
+from minimlc.codegen.gpu.limits import dynamic_bytes, shared_bytes
 from minimlc.codegen.gpu.narrow import narrow
+from minimlc.codegen.gpu.pipelines import AHEAD
+from minimlc.codegen.gpu.shuffles import Shuffle
+from minimlc.codegen.gpu.warps import FRAGMENT, Warp
 from minimlc.codegen.lower import MOST_COPIES
 from minimlc.codegen.source.writer import Statements, Syntax, Text
 from minimlc.errors import BuildError
 from minimlc.names import UniqueNames
-from minimlc.node import Node, walk
+from minimlc.node import Node, nodes_of, walk
+from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.nodes import Alloc, Block, Buffer, Const, Expr, For, Load, PrimFunc, Store, Var
 from minimlc.tir.walks import stored_in
+
+
+class Background(NamedTuple):
+    """Copies of 16 bytes that a thread does not wait for: one, to and from; what ends those of a
+    statement; and what waits for all but those of the last few such statements.
+    """
+
+    copy: str
+    sent: str
+    wait: str
 
 
 class Language(NamedTuple):
@@ -34,7 +49,9 @@ class Language(NamedTuple):
     thread's place, and `places` says where it finds it, by the axis's letter or number. `header`
     writes what stands before a kernel's body, `memory` what stands before the kernels of a
     function. `finish` completes the text of everything. `copy` moves several elements at once: to,
-    from, their number and type.
+    from, their number and type; `background` is for copies that go on meanwhile. `shuffle` takes a
+    value from a thread some lanes on. `tiles` declares those of warps, and `warp` works on them. A
+    language lacks what is empty.
     """
 
     name: str
@@ -51,10 +68,16 @@ class Language(NamedTuple):
     header: Callable[["KernelText", Kernel], list[str]]
     finish: Callable[[str], str]
     shared: str = ""
+    pool: tuple[str, ...] = ()
+    """Declares all memory that a block shares; takes an array from it, by its first byte."""
     own: str = "{};"
     unroll: str = ""
     copy: str = ""
     memory: Callable[[Launches, dict[Node, Text], UniqueNames], Iterable[str]] | None = None
+    shuffle: str = ""
+    background: Background | None = None
+    tiles: Callable[[Buffer, str], str] | None = None
+    warp: Callable[[Warp, Expressions], str] | None = None
 
 
 class Launch(NamedTuple):
@@ -80,7 +103,7 @@ def emit(functions: Mapping[str, PrimFunc], language: Language) -> Emitted:
     emitted: dict[str, tuple[tuple[Buffer, ...], tuple[Launch, ...]]] = {}
     parts: list[str] = []
     for name, func in functions.items():
-        form = kernels(name, func, C_DIALECT)
+        form = kernels(name, func, C_DIALECT, shuffles=bool(language.shuffle))
         known: dict[Node, Text] = {}
         narrowed = [narrow(kernel) for kernel in form.kernels]
         for kernel in narrowed:
@@ -118,6 +141,13 @@ class KernelText(Statements):
         super().__init__(language.syntax, language.expressions(), scope)
         self.language, self.symbol = language, symbol
         self.copies = 1
+        places = (place for item in nodes_of(kernel.body, Warp) for place in item.places)
+        self.tiles = {it.buffer for it in places if it.buffer.scope.startswith(FRAGMENT)}
+        notes = (note for item in nodes_of(kernel.body, Block) for note in item.annotations)
+        self.beyond = [value for key, value in notes if key == AHEAD and isinstance(value, int)]
+        self.background: Background | None = None
+        self.aligned = {*kernel.params, *kernel.shared}
+        self.constant = set(kernel.params) - stored_in(kernel.body)
         self.exprs.names.update(known)
         header = [comment(f"{kernel.name}: {launch_text(kernel)}"), *language.header(self, kernel)]
         used = {part for part in walk(kernel.body) if isinstance(part, Var)}
@@ -126,15 +156,29 @@ class KernelText(Statements):
             if axis.var in used:
                 self.line(self._place(axis))
         if language.shared:
-            for buffer in kernel.shared:
-                self.line(language.shared.format(self.declared(buffer)))
+            self._share(kernel.shared)
         self.visit(kernel.body)
         self.text = "\n".join([*header, *self.lines, "}"])
 
+    def _share(self, buffers: Sequence[Buffer]) -> None:
+        """Arrays of a block; where they are too large, parts of one that has the launch's size."""
+        pool = self.language.pool if dynamic_bytes(buffers) else ()
+        for line in pool[:1]:
+            self.line(line)
+        for number, buffer in enumerate(buffers):
+            if not pool:
+                self.line(self.language.shared.format(self.declared(buffer)))
+            else:
+                start, name = shared_bytes(buffers[:number]), self.declare(buffer)
+                parts = self._array(buffer, f"(&{name})"), self._array(buffer, "(*)")
+                self.line(pool[1].format(*parts, start))
+
     def declared(self, buffer: Buffer) -> str:
         """An array under a name of its own."""
+        return self._array(buffer, self.declare(buffer))
+
+    def _array(self, buffer: Buffer, name: str) -> str:
         shape = tuple(max(1, size) for size in buffer.shape) or (1,)
-        name = self.declare(buffer)
         return self.language.array(self.language.stored[buffer.dtype], name, shape)
 
     def _place(self, axis: Axis) -> str:
@@ -145,11 +189,30 @@ class KernelText(Statements):
 
     def visit_Barrier(self, item: Barrier) -> None:
         self.line(comment(item.why))
+        if self.language.background is not None and self.beyond:
+            self.line(self.language.background.wait.format(min(self.beyond)))
         self.line(self.language.barrier)
 
     def visit_Block(self, item: Block) -> None:
-        self.line(comment(f"block {item.name}"))
+        if AHEAD not in dict(item.annotations):
+            self.line(comment(f"block {item.name}"))
+            self.visit(item.body)
+            return
+        self.background = self.language.background
         self.visit(item.body)
+        if self.background is not None:
+            self.line(self.background.sent)
+        self.background = None
+
+    def visit_Warp(self, item: Warp) -> None:
+        if self.language.warp is None:
+            self.visit(item.body)
+        else:
+            self.line(self.language.warp(item, self.exprs))
+
+    def visit_Shuffle(self, item: Shuffle) -> None:
+        places = self.exprs.element(item.target), self.exprs.element(item.source)
+        self.line(self.language.shuffle.format(*places, item.down))
 
     def visit_Store(self, item: Store) -> None:
         change = updates(item)
@@ -161,10 +224,8 @@ class KernelText(Statements):
 
     def visit_For(self, item: For) -> None:
         copy = copy_of(item) if self.language.copy else None
-        if copy is not None:
-            places = self.exprs.element(copy.target), self.exprs.element(copy.source)
-            kind = self.language.stored[copy.source.dtype]
-            self.line(self.language.copy.format(*places, copy.lanes, kind))
+        if copy is not None and {copy.target.buffer, copy.source.buffer} <= self.aligned:
+            self._copy(copy)
             return
         extent, saved = self._extent(item), self.copies
         if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):
@@ -178,6 +239,15 @@ class KernelText(Statements):
         self.scope.release(name, item.var.name)
         self.copies = saved
 
+    def _copy(self, copy: Copy) -> None:
+        places = self.exprs.element(copy.target), self.exprs.element(copy.source)
+        target, source = copy.target.buffer, copy.source.buffer
+        fits = target.scope.startswith(SHARED) and source in self.constant
+        template = self.language.copy
+        if self.background is not None and fits and copy.size == BYTES:
+            template = self.background.copy
+        self.line(template.format(*places, copy.lanes, self.language.stored[source.dtype]))
+
     def _extent(self, item: For) -> str:
         """The loop's extent; one of data is read before the loop, whose body might change it."""
         text = self.exprs.visit(item.extent).inside(PLUS)
@@ -188,7 +258,9 @@ class KernelText(Statements):
         return name
 
     def visit_Alloc(self, item: Alloc) -> None:
-        if item.buffer not in self.exprs.names:
+        if self.language.tiles is not None and item.buffer in self.tiles:
+            self.line(self.language.tiles(item.buffer, self.declare(item.buffer)))
+        elif item.buffer not in self.exprs.names:
             self.line(self.language.own.format(self.declared(item.buffer)))
         self.visit(item.body)
 

@@ -11,12 +11,16 @@ from itertools import groupby, takewhile
 from typing import NamedTuple
 
 from minimlc.codegen.dialect import PLAIN, Dialect
+from minimlc.codegen.gpu.launch import BLOCK, VIRTUAL, Axis, Barrier, Kernel, Launches
+from minimlc.codegen.gpu.pipelines import AHEAD, with_pipelines
 from minimlc.codegen.gpu.refusal import refused
-from minimlc.codegen.gpu.sharing import check_shared
+from minimlc.codegen.gpu.sharing import check_axes, check_shared
+from minimlc.codegen.gpu.shuffles import Shuffle, fits, is_tree, shuffled
 from minimlc.codegen.gpu.trees import with_trees
+from minimlc.codegen.gpu.warps import FRAGMENT, Warp, X, tiles_in, warp_of
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
-from minimlc.node import node, replace, walk
+from minimlc.node import Node, replace, walk
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
@@ -43,78 +47,27 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.walks import inner_stmts, loops_in, statements_in
 
-BLOCK = "blockIdx"
-VIRTUAL = "vthread"
 
-
-@node
-class Barrier(Stmt):
-    """All threads of a block come here before any goes on; `why` says what they wait for."""
-
-    why: str
-
-
-class Axis(NamedTuple):
-    """An axis of a launch: its name (threadIdx.x), a thread's place on it, and its size."""
-
-    name: str
-    var: Var
-    extent: int
-
-
-class Kernel(NamedTuple):
-    """What each thread runs. `params` are the buffers in global memory, those of the function
-    first. Allocations in `body` are outside of what differs by thread if the block shares them
-    (scope "shared…"), else each thread has its own.
-    """
-
-    name: str
-    params: tuple[Buffer, ...]
-    axes: tuple[Axis, ...]
-    body: Stmt
-
-    @property
-    def grid(self) -> tuple[int, int, int]:
-        """The blocks of a launch, by x, y and z."""
-        return self._sizes(BLOCK)
-
-    @property
-    def block(self) -> tuple[int, int, int]:
-        """The threads of a block, by x, y and z."""
-        return self._sizes(THREAD)
-
-    @property
-    def shared(self) -> tuple[Buffer, ...]:
-        """The buffers that a block's threads share."""
-        found = (part.buffer for part in statements_in(self.body) if isinstance(part, Alloc))
-        return tuple(buffer for buffer in found if buffer.scope.startswith(SHARED))
-
-    def _sizes(self, kind: str) -> tuple[int, int, int]:
-        known = {axis.name: axis.extent for axis in self.axes}
-        x, y, z = (known.get(f"{kind}.{side}", 1) for side in "xyz")
-        return x, y, z
-
-
-class Launches(NamedTuple):
-    """A function as kernels that run one after the other, and the global memory between them."""
-
-    func: PrimFunc
-    workspace: tuple[Buffer, ...]
-    kernels: tuple[Kernel, ...]
-
-
-def kernels(name: str, func: PrimFunc, dialect: Dialect = PLAIN, *, check: bool = True) -> Launches:
+def kernels(
+    name: str,
+    func: PrimFunc,
+    dialect: Dialect = PLAIN,
+    *,
+    check: bool = True,
+    shuffles: bool = False,
+) -> Launches:
     """The kernels of a function, named after it. Raises `BuildError` where what threads are bound
     to cannot be launched. Without `check`, threads may race in shared memory: for tools that tell.
+    With `shuffles`, threads of a warp combine values without memory.
     """
-    func = with_trees(func)
+    func = with_trees(check_axes(func) if check else func)
     if check:
         check_shared(func)
-    flat = lower(func, dialect=dialect, named=True, threads=True)
+    flat = with_pipelines(lower(func, dialect=dialect, named=True, tensors=True, threads=True))
     workspace, parts = _regions(flat.body)
     memory = (*flat.params, *workspace)
     names = [name] if len(parts) == 1 else [f"{name}_{number}" for number in range(len(parts))]
-    launched = (_kernel(*pair, memory) for pair in zip(names, parts, strict=True))
+    launched = (_kernel(*pair, memory, shuffles) for pair in zip(names, parts, strict=True))
     return Launches(flat, tuple(workspace), tuple(launched))
 
 
@@ -126,7 +79,7 @@ def _regions(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:
             return [b for one, _ in found for b in one], [s for _, some in found for s in some]
         case Alloc(buffer, body) if _is_bound(body) or len(_regions(body)[1]) > 1:
             workspace, parts = _regions(body)
-            if buffer.scope.startswith((SHARED, "local")):
+            if buffer.scope.startswith((SHARED, "local", FRAGMENT)):
                 if not _is_bound(body):
                     return [], [stmt]
                 if len(parts) > 1 or any(lp.thread.startswith(BLOCK) for lp in loops_in(body)):
@@ -141,9 +94,16 @@ def _is_bound(stmt: Stmt) -> bool:
     return any(loop.thread for loop in loops_in(stmt))
 
 
-def _kernel(name: str, stmt: Stmt, memory: Sequence[Buffer]) -> Kernel:
+def _is_ahead(item: Node) -> bool:
+    return isinstance(item, Block) and AHEAD in dict(item.annotations)
+
+
+def _kernel(name: str, stmt: Stmt, memory: Sequence[Buffer], shuffles: bool) -> Kernel:
     axes = tuple(_axes(stmt))
-    body = _Threads({axis.name: axis for axis in axes}, accesses(stmt)).stmt(stmt, _Place()).stmt
+    threads = _Threads({axis.name: axis for axis in axes}, accesses(stmt))
+    threads.tiles = tiles_in(stmt, threads.items, {axis.name: axis.extent for axis in axes})
+    threads.shuffles = shuffles
+    body = threads.stmt(stmt, _Place()).stmt
     used = {part.buffer for part in walk(body) if isinstance(part, Load | Store)}
     return Kernel(name, tuple(buffer for buffer in memory if buffer in used), axes, body)
 
@@ -193,9 +153,11 @@ class _Threads:
         self.axes = axes
         self.items = items
         self.own = {axis.var for axis in axes.values() if axis.name.startswith(THREAD)}
+        self.tiles: frozenset[Buffer] = frozenset()
+        self.shuffles = False
 
     def stmt(self, item: Stmt, at: _Place) -> _Part:
-        if not _is_bound(item):
+        if not self._is_spread(item):
             return self._leaf(item, at)
         match item:
             case Seq(stmts):
@@ -206,6 +168,12 @@ class _Threads:
                 return self._loop(item, at)
             case Alloc():
                 return self._alloc(item, at)
+            case Block() if _is_ahead(item):
+                return self._ahead(item, at)
+            case Block() if self.shuffles and is_tree(item) and fits(item, self.axes, at.bound):
+                return self._tree(item, at)
+            case Block() if self.tiles and (warp := warp_of(item, self.axes[X].var)):
+                return self._warp(warp, at)
             case Block():
                 part = self.stmt(item.body, at)
                 return part._replace(stmt=replace(item, body=part.stmt))
@@ -214,12 +182,45 @@ class _Threads:
             case _:
                 raise refused(f"loops are bound to threads inside {type(item).__name__}")
 
+    def _is_spread(self, item: Stmt) -> bool:
+        """Whether other threads look at parts of a statement."""
+        return _is_bound(item) or self._is_of_warps(item) or any(map(_is_ahead, walk(item)))
+
+    def _is_of_warps(self, item: Stmt) -> bool:
+        used = (part.buffer for part in walk(item) if isinstance(part, Load | Store))
+        return bool(self.tiles) and not self.tiles.isdisjoint(used)
+
+    def _warp(self, item: Warp, at: _Place) -> _Part:
+        """What all threads of a warp do. Each has elements of its own, so others wait for it, and
+        it for them, as if it were a nest bound to them.
+        """
+        used = _apart(_uses(item.body, at), item.body)
+        return self._first(item, used, at._replace(bound=at.bound | {X}))
+
+    def _tree(self, item: Block, at: _Place) -> _Part:
+        """Threads of a warp combine values: the first one stores them, as if it were alone."""
+        stmt, loops = shuffled(item, self.axes), tuple(loops_in(item))
+        used = _uses(stmt, at._replace(nest=(*at.nest, *loops), private=at.private | _own(stmt)))
+        if all(loop.thread in ("", X) for loop in loops):
+            used = tuple(use._replace(nest=at.nest) if use.writes else use for use in used)
+        return _Part(stmt, used, used)
+
+    def _ahead(self, item: Block, at: _Place) -> _Part:
+        """Copies that a thread does not wait for, so that it meets others even for its own."""
+        part = self.stmt(item.body, at)
+        head, tail = (_apart(uses, item.body) for uses in (part.head, part.tail))
+        return part._replace(stmt=replace(item, body=part.stmt), head=head, tail=tail)
+
     def _leaf(self, item: Stmt, at: _Place) -> _Part:
         """What has no bound loop in it: a thread does it alone."""
-        own = {part.buffer for part in statements_in(item) if isinstance(part, Alloc)}
+        own = _own(item)
         for buffer in own:
             _check_alone(buffer, at)
         used = _uses(item, at._replace(private=at.private | own))
+        return self._first(item, used, at)
+
+    def _first(self, item: Stmt, used: tuple[_Use, ...], at: _Place) -> _Part:
+        """What the first thread does of each axis that is not bound."""
         first = conjunction(
             Binary("==", axis.var, index(0))
             for axis in self.axes.values()
@@ -229,12 +230,14 @@ class _Threads:
 
     def _alloc(self, item: Alloc, at: _Place) -> _Part:
         buffer = item.buffer
-        open_axes = {loop.thread for loop in loops_in(item.body)} & set(self.axes) - at.bound
+        inside = {loop.thread for loop in loops_in(item.body)}
+        inside |= {X} if self._is_of_warps(item.body) else set()
+        open_axes = inside & set(self.axes) - at.bound
         if any(axis.startswith(BLOCK) for axis in open_axes):
             raise _used_by_blocks(buffer)
         _check_alone(buffer, at)
         if not buffer.scope.startswith(SHARED):
-            if open_axes:
+            if open_axes - ({X} if buffer in self.tiles else set()):
                 raise refused(
                     f"threads of a block share the {buffer.scope} buffer {buffer.name}",
                     f'sch.set_scope("...", "{buffer.name}", "shared"), or compute_at their loop',
@@ -246,7 +249,7 @@ class _Threads:
     def _seq(self, stmts: Iterable[Stmt], at: _Place) -> _Part:
         """Statements in order; those without bound loops that follow each other are one."""
         whole = _Part(Seq(()), (), ())
-        for bound, items in groupby(stmts, _is_bound):
+        for bound, items in groupby(stmts, self._is_spread):
             for item in items if bound else [seq(items)]:
                 whole = self._then(whole, self.stmt(item, at), at)
         return whole
@@ -297,7 +300,8 @@ class _Threads:
         if why:
             part = part._replace(stmt=seq((part.stmt, Barrier(why))), tail=(), meets=True)
         part = self._decided(part, item.extent, at)
-        return part._replace(stmt=replace(item, body=part.stmt))
+        meets = part.meets and (constant_value(item.extent) or 0) > 0
+        return part._replace(stmt=replace(item, body=part.stmt), meets=meets)
 
     def _is_carried(self, buffer: Buffer, var: Var) -> bool:
         """Whether iterations of the loop over `var` may meet in a buffer, run by whatever threads
@@ -320,12 +324,14 @@ class _Threads:
         new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
         head = tuple(use for part in parts for use in part.head)
         tail = tuple(use for part in parts for use in part.tail)
-        return _Part(replace(item, **new), head, tail, any(part.meets for part in parts))
+        meets = item.else_case is not None and all(part.meets for part in parts)
+        return _Part(replace(item, **new), head, tail, meets)
 
     def _decided(self, part: _Part, expr: Expr, at: _Place) -> _Part:
         """A part that runs as often as an expression says; barriers in it are for all threads."""
         own = {load.buffer for load in walk(expr) if isinstance(load, Load)} & at.private
-        if part.meets and (own or variables(expr) & self.own):
+        waits = any(isinstance(each, Barrier | Shuffle) for each in walk(part.stmt))
+        if waits and (own or variables(expr) & self.own):
             why = f"how often a thread meets the others depends on {expr.script()}"
             raise refused(why, "bind the loop outside, or split it so that it is the same for all")
         used = _uses(expr, at)
@@ -333,6 +339,17 @@ class _Threads:
         if why:
             raise refused(f"{expr.script()} decides what threads run, and some change {buffer}")
         return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
+
+
+def _own(item: Stmt) -> set[Buffer]:
+    """The buffers that a statement brings."""
+    return {part.buffer for part in statements_in(item) if isinstance(part, Alloc)}
+
+
+def _apart(uses: Iterable[_Use], body: Stmt) -> tuple[_Use, ...]:
+    """Uses as in a nest of its own, which no other one is the same as."""
+    own = For(Var("own"), index(1), "serial", body)
+    return tuple(use._replace(nest=(*use.nest, own)) for use in uses)
 
 
 def _check_alone(buffer: Buffer, at: _Place) -> None:

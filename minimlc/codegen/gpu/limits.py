@@ -47,6 +47,12 @@ def shared_bytes(buffers: Sequence[Buffer]) -> int:
     return sum(-(-size // 16) * 16 for size in sizes)
 
 
+def dynamic_bytes(buffers: Sequence[Buffer]) -> int:
+    """What a launch in CUDA asks for: all shared memory, where it is more than arrays may have."""
+    size = shared_bytes(buffers)
+    return size if size > CUDA_LIMITS.shared else 0
+
+
 def _beyond(kernel: Kernel, what: str, limits: Limits, most: int) -> BuildError:
     return BuildError(
         f"{kernel.name} cannot be launched: it has {what}; {limits.device} allows {most}",

@@ -34,7 +34,7 @@ _WORDS = """kernel global local constant private half event_t image2d_t sampler_
     uint ulong half_ barrier get_group_id get_local_id as_int as_float vload4 vstore4
     read_only write_only read_write uniform pipe quad complex imaginary select clamp mix
     step sign cross dot length distance normalize degrees radians smoothstep mad any all
-    vload2 vload8 vstore2 vstore8 M_PI"""
+    rsqrt vload2 vload8 vload16 vstore2 vstore8 vstore16 M_PI"""
 
 OPENCL = Language(
     name="opencl",

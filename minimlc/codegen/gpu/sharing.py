@@ -3,8 +3,18 @@
 from minimlc.codegen.gpu.refusal import refused
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.legality import carried_dependence
-from minimlc.tir.analysis.threads import SHARED, THREAD
+from minimlc.tir.analysis.threads import SHARED, THREAD, axis_conflict
 from minimlc.tir.nodes import For, PrimFunc
+
+
+def check_axes(func: PrimFunc) -> PrimFunc:
+    """A function in which an axis is bound in itself only where its threads do the same there:
+    `bind` asks that of its steps, but not of a program that is written so.
+    """
+    conflict = axis_conflict(func)
+    if conflict is not None:
+        raise refused(conflict[1], "bind the loop to another axis, or leave it serial")
+    return func
 
 
 def check_shared(func: PrimFunc) -> None:

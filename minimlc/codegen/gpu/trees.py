@@ -16,9 +16,13 @@ A sum of floats is rounded in another order than by a serial loop, as with `rfac
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from minimlc.codegen.gpu.refusal import refused
+from minimlc.codegen.gpu.shuffles import HALVES, SHUFFLES
+from minimlc.codegen.gpu.warps import LANES, X
+from minimlc.codegen.lower import TENSOR
 from minimlc.node import Node, replace
 from minimlc.schedule.tree import replaced
 from minimlc.tir.analysis.access import Access, accesses, reads_any
@@ -105,8 +109,21 @@ class _Tree(NamedTuple):
     def stmt(self) -> Stmt:
         """What replaces the outermost loop of the chain."""
         rest = [loop for loop in self.bound if loop not in self.combining]
-        result = _each(self._result(), rest)
-        return seq((_each(self._partial(), self.bound), *self._halves(), result))
+        parts: list[Stmt] = [_each(self._partial(), self.bound)]
+        for is_near, steps in groupby(self._halves(), lambda step: 0 < step[0] <= LANES // 2):
+            listed = list(steps)
+            parts += [stmt for _, stmt in listed]
+            if is_near:
+                whole = len(parts) == len(listed) + 1
+                parts = self._near(parts, [half for half, _ in listed], whole)
+        return seq((*parts, _each(self._result(), rest)))
+
+    def _near(self, parts: list[Stmt], halves: list[int], whole: bool) -> list[Stmt]:
+        """Parts whose last ones are steps within a warp, these as a block; all are if `whole`."""
+        count = len(parts) if whole else len(halves)
+        notes = (TENSOR, SHUFFLES), (HALVES, tuple(halves))
+        name = f"{self.block.name}_tree"
+        return [*parts[:-count], Block(name, (), None, None, seq(parts[-count:]), notes)]
 
     def both(self, place: Load, value: Expr) -> Store:
         """`value` combined with what is in a place."""
@@ -132,8 +149,10 @@ class _Tree(NamedTuple):
             body = replace(loop, body=body)
         return seq((_stored(own, self.reducer.start[0]), body, _stored(shared, own)))
 
-    def _halves(self) -> Iterator[Stmt]:
-        """The steps of the tree, an axis after the other."""
+    def _halves(self) -> Iterator[tuple[int, Stmt]]:
+        """The steps of the tree, an axis after the other; how far apart the threads are on axis X,
+        0 on others.
+        """
         done: list[Expr] = []
         for loop in reversed(self.combining):
             count = _extent(loop)
@@ -143,7 +162,7 @@ class _Tree(NamedTuple):
                 active = conjunction([loop.var < count - half, *done])
                 assert active is not None
                 step = IfThenElse(active, self.both(self._place({}), other))
-                yield _each(step, self.bound)
+                yield half * (loop.thread == X), _each(step, self.bound)
                 count = half
             done.append(Binary("==", loop.var, index(0)))
 

@@ -9,22 +9,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
 
-from minimlc.codegen.c.expr import (
-    BITS,
-    OPERATORS,
-    SHORT,
-    UNARY,
-    WRAPPING,
-    Expressions,
-    constant,
-    function_name,
-)
-from minimlc.codegen.c.functions import C_DIALECT
+from minimlc.codegen.c.expr import OPERATORS, SHORT, UNARY, Expressions, constant, function_name
+from minimlc.codegen.c.functions import C_DIALECT, MACHINE
 from minimlc.codegen.c.names import LOCAL, unique_names
+from minimlc.codegen.c.stmt import SYNTAX as C_SYNTAX
 from minimlc.codegen.dialect import Legalize
 from minimlc.codegen.gpu.emit import KernelText, Language, lacking
 from minimlc.codegen.gpu.kernels import Kernel, Launches
-from minimlc.codegen.source.writer import Infix, Statements, Syntax, Text, call
+from minimlc.codegen.source.writer import Statements, Text, call
 from minimlc.dtypes import is_float, is_integer
 from minimlc.names import UniqueNames
 from minimlc.node import Node, walk
@@ -37,36 +29,25 @@ from minimlc.tir.walks import stored_in
 TITLE = "WGSL"
 VALUE = {"float32": "f32", "int32": "i32", "uint32": "u32", "bool": "bool", "float16": "f32"}
 STORED = {"float32": "f32", "int32": "i32", "uint32": "u32", "float16": "f16"}
-SYNTAX = Syntax(
-    loop="for (var {0}: {2} = 0; {0} < {1}; {0}++) {{",
-    let="let {1}: {0} = {2};",
-    store="{} = {};",
-    condition="if ({}) {{",
-    otherwise="} else {",
-    result="return {};",
-    end="}",
-    types=VALUE,
-    repeat="while ({}) {{",
+SYNTAX = C_SYNTAX._replace(
+    loop="for (var {0}: {2} = 0; {0} < {1}; {0}++) {{", let="let {1}: {0} = {2};", types=VALUE
 )
-_OWN = (
-    *("sqrt", "floor", "ceil", "trunc", "round", "abs", "copysign", "isnan"),
-    *("exp", "log", "tanh"),
-)
+_OWN = ["sqrt", "floor", "ceil", "trunc", "round", "abs", "copysign", "isnan", "exp", "log", "tanh"]
 """The language's functions, or ours of that name. An implementation may reorder sums, so our
 polynomials, which round by adding a large number, would go wrong: exp and log are its own (off by
 3 + 2 |x| and 3 units in the last place), tanh is made of them."""
-_INFIX = {
-    "shift_left": Infix("<<", BITS, UNARY, UNARY),
-    "shift_right": Infix(">>", BITS, UNARY, UNARY),
-    "quotient": OPERATORS["/"],
-}
+_INFIX = {name: MACHINE[name] for name in ("shift_left", "shift_right", "quotient")}
 _CONVERSIONS = {
     "bits": "bitcast<i32>",
     "number": "bitcast<f32>",
     "truncate_int32": "i32",
     "truncate_uint32": "u32",
 }
-_SPECIAL = {"INFINITY": "infinity()", "NAN": "nan()", "INT32_MIN": "i32(-2147483648)"}
+_SPECIAL = {
+    "INFINITY": "special(0x7f800000u)",
+    "NAN": "special(0x7fc00000u)",
+    "INT32_MIN": "i32(-2147483648)",
+}
 
 
 class WgslExpressions(Expressions):
@@ -101,7 +82,7 @@ class WgslExpressions(Expressions):
         return Expressions.visit_Binary(self, item)
 
     def _is_own(self, item: Binary) -> bool:
-        return item.op in WRAPPING or Expressions._is_own(self, item)
+        return item.op in "+-*" or Expressions._is_own(self, item)
 
     def visit_Cast(self, item: Cast) -> Text:
         source, target, a = item.a.dtype, item.dtype, self.visit(item.a)
@@ -134,12 +115,7 @@ class WgslExpressions(Expressions):
 
 
 _MACHINE = {
-    "infinity": """fn infinity() -> f32 {
-    var bits = 0x7f800000u;
-    return bitcast<f32>(bits);
-}""",
-    "nan": """fn nan() -> f32 {
-    var bits = 0x7fc00000u;
+    "special": """fn special(bits: u32) -> f32 {
     return bitcast<f32>(bits);
 }""",
     "isnan": """fn isnan(x: f32) -> bool {
@@ -156,8 +132,8 @@ _MACHINE = {
     return bitcast<f32>(bits);
 }""",
 }
-"""What the language has no constant or function for. A variable keeps it from looking at the value
-of the first two, which it would refuse."""
+"""What the language has no constant or function for. It would refuse the values that the first one
+gives if it saw them."""
 
 
 @cache

@@ -76,7 +76,7 @@ class Loops:
         """Write what comes before each of the function's returns."""
 
 
-instructions = room("codegen.llvm.tensor")
+instructions = room("codegen.llvm.tensor.blocks")
 TensorBlocks = instructions.TensorBlocks if instructions else Loops
 
 

@@ -5,55 +5,35 @@ device, launches them in order, and copies back what they wrote.
 """
 
 import os
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from importlib import import_module
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minimlc.arguments import Arguments, parameters_of
-from minimlc.codegen.gpu.emit import Emitted, Launch, emit
-from minimlc.codegen.gpu.limits import Limits, check_limits
+from minimlc.arguments import Arguments
+from minimlc.codegen.gpu.emit import Emitted, Launch
+from minimlc.codegen.gpu.host import Argument, Driver, build_library, missing, not_compiled
+from minimlc.codegen.gpu.limits import Limits
 from minimlc.codegen.gpu.opencl import OPENCL
-from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
-from minimlc.graph.nodes import Function
-from minimlc.module import IRModule
-from minimlc.runtime.executable import SteppedGraph, functions_of, library
+from minimlc.runtime.executable import SteppedGraph
 from minimlc.runtime.library import Library
-from minimlc.runtime.plan import plan
-from minimlc.target import Target
-from minimlc.tir.nodes import Buffer, PrimFunc
 
 OPTIONS = ("-cl-fp32-correctly-rounded-divide-sqrt",)
 """Division and square root as everywhere else, where the device can be told so."""
 
-MOST_MESSAGE_LINES = 6
+POCL = ("POCL_WORK_GROUP_METHOD", "loops")
+"""How PoCL makes loops of a block's threads, unless the environment says so already. By its own
+choice, "loopvec", it takes them as vectors, and 3.1 computes wrong numbers where a thread reads
+shared memory that it wrote itself.
+"""
 
 SLOW = "oclgrind"
 """A simulator that finds faults: taken only where it is asked for."""
-
-
-def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
-    """Graph functions run their plan step by step, each of their kernels by OpenCL. The device is
-    looked for at the first call.
-    """
-    if check:
-        raise BuildError(
-            'target "opencl" has no checked accesses',
-            code="E508",
-            hint='build(mod, bounds="check") for target "llvm", or target="python"',
-        )
-    functions = functions_of(module)
-    program = Program(emit(functions, OPENCL))
-    kernels = {name: Kernel(name, func, program) for name, func in functions.items()}
-
-    def graph(name: str, func: Function) -> SteppedGraph:
-        return SteppedGraph(name, func, plan(module, name), kernels)
-
-    return library(module, target, kernels, graph, {"opencl": lambda: program.emitted.text})
 
 
 class Device(NamedTuple):
@@ -64,6 +44,45 @@ class Device(NamedTuple):
     queue: Any
     limits: Limits
     options: tuple[str, ...]
+    number: int = 0
+
+    def compiled(self, emitted: Emitted) -> Any:
+        try:
+            return self.cl.Program(self.context, emitted.text).build(options=list(self.options))
+        except self.cl.RuntimeError as error:
+            compiler = f"OpenCL's compiler for {self.limits.device}"
+            raise not_compiled(compiler, "opencl", error) from error
+
+    def kernel(self, program: Any, launch: Launch) -> Callable[[Sequence[Any]], None]:
+        """Each launch has a kernel of its own, as that holds its arguments."""
+        block, grid = launch.kernel.block, launch.kernel.grid
+        sizes = tuple(count * size for count, size in zip(grid, block, strict=True))
+
+        def run(memory: Sequence[Any]) -> None:
+            self.cl.Kernel(program, launch.symbol)(self.queue, sizes, block, *memory)
+
+        return run
+
+    def filled(self, array: np.ndarray) -> Any:
+        if not array.size:
+            return self.empty(array.shape, array.dtype)
+        flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.COPY_HOST_PTR
+        return self.cl.Buffer(self.context, flags, hostbuf=_bytes(array))
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        size = max(1, prod(shape) * dtype.itemsize)
+        return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size=size)
+
+    def fetch(self, memory: Any, array: np.ndarray) -> None:
+        self.cl.enqueue_copy(self.queue, _bytes(array), memory)
+
+
+@contextmanager
+def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[tuple[Device, list[Argument]]]:
+    """The device, for arguments in the memory of the host; the call ends when all is done."""
+    here = device()
+    yield here, [Argument(each) for each in values]
+    here.queue.finish()
 
 
 @cache
@@ -85,6 +104,7 @@ def device() -> Device:
 
 
 def _context(cl: Any) -> Any:
+    os.environ.setdefault(*POCL)
     if "PYOPENCL_CTX" in os.environ:
         return cl.create_some_context(interactive=False)
     try:
@@ -93,89 +113,26 @@ def _context(cl: Any) -> Any:
         platforms = []
     devices = [each for platform in platforms for each in platform.get_devices()]
     devices.sort(key=lambda each: each.type & cl.device_type.GPU == 0)
-    if not devices:
-        raise _missing("no OpenCL device is here")
-    return cl.Context(devices[:1])
+    for each in devices:
+        context = cl.Context([each])
+        if _compiles(cl, context):
+            return context
+    names = " and ".join(each.name for each in devices)
+    raise _missing(f"no compiler works for {names}" if names else "no OpenCL device is here")
+
+
+def _compiles(cl: Any, context: Any) -> bool:
+    """Whether the device's compiler works: that of PoCL's wheel does not know the newest CPUs."""
+    try:
+        cl.Program(context, "__kernel void nothing() {}").build()
+    except cl.RuntimeError:
+        return False
+    return True
 
 
 def _missing(why: str) -> BuildError:
-    return BuildError(
-        f'target "opencl" cannot run its kernels: {why}; the text is library.source("opencl")',
-        code="E502",
-        hint="pip install pyopencl pocl-binary-distribution  # any CPU is a device then",
-    )
-
-
-class Program:
-    """The text of a library; compiled for the device at the first call."""
-
-    def __init__(self, emitted: Emitted):
-        self.emitted = emitted
-        self._compiled: Any = None
-
-    def kernel(self, launch: Launch) -> Any:
-        """What launches a kernel."""
-        here = device()
-        check_limits(launch.kernel, here.limits)
-        if self._compiled is None:
-            self._compiled = _compiled(self.emitted.text, here)
-        return here.cl.Kernel(self._compiled, launch.symbol)
-
-
-def _compiled(text: str, here: Device) -> Any:
-    try:
-        return here.cl.Program(here.context, text).build(options=list(here.options))
-    except here.cl.RuntimeError as error:
-        lines = [line[:160] for line in str(error).splitlines() if "error" in line.lower()]
-        raise BuildError(
-            f"OpenCL's compiler for {here.limits.device} failed",
-            code="E507",
-            excerpt="\n".join(lines[:MOST_MESSAGE_LINES]),
-            hint='compare library.source("opencl")',
-        ) from error
-
-
-class Kernel:
-    """A primitive function on OpenCL's device: call it with arrays; it writes its results there."""
-
-    def __init__(self, name: str, func: PrimFunc, program: Program):
-        self.__name__ = name
-        self._parameters = func.params
-        self._arguments = Arguments(name, parameters_of(func))
-        self._program = program
-        self._workspace, self._launches = program.emitted.functions[name]
-
-    def __call__(self, *arrays: Any, **named: Any) -> None:
-        shared, _ = self._arguments.check(arrays, named)
-        kernels = [self._program.kernel(launch) for launch in self._launches]
-        memory = self._memory(shared)
-        queue = device().queue
-        for launch, kernel in zip(self._launches, kernels, strict=True):
-            _launch(launch, kernel, [memory[buffer] for buffer in launch.kernel.params])
-        for array, param, parameter in zip(
-            shared, self._parameters, self._arguments.parameters, strict=True
-        ):
-            if parameter.written and array.size:
-                device().cl.enqueue_copy(queue, _bytes(array), memory[param])
-        queue.finish()
-
-    def _memory(self, arrays: Sequence[np.ndarray]) -> dict[Buffer, Any]:
-        """Each buffer's memory on the device, that of parameters filled."""
-        cl, context = device().cl, device().context
-        flags = cl.mem_flags.READ_WRITE
-        memory = {
-            param: cl.Buffer(context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=_bytes(array))
-            if array.size
-            else cl.Buffer(context, flags, size=1)
-            for param, array in zip(self._parameters, arrays, strict=True)
-        }
-        for buffer in self._workspace:
-            size = prod(buffer.shape) * to_numpy(buffer.dtype).itemsize
-            memory[buffer] = cl.Buffer(context, flags, size=max(1, size))
-        return memory
-
-    def __repr__(self) -> str:
-        return f"<compiled {self._arguments.signature}>"
+    hint = "pip install pyopencl pocl-binary-distribution  # or, on Debian, pocl-opencl-icd"
+    return missing("opencl", why, hint)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
@@ -183,8 +140,5 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
-def _launch(launch: Launch, kernel: Any, memory: Sequence[Any]) -> None:
-    block, grid = launch.kernel.block, launch.kernel.grid
-    if 0 not in (*block, *grid):
-        sizes = tuple(count * size for count, size in zip(grid, block, strict=True))
-        kernel(device().queue, sizes, block, *memory)
+build = partial(build_library, OPENCL, Driver(opened), SteppedGraph, Library)
+"""Graph functions run their plan step by step, with arrays of numpy between their kernels."""

@@ -69,7 +69,7 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
     around = place.nest()
     reducing = _reduce_loops(block, around, factor)
     check_plain_path(place.around)
-    how = _reducer(block, place)
+    how = _reducer(block, place, around)
     most = min(len(store.indices) for store in how.stores)
     if not -most - 1 <= axis <= most:
         refuse("E118", f"axis is a number from {-most - 1} to {most}, got {axis!r}")
@@ -207,7 +207,7 @@ def _block_in(func: PrimFunc, loop: str) -> tuple[Place[Block], For]:
     return place, factor
 
 
-def _reducer(block: Block, place: Place[Block]) -> Reducer:
+def _reducer(block: Block, place: Place[Block], around: Nest) -> Reducer:
     """How the block combines, where its values may be grouped in any way."""
     how = reducer(block)
     if how is None:
@@ -216,7 +216,7 @@ def _reducer(block: Block, place: Place[Block]) -> Reducer:
         refuse(CODE, f'where block "{block.name}" writes is read from a buffer', at=block)
     if any(it.kind == "O" for it in block.iters):
         refuse(CODE, f'the instances of block "{block.name}" must be taken in order')
-    for loop in repeats(block, place.loops):
+    for loop in repeats(block, around.own):  # those it shares repeat partial results as well
         where = f'in each iteration of "{loop.var.name}"'
         refuse(CODE, f'block "{block.name}" runs anew {where}')
     guards = tuple(conjuncts(block.predicate))

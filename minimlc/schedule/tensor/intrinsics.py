@@ -70,12 +70,12 @@ def mma_16x16x16() -> Pair:
     return scheduled(description, lambda sch: sch.reorder("i", "k", "j").vectorize("j"))
 
 
-def _zero(dtype: str, zero: float) -> Pair:
+def _zero(dtype: str, zero: float, columns: int = 16) -> Pair:
     """A tile of zeros."""
 
     @T.prim_func
-    def description(c: T.Buffer((16, 16), dtype)):
-        for i, j in T.grid(16, 16):
+    def description(c: T.Buffer((16, columns), dtype)):
+        for i, j in T.grid(16, columns):
             with T.block("zero"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 c[vi, vj] = zero
@@ -150,6 +150,53 @@ def _dot(left: str, right: str, result: str, depth: int) -> Pair:
     )
 
 
+def _move(source: str, target: str, rows: int, columns: int) -> Pair:
+    """A tile is copied, and has the dtype of where it goes."""
+
+    @T.prim_func
+    def description(a: T.Buffer((rows, columns), source), b: T.Buffer((rows, columns), target)):
+        for i, j in T.grid(rows, columns):
+            with T.block("move"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                b[vi, vj] = a[vi, vj] if source == target else T.cast(a[vi, vj], target)
+
+    return description, description
+
+
+def _mma(factor: str, result: str, depth: int, turned: bool = False) -> Pair:
+    """c += a @ b, on the tiles of a warp; `turned`, c += a @ b.T."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((16, depth), factor),
+        b: T.Buffer((8, depth) if turned else (depth, 8), factor),
+        c: T.Buffer((16, 8), result),
+    ):
+        for i, j, k in T.grid(16, 8, depth):
+            with T.block("mma"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                c[vi, vj] = c[vi, vj] + T.cast(a[vi, vk], result) * T.cast(
+                    b[vj, vk] if turned else b[vk, vj], result
+                )
+
+    return description, description
+
+
+def _warp(short: str, factor: str, result: str, depth: int) -> dict[str, Callable[[], Pair]]:
+    """A unit of a GPU: what brings its tiles, multiplies them, and stores the result."""
+    total = {"float32": "f32", "int32": "i32"}[result]
+    return {
+        f"mma_zero_{total}": partial(_zero, result, 0, 8),
+        f"mma_load_a_{short}": partial(_move, factor, factor, 16, depth),
+        f"mma_load_b_{short}": partial(_move, factor, factor, depth, 8),
+        f"mma_load_b_{short}_turned": partial(_move, factor, factor, 8, depth),
+        f"mma_{short}": partial(_mma, factor, result, depth),
+        f"mma_{short}_turned": partial(_mma, factor, result, depth, True),
+        f"mma_store_{total}": partial(_move, result, result, 16, 8),
+        f"mma_store_{short}": partial(_move, result, factor, 16, 8),
+    }
+
+
 SHIFTED = {"interleave_i8u8": ("int8", "uint8", 128), "interleave_u8i8": ("uint8", "int8", -128)}
 """What is interleaved and gets an offset: the dtype read, the one written, and the offset."""
 
@@ -195,6 +242,19 @@ elements as are multiplied and added at a time: 2 of bfloat16, 4 of bytes. Both 
 so, `a` by its rows and `b` by its columns: b[k, j, p] is row 16 * k + p of column j.
 """
 
+WARPS: dict[str, Callable[[], Pair]] = {
+    **_warp("f16", "float16", "float32", 16),
+    **_warp("bf16", "bfloat16", "float32", 16),
+    **_warp("i8", "int8", "int32", 32),
+}
+"""After the tensor cores of GPUs (`mma.sync`): each intrinsic's maker by name.
+
+A warp has tiles in registers of its threads, in the scopes "wmma.matrix_a" (16 by 16, of bytes 16
+by 32), "wmma.matrix_b" (16 or 32 by 8) and "wmma.accumulator" (16 by 8). Its threads are the 32 of
+"threadIdx.x", to which no loop around is bound. A tile of `b` that is `turned` is by its columns,
+8 by 16 or 32: for `a @ b.T`.
+"""
+
 BUILT_IN: dict[str, Callable[[], Pair]] = {
     "dot4": dot4,
     **{name: partial(_lanes, *kind) for name, kind in LANES.items()},
@@ -207,9 +267,15 @@ BUILT_IN: dict[str, Callable[[], Pair]] = {
     },
     "dot_bf16bf16f32": partial(_lanes, "bfloat16", "bfloat16", "float32", 2),
     **TILES,
+    **WARPS,
 }
 """Each built-in intrinsic's maker by name; a test registers and so verifies all of them."""
 
 _SMALL = "factors and sums below 2**-126 count as zero, and sums are rounded in another order"
-DIFFERS = {"dot_bf16bf16f32": _SMALL, "amx_dot_bf16": _SMALL}
+_ORDER = "sums have at least single precision; their order and rounding are the hardware's"
+DIFFERS = {
+    "dot_bf16bf16f32": _SMALL,
+    "amx_dot_bf16": _SMALL,
+    **{f"mma_{kind}": _ORDER for kind in ("f16", "f16_turned", "bf16", "bf16_turned")},
+}
 """How the machine's result differs from the implementation's; all others are the same."""

@@ -1,7 +1,5 @@
 """The primitive tensorize: a tensor intrinsic in the place of a nest that computes the same."""
 
-from collections.abc import Sequence
-from functools import partial
 from itertools import combinations, zip_longest
 from math import gcd
 from typing import NoReturn
@@ -203,7 +201,7 @@ def _call(func: PrimFunc, item: TensorIntrin, operands: Operands) -> tuple[Stmt,
     fresh = names.again(loops_in(code.body), iters)
     fresh |= zip(code.allocs, buffers, strict=True)
     parts = zip(code.params, (operands[p] for p in item.description.params), strict=True)
-    moves = {param: to(part.buffer, partial(_shifted, part)) for param, part in parts}
+    moves = {param: to(part.buffer, part.at) for param, part in parts}
     body = Redirect(moves).visit(seq((substitute(code.body, fresh),)))
     return _Named(names).visit(body), buffers
 
@@ -217,10 +215,3 @@ class _Named(Mutator):
     def visit_Block(self, item: Block) -> Block:
         new = self.visit_children(item)
         return replace(new, name=self.names.block(item.name))
-
-
-def _shifted(operand: Operand, indices: Sequence[Expr]) -> Sequence[Expr]:
-    shifted = list(operand.base)
-    for dim, part in zip(operand.dims, indices, strict=True):
-        shifted[dim] = operand.base[dim] + part
-    return shifted

@@ -179,15 +179,15 @@ def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
 
 
 def conjuncts(condition: Expr | None) -> Iterable[Expr]:
-    """The parts of `a and b and ...`, also of `not (a or b or ...)`."""
+    """The parts of `a and b and ...`, of `a & b`, also of `not (a or b or ...)`."""
     match condition:
         # other nodes: one condition, not several
         case None:
             return
-        case Binary("and", a, b):
+        case Binary("and" | "&", a, b) if a.dtype == "bool":
             yield from conjuncts(a)
             yield from conjuncts(b)
-        case Unary("not", Binary("or", a, b)):
+        case Unary("not", Binary("or" | "|", a, b)):
             yield from conjuncts(Unary("not", a))
             yield from conjuncts(Unary("not", b))
         case Unary("not", Unary("not", a)):

@@ -48,8 +48,8 @@ def _apart(nest: For, items: Sequence[Access]) -> str:
     before and behind it, and where it leaves what it does in memory that they share.
     """
     around = next(item.loops for item in items if nest in item.loops)
-    threads = _own_axes(around[: around.index(nest)])
-    if not nest.thread.startswith(THREAD) or not threads:
+    threads = _outside(around[: around.index(nest) + 1])
+    if not nest.thread.startswith(THREAD):
         return "its iterations run there already"
     own = {loop.var for loop in threads}
     if own & {part for part in walk(nest) if isinstance(part, Var)}:
@@ -67,21 +67,20 @@ def _apart(nest: For, items: Sequence[Access]) -> str:
             return f"the {item.buffer.scope} buffer {name} is not shared by the threads"
     left = {item.buffer for item in mine if item.is_write}
     for item in inside:
-        if item.is_write and item.buffer in left and _own_axes(item.loops) == _bound(item.loops):
+        if item.is_write and item.buffer in left and not _outside(item.loops):
             return f"single threads write {item.buffer.name}, too"
     return ""
 
 
-def _bound(loops: Iterable[For]) -> list[For]:
-    return [loop for loop in loops if loop.thread.startswith(THREAD)]
-
-
-def _own_axes(loops: Iterable[For]) -> list[For]:
-    """The outermost loop of each axis of threads."""
-    first: dict[str, For] = {}
-    for loop in _bound(loops):
-        first.setdefault(loop.thread, loop)
-    return list(first.values())
+def _outside(loops: Iterable[For]) -> list[For]:
+    """The loops of threads around the innermost nest that they run together: it begins where an
+    axis is bound anew.
+    """
+    bound, start = [loop for loop in loops if loop.thread.startswith(THREAD)], 0
+    for number, loop in enumerate(bound):
+        if loop.thread in [other.thread for other in bound[start:number]]:
+            start = number
+    return bound[:start]
 
 
 def _all_come(stmt: Stmt, nest: For, threads: set[Var]) -> bool:

@@ -41,6 +41,13 @@ class Operand(NamedTuple):
     dims: tuple[int, ...]
     base: tuple[Expr, ...]
 
+    def at(self, indices: Sequence[Expr]) -> Sequence[Expr]:
+        """Where in the buffer the parameter's element at `indices` is."""
+        shifted = list(self.base)
+        for dim, part in zip(self.dims, indices, strict=True):
+            shifted[dim] = self.base[dim] + part
+        return shifted
+
 
 Operands = dict[Buffer, Operand]
 

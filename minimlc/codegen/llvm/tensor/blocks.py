@@ -99,19 +99,26 @@ def instruction_for(block: Block, features: frozenset[str], tiled: frozenset[Buf
     """
     name = str(dict(block.annotations)[TENSOR])
     known = [each for each in INSTRUCTIONS.get(name, ()) if each.features <= features]
-    if not known or intrinsics is None:
+    operands = operands_of(block) if known else None
+    if operands is None:
         return None
-    implementation, params = _implementation(name)
-    candidate = _flat(block.body)
-    matched = candidate and match(implementation, candidate)
-    if not matched or isinstance(matched, Mismatch):
-        return None
-    operands = [matched[param] for param in params]
     in_tiles = tuple(n for n, operand in enumerate(operands) if operand.buffer in tiled)
     for instruction in known:
         if instruction.tiles == in_tiles and _lie_right(operands, instruction):
             return instruction, operands
     return None
+
+
+def operands_of(block: Block) -> list[Operand] | None:
+    """Where the parameters of a tensorized block's intrinsic lie; None if it is none any more."""
+    if intrinsics is None:
+        return None
+    pattern, params = implementation(str(dict(block.annotations)[TENSOR]))
+    candidate = _flat(block.body)
+    matched = candidate and match(pattern, candidate)
+    if not matched or isinstance(matched, Mismatch):
+        return None
+    return [matched[param] for param in params]
 
 
 def _lie_right(operands: list[Operand], instruction: Instruction) -> bool:
@@ -128,7 +135,7 @@ def strides_of(operand: Operand) -> tuple[int, ...]:
 
 
 @cache
-def _implementation(name: str) -> tuple[Statement, tuple[Buffer, ...]]:
+def implementation(name: str) -> tuple[Statement, tuple[Buffer, ...]]:
     """An intrinsic's implementation, lowered as the program that holds it is."""
     assert intrinsics is not None
     func = lower(intrinsics.find_intrin(name).implementation)
@@ -139,10 +146,10 @@ def _implementation(name: str) -> tuple[Statement, tuple[Buffer, ...]]:
 
 
 def _flat(stmt: Stmt) -> Statement | None:
-    """The nest of loops around one store, without a block."""
+    """The nest of loops around one store; blocks in it only tell names."""
     loops = []
-    while isinstance(stmt, For):
-        loops.append(stmt)
+    while isinstance(stmt, For | Block):
+        loops += [stmt] if isinstance(stmt, For) else []
         stmt = stmt.body
     if not isinstance(stmt, Store):
         return None

@@ -1,0 +1,1 @@
+"""Target "cuda": kernels on NVIDIA's GPUs, through CuPy."""

@@ -1,0 +1,210 @@
+"""Libraries for target "cuda": kernels in CUDA C++, compiled by NVRTC and launched through CuPy.
+
+Arrays in the GPU's memory are used where they lie, on the stream of their owner, and a call returns
+before its kernels are done. Those of numpy are copied to the GPU, and back when they are written.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from importlib import import_module
+from itertools import compress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minimlc.arguments import Arguments
+from minimlc.codegen.cuda.arrays import argument, is_on_gpu, is_tensor, placed
+from minimlc.codegen.cuda.graph import DeviceGraph
+from minimlc.codegen.gpu.cuda import CUDA
+from minimlc.codegen.gpu.emit import Emitted, Launch
+from minimlc.codegen.gpu.host import (
+    Argument,
+    Driver,
+    Entry,
+    build_library,
+    missing,
+    not_compiled,
+)
+from minimlc.codegen.gpu.limits import Limits, check_limits, dynamic_bytes
+from minimlc.errors import BuildError, CallError
+from minimlc.run import flatten
+from minimlc.runtime.library import Library
+from minimlc.runtime.timing import Timing
+from minimlc.runtime.timing import time as time_call
+
+DEFAULT_STREAMS = (0, 1)
+"""Their work is never captured."""
+
+
+class CudaLibrary(Library):
+    """A library whose calls are timed by the GPU's own clock."""
+
+    def time(self, name: str, *arguments: Any, warmup: int = 3, repeat: int = 20) -> Timing:
+        """Time calls of the function `name` by events on the arguments' stream."""
+        cp = cupy()
+        with placed(cp, list(filter(is_on_gpu, flatten(arguments)))) as stream:
+            device = device_of(cp, cp.cuda.runtime.getDevice()).limits.device
+            return time_call(
+                self[name], *arguments, warmup=warmup, repeat=repeat, name=name,
+                sample=partial(_sample, cp, stream), machine=device,
+            )  # fmt: skip
+
+
+def _sample(
+    cp: Any, stream: Any, function: Callable[..., Any], arguments: Sequence[Any], batch: int
+) -> float:
+    """Seconds between two events with `batch` calls between them."""
+    start, end = stream.record(), cp.cuda.Event()
+    for _ in range(batch):
+        function(*arguments)
+    stream.record(end)
+    end.synchronize()
+    return float(cp.cuda.get_elapsed_time(start, end)) / 1000
+
+
+class Device(NamedTuple):
+    """CuPy, one GPU, and its limits."""
+
+    cp: Any
+    number: int
+    limits: Limits
+
+    def compiled(self, emitted: Emitted) -> dict[str, Any]:
+        """From a file, as CuPy compiles text with "-ftz=true": small numbers would become zero."""
+        compiler = self.cp.cuda.compiler
+        try:
+            code, _ = compiler.compile_using_nvrtc(emitted.text)
+        except compiler.CompileException as error:
+            raise not_compiled("NVRTC", "cuda", error) from error
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "kernels.cubin")
+            file.write_bytes(code)
+            module = self.cp.RawModule(path=str(file))
+            symbols = [each.symbol for _, some in emitted.functions.values() for each in some]
+            return {symbol: module.get_function(symbol) for symbol in symbols}
+
+    def kernel(self, program: dict[str, Any], launch: Launch) -> Callable[[Sequence[Any]], None]:
+        """Its registers may allow fewer threads than the device."""
+        function, kernel = program[launch.symbol], launch.kernel
+        name = f"{self.limits.device}, with {function.num_regs} registers for each thread,"
+        most = self.limits._replace(device=name, threads=function.max_threads_per_block)
+        check_limits(kernel, most)
+        grid, block, size = kernel.grid, kernel.block, dynamic_bytes(kernel.shared)
+        if size:
+            function.max_dynamic_shared_size_bytes = size
+        return lambda args: function(grid, block, tuple(args), shared_mem=size)
+
+    def filled(self, array: np.ndarray) -> Any:
+        self._check_own()
+        if array.dtype.kind == "V":  # bfloat16
+            return self.cp.asarray(array.view("uint16")).view(array.dtype)
+        return self.cp.asarray(array)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        self._check_own()
+        return self.cp.empty(shape, dtype)
+
+    def fetch(self, memory: Any, array: np.ndarray) -> None:
+        memory.get(out=array)
+
+    def part(self, memory: Any, start: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """An array in other memory, from byte `start` on."""
+        return self.cp.ndarray(shape, dtype, memory.data + start)
+
+    def captured(self, run: Callable[[], None]) -> Any:
+        """What `run` launches, as a CUDA graph."""
+        with self.cp.cuda.Stream(non_blocking=True) as stream:
+            stream.begin_capture()
+            try:
+                run()
+            finally:
+                graph = stream.end_capture()
+        return graph
+
+    def finish(self, *kept: Any) -> None:
+        """The device has done all; what is `kept` lives until then."""
+        self.cp.cuda.Device(self.number).synchronize()
+
+    def _check_own(self) -> None:
+        """Memory of a call is free after it: nothing that runs again later may use it."""
+        stream = self.cp.cuda.get_current_stream()
+        if stream.ptr not in DEFAULT_STREAMS and stream.is_capturing():
+            why = "a call that needs memory of its own cannot be captured in a CUDA graph"
+            hint = "call primitive functions without workspace, with arrays on the GPU"
+            raise CallError(why, code="E620", hint=hint)
+
+
+@contextmanager
+def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[tuple[Device, list[Argument]]]:
+    """The GPU that arguments are on, with the stream of their owner. Where an owner's stream is not
+    known, or memory is the host's, the call ends when all is done.
+    """
+    cp = cupy()
+    there = [is_on_gpu(each) for each in values]
+    with placed(cp, list(compress(values, there))) as stream:
+        yield (
+            device_of(cp, cp.cuda.runtime.getDevice()),
+            [
+                argument(cp, at, expected, each) if on_gpu else Argument(each)
+                for at, (each, on_gpu) in enumerate(zip(values, there, strict=True))
+            ],
+        )
+        known = [isinstance(each, cp.ndarray) or is_tensor(each) for each in values]
+        if not all((*there, *known)):
+            stream.synchronize()
+
+
+def at_once(entry: Entry, values: Sequence[Any]) -> Device | None:
+    """The current GPU, where all arguments are CuPy's and fit: microseconds count here."""
+    cp, expected, addresses = sys.modules.get("cupy"), entry.arguments, []
+    if cp is None or len(values) != len(entry.starts):
+        return None
+    if not all(type(each) is cp.ndarray for each in values):
+        return None
+    number = cp.cuda.runtime.getDevice()
+    for array, (shape, dtype, _), start in zip(values, expected.forms, entry.starts, strict=True):
+        memory = array.data
+        if (
+            array.shape != shape
+            or array.dtype != dtype
+            or memory.device_id != number
+            or memory.ptr % start
+            or not array.flags.c_contiguous
+        ):
+            return None
+        addresses.append(memory.ptr)
+    expected.check_overlap(addresses)
+    return device_of(cp, number)
+
+
+def cupy() -> Any:
+    """CuPy; `BuildError` E502 without it, or without a GPU."""
+    try:
+        cp = import_module("cupy")
+    except ImportError as error:
+        raise _missing("CuPy is not installed") from error
+    if not cp.cuda.is_available():
+        raise _missing("CuPy finds no NVIDIA GPU")
+    return cp
+
+
+def _missing(why: str) -> BuildError:
+    others = 'target="gpusim" and "opencl" work without'
+    return missing("cuda", why, f"pip install cupy-cuda12x  # needs an NVIDIA GPU; {others}")
+
+
+@cache
+def device_of(cp: Any, number: int) -> Device:
+    """A GPU by its number."""
+    facts = cp.cuda.runtime.getDeviceProperties(number)
+    keys = "maxThreadsPerBlock", "maxThreadsDim", "maxGridSize", "sharedMemPerBlockOptin"
+    return Device(cp, number, Limits(facts["name"].decode(), *(facts[key] for key in keys)))
+
+
+DRIVER = Driver(opened, at_once)
+build = partial(build_library, CUDA, DRIVER, partial(DeviceGraph, DRIVER), CudaLibrary)
+"""Graph functions keep their values on the GPU."""

@@ -1,0 +1,213 @@
+"""The host's side of kernels, for any driver: arguments are checked, a device's memory is filled,
+kernels are launched in order, and what they wrote into copies comes back.
+
+A `Driver` opens a `Device` for one call; both are a few functions of each driver's own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from minimlc.arguments import Arguments, parameters_of
+from minimlc.codegen.gpu.emit import Emitted, Language, Launch, emit
+from minimlc.codegen.gpu.lanes import copy_of
+from minimlc.codegen.gpu.limits import Limits, check_limits
+from minimlc.dtypes import to_numpy
+from minimlc.errors import BuildError, CallError
+from minimlc.graph.nodes import Function
+from minimlc.module import IRModule
+from minimlc.node import nodes_of
+from minimlc.runtime.executable import functions_of
+from minimlc.runtime.library import Library
+from minimlc.runtime.plan import Plan, plan
+from minimlc.target import Target
+from minimlc.tir.nodes import Buffer, For, PrimFunc
+
+
+class Argument(NamedTuple):
+    """What is checked of an argument; its memory on the device, and whether that is a copy."""
+
+    array: Any
+    memory: Any = None
+    copied: bool = False
+
+
+class Device(Protocol):
+    """What a driver does on one device, `number`, while it is open."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def limits(self) -> Limits: ...
+    def compiled(self, emitted: Emitted) -> Any:
+        """A program of kernels; `BuildError` E507."""
+
+    def kernel(self, program: Any, launch: Launch) -> Callable[[Sequence[Any]], None]:
+        """What launches a kernel on the memory of its parameters; `BuildError` E510."""
+
+    def filled(self, array: np.ndarray) -> Any:
+        """Memory that holds the elements of an array."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """Memory whose elements are not set yet."""
+
+    def fetch(self, memory: Any, array: np.ndarray) -> None:
+        """Memory's elements come into an array once all kernels before are done."""
+
+
+class Driver(NamedTuple):
+    """`opened` is the device for a call, and what its arguments are there; `BuildError` E502 where
+    there is none, `CallError` for memory that it cannot reach. `at_once` is the device that holds
+    all arguments of an entry as they have to be; None where there is more to do, or to say.
+    """
+
+    opened: Callable[[Arguments, Sequence[Any]], AbstractContextManager[Any]]
+    at_once: Callable[["Entry", Sequence[Any]], Any] = lambda entry, values: None
+
+
+class Entry(NamedTuple):
+    """How a function is called: the arguments that it takes, and at multiples of how many bytes
+    each begins.
+    """
+
+    driver: Driver
+    arguments: Arguments
+    starts: Sequence[int]
+
+    @contextmanager
+    def opened(
+        self, values: Sequence[Any], named: Iterable[str] = ()
+    ) -> Iterator[tuple[Any, list[Argument]]]:
+        """The device for a call, and its arguments there. `CallError` for one that does not fit."""
+        if named or len(values) != len(self.starts):
+            raise self.arguments.miscounted(len(values), len(self.starts), named)
+        with self.driver.opened(self.arguments, values) as (device, ready):
+            arrays, addresses = self.arguments.check([each.array for each in ready])
+            for number, (each, address) in enumerate(zip(ready, addresses, strict=True)):
+                if each.memory is not None and each.array.size and address % self.starts[number]:
+                    raise self._misplaced(number)
+            yield (
+                device,
+                [
+                    Argument(array, device.filled(array), True) if each.memory is None else each
+                    for each, array in zip(ready, arrays, strict=True)
+                ],
+            )
+
+    def _misplaced(self, number: int) -> CallError:
+        size = self.starts[number]
+        why = f"{self.arguments.which(number)} does not begin at a multiple of {size} bytes"
+        example = f"the kernel moves {size} bytes of it at once"
+        hint = f"{self.arguments.parameters[number].name}.copy()"
+        return CallError(why, code="E606", example=example, hint=hint)
+
+
+class Program:
+    """The kernels of a library; they are compiled for a device at its first call."""
+
+    def __init__(self, emitted: Emitted):
+        self.emitted = emitted
+        self._compiled: dict[int, Any] = {}
+        self._kernels: dict[tuple[int, str], Callable[[Sequence[Any]], None]] = {}
+
+    def kernel(self, device: Device, launch: Launch) -> Callable[[Sequence[Any]], None]:
+        """What launches a kernel; `BuildError` E510 for one that the device cannot launch."""
+        number, key = device.number, (device.number, launch.symbol)
+        if key not in self._kernels:
+            check_limits(launch.kernel, device.limits)
+            if number not in self._compiled:
+                self._compiled[number] = device.compiled(self.emitted)
+            self._kernels[key] = device.kernel(self._compiled[number], launch)
+        return self._kernels[key]
+
+
+class Kernel:
+    """A primitive function on a device: call it with arrays; it writes its results there."""
+
+    def __init__(self, name: str, func: PrimFunc, program: Program, driver: Driver):
+        self.__name__ = name
+        self._program = program
+        self.workspace, launches = program.emitted.functions[name]
+        self.launches = [
+            each for each in launches if 0 not in (*each.kernel.grid, *each.kernel.block)
+        ]
+        numbers = {buffer: at for at, buffer in enumerate((*func.params, *self.workspace))}
+        self._places = [[numbers[each] for each in item.kernel.params] for item in self.launches]
+        starts = _starts(func.params, launches)
+        self.entry = Entry(driver, Arguments(name, parameters_of(func)), starts)
+
+    def __call__(self, *arrays: Any, **named: Any) -> None:
+        device = None if named or self.workspace else self.entry.driver.at_once(self.entry, arrays)
+        if device is not None:
+            self.launch(device, arrays)
+            return
+        with self.entry.opened(arrays, named) as (device, arguments):
+            own = [device.empty(each.shape, to_numpy(each.dtype)) for each in self.workspace]
+            self.launch(device, (*(each.memory for each in arguments), *own))
+            for each, parameter in zip(arguments, self.entry.arguments.parameters, strict=True):
+                if parameter.written and each.copied and each.array.size:
+                    device.fetch(each.memory, each.array)
+
+    def launch(self, device: Device, memory: Sequence[Any]) -> None:
+        """Launch the kernels on the memory of the parameters, and of what is between kernels."""
+        ready = [self._program.kernel(device, launch) for launch in self.launches]
+        for run, places in zip(ready, self._places, strict=True):
+            run([memory[place] for place in places])
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.entry.arguments.signature}>"
+
+
+def _starts(params: Sequence[Buffer], launches: Iterable[Launch]) -> list[int]:
+    """At multiples of how many bytes parameters begin: some elements are moved several at once."""
+    sizes = {param: to_numpy(param.dtype).itemsize for param in params}
+    loops = (item for each in launches for item in nodes_of(each.kernel.body, For))
+    for copy in filter(None, map(copy_of, loops)):
+        for buffer in {copy.target.buffer, copy.source.buffer} & set(sizes):
+            size = copy.lanes * to_numpy(buffer.dtype).itemsize
+            sizes[buffer] = max(size, sizes[buffer])
+    return list(sizes.values())
+
+
+def build_library(
+    language: Language,
+    driver: Driver,
+    graph: Callable[[str, Function, Plan, Mapping[str, Kernel]], Callable[..., Any]],
+    kind: type[Library],
+    module: IRModule,
+    target: Target,
+    check: bool,
+    cache: bool,
+) -> Library:
+    """The library of a module, whose device is looked for at the first call. `graph` makes what
+    calls the kernels of a graph function. Nothing is cached.
+    """
+    if check:
+        why = f'target "{target.name}" has no checked accesses'
+        hint = 'build(mod, bounds="check") for target "llvm", or target="python"'
+        raise BuildError(why, code="E508", hint=hint)
+    primitive = functions_of(module)
+    program = Program(emit(primitive, language))
+    kernels = {name: Kernel(name, func, program, driver) for name, func in primitive.items()}
+    functions = {
+        name: graph(name, func, plan(module, name), kernels)
+        if isinstance(func, Function)
+        else kernels[name]
+        for name, func in module.entries
+    }
+    return kind(module, target, functions, {language.name: lambda: program.emitted.text})
+
+
+def missing(target: str, why: str, hint: str) -> BuildError:
+    """The error for a target whose kernels cannot run here."""
+    why = f'target "{target}" cannot run its kernels: {why}; the text is library.source("{target}")'
+    return BuildError(why, code="E502", hint=hint)
+
+
+def not_compiled(compiler: str, target: str, error: Exception) -> BuildError:
+    """The error for kernels that the driver's compiler does not take."""
+    lines = [line[:160] for line in str(error).splitlines() if "error" in line.lower()]
+    hint = f'compare library.source("{target}")'
+    return BuildError(f"{compiler} failed", code="E507", excerpt="\n".join(lines[:6]), hint=hint)

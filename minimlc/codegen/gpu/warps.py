@@ -1,0 +1,176 @@
+"""Tensorized blocks that a warp does together, on tiles in the registers of its threads.
+
+A tile has no address: in the language of a device with tensor cores a thread keeps the part of it
+that the instructions' layout gives it. Everywhere else a thread keeps a copy of its own, and fills
+and uses as much of it as the elements of the result need that are its own: rows n and n + 8 and
+columns 2 m and 2 m + 1, where the thread is number 4 n + m. So no thread waits for another, and the
+elements of a result are spread as the instructions spread them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
+from typing import Any, NamedTuple
+
+from minimlc.codegen.gpu.lanes import quotient
+from minimlc.codegen.lower import TENSOR
+from minimlc.node import Node, node, walk
+from minimlc.rooms import room
+from minimlc.schedule.redirect import Redirect, to
+from minimlc.tir.analysis.access import Access
+from minimlc.tir.analysis.ranges import Ranges
+from minimlc.tir.analysis.simplify import Simplifier
+from minimlc.tir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    Load,
+    LoopKind,
+    Stmt,
+    Store,
+    Var,
+    index,
+    substitute,
+)
+
+blocks, intrinsics = room("codegen.llvm.tensor.blocks"), room("schedule.tensor.intrinsics")
+
+LANES = 32
+"""The threads of a warp; its tiles are used where they are all of axis X."""
+X = "threadIdx.x"
+FRAGMENT = "wmma"
+"""What the scopes of tiles begin with."""
+_A, _B, _SUM = (f"{FRAGMENT}.{name}" for name in ("matrix_a", "matrix_b", "accumulator"))
+
+
+class Unit(NamedTuple):
+    """What an intrinsic does: what its loops run over (rows i and columns j of a result, or k), and
+    the scopes of its operands, "" for one in memory.
+    """
+
+    loops: str
+    scopes: tuple[str, ...]
+
+
+UNITS = {
+    "zero": Unit("ij", (_SUM,)),
+    "load_a": Unit("ik", ("", _A)),
+    "load_b": Unit("kj", ("", _B)),
+    "load_b_turned": Unit("jk", ("", _B)),
+    "mma": Unit("ijk", (_A, _B, _SUM)),
+    "store": Unit("ij", (_SUM, "")),
+}
+
+
+@node
+class Warp(Stmt):
+    """What the threads of a warp do together: the intrinsic `name`, on operands that begin at
+    `places`, whose rows and columns are so many elements apart as `steps` say; the place of a tile
+    is its number in a buffer of tiles. `body` is what each thread does where there is no
+    instruction.
+    """
+
+    name: str
+    places: tuple[Load, ...]
+    steps: tuple[tuple[int, ...], ...]
+    body: Stmt
+
+    @property
+    def flops(self) -> int:
+        """The operations on floats of a thread."""
+        return 2 * 2 * 2 * 16 if len(self.places) == 3 and self.places[2].dtype == "float32" else 0
+
+
+def kind_of(name: str) -> str:
+    """What an intrinsic does, as `UNITS` has it; "" for one of no warp."""
+    parts = re.fullmatch(r"mma_(?:(zero|load_a|load_b|store)_)?[a-z]+\d+(_turned)?", name)
+    if parts is None or intrinsics is None or name not in intrinsics.WARPS:
+        return ""
+    return f"{parts[1]}{parts[2] or ''}" if parts[1] else "mma"
+
+
+def warp_of(block: Block, lane: Expr) -> Warp | None:
+    """A tensorized block as the work of a warp, whose threads have the number `lane`; None for one
+    of another kind, or with operands that do not lie as they have to.
+    """
+    name = str(dict(block.annotations).get(TENSOR))
+    unit = UNITS.get(kind_of(name))
+    operands = blocks.operands_of(block) if blocks and unit else None
+    if blocks is None or unit is None or operands is None:
+        return None
+    pattern, params = blocks.implementation(name)
+    parts = list(zip(operands, params, unit.scopes, strict=True))
+    places = tuple(p for p in starmap(_place, parts) if p is not None)
+    if len(places) < len(parts):
+        return None
+    moves = {param: to(operand.buffer, operand.at) for operand, param, _ in parts}
+    body = Redirect(moves).visit(_spread(unit, pattern.loops, pattern.store, lane))
+    return Warp(name, places, tuple(map(blocks.strides_of, operands)), body)
+
+
+def _place(operand: Any, param: Buffer, scope: str) -> Load | None:
+    """Where an operand begins; None if it is not in the memory that it has to be in."""
+    buffer = operand.buffer
+    if not scope:
+        private = buffer.scope.startswith(("local", FRAGMENT))
+        return None if private else Load(buffer, operand.base)
+    number = _number(operand, param.shape) if buffer.scope == scope else None
+    return None if number is None else Load(buffer, (number,))
+
+
+def _spread(unit: Unit, loops: Sequence[For], store: Store, lane: Expr) -> Stmt:
+    """A nest whose rows and columns are those of a thread."""
+    row, column = Binary("//", lane, index(4)), Binary("%", lane, index(4)) * 2
+    body: Stmt = store
+    for kind, loop in reversed(list(zip(unit.loops, loops, strict=True))):
+        var = Var(loop.var.name)
+        mine = {"i": row + var * 8, "j": column + var, "k": var}[kind]
+        extent = loop.extent if kind == "k" else index(2)
+        order: LoopKind = "serial" if kind == "k" else "unrolled"
+        body = For(var, extent, order, substitute(body, {loop.var: mine}))
+    return body
+
+
+def _number(operand: Any, tile: Sequence[int]) -> Expr | None:
+    """Which of a buffer's tiles an operand is; None where it is not known to be a whole one."""
+    number, shape = index(0), operand.buffer.shape
+    sides = *[1] * (len(shape) - 2), *tile
+    if operand.dims != (len(shape) - 2, len(shape) - 1):
+        return None
+    for start, size, side in zip(operand.base, shape, sides, strict=True):
+        place = quotient(start, side)
+        if place is None or size % side:
+            return None
+        number = number * (size // side) + place
+    return Simplifier(Ranges()).visit(number)
+
+
+def tiles_in(stmt: Stmt, items: Iterable[Access], sizes: Mapping[str, int]) -> frozenset[Buffer]:
+    """The tiles that warps keep in registers: all that a statement has, if units alone use them,
+    and the threads of an axis are a warp; else none.
+    """
+    own = {part.buffer for part in walk(stmt) if isinstance(part, Alloc)}
+    tiles = frozenset(buffer for buffer in own if buffer.scope.startswith(FRAGMENT))
+    apart = any(lp.thread == X for it in items if it.buffer in tiles for lp in it.loops)
+    return frozenset() if apart or sizes.get(X) != LANES or _others(stmt, tiles) else tiles
+
+
+def _others(stmt: Stmt, tiles: frozenset[Buffer]) -> bool:
+    """Whether something else than a unit uses tiles, or units those of a buffer by two shapes."""
+    parts = ((part, warp_of(part, index(0))) for part in walk(stmt) if isinstance(part, Block))
+    units = {part: warp for part, warp in parts if warp}
+    inside: set[Node] = {part for unit in units for part in walk(unit)}
+    used = (part for part in walk(stmt) if isinstance(part, Load | Store) and part.buffer in tiles)
+    shapes = {pair for warp in units.values() for pair in _shapes(warp) if pair[0] in tiles}
+    mixed = len(shapes) > len({buffer for buffer, _ in shapes})
+    return mixed or any(part not in inside for part in used)
+
+
+def _shapes(warp: Warp) -> Iterable[tuple[Buffer, tuple[int, ...]]]:
+    """The buffers of a warp's operands, each with the shape that its intrinsic gives it."""
+    assert blocks is not None
+    _, params = blocks.implementation(warp.name)
+    return ((p.buffer, param.shape) for p, param in zip(warp.places, params, strict=True))

@@ -1,0 +1,65 @@
+"""Schedules for GPUs: what each thread of a launch does.
+
+Products are computed by tiles, what is between them row by row; of any other nest, each element has
+a thread. Each nest is a launch.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from minimlc.errors import CompileError
+from minimlc.recipes.elementwise import is_untouched
+from minimlc.recipes.gpu.each import in_threads, inlined, reduced
+from minimlc.recipes.gpu.rows import in_parts, rows
+from minimlc.recipes.gpu.tensor import tensor_product
+from minimlc.recipes.gpu.tiles import product
+from minimlc.recipes.programs import programs
+from minimlc.recipes.views import Draft
+from minimlc.rooms import room
+from minimlc.target import Target
+from minimlc.tir.analysis.access import top_statements
+
+
+def for_gpu(sch: Draft, target: Target) -> Draft:
+    """The schedule of a whole function. What cannot be launched is left out; at worst all is."""
+    whole = _fitting(partial(programs, target=target), sch, None)
+    if whole is not sch:
+        return whole
+    wide = target.name == "opencl"
+    for name in sch.blocks():
+        if not wide:
+            sch = _fitting(tensor_product, sch, name)
+        if name in sch.blocks() and is_untouched(sch, name):
+            sch = _fitting(product, sch, name, wide)
+    sch = inlined(sch)
+    for name in sch.blocks():
+        sch = _fitting(in_parts, sch, name)
+    runs = groupby(sch.blocks(), partial(is_untouched, sch))
+    for names in [list(run) for untouched, run in runs if untouched]:
+        sch = _fitting(rows, sch, names)
+    for name in sch.blocks():
+        if name in sch.blocks() and is_untouched(sch, name) and sch.loops_of(name, "R"):
+            sch = _fitting(reduced, sch, name)
+    for nest in top_statements(sch.func):
+        sch = _fitting(in_threads, sch, nest)
+    return sch
+
+
+def _fitting(plan: Callable[..., Draft], sch: Draft, *args: Any) -> Draft:
+    """The schedule by a plan; the old one where it does not fit, or cannot be launched."""
+    try:
+        after = plan(sch, *args)
+        _check(after)
+    except CompileError:
+        return sch
+    return after
+
+
+def _check(sch: Draft) -> None:
+    """`BuildError` for a schedule that is no program of kernels, or too large for a device."""
+    kernels, limits = room("codegen.gpu.kernels"), room("codegen.gpu.limits")
+    if kernels and limits:
+        for kernel in kernels.kernels(sch.func_name, sch.func).kernels:
+            limits.check_limits(kernel, limits.CUDA_LIMITS)

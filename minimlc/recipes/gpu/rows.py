@@ -1,0 +1,83 @@
+"""Rows: sums along them, softmax, norms."""
+
+from collections.abc import Sequence
+
+from minimlc.recipes.elementwise import is_elementwise
+from minimlc.recipes.gpu.each import GRID, shared_out
+from minimlc.recipes.rowwise import is_along_rows, rows_deep
+from minimlc.recipes.views import Draft, bytes_of, refusal
+
+MOST = 256
+"""Threads of a row."""
+LEAST = 32
+"""Elements of a row from which on threads work on it together."""
+SHARED = 1 << 15
+"""Bytes of a row in shared memory."""
+FEW, LONG, PARTS = 64, 1 << 14, 256
+"""Fewer rows than that leave a device idle; such long ones are worth a launch for their parts."""
+
+
+def rows(sch: Draft, names: Sequence[str]) -> Draft:
+    """Blocks in a row, all of them for one row at a time: by the threads of a block together, which
+    keep what is between in the memory that they share; short rows by a thread each.
+    """
+    reductions = [name for name in names if is_along_rows(sch, name)]
+    if not reductions:
+        raise refusal("rows: no block reduces along rows")
+    last = names[-1]
+    depth = max(rows_deep(sch, name) for name in reductions)
+    loops = sch.loops_of(last, "S")
+    outer = loops if last in reductions else loops[: min(depth, len(loops) - 1)]
+    sch, row = _one(sch, last, outer)
+    for name in [each for each in names[:-1] if _is_long(sch, each, sch.extent(last, row))]:
+        sch = sch.compute_inline(name)
+    names = [name for name in names if name in sch.blocks()]
+    size = max(sch.iterations(name, sch.loops_of(name, "R")) for name in reductions)
+    together = size >= LEAST
+    for name in reversed(names[:-1]):
+        sch = sch.compute_at(name, row)
+        sch = sch.set_scope(name, sch.buffer(name), "shared" if together else "local")
+    if not together:
+        return shared_out(sch, [row])
+    threads = min(MOST, 1 << size.bit_length() - 1)
+    for name in names:
+        sch = _together(sch, name, row, threads)
+    return sch.bind(row, GRID[0])
+
+
+def _one(sch: Draft, name: str, loops: list[str]) -> tuple[Draft, str]:
+    """Loops around a block as one, which there is also where there are none."""
+    if not loops:
+        sch = sch.add_unit_loop((sch.loops(name) or [name])[0])
+    elif len(loops) > 1:
+        sch = sch.fuse(*loops)
+    return sch, sch.loops(name)[0]
+
+
+def _is_long(sch: Draft, name: str, rows: int) -> bool:
+    """Whether an element-wise block makes rows too long for shared memory: used twice, they are
+    computed twice.
+    """
+    size = sch.iterations(name) * bytes_of(sch.store(name).buffer.dtype) // rows
+    return is_elementwise(sch, name) and size > SHARED
+
+
+def _together(sch: Draft, name: str, row: str, threads: int) -> Draft:
+    """What a block does in a row, by the threads of a row together."""
+    loops = sch.loops_of(name, "R") or sch.loops_below(name, row)
+    if not loops:
+        return sch
+    sch = sch.fuse(*loops) if len(loops) > 1 else sch
+    sch, (_, lane) = sch.cut(name, sch.loops_below(name, row)[-1], threads)
+    return sch.bind(lane, GRID[1])
+
+
+def in_parts(sch: Draft, name: str) -> Draft:
+    """Few long sums, each in parts that blocks of threads add up first."""
+    sums = sch.loops_of(name, "R")
+    size = sch.iterations(name, sums)
+    if not is_along_rows(sch, name) or sch.iterations(name) // size >= FEW or size < LONG:
+        raise refusal(f'rows: block "{name}" has no few long sums')
+    sch = sch.split(sums[0], [min(PARTS, sch.extent(name, sums[0])), None])
+    sch, (part, *_) = sch.making("rfactor", sch.loops_of(name, "R")[0])
+    return rows(sch, [part])

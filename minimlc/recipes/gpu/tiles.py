@@ -1,0 +1,249 @@
+"""Products by tiles: matrix products in any layout, and convolutions as products over windows.
+
+A block of threads sums up a tile of the result. The parts of both factors that a step along the sum
+takes are fetched together into memory that the threads share; each thread has a tile of sums in its
+registers (V. Volkov, J. Demmel, Benchmarking GPUs to Tune Dense Linear Algebra, 2008). A warp has
+about a square of the block's tile, so that it reads few different elements of either factor.
+"""
+
+from collections.abc import Sequence
+from math import ceil, prod
+from typing import NamedTuple
+
+from minimlc.node import nodes_of
+from minimlc.recipes.elementwise import is_elementwise
+from minimlc.recipes.general import attempt
+from minimlc.recipes.gpu.each import is_cheap
+from minimlc.recipes.matmul import with_epilogue
+from minimlc.recipes.product import loads_of
+from minimlc.recipes.views import Draft, bytes_of, refusal
+from minimlc.tir.analysis.arith import variables
+from minimlc.tir.nodes import Buffer, Load, Store
+
+Pair = tuple[int, int]
+"""Of rows and columns."""
+
+
+class Tiles(NamedTuple):
+    """How a block of threads shares out a tile of the result: of its `size` a `warp` has so much,
+    and of that a thread its `own`. A step takes `depth` products of each sum. `straight` code names
+    all elements; else a loop takes those of a row.
+    """
+
+    size: Pair
+    warp: Pair
+    own: Pair
+    depth: int = 0
+    straight: bool = True
+
+    @property
+    def threads(self) -> dict[str, int]:
+        """Along each axis; a warp is x and y."""
+        y, x = (of // own for of, own in zip(self.warp, self.own, strict=True))
+        return {"threadIdx.z": self.warps, "threadIdx.y": y, "threadIdx.x": x}
+
+    @property
+    def warps(self) -> int:
+        """How many there are."""
+        return prod(self.size) // prod(self.warp)
+
+
+TILES = (
+    Tiles((128, 128), (64, 32), (8, 8), 8),
+    Tiles((64, 64), (32, 32), (4, 8), 16),
+    Tiles((32, 32), (16, 16), (2, 4), 16),
+)
+"""The largest first, which reads the least for each sum."""
+VECTORS = Tiles((64, 128), (32, 64), (4, 32), 32, straight=False)
+"""For CPUs, whose compilers make vectors of loops but not of straight code."""
+FEWEST = 8
+"""Rows, columns and products from which on tiles pay."""
+IN_FLIGHT = 8
+"""Elements that a thread may wait for at a time: each takes registers."""
+BLOCKS = 128
+"""Blocks of threads that a large device runs at once."""
+ROLES = {"S11": "b", "S10": "m", "S01": "n", "R11": "k"}
+"""An iter's role by its kind, and by whether each of the two factors depends on it."""
+
+
+class Contraction(NamedTuple):
+    """A sum of products: the block, and the role of each iter: b, m, n or k, as in
+    C[b, m, n] += A[b, m, k] * B[b, k, n], or 1 for one that tells nothing apart. Several iters of a
+    role count as one.
+    """
+
+    block: str
+    roles: str
+    sizes: tuple[int, ...]
+    buffers: tuple[Buffer, ...]
+
+    def size(self, role: str) -> int:
+        """The number of a role's values."""
+        return prod(size for each, size in zip(self.roles, self.sizes, strict=True) if each == role)
+
+    def layout(self, roles: str) -> str:
+        """The map of the iters to one number for each of `roles`."""
+        numbers = dict.fromkeys(roles, "0")
+        for at, (role, size) in enumerate(zip(self.roles, self.sizes, strict=True)):
+            if role in numbers:
+                numbers[role] = f"({numbers[role]}) * {size} + i{at}"
+        iters = ", ".join(f"i{at}" for at in range(len(self.roles)))
+        return f"{iters} -> {', '.join(numbers.values())}"
+
+
+def find_contraction(sch: Draft, name: str, fewest: int) -> Contraction:
+    """The sum of products that a block computes. Raises `ScheduleError` where there is none of at
+    least so many rows, columns and products.
+    """
+    block = sch.block(name)
+    loads = loads_of(block) or ()
+    uses = [set().union(*map(variables, load.indices)) for load in loads]
+    kinds = ("".join([it.kind, *(f"{it.var in use:d}" for use in uses)]) for it in block.iters)
+    others = ("1" if it.extent == 1 else "?" for it in block.iters)
+    roles = "".join(map(ROLES.get, kinds, others))
+    sizes = tuple(it.extent for it in block.iters)
+    buffers = *(load.buffer for load in loads), sch.store(name).buffer
+    found = Contraction(name, roles, sizes, buffers)
+    fits = set("mnk") <= set(roles) <= set("bmnk1") and len(set(buffers)) == 3
+    if not fits or block.init is None or min(map(found.size, "mnk")) < fewest:
+        raise refusal(f'product: block "{name}" adds up too few products of rows and columns')
+    return found
+
+
+def largest(found: Contraction, choices: Sequence[Tiles]) -> Tiles:
+    """The first choice that has enough blocks for a large device, or the last."""
+
+    def blocks(tiles: Tiles) -> int:
+        counts = map(found.size, "mn"), tiles.size
+        return found.size("b") * prod(ceil(n / size) for n, size in zip(*counts, strict=True))
+
+    return next((each for each in choices if blocks(each) >= BLOCKS), choices[-1])
+
+
+def product(sch: Draft, name: str, wide: bool) -> Draft:
+    """A sum of products by tiles, with the element-wise work before and after it."""
+    found = find_contraction(sch, name, FEWEST)
+    tiles = VECTORS if wide else largest(found, TILES)
+    sch, result = in_matrices(sch, found, "km" if tiles.straight else "mk")
+    sch = rounded(sch, name, tiles.size, tiles.depth)
+    sch, loops = in_parts(sch, result, sch.loops(result)[-2:], tiles[:3])
+    m0, n0, m1, n1, m2, n2, *own = loops
+    warp = f"{name}_warp"
+    axes = ("blockIdx.y", m0), ("blockIdx.x", n0), *zip(tiles.threads, (warp, m2, n2), strict=True)
+    sch = bound(sch.fuse(m1, n1, name=warp), result, axes)
+    sch, inner = in_registers(sch, name, n2, tiles)
+    return sch.unrolled([*inner, *own[: 1 + tiles.straight]])
+
+
+def in_matrices(sch: Draft, found: Contraction, left: str) -> tuple[Draft, str]:
+    """Both factors copied as matrices, the `left` one with axes "mk" or "km"; the block over
+    matrices, too. Also returns the block that writes the result.
+    """
+    name, batch = found.block, "b" * ("b" in found.roles)
+    for buffer, axes in zip(found.buffers, (left, "kn"), strict=False):
+        makers = [each for each in sch.producers(name) if sch.buffer(each) == buffer.name]
+        layout = found.layout(batch + axes)
+        sch, (copy,) = sch.making("reindex_cache_read", name, buffer.name, "shared", layout)
+        for maker in makers:
+            if is_elementwise(sch, maker) and is_cheap(sch, maker):
+                sch = attempt(sch, "compute_inline", maker)
+        sch = by_indices(sch, copy, sch.store(copy))
+    layout = found.layout(f"{batch}mn")
+    made = sch.making("reindex_cache_write", name, found.buffers[2].name, "local", layout)
+    sch, result = with_epilogue(made[0], made[1][0])
+    sch = sch.transform_block_layout(name, found.layout(f"{batch}mnk"))
+    reads = nodes_of(sch.block(result).body, Load)
+    (read,) = (load for load in reads if load.buffer.name == sch.buffer(name))
+    return by_indices(sch, result, read), result
+
+
+def by_indices(sch: Draft, name: str, access: Load | Store) -> Draft:
+    """A block over the indices of one of its accesses."""
+    old = ", ".join(it.var.name for it in sch.block(name).iters)
+    new = ", ".join(index.script() for index in access.indices)
+    return sch if old == new else sch.transform_block_layout(name, f"{old} -> {new}")
+
+
+def rounded(sch: Draft, name: str, size: Pair, depth: int) -> Draft:
+    """Sizes that are whole tiles: zeros are fetched beyond the ends, and no sums are written."""
+    *batch, _, _, _ = sch.block(name).iters
+    padded = sch.pad_einsum(name, [*(1 for _ in batch), *size, depth])
+    for copy in padded.added(sch):
+        source = source_of(padded, copy).buffer.name
+        inner = next(each for each in padded.blocks() if padded.buffer(each) == source)
+        padded = padded.compute_inline(copy if inner == name else inner)
+    return padded
+
+
+def in_parts(
+    sch: Draft, name: str, loops: Sequence[str], sizes: Sequence[Pair]
+) -> tuple[Draft, list[str]]:
+    """Loops over rows and columns in parts of such sizes, each in parts of the next; all loops."""
+    sides = []
+    for at, (loop, side) in enumerate(zip(loops, ("row", "column"), strict=True)):
+        factors = [a[at] // b[at] for a, b in zip(sizes, [*sizes[1:], (1, 1)], strict=True)]
+        sides.append([f"{name}_{side}{level}" for level in range(len(factors) + 1)])
+        sch = sch.split(loop, [None, *factors], names=sides[-1])
+    order = [loop for pair in zip(*sides, strict=True) for loop in pair]
+    return sch.reorder(*order), order
+
+
+def bound(sch: Draft, name: str, axes: Sequence[tuple[str, str]]) -> Draft:
+    """Loops around a block bound to axes, those over batches to the last of blocks."""
+    outer = sch.loops(name)
+    batch = outer[: outer.index(axes[0][1])]
+    for axis, loop in (*axes, *(("blockIdx.z", loop) for loop in batch)):
+        sch = sch.bind(loop, axis)
+    return sch
+
+
+def in_registers(sch: Draft, name: str, thread: str, tiles: Tiles) -> tuple[Draft, list[str]]:
+    """A thread's sums, step by step from what is fetched; also the loops to be straight code."""
+    sch = sch.compute_at(name, thread).set_scope(name, sch.buffer(name), "local")
+    *_, row, column, k = sch.loops(name)
+    sch, (step, deep) = sch.cut(name, k, tiles.depth)
+    sch = sch.reorder(step, deep, row, column)
+    for copy in [each for each in sch.producers(name) if each != name]:
+        sch = fetched(sch, copy, step, tiles.threads)
+    sch, (init, _) = sch.making("decompose_reduction", name, at=step)
+    first, second = sch.loops_below(init, thread)
+    return sch, [first, row, *((second, column, deep) if tiles.straight else ())]
+
+
+def fetched(sch: Draft, copy: str, step: str, threads: dict[str, int]) -> Draft:
+    """A part of a factor, fetched by all threads together: neighbours at once by neighbours."""
+    sch = sch.set_scope(copy, sch.buffer(copy), "shared").compute_at(copy, step)
+    first, second = sch.loops_below(copy, step)[-2:]
+    if sch.block(copy).iters[-1].var not in variables(source_of(sch, copy).indices[-1]):
+        sch, first, second = sch.reorder(second, first), second, first
+    lane, lanes = f"{copy}_lane", lanes_for(sch, copy, second)
+    if lanes > 1 and sch.iterations(copy, (first, second)) % (lanes * prod(threads.values())) == 0:
+        sch = sch.split(second, [None, lanes], names=[f"{copy}_lanes", lane]).vectorize(lane)
+        second = f"{copy}_lanes"
+    return together(sch, copy, (first, second), threads)
+
+
+def together(sch: Draft, name: str, loops: Sequence[str], threads: dict[str, int]) -> Draft:
+    """What loops around a block do, by all threads together."""
+    whole, rest = f"{name}_all", f"{name}_rest"
+    names = [rest, *(f"{name}_{axis[-1]}" for axis in threads)]
+    sch = sch.fuse(*loops, name=whole).split(whole, [None, *threads.values()], names=names)
+    sch = sch.unroll(rest) if sch.extent(name, rest) <= IN_FLIGHT else sch
+    for loop, axis in zip(names[1:], threads, strict=True):
+        sch = sch.bind(loop, axis)
+    return sch
+
+
+def source_of(sch: Draft, copy: str) -> Load:
+    """What a block copies, maybe under a condition."""
+    return nodes_of(sch.store(copy).value, Load)[0]
+
+
+def lanes_for(sch: Draft, copy: str, loop: str) -> int:
+    """How many neighbours along a loop a thread may move at once: 1 where they are none."""
+    store, source = sch.store(copy), source_of(sch, copy)
+    along = sch.block(copy).iters[-1].var
+    lanes = min(4, 16 // bytes_of(source.dtype))
+    straight = store.value is source and source.indices[-1] is store.indices[-1] is along
+    sizes = source.buffer.shape[-1], sch.extent(copy, loop)
+    return lanes if straight and not any(size % lanes for size in sizes) else 1

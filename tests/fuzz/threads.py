@@ -1,0 +1,276 @@
+"""Random programs on the threads of a GPU: `python -m tests.fuzz.threads --count N --seed S`.
+
+Each is a random program under a random schedule that binds loops to blocks and threads, shares
+memory and combines values. A step, or the whole, may be refused: by a `ScheduleError`, or by a
+`BuildError` E510 or E511. What is accepted must compute what the program computes without the
+schedule: by the interpreter, by the simulator, who must not find a race, and by OpenCL where it is
+installed. A failure is made small and printed as a test. Counts end the run: of what was accepted,
+how many programs have barriers, shared memory, and so on. The exit status is 1 on any failure.
+"""
+
+import argparse
+import random
+import re
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
+from math import prod
+from multiprocessing import get_context
+from typing import NamedTuple
+
+import numpy as np
+
+import minimlc as mlc
+from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches, kernels
+from minimlc.codegen.gpu.trees import with_trees
+from minimlc.module import IRModule
+from minimlc.tir.analysis.access import accesses
+from minimlc.tir.analysis.arith import constant_value
+from minimlc.tir.analysis.threads import THREAD
+from minimlc.tir.nodes import For, Stmt
+from minimlc.tir.walks import loops_in, statements_in
+from tests.fuzz.one import Failure
+from tests.fuzz.programs import PROGRAMS
+from tests.fuzz.schedules import subject_of
+from tests.fuzz.shrink import as_test, shrunk
+from tests.fuzz.subject import DIFFERENT, Subject, main_of, subject, wrong_results
+from tests.fuzz.thread_programs import KINDS, thread_program
+from tests.fuzz.thread_steps import Growing, grown
+from tests.helpers import copies
+
+LARGE = 200_000
+"""The interpreter is left out where a block runs more often: each thread fetches all it needs."""
+BATCH = 25
+"""So many schedules are one job of a process."""
+SHOWN = 10
+"""So many failures are made small and printed."""
+REFUSALS = ("E510", "E511")
+"""What a build may say: it cannot be launched, or the language lacks something."""
+
+
+class Outcome(NamedTuple):
+    """One schedule: what it has (`traits`), how many steps were accepted and refused, why it was
+    refused as a whole, or what is wrong.
+    """
+
+    number: int
+    program: str
+    accepted: int = 0
+    declined: int = 0
+    traits: tuple[str, ...] = ()
+    refused: str = ""
+    failure: Failure | None = None
+
+    @property
+    def right(self) -> bool:
+        return not self.refused and self.failure is None
+
+
+def program_of(number: int) -> str:
+    """The program of a number: each kind in turn, now and then one of the other fuzz's."""
+    kinds = [*KINDS, *KINDS, "random", ""]
+    kind = kinds[number % len(kinds)]
+    return f"{kind}-{number}" if kind else list(PROGRAMS)[number // len(kinds) % len(PROGRAMS)]
+
+
+def known_of(program: str) -> Subject:
+    """A program with its inputs and results."""
+    kind, _, number = program.partition("-")
+    if kind not in KINDS or not number:
+        return subject_of(program)
+    return subject(mlc.parse(thread_program(kind, int(number))), int(number))
+
+
+def scheduled(number: int) -> tuple[Subject, Growing]:
+    """A program under its schedule."""
+    known = known_of(program_of(number))
+    sch = mlc.Schedule(known.mod, check=False)
+    return known, grown(sch, random.Random(f"threads {number}"))
+
+
+def run(number: int, targets: Sequence[str]) -> Outcome:
+    """The schedule of a number, looked at by all targets."""
+    known, new = scheduled(number)
+    steps = new.accepted.total(), new.refused.total()
+    outcome = Outcome(number, program_of(number), *steps)
+    try:
+        launched = kernels("main", main_of(new.sch.mod))
+        large = _instances(new.sch.mod) > LARGE
+        whys = {
+            target: wrong(known, new.sch.mod, target)
+            for target in targets
+            if target != "interpreter" or not large
+        }
+    except mlc.BuildError as error:
+        return outcome._replace(refused=_refusal(error))
+    outcome = outcome._replace(traits=tuple(traits(new.sch.mod, launched)))
+    for target, why in whys.items():
+        if why:
+            fault = (outcome.program, number, target, DIFFERENT in why, why)
+            return outcome._replace(failure=Failure(*fault, new.sch.trace.to_json()))
+    return outcome
+
+
+def _instances(mod: IRModule) -> int:
+    """How often the block runs that runs most, by the constant sizes of loops."""
+    func = main_of(mod)
+    items = accesses(func)
+    return max(prod(constant_value(loop.extent) or 1 for loop in item.loops) for item in items)
+
+
+def wrong(known: Subject, after: IRModule, target: str) -> str:
+    """What is wrong with a scheduled program as a target runs it; "" if nothing."""
+    results = tuple(copies(arrays) for arrays in known.inputs)
+    try:
+        mlc.verify(after)
+        if target == "interpreter":
+            for arrays in results:
+                mlc.interpret(after, "main", *arrays)
+        else:
+            main = mlc.build(after, target=target, cache=False)["main"]
+            for arrays in results:
+                main(*arrays)
+    except mlc.BuildError as error:
+        if error.code in REFUSALS:
+            raise
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return wrong_results(known, results, exact=False)
+
+
+def _refusal(error: mlc.BuildError) -> str:
+    """A refusal without names and numbers, to be counted."""
+    why = re.sub(r"this cannot be launched: |\S*\d\S*|\b[A-Z]\w*(\[.*?\])?", "", error.why)
+    return f"{error.code} {' '.join(why.split())[:60]}"
+
+
+def traits(mod: IRModule, launched: Launches) -> Iterator[str]:
+    """What a program has that could go wrong."""
+    func = main_of(mod)
+    loops = loops_in(func.body)
+    has = {
+        "several kernels": len(launched.kernels) > 1,
+        "virtual threads": any(loop.thread.startswith("vthread") for loop in loops),
+        "lanes": any(loop.kind == "vectorized" for loop in loops),
+        "reductions over threads": with_trees(func) is not func,
+        "cooperative fetches": any(map(_is_together, loops)),
+    }
+    yield from (name for name, holds in has.items() if holds)
+    yield from sorted({trait for kernel in launched.kernels for trait in _of_kernel(kernel)})
+
+
+def _is_together(loop: For) -> bool:
+    inside = (part.thread for part in loops_in(loop.body))
+    return loop.thread.startswith(THREAD) and loop.thread in inside
+
+
+def _of_kernel(kernel: Kernel) -> Iterator[str]:
+    has = {
+        "several blocks": prod(kernel.grid) > 1,
+        "several threads": prod(kernel.block) > 1,
+        "several warps": prod(kernel.block) > 32,
+        "shared memory": bool(kernel.shared),
+        "barriers": _has_barriers(kernel.body),
+        "barriers in loops": any(_has_barriers(loop.body) for loop in loops_in(kernel.body)),
+    }
+    yield from (name for name, holds in has.items() if holds)
+
+
+def _has_barriers(stmt: Stmt) -> bool:
+    return any(isinstance(part, Barrier) for part in statements_in(stmt))
+
+
+@cache
+def targets_here() -> tuple[str, ...]:
+    """What programs are run by: OpenCL too, where a device is here."""
+    module = mlc.parse('@T.prim_func\ndef main(A: T.Buffer((1,), "int32")):\n    A[0] = 1\n')
+    try:
+        mlc.build(module, "opencl")["main"](np.zeros(1, "int32"))
+    except mlc.BuildError:
+        return "interpreter", "gpusim"
+    return "interpreter", "gpusim", "opencl"
+
+
+def batch(numbers: Sequence[int], targets: Sequence[str]) -> list[Outcome]:
+    """The schedules of these numbers. An error that none of them may raise is a failure, too."""
+    return [_caught(number, targets or targets_here()) for number in numbers]
+
+
+def _caught(number: int, targets: Sequence[str]) -> Outcome:
+    try:
+        return run(number, targets)
+    except Exception:
+        why = traceback.format_exc(limit=-3)
+        failure = Failure(program_of(number), number, "steps", False, why, "[]")
+        return Outcome(number, program_of(number), failure=failure)
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """What happened, in a few lines."""
+    right = [item for item in outcomes if item.right]
+    failures = [item.failure for item in outcomes if item.failure]
+    wrong_ones = sum(failure.wrong for failure in failures)
+    refused = Counter(item.refused for item in outcomes if item.refused)
+    kinds = Counter(item.program.split("-")[0] for item in right)
+    others = [kinds.pop(name) for name in list(kinds) if name not in KINDS]
+    return "\n".join(
+        [
+            f"{len(outcomes)} schedules: {len(right)} right, {wrong_ones} wrong, "
+            f"{len(failures) - wrong_ones} failed, {refused.total()} refused; "
+            f"{sum(item.accepted for item in outcomes)} steps accepted, "
+            f"{sum(item.declined for item in outcomes)} refused",
+            f"of the right: {_counts(Counter(t for item in right for t in item.traits))}",
+            f"programs: {_counts(kinds)}, others {sum(others)}",
+            *(f"{count:6} refused: {why}" for why, count in refused.most_common(12)),
+        ]
+    )
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counter.most_common())
+
+
+def explain(failure: Failure) -> str:
+    """A failure as a small test; the trace alone where it does not show again."""
+    case = shrunk(failure, known_of(failure.program).mod)
+    if case is None:
+        return f"{failure}\nnot to be repeated from its trace:\n{failure.trace}"
+    return f"{failure}\n\n{as_test(case, re.sub(r'[^A-Za-z0-9]', '_', failure.program))}"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz.threads",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--count", type=int, default=100, help="schedules in all (100)")
+    parser.add_argument("--seed", type=int, default=0, help="the first schedule's number (0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--targets", nargs="*", default=[], help="what runs them (all there are)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = _options()
+    numbers = range(options.seed, options.seed + options.count)
+    parts = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
+    outcomes: list[Outcome] = []
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(batch, part, options.targets) for part in parts]):
+            outcomes += done.result()
+            if sys.stderr.isatty():
+                print(f"\r{len(outcomes)} done", end="\r", file=sys.stderr)
+    failures = [item.failure for item in outcomes if item.failure]
+    for failure in failures[:SHOWN]:
+        print(explain(failure), "\n", flush=True)
+    print(summary(outcomes))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
