@@ -74,6 +74,7 @@ class _Malloc(ctypes.Structure):
 def held(*, forget: bool) -> Held:
     """`forget` empties the compiler's memos first: they are bounded, and filled by any program."""
     if forget:
+        gc.unfreeze()  # what pytest's processes froze is not listed
         for item in gc.get_objects():
             is_memo = isinstance(item, functools._lru_cache_wrapper)
             if is_memo and item.cache_info().maxsize and item.__module__.startswith("minimlc"):
