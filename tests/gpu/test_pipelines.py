@@ -175,11 +175,8 @@ def test_what_is_copied_meanwhile_is_left_alone(case):
 @pytest.mark.parametrize(
     "target", ["gpusim", pytest.param("opencl", marks=pytest.mark.requires("opencl"))]
 )
-def test_fetches_of_two_statements(case, target, request):
+def test_fetches_of_two_statements(case, target):
     """The last round fetches only sometimes, and a barrier between the two with it."""
-    if (case, target) == ("partly overwritten", "opencl"):
-        why = "PoCL 3.1 computes wrong numbers; oclgrind is right on the same text"
-        request.applymarker(pytest.mark.xfail(reason=why, strict=False))
     sch = meanwhile(*MEANWHILE_CASES[case])
     args = random_args(sch.func, np.random.default_rng(0))
     results = copies(args)

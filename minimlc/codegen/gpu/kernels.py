@@ -8,10 +8,10 @@ threads run one after the other, and around what they fetch together (see `tir.a
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
-from typing import NamedTuple
 
 from minimlc.codegen.dialect import PLAIN, Dialect
 from minimlc.codegen.gpu.launch import BLOCK, VIRTUAL, Axis, Barrier, Kernel, Launches
+from minimlc.codegen.gpu.meetings import Part, Place, Use, apart, guarded, meeting, uses, waits
 from minimlc.codegen.gpu.pipelines import AHEAD, with_pipelines
 from minimlc.codegen.gpu.refusal import refused
 from minimlc.codegen.gpu.sharing import check_axes, check_shared
@@ -20,7 +20,7 @@ from minimlc.codegen.gpu.trees import with_trees
 from minimlc.codegen.gpu.warps import FRAGMENT, Warp, X, tiles_in, warp_of
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
-from minimlc.node import Node, replace, walk
+from minimlc.node import Node, nodes_of, replace, walk
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
@@ -103,7 +103,7 @@ def _kernel(name: str, stmt: Stmt, memory: Sequence[Buffer], shuffles: bool) -> 
     threads = _Threads({axis.name: axis for axis in axes}, accesses(stmt))
     threads.tiles = tiles_in(stmt, threads.items, {axis.name: axis.extent for axis in axes})
     threads.shuffles = shuffles
-    body = threads.stmt(stmt, _Place()).stmt
+    body = threads.stmt(stmt, Place()).stmt
     used = {part.buffer for part in walk(body) if isinstance(part, Load | Store)}
     return Kernel(name, tuple(buffer for buffer in memory if buffer in used), axes, body)
 
@@ -119,33 +119,6 @@ def _axes(stmt: Stmt) -> Iterator[Axis]:
             yield Axis(loop.thread, Var(loop.var.name), int(extent))
 
 
-class _Place(NamedTuple):
-    """Where a statement stands: the axes that are bound around it, the bound loops that say which
-    thread runs it, and the buffers that each of those threads has for itself.
-    """
-
-    bound: frozenset[str] = frozenset()
-    nest: tuple[For, ...] = ()
-    private: frozenset[Buffer] = frozenset()
-
-
-class _Use(NamedTuple):
-    """A buffer in memory that threads share, and the nest of loops that says which use it."""
-
-    buffer: Buffer
-    writes: bool
-    nest: tuple[For, ...]
-
-
-class _Part(NamedTuple):
-    """A statement of one thread; what it uses before its first barrier and after its last."""
-
-    stmt: Stmt
-    head: tuple[_Use, ...]
-    tail: tuple[_Use, ...]
-    meets: bool = False
-
-
 class _Threads:
     """Writes what one thread runs."""
 
@@ -156,7 +129,7 @@ class _Threads:
         self.tiles: frozenset[Buffer] = frozenset()
         self.shuffles = False
 
-    def stmt(self, item: Stmt, at: _Place) -> _Part:
+    def stmt(self, item: Stmt, at: Place) -> Part:
         if not self._is_spread(item):
             return self._leaf(item, at)
         match item:
@@ -190,45 +163,45 @@ class _Threads:
         used = (part.buffer for part in walk(item) if isinstance(part, Load | Store))
         return bool(self.tiles) and not self.tiles.isdisjoint(used)
 
-    def _warp(self, item: Warp, at: _Place) -> _Part:
+    def _warp(self, item: Warp, at: Place) -> Part:
         """What all threads of a warp do. Each has elements of its own, so others wait for it, and
         it for them, as if it were a nest bound to them.
         """
-        used = _apart(_uses(item.body, at), item.body)
+        used = apart(uses(item.body, at), item.body)
         return self._first(item, used, at._replace(bound=at.bound | {X}))
 
-    def _tree(self, item: Block, at: _Place) -> _Part:
+    def _tree(self, item: Block, at: Place) -> Part:
         """Threads of a warp combine values: the first one stores them, as if it were alone."""
         stmt, loops = shuffled(item, self.axes), tuple(loops_in(item))
-        used = _uses(stmt, at._replace(nest=(*at.nest, *loops), private=at.private | _own(stmt)))
+        used = uses(stmt, at._replace(nest=(*at.nest, *loops), private=at.private | _own(stmt)))
         if all(loop.thread in ("", X) for loop in loops):
             used = tuple(use._replace(nest=at.nest) if use.writes else use for use in used)
-        return _Part(stmt, used, used)
+        return Part(stmt, used, used)
 
-    def _ahead(self, item: Block, at: _Place) -> _Part:
+    def _ahead(self, item: Block, at: Place) -> Part:
         """Copies that a thread does not wait for, so that it meets others even for its own."""
         part = self.stmt(item.body, at)
-        head, tail = (_apart(uses, item.body) for uses in (part.head, part.tail))
+        head, tail = (apart(uses, item.body) for uses in (part.head, part.tail))
         return part._replace(stmt=replace(item, body=part.stmt), head=head, tail=tail)
 
-    def _leaf(self, item: Stmt, at: _Place) -> _Part:
+    def _leaf(self, item: Stmt, at: Place) -> Part:
         """What has no bound loop in it: a thread does it alone."""
         own = _own(item)
         for buffer in own:
             _check_alone(buffer, at)
-        used = _uses(item, at._replace(private=at.private | own))
+        used = uses(item, at._replace(private=at.private | own))
         return self._first(item, used, at)
 
-    def _first(self, item: Stmt, used: tuple[_Use, ...], at: _Place) -> _Part:
+    def _first(self, item: Stmt, used: tuple[Use, ...], at: Place) -> Part:
         """What the first thread does of each axis that is not bound."""
         first = conjunction(
             Binary("==", axis.var, index(0))
             for axis in self.axes.values()
             if axis.name not in at.bound and axis.extent > 1
         )
-        return _Part(item if first is None else IfThenElse(first, item), used, used)
+        return Part(item if first is None else IfThenElse(first, item), used, used)
 
-    def _alloc(self, item: Alloc, at: _Place) -> _Part:
+    def _alloc(self, item: Alloc, at: Place) -> Part:
         buffer = item.buffer
         inside = {loop.thread for loop in loops_in(item.body)}
         inside |= {X} if self._is_of_warps(item.body) else set()
@@ -246,32 +219,32 @@ class _Threads:
         part = self.stmt(item.body, at)
         return part._replace(stmt=replace(item, body=part.stmt))
 
-    def _seq(self, stmts: Iterable[Stmt], at: _Place) -> _Part:
+    def _seq(self, stmts: Iterable[Stmt], at: Place) -> Part:
         """Statements in order; those without bound loops that follow each other are one."""
-        whole = _Part(Seq(()), (), ())
+        whole = Part(Seq(()), (), ())
         for bound, items in groupby(stmts, self._is_spread):
             for item in items if bound else [seq(items)]:
                 whole = self._then(whole, self.stmt(item, at), at)
         return whole
 
-    def _then(self, one: _Part, other: _Part, at: _Place) -> _Part:
+    def _then(self, one: Part, other: Part, at: Place) -> Part:
         """Two parts in order, with a barrier between them where threads meet in memory."""
         why = self._meeting(one.tail, other.head, at)
         between = [Barrier(why)] if why else []
         head = one.head if one.meets or why else (*one.head, *other.head)
         tail = other.tail if other.meets or why else (*one.tail, *other.tail)
         stmt = seq((one.stmt, *between, other.stmt))
-        return _Part(stmt, head, tail, one.meets or other.meets or bool(why))
+        return Part(stmt, head, tail, one.meets or other.meets or bool(why))
 
     def _meeting(
         self,
-        before: Iterable[_Use],
-        after: Sequence[_Use],
-        at: _Place,
+        before: Iterable[Use],
+        after: Sequence[Use],
+        at: Place,
         outside: tuple[For, ...] | None = None,
     ) -> str:
         """Why threads have to wait here; "" where they need not. No barrier stops other blocks."""
-        why, buffer = _meeting(before, after, outside)
+        why, buffer = meeting(before, after, outside)
         several = [axis for axis in self.axes.values() if axis.extent > 1]
         if why and any(a.name.startswith(BLOCK) and a.name not in at.bound for a in several):
             raise refused(
@@ -280,7 +253,7 @@ class _Threads:
             )
         return why
 
-    def _bound(self, item: For, at: _Place) -> _Part:
+    def _bound(self, item: For, at: Place) -> Part:
         """A loop of threads becomes the place of one. Those around it do not tell apart what they
         run together.
         """
@@ -291,7 +264,7 @@ class _Threads:
         body = substitute(item.body, {item.var: self.axes[axis].var})
         return self.stmt(body, at._replace(bound=bound | {axis}, nest=(*nest, item)))
 
-    def _loop(self, item: For, at: _Place) -> _Part:
+    def _loop(self, item: For, at: Place) -> Part:
         if item.thread.startswith(VIRTUAL):
             item = replace(item, kind="unrolled", thread="")
         part = self.stmt(item.body, at)
@@ -317,25 +290,31 @@ class _Threads:
                 return True
         return False
 
-    def _condition(self, item: IfThenElse, at: _Place) -> _Part:
-        parts = [
-            self._decided(self.stmt(case, at), item.condition, at) for case in inner_stmts(item)
-        ]
-        new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
+    def _condition(self, item: IfThenElse, at: Place) -> Part:
+        """Each case, as far as it goes with its barriers outside of the condition."""
+        condition = item.condition
+        parts = [self._decided(self.stmt(case, at), condition, at) for case in inner_stmts(item)]
         head = tuple(use for part in parts for use in part.head)
         tail = tuple(use for part in parts for use in part.tail)
         meets = item.else_case is not None and all(part.meets for part in parts)
-        return _Part(replace(item, **new), head, tail, meets)
+        if nodes_of(condition, Load) or not any(map(waits, (part.stmt for part in parts))):
+            new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
+            return Part(replace(item, **new), head, tail, meets)
+        cases = zip((condition, ~condition), parts, strict=False)
+        stmt = seq(guarded(holds, part.stmt) for holds, part in cases)
+        inside = any(isinstance(each, IfThenElse) and waits(each) for each in statements_in(stmt))
+        meets = meets or (not inside and any(part.meets for part in parts))
+        return Part(stmt, head, tail, meets)
 
-    def _decided(self, part: _Part, expr: Expr, at: _Place) -> _Part:
+    def _decided(self, part: Part, expr: Expr, at: Place) -> Part:
         """A part that runs as often as an expression says; barriers in it are for all threads."""
         own = {load.buffer for load in walk(expr) if isinstance(load, Load)} & at.private
-        waits = any(isinstance(each, Barrier | Shuffle) for each in walk(part.stmt))
-        if waits and (own or variables(expr) & self.own):
+        together = any(isinstance(each, Barrier | Shuffle) for each in walk(part.stmt))
+        if together and (own or variables(expr) & self.own):
             why = f"how often a thread meets the others depends on {expr.script()}"
             raise refused(why, "bind the loop outside, or split it so that it is the same for all")
-        used = _uses(expr, at)
-        why, buffer = _meeting(used, part.head, None)
+        used = uses(expr, at)
+        why, buffer = meeting(used, part.head, None)
         if why:
             raise refused(f"{expr.script()} decides what threads run, and some change {buffer}")
         return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
@@ -346,51 +325,11 @@ def _own(item: Stmt) -> set[Buffer]:
     return {part.buffer for part in statements_in(item) if isinstance(part, Alloc)}
 
 
-def _apart(uses: Iterable[_Use], body: Stmt) -> tuple[_Use, ...]:
-    """Uses as in a nest of its own, which no other one is the same as."""
-    own = For(Var("own"), index(1), "serial", body)
-    return tuple(use._replace(nest=(*use.nest, own)) for use in uses)
-
-
-def _check_alone(buffer: Buffer, at: _Place) -> None:
+def _check_alone(buffer: Buffer, at: Place) -> None:
     """No thread has memory for itself that its block shares."""
     if buffer.scope.startswith(SHARED) and any(axis.startswith(THREAD) for axis in at.bound):
         why = f"each thread has {buffer.name} for itself, in memory that a block shares"
         raise refused(why, f'T.alloc_buffer({buffer.shape}, ..., scope="local")')
-
-
-def _uses(item: Stmt | Expr, at: _Place) -> tuple[_Use, ...]:
-    """What a thread uses of the memory that it shares with others."""
-    used = (
-        _Use(part.buffer, isinstance(part, Store), at.nest)
-        for part in walk(item)
-        if isinstance(part, Load | Store) and part.buffer not in at.private
-    )
-    return tuple(dict.fromkeys(used))
-
-
-def _meeting(
-    before: Iterable[_Use], after: Sequence[_Use], outside: tuple[For, ...] | None
-) -> tuple[str, str]:
-    """Why threads have to wait between two parts, and for the use of which buffer: one touches what
-    another has written, or writes what another has read; "" where they need not.
-
-    Threads of one nest never meet, as its loops are independent; in another iteration of a loop
-    they may, unless that loop is in the nest: then its loops are those `outside`.
-    """
-    pairs = [
-        (one, other)
-        for one in before
-        for other in after
-        if one.buffer is other.buffer and (one.writes or other.writes)
-        if one.nest != other.nest or outside not in (None, one.nest)
-    ]
-    for one, other in sorted(pairs, key=lambda pair: pair[1].writes):
-        verb = "written" if other.writes else "read"
-        done = "written" if one.writes else "read"
-        name = one.buffer.name
-        return f"{name} is {verb} when all have {done} it", name
-    return "", ""
 
 
 def _used_by_blocks(buffer: Buffer) -> BuildError:

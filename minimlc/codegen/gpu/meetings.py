@@ -1,0 +1,114 @@
+"""What threads of a block use of the memory that they share, and where they meet in it."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from minimlc.codegen.gpu.launch import Barrier
+from minimlc.node import replace, walk
+from minimlc.tir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    index,
+    seq,
+)
+from minimlc.tir.walks import statements_in
+
+
+class Place(NamedTuple):
+    """Where a statement stands: the axes that are bound around it, the bound loops that say which
+    thread runs it, and the buffers that each of those threads has for itself.
+    """
+
+    bound: frozenset[str] = frozenset()
+    nest: tuple[For, ...] = ()
+    private: frozenset[Buffer] = frozenset()
+
+
+class Use(NamedTuple):
+    """A buffer in memory that threads share, and the nest of loops that says which use it."""
+
+    buffer: Buffer
+    writes: bool
+    nest: tuple[For, ...]
+
+
+class Part(NamedTuple):
+    """A statement of one thread; what it uses before its first barrier and after its last."""
+
+    stmt: Stmt
+    head: tuple[Use, ...]
+    tail: tuple[Use, ...]
+    meets: bool = False
+
+
+def apart(uses: Iterable[Use], body: Stmt) -> tuple[Use, ...]:
+    """Uses as in a nest of its own, which no other one is the same as."""
+    own = For(Var("own"), index(1), "serial", body)
+    return tuple(use._replace(nest=(*use.nest, own)) for use in uses)
+
+
+def uses(item: Stmt | Expr, at: Place) -> tuple[Use, ...]:
+    """What a thread uses of the memory that it shares with others."""
+    used = (
+        Use(part.buffer, isinstance(part, Store), at.nest)
+        for part in walk(item)
+        if isinstance(part, Load | Store) and part.buffer not in at.private
+    )
+    return tuple(dict.fromkeys(used))
+
+
+def meeting(
+    before: Iterable[Use], after: Sequence[Use], outside: tuple[For, ...] | None
+) -> tuple[str, str]:
+    """Why threads have to wait between two parts, and for the use of which buffer: one touches what
+    another has written, or writes what another has read; "" where they need not.
+
+    Threads of one nest never meet, as its loops are independent; in another iteration of a loop
+    they may, unless that loop is in the nest: then its loops are those `outside`.
+    """
+    pairs = [
+        (one, other)
+        for one in before
+        for other in after
+        if one.buffer is other.buffer and (one.writes or other.writes)
+        if one.nest != other.nest or outside not in (None, one.nest)
+    ]
+    for one, other in sorted(pairs, key=lambda pair: pair[1].writes):
+        verb = "written" if other.writes else "read"
+        done = "written" if one.writes else "read"
+        name = one.buffer.name
+        return f"{name} is {verb} when all have {done} it", name
+    return "", ""
+
+
+def waits(stmt: Stmt) -> bool:
+    """Whether there is a barrier in a statement."""
+    return any(isinstance(part, Barrier) for part in statements_in(stmt))
+
+
+def guarded(condition: Expr, stmt: Stmt) -> Stmt:
+    """A statement where a condition holds, which is the same for all threads and reads no memory.
+    Barriers between its parts stay outside, for all threads in any case: PoCL 3.1 computes wrong
+    numbers where one inside a condition precedes a condition on the thread.
+    """
+    match stmt:
+        case _ if not waits(stmt):
+            return IfThenElse(condition, stmt)
+        case Barrier():
+            return stmt
+        case Seq(stmts):
+            return seq(guarded(condition, part) for part in stmts)
+        case Alloc() | Block() | For(extent=Const()):
+            return replace(stmt, body=guarded(condition, stmt.body))
+        case _:  # a condition that reads memory, or a loop whose extent does
+            return IfThenElse(condition, stmt)
