@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
-from minimlc.codegen.c.expr import PLUS, Expressions
+from minimlc.codegen.c.expr import PLUS, UNARY, Expressions
 from minimlc.codegen.c.functions import C_DIALECT, function_texts
 from minimlc.codegen.c.names import comment, unique_names
 from minimlc.codegen.c.stmt import updates
 from minimlc.codegen.gpu.kernels import Axis, Barrier, Kernel, Launches, kernels
-from minimlc.codegen.gpu.lanes import BYTES, Copy, copy_of
+from minimlc.codegen.gpu.lanes import BYTES, Copy, Wide, copy_of, wide_of
 from minimlc.codegen.gpu.limits import dynamic_bytes, shared_bytes
 from minimlc.codegen.gpu.narrow import narrow
 from minimlc.codegen.gpu.pipelines import AHEAD
@@ -73,6 +73,10 @@ class Language(NamedTuple):
     own: str = "{};"
     unroll: str = ""
     copy: str = ""
+    wide: tuple[str, ...] = ()
+    """Aligned neighbours as one value: their number, the first, and its address space by the
+    buffer's scope; a value for so many; and an array that begins at a multiple of so many bytes.
+    """
     memory: Callable[[Launches, dict[Node, Text], UniqueNames], Iterable[str]] | None = None
     shuffle: str = ""
     background: Background | None = None
@@ -147,6 +151,8 @@ class KernelText(Statements):
         self.beyond = [value for key, value in notes if key == AHEAD and isinstance(value, int)]
         self.background: Background | None = None
         self.aligned = {*kernel.params, *kernel.shared}
+        loops = nodes_of(kernel.body, For) if language.wide else []
+        self.wide = {loop: wide for loop in loops if (wide := wide_of(loop)) is not None}
         self.constant = set(kernel.params) - stored_in(kernel.body)
         self.exprs.names.update(known)
         header = [comment(f"{kernel.name}: {launch_text(kernel)}"), *language.header(self, kernel)]
@@ -179,7 +185,9 @@ class KernelText(Statements):
 
     def _array(self, buffer: Buffer, name: str) -> str:
         shape = tuple(max(1, size) for size in buffer.shape) or (1,)
-        return self.language.array(self.language.stored[buffer.dtype], name, shape)
+        array = self.language.array(self.language.stored[buffer.dtype], name, shape)
+        lanes = [each.lanes for each in self.wide.values() if buffer in each.buffers]
+        return self.language.wide[2].format(array, 4 * max(lanes)) if lanes else array
 
     def _place(self, axis: Axis) -> str:
         kind, side = axis.name.split(".")
@@ -227,6 +235,9 @@ class KernelText(Statements):
         if copy is not None and {copy.target.buffer, copy.source.buffer} <= self.aligned:
             self._copy(copy)
             return
+        if item in self.wide:
+            self._wide(self.wide[item])
+            return
         extent, saved = self._extent(item), self.copies
         if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):
             self.copies *= max(1, int(item.extent.value))
@@ -247,6 +258,19 @@ class KernelText(Statements):
         if self.background is not None and fits and copy.size == BYTES:
             template = self.background.copy
         self.line(template.format(*places, copy.lanes, self.language.stored[source.dtype]))
+
+    def _wide(self, wide: Wide) -> None:
+        """Neighbours calculated at once."""
+        for lanes, first in wide.loads.items():
+            self.exprs.names[lanes] = Text(self._several(first, wide.lanes), UNARY)
+        value = self.exprs.visit(wide.target.value).code
+        several = self.language.wide[1].format(wide.lanes, value)
+        self.line(f"{self._several(wide.target, wide.lanes)} = {several};")
+
+    def _several(self, first: Load | Store, lanes: int) -> str:
+        spaces = {SHARED: "__local ", "local": ""}
+        space = spaces.get(first.buffer.scope.split(".")[0], "__global ")
+        return self.language.wide[0].format(space, lanes, self.exprs.element(first))
 
     def _extent(self, item: For) -> str:
         """The loop's extent; one of data is read before the loop, whose body might change it."""

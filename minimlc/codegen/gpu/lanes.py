@@ -1,11 +1,11 @@
-"""Copies of neighbours, which a thread may load and store at once."""
+"""Neighbours in memory that a thread may copy, or calculate with, at once."""
 
 from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
 from minimlc.node import replace
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Binary, Block, Const, Expr, For, Load, Stmt, Store, Var
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Load, Stmt, Store, Var
 
 BYTES = 16
 """The most that a thread moves at once; arrays begin at a multiple of it."""
@@ -28,15 +28,15 @@ def copy_of(item: For) -> Copy | None:
     """What a vectorized loop copies; None where it does more, or where elements are not known to be
     neighbours that begin at a multiple of their size.
     """
-    store = _inside(item.body)
-    if item.kind != "vectorized" or store is None or not isinstance(item.extent, Const):
+    store, count = _inside(item.body), _count(item)
+    if store is None:
         return None
-    load, count = store.value, int(item.extent.value)
+    load = store.value
     size = count * DTYPES[store.buffer.dtype].bits // 8
     if (
         not isinstance(load, Load)
         or load.buffer is store.buffer
-        or count not in (2, 4, 8, 16)
+        or "local" in (load.buffer.scope, store.buffer.scope)
         or size not in (8, BYTES)
     ):
         return None
@@ -44,6 +44,61 @@ def copy_of(item: For) -> Copy | None:
     if target is None or source is None:
         return None
     return Copy(replace(store, indices=target), replace(load, indices=source), count)
+
+
+class Wide(NamedTuple):
+    """As many neighbours as `lanes` are calculated and stored from `target` on. In its value, each
+    variable of `loads` stands for the neighbours from that load on.
+    """
+
+    target: Store
+    loads: dict[Var, Load]
+    lanes: int
+
+    @property
+    def buffers(self) -> set[Buffer]:
+        """Those whose neighbours are taken at once."""
+        return {self.target.buffer, *(load.buffer for load in self.loads.values())}
+
+
+def wide_of(item: For) -> Wide | None:
+    """What a vectorized loop of float32 calculates; None where it only copies, or does more than
+    sums and products of neighbours and of what is the same for all of them.
+    """
+    store, count, loads = _inside(item.body), _count(item), dict[Var, Load]()
+    if store is None or not count or copy_of(item) is not None:
+        return None
+    target, value = _start(store, item.var, count), _spread(store.value, item, loads)
+    if target is None or value is None:
+        return None
+    return Wide(replace(store, indices=target, value=value), loads, count)
+
+
+def _spread(value: Expr, loop: For, loads: dict[Var, Load]) -> Expr | None:
+    """A value in a loop, its neighbours as new variables in `loads`; None where it has others."""
+    match value:
+        case _ if value.dtype != "float32":
+            return None
+        case Binary("+" | "-" | "*", a, b):
+            first, second = _spread(a, loop, loads), _spread(b, loop, loads)
+            return None if first is None or second is None else replace(value, a=first, b=second)
+        case Load(_, indices) if any(loop.var in variables(index) for index in indices):
+            start = _start(value, loop.var, _count(loop))
+            if start is None:
+                return None
+            lanes = Var("lanes", "float32")
+            loads[lanes] = replace(value, indices=start)
+            return lanes
+        case Load() | Const():
+            return value
+        case _:  # other nodes: a language may lack them for several values at once
+            return None
+
+
+def _count(item: For) -> int:
+    """Of a vectorized loop, how many neighbours it takes; 0 where no type holds so many."""
+    count = item.extent.value if isinstance(item.extent, Const) else 0
+    return int(count) if item.kind == "vectorized" and count in (2, 4, 8, 16) else 0
 
 
 def _inside(body: Stmt) -> Store | None:
@@ -57,7 +112,7 @@ def _start(place: Store | Load, var: Var, count: int) -> tuple[Expr, ...] | None
     *outer, last = place.indices or (Const(0, var.dtype),)
     first, rows = _first(last, var, count), [_row(index, var, count) for index in outer]
     whole = not outer or place.buffer.shape[-1] % count == 0
-    if first is None or not whole or place.buffer.scope == "local":
+    if first is None or not whole:
         return None
     known = tuple(row for row in rows if row is not None)
     return (*known, first) if len(known) == len(rows) else None

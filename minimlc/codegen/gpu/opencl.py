@@ -53,4 +53,5 @@ OPENCL = Language(
     shared="__local {};",
     unroll="#pragma unroll",
     copy="vstore{2}(vload{2}(0, &{1}), 0, &{0});",
+    wide=("*({}float{} *)&{}", "(float{})({})", "{} __attribute__((aligned({})))"),
 )

@@ -26,15 +26,15 @@ Pair = tuple[int, int]
 
 class Tiles(NamedTuple):
     """How a block of threads shares out a tile of the result: of its `size` a `warp` has so much,
-    and of that a thread its `own`. A step takes `depth` products of each sum. `straight` code names
-    all elements; else a loop takes those of a row.
+    and of that a thread its `own`. A step takes `depth` products of each sum, of as many neighbours
+    as `lanes` at once.
     """
 
     size: Pair
     warp: Pair
     own: Pair
     depth: int = 0
-    straight: bool = True
+    lanes: int = 1
 
     @property
     def threads(self) -> dict[str, int]:
@@ -54,8 +54,8 @@ TILES = (
     Tiles((32, 32), (16, 16), (2, 4), 16),
 )
 """The largest first, which reads the least for each sum."""
-VECTORS = Tiles((64, 128), (32, 64), (4, 32), 32, straight=False)
-"""For CPUs, whose compilers make vectors of loops but not of straight code."""
+VECTORS = Tiles((64, 128), (32, 64), (4, 32), 16, lanes=16)
+"""For CPUs, whose registers are vectors."""
 FEWEST = 8
 """Rows, columns and products from which on tiles pay."""
 IN_FLIGHT = 8
@@ -124,7 +124,7 @@ def product(sch: Draft, name: str, wide: bool) -> Draft:
     """A sum of products by tiles, with the element-wise work before and after it."""
     found = find_contraction(sch, name, FEWEST)
     tiles = VECTORS if wide else largest(found, TILES)
-    sch, result = in_matrices(sch, found, "km" if tiles.straight else "mk")
+    sch, result = in_matrices(sch, found, "mk" if wide else "km")
     sch = rounded(sch, name, tiles.size, tiles.depth)
     sch, loops = in_parts(sch, result, sch.loops(result)[-2:], tiles[:3])
     m0, n0, m1, n1, m2, n2, *own = loops
@@ -132,7 +132,9 @@ def product(sch: Draft, name: str, wide: bool) -> Draft:
     axes = ("blockIdx.y", m0), ("blockIdx.x", n0), *zip(tiles.threads, (warp, m2, n2), strict=True)
     sch = bound(sch.fuse(m1, n1, name=warp), result, axes)
     sch, inner = in_registers(sch, name, n2, tiles)
-    return sch.unrolled([*inner, *own[: 1 + tiles.straight]])
+    for row, column in (*inner, own):
+        sch = straight(sch.unroll(row), column, tiles.lanes)
+    return sch
 
 
 def in_matrices(sch: Draft, found: Contraction, left: str) -> tuple[Draft, str]:
@@ -197,8 +199,20 @@ def bound(sch: Draft, name: str, axes: Sequence[tuple[str, str]]) -> Draft:
     return sch
 
 
-def in_registers(sch: Draft, name: str, thread: str, tiles: Tiles) -> tuple[Draft, list[str]]:
-    """A thread's sums, step by step from what is fetched; also the loops to be straight code."""
+def straight(sch: Draft, loop: str, lanes: int) -> Draft:
+    """A loop as straight code, so many iterations at once."""
+    if lanes == 1:
+        return sch.unroll(loop)
+    rest, inner = names = [f"{loop}_rest", f"{loop}_lanes"]
+    return sch.split(loop, [None, lanes], names=names).unroll(rest).vectorize(inner)
+
+
+def in_registers(
+    sch: Draft, name: str, thread: str, tiles: Tiles
+) -> tuple[Draft, list[Sequence[str]]]:
+    """A thread's sums, step by step from what is fetched; also the loops over their rows and
+    columns, to begin them and to go on.
+    """
     sch = sch.compute_at(name, thread).set_scope(name, sch.buffer(name), "local")
     *_, row, column, k = sch.loops(name)
     sch, (step, deep) = sch.cut(name, k, tiles.depth)
@@ -206,8 +220,7 @@ def in_registers(sch: Draft, name: str, thread: str, tiles: Tiles) -> tuple[Draf
     for copy in [each for each in sch.producers(name) if each != name]:
         sch = fetched(sch, copy, step, tiles.threads)
     sch, (init, _) = sch.making("decompose_reduction", name, at=step)
-    first, second = sch.loops_below(init, thread)
-    return sch, [first, row, *((second, column, deep) if tiles.straight else ())]
+    return sch.unroll(deep), [sch.loops_below(init, thread), (row, column)]
 
 
 def fetched(sch: Draft, copy: str, step: str, threads: dict[str, int]) -> Draft:

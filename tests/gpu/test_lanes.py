@@ -1,0 +1,100 @@
+"""What a thread of OpenCL calculates of neighbours at once."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc.recipes import apply
+from tests.gpu.programs import program
+from tests.helpers import assert_close, copies, random_args
+
+CALCULATE = """
+@T.prim_func
+def main(
+    A: T.Buffer((6, {row}), "{dtype}"),
+    B: T.Buffer((6,), "{dtype}"),
+    C: T.Buffer((6, {row}), "{dtype}"),
+):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for t in T.thread_binding(3, thread="threadIdx.x"):
+            for j in range({count}):
+                for k in T.vectorized(4):
+                    C[b * 3 + t, j * 4 + k] = {value}
+"""
+PLAIN = {"row": 16, "count": 4, "dtype": "float32"}
+HERE, SAME = "A[b * 3 + t, j * 4 + k]", "B[b * 3 + t]"
+CASES = [
+    ({"value": f"{HERE} * {SAME} + T.float32(2)"}, True),
+    ({"value": f"{SAME} - ({HERE} + {HERE}) * {HERE}"}, True),
+    ({"value": f"C[b * 3 + t, j * 4 + k] + {HERE}"}, True),
+    ({"value": SAME}, True),
+    ({"value": "T.float32(0)"}, True),
+    ({"value": "A[5 - t, 12 - j * 4 + k] + T.float32(1)"}, True),
+    ({"value": f"{HERE} / {SAME}"}, False),
+    ({"value": f"T.max({HERE}, {SAME})"}, False),
+    ({"value": f"T.exp({HERE})"}, False),
+    ({"value": f"{HERE} + T.cast(k, 'float32')"}, False),
+    ({"value": f"{HERE} * T.int32(3)", "dtype": "int32"}, False),
+    ({"value": f"{HERE} + B[k]"}, True),
+    ({"value": f"{HERE} + B[k + 1]"}, False),
+    ({"value": f"{HERE} * {SAME}", "row": 18}, False),
+    ({"value": f"A[b * 3 + t, j * 4 + 3 - k] * {SAME}"}, False),
+    ({"value": f"A[b * 3 + t, j * 4 + k + 1] * {SAME}", "count": 3}, False),
+]
+
+
+@pytest.mark.parametrize(("change", "wide"), CASES)
+def test_sums_and_products_of_aligned_neighbours(change, wide):
+    text = mlc.build(mlc.parse(CALCULATE.format(**{**PLAIN, **change})), "python").source("opencl")
+    assert ("(__global float4 *)&C[" in text) == wide
+    assert text.count("for (") == 1 + (not wide)
+
+
+@pytest.mark.requires("opencl")
+@pytest.mark.parametrize(("change", "wide"), CASES)
+def test_values(change, wide):
+    mod = mlc.parse(CALCULATE.format(**{**PLAIN, **change}))
+    args = random_args(mod["main"], np.random.default_rng(0))
+    results = copies(args)
+    mlc.interpret(mod, "main", *args)
+    mlc.build(mod, target="opencl")["main"](*results)
+    assert_close(tuple(args), tuple(results))
+
+
+def test_memory_of_a_thread_and_of_a_block_is_aligned():
+    sch = program("product_shared")
+    *_, columns = sch.loops("C_update")
+    text = mlc.build(sch.vectorize(columns).mod, target="python").source("opencl")
+    assert "__local float B_shared[8][16] __attribute__((aligned(16)));" in text
+    assert "float C_local[4][4] __attribute__((aligned(16)));" in text
+    assert "__local float A_shared[16][8];" in text
+
+
+PRODUCT = """
+@T.prim_func
+def main(
+    A: T.Buffer((70, 40), "float32"),
+    B: T.Buffer((40, 130), "float32"),
+    C: T.Buffer((70, 130), "float32"),
+):
+    for i, j, k in T.grid(70, 130, 40):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+
+
+@pytest.mark.requires("opencl")
+def test_a_product_takes_sixteen_at_once():
+    mod = apply(mlc.parse(PRODUCT), target="opencl")
+    library = mlc.build(mod, target="opencl", recipes=False)
+    text = library.source("opencl")
+    assert " = (float16)(*(float16 *)&C_local_pad[" in text
+    assert "* *(__local float16 *)&B_shared_pad[" in text
+    args = random_args(mod["main"], np.random.default_rng(0))
+    results = copies(args)
+    mlc.interpret(mlc.parse(PRODUCT), "main", *args)
+    library["main"](*results)
+    assert_close(tuple(args), tuple(results))
