@@ -52,6 +52,24 @@ def test_threads_combine_values(change):
     agree(part.bind("k_0", "threadIdx.x").bind("k_1", "threadIdx.y").mod)
 
 
+BUILT_IN = """
+@T.prim_func
+def {name}({name}_: T.Buffer((8,), "float32"), float4: T.Buffer((8,), "float32")):
+    for t in T.thread_binding(2, thread="threadIdx.x"):
+        for INT_MAX in T.vectorized(4):
+            float4[t * 4 + INT_MAX] = {name}_[t * 4 + INT_MAX] * T.float32(2)
+"""
+
+
+@needs_opencl
+@pytest.mark.parametrize("name", ["abs", "clz", "max", "native_exp", "convert_int", "as_float"])
+def test_names_of_what_is_built_in(name):
+    mod = mlc.parse(BUILT_IN.format(name=name))
+    x, y = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    mlc.build(mod, target="opencl")[name](x, y)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
 GUARDED = """
 @T.prim_func
 def main(A: T.Buffer((4, 10), "int32"), C: T.Buffer((4,), "int32")):

@@ -1,5 +1,7 @@
 """OpenCL C 1.2."""
 
+from itertools import chain, product
+
 from minimlc.codegen.c.expr import STORED, Expressions
 from minimlc.codegen.gpu.clike import LOOP, array, finish, functions, header, reserved
 from minimlc.codegen.gpu.emit import Language
@@ -31,10 +33,29 @@ OWN = {
 }
 
 _WORDS = """kernel global local constant private half event_t image2d_t sampler_t uchar ushort
-    uint ulong half_ barrier get_group_id get_local_id as_int as_float vload4 vstore4
-    read_only write_only read_write uniform pipe quad complex imaginary select clamp mix
-    step sign cross dot length distance normalize degrees radians smoothstep mad any all
-    rsqrt vload2 vload8 vload16 vstore2 vstore8 vstore16 M_PI"""
+    uint ulong half_ barrier get_group_id get_local_id as_int as_float read_only write_only
+    read_write uniform pipe quad complex imaginary M_E M_PI MAXFLOAT FLT_MAX INT_MAX CHAR_BIT
+    CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_work_dim get_global_size get_global_id
+    get_local_size get_num_groups get_global_offset select bitselect clamp mix step sign cross dot
+    length distance normalize fast_length fast_distance fast_normalize degrees radians smoothstep
+    mad any all rsqrt abs abs_diff add_sat sub_sat hadd rhadd clz popcount max min mad_hi mad_sat
+    mul_hi rotate upsample mad24 mul24 acospi asinpi atanpi atan2pi cospi sinpi tanpi exp10 fract
+    lgamma_r maxmag minmag pown powr rootn sincos isequal isnotequal isordered prefetch shuffle
+    shuffle2 vec_step mem_fence read_mem_fence write_mem_fence async_work_group_copy
+    wait_group_events printf"""
+_FAMILIES = {
+    "char uchar short ushort int uint long ulong float double half vload vstore": "2 3 4 8 16",
+    "as_ convert_": "char uchar short ushort int uint long ulong float double",
+    "half_ native_": "cos sin tan divide exp exp2 exp10 log log2 log10 powr recip rsqrt sqrt",
+    "atomic_ atom_": "add sub xchg inc dec cmpxchg min max and or xor",
+}
+"""Names that begin and end so."""
+
+
+def _own_names() -> str:
+    pairs = (product(*map(str.split, family)) for family in _FAMILIES.items())
+    return " ".join([_WORDS, *map("".join, chain.from_iterable(pairs))])
+
 
 OPENCL = Language(
     name="opencl",
@@ -43,7 +64,7 @@ OPENCL = Language(
     expressions=Expressions,
     stored=STORED,
     functions=functions("static inline", OWN),
-    reserved=reserved({**WORDS, **dict.fromkeys(WORDS.values(), "")}, _WORDS),
+    reserved=reserved({**WORDS, **dict.fromkeys(WORDS.values(), "")}, _own_names()),
     array=array,
     axis="const {} {} = {};",
     places={"blockIdx": "get_group_id({1})", "threadIdx": "get_local_id({1})"},
