@@ -146,7 +146,7 @@ class Text:
         self.block("bC", axes, f"C[v, w] = {self.rng.choice(('A[w, v]', 'A[w, v] + A[w, v]'))}")
 
     def norm(self) -> None:
-        """Rows that are reduced, and changed by what comes out, in one loop over the rows."""
+        """Rows, or some of them, that are reduced, and changed by what comes out, in one loop."""
         n = self.size(2, 3, 6)
         k = self.size(5, 8) if self.dtype in SMALL else self.size(16, 20, 32, 48)
         self.param("A", n, k), self.param("C", n, k)
@@ -159,7 +159,11 @@ class Text:
             self._sum({"r": ("R", "k1", k)}, "S[v]", "A[v, r] - M[v]", "+")
         value = self.value("A[v, w]", "S[v]" if both else "M[v]")
         self.block("bC", {"w": ("S", "j", k)}, f"C[v, w] = {value}")
-        self.body = start + [f"    {line}" for line in _with_row(self.body, n)]
+        inside = _with_row(self.body, n)
+        if self.rng.random() < 0.4:
+            some = self.rng.choice((f"i < {n - 1}", "i % 2 == 0", "i > 0 or i < 1"))
+            inside = [f"if {some}:", *(f"    {line}" for line in inside)]
+        self.body = start + [f"    {line}" for line in inside]
 
     def ordered(self) -> None:
         """Rows whose elements need the ones before them."""

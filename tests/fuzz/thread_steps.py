@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import minimlc as mlc
+from minimlc.codegen.gpu.kernels import kernels
+from minimlc.codegen.gpu.pipelines import ASYNC, STAGES
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import For
+from minimlc.tir.nodes import For, Seq
 from minimlc.tir.walks import blocks_in, loops_in
 from tests.fuzz.draw import random_step
 from tests.fuzz.one import is_refusal
@@ -117,9 +119,11 @@ def grid(self: Growing, block: str, keep: float = 0.5) -> None:
     if nest.inner and not nest.steps and self.chance(0.5):
         self.step("vectorize", nest.inner[-1])
     if self.chance(0.7):
-        fetch(self, block, [*places, *nest.steps[:1]])
+        by_step = nest.steps[:1] if self.chance(0.4) else []
+        fetch(self, block, by_step or [*places, *nest.steps[:1]])
     if nest.steps and self.chance(0.6):
         self.step("decompose_reduction", block, nest.steps[0])
+        pipeline(self, nest.steps[0])
     return None
 
 
@@ -158,6 +162,24 @@ def fetch(self: Growing, block: str, places: Sequence[str]) -> None:
             together(self, copy)
         elif self.chance(0.9):
             self.sch = before
+
+
+def pipeline(self: Growing, name: str) -> None:
+    """A loop that fetches some iterations ahead, if it fetches anything."""
+    loop = next(loop for loop in loops_in(self.sch.func.body) if loop.var.name == name)
+    if not isinstance(loop.body, Seq) or self.chance(0.3):
+        return
+    count = len(loop.body.stmts)
+    fetches = self.rng.randint(1, count - 1)
+    stages = (*[0] * fetches, *[self.rng.randint(1, 3)] * (count - fetches))
+    before = self.sch
+    self.step("annotate", name, STAGES, stages)
+    if self.chance(0.3):
+        self.step("annotate", name, ASYNC, (0,))
+    try:
+        kernels("main", self.sch.func)
+    except mlc.BuildError:
+        self.sch = before
 
 
 def together(self: Growing, block: str) -> None:

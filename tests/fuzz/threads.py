@@ -25,12 +25,14 @@ import numpy as np
 
 import minimlc as mlc
 from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches, kernels
+from minimlc.codegen.gpu.pipelines import STAGES
 from minimlc.codegen.gpu.trees import with_trees
 from minimlc.module import IRModule
+from minimlc.node import nodes_of
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.threads import THREAD
-from minimlc.tir.nodes import For, Stmt
+from minimlc.tir.nodes import For, IfThenElse, Seq, Stmt
 from minimlc.tir.walks import loops_in, statements_in
 from tests.fuzz.one import Failure
 from tests.fuzz.programs import PROGRAMS
@@ -158,9 +160,17 @@ def traits(mod: IRModule, launched: Launches) -> Iterator[str]:
         "lanes": any(loop.kind == "vectorized" for loop in loops),
         "reductions over threads": with_trees(func) is not func,
         "cooperative fetches": any(map(_is_together, loops)),
+        "pipelines": any(STAGES in dict(loop.annotations) for loop in loops),
+        "barriers under conditions": any(map(_has_several, nodes_of(func.body, IfThenElse))),
     }
     yield from (name for name, holds in has.items() if holds)
     yield from sorted({trait for kernel in launched.kernels for trait in _of_kernel(kernel)})
+
+
+def _has_several(item: IfThenElse) -> bool:
+    """Whether threads run several nests under a condition."""
+    inside = (isinstance(item.then_case, Seq) and item.then_case.stmts) or ()
+    return sum(any(x.thread.startswith(THREAD) for x in loops_in(stmt)) for stmt in inside) > 1
 
 
 def _is_together(loop: For) -> bool:
