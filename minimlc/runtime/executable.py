@@ -81,6 +81,17 @@ class Kernel:
         if status:
             raise failure(self.__name__, status)
 
+    def ready(self, *arrays: Any) -> Callable[[], None]:
+        """The call with these arrays, which are checked now: what is left is its code alone."""
+        shared, addresses = self._arguments.check(arrays)
+
+        def run(_kept: object = shared) -> None:
+            status = self._entry(*addresses)
+            if status:
+                raise failure(self.__name__, status)
+
+        return run
+
     def __repr__(self) -> str:
         return f"<compiled {self._arguments.signature}>"
 
@@ -215,6 +226,12 @@ class SteppedGraph(GraphFunction):
         self._constants = tuple(c.copy() for c in self._plan.constants)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.run(self._run, arguments, named)
+
+    def run(
+        self, take: Callable[..., None], arguments: Sequence[Any], named: Mapping[str, Any] = {}
+    ) -> Any:
+        """The result of a call; `take` takes each step, with its input and output arrays."""
         inputs, _ = self._check(arguments, named)
         outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
         memory = aligned_bytes(self._plan.arena_bytes)
@@ -226,7 +243,7 @@ class SteppedGraph(GraphFunction):
             return sources[slot.kind][slot.number]
 
         for step in self._plan.steps:
-            self._run(step, [array(s) for s in step.inputs], [array(s) for s in step.outputs])
+            take(step, [array(s) for s in step.inputs], [array(s) for s in step.outputs])
         return self._assemble(inputs, outputs)
 
     def _run(self, step: PlannedCall, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:

@@ -11,6 +11,16 @@ from minimlc.runtime.timing import time as time_call
 from minimlc.target import Target
 
 
+def _part(name: str) -> Any:
+    """A file of the room `deploy`."""
+    part = room(f"deploy.{name}")
+    if part is None:
+        raise CompileError(
+            f"this needs minimlc.deploy.{name}, or what it needs, and it is not there"
+        )
+    return part
+
+
 class Library:
     """Compiled functions: `lib["mm"](a, b, c)`.
 
@@ -60,6 +70,16 @@ class Library:
         what = "time: the first argument is the function's name"
         self._check_name(name, what, "library.time({}, ...)")
         return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)
+
+    def profile(self, name: str, *arguments: Any) -> Any:
+        """Where the time of the function `name` goes: its kernels in the order in which they run,
+        each with its time, the bytes and operations it takes, and its share of the roofline.
+
+        They run one by one, as often as fits a fraction of a second; an ordinary call knows nothing
+        of it. The first profile of a process measures the machine's peaks, for a second or two.
+        """
+        self._check_name(name, "the first argument is the function's name", "library.profile({})")
+        return _part("profile").profile(self, name, arguments)
 
     def source(self, language: str = "") -> str:
         """The generated code: "llvm", "asm" and "c" of a native library, "c" of one in C, "python"
