@@ -81,6 +81,13 @@ class Library:
         self._check_name(name, "the first argument is the function's name", "library.profile({})")
         return _part("profile").profile(self, name, arguments)
 
+    def plan(self, name: str) -> Any:
+        """The memory plan of the graph function `name`: each value between its kernels with its
+        bytes, its first and last use and its place, and how small the whole could be.
+        """
+        self._check_name(name, "the argument is the function's name", "library.plan({})")
+        return _part("memory").memory_plan(self, name)
+
     def source(self, language: str = "") -> str:
         """The generated code: "llvm", "asm" and "c" of a native library, "c" of one in C, "python"
         of a Python one. The first of them if no `language` is given. Any library's functions can be

@@ -12,7 +12,7 @@ from minimlc.codegen.llvm.lines import line_records
 from minimlc.codegen.llvm.machine import Machine
 from minimlc.codegen.llvm.parallel import OPENMP, POOL, parallel
 from minimlc.codegen.llvm.stmt import Job, Statements
-from minimlc.codegen.llvm.value import Code, Module, facts
+from minimlc.codegen.llvm.value import IN_PLACE, Code, Module, facts
 from minimlc.codegen.lower import lower
 from minimlc.node import walk
 from minimlc.tir.nodes import Buffer, PrimFunc, Store
@@ -71,12 +71,12 @@ def emit_llvm(
 def _function(job: Job, module: Module, sites: list[Site] | None) -> str:
     code = Code(module)
     kernel = Statements(code, job, parallel, sites)
-    stored = written(job.program)
+    stored, alone = written(job.program), IN_PLACE not in job.program.attrs
     parameters = []
     for number, buffer in enumerate(job.program.params):
         kernel.memory.pointers[buffer] = f"%p{number}"
         readonly = "" if buffer in stored else " readonly"
-        parameters.append(f"ptr {facts(buffer)}{readonly} %p{number}")
+        parameters.append(f"ptr {facts(buffer, alone=alone)}{readonly} %p{number}")
     if sites is not None:
         parameters.append("ptr %error")
     kernel.stmt(job.program.body)
