@@ -34,6 +34,7 @@ from minimlc.graph.nodes import (
 )
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
+from minimlc.printer import named_constants
 from minimlc.registry import register_func
 from minimlc.rooms import room
 from minimlc.script import parse
@@ -144,6 +145,7 @@ __all__ = [
     "homework",
     "interpret",
     "machine_peaks",
+    "named_constants",
     "num_threads",
     "op",
     "parse",
