@@ -155,7 +155,7 @@ def check_weight(item: Node, most: int = MOST_PARTS) -> None:
 _PRINTER: list[Callable[[Node, bool, str], str]] = [lambda item, *_: object.__repr__(item)]
 
 
-def install_printer(printer: Callable[[Node, bool], str]) -> None:
+def install_printer(printer: Callable[[Node, bool, str], str]) -> None:
     """The printer knows every node, so it lies below this file and installs itself here."""
     _PRINTER[0] = printer
 

@@ -82,8 +82,10 @@ def memory_plan(library: Library, name: str) -> MemoryPlan:
         raise CompileError(why, hint="a graph function has one, built for llvm, c, cuda or opencl")
     names, lives = _lives(planned)
     values = tuple(
-        PlannedValue(names[s], s.type, s.size, *lives[s], s.number, s.reuses and lives[s.reuses][0])
-        for s in names
+        PlannedValue(
+            name, s.type, s.size, *lives[s], s.number, lives[s.reuses][0] if s.reuses else None
+        )
+        for s, name in names.items()
     )
     live = live_bytes(places_of(planned), len(planned.steps))
     return MemoryPlan(name, values, planned.arena_bytes, tuple(live))

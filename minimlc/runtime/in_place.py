@@ -1,7 +1,8 @@
 """Whether a compiled function may write its result over an input: element by element."""
 
-from minimlc.codegen.llvm.value import IN_PLACE
-from minimlc.tir.analysis.access import Access, accesses, element_key
+from minimlc.codegen.llvm.entry import IN_PLACE
+from minimlc.tir.analysis.access import Access, accesses
+from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import Conflict, Direction
 from minimlc.tir.nodes import PrimFunc, Var
 
@@ -24,7 +25,8 @@ def may_share(func: PrimFunc, source: int, result: int) -> bool:
 
 def _is_beside(read: Access, write: Access) -> bool:
     """Whether a read is for the value that goes to its own element."""
-    return read.into is write.node and element_key(read)[1:] == element_key(write)[1:]
+    own, other = (list(map(key, item.indices)) for item in (read, write))
+    return read.into is write.node and own == other
 
 
 def _writes_once(write: Access) -> bool:

@@ -1,6 +1,8 @@
 """What `build` returns: the compiled functions by name, their source, and their time."""
 
+import os
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from minimlc.errors import CallError, CompileError, did_you_mean
@@ -24,20 +26,25 @@ def _part(name: str) -> Any:
 class Library:
     """Compiled functions: `lib["mm"](a, b, c)`.
 
-    `mod` is the module as it was compiled, after all passes.
+    `mod` is the module as it was compiled, after all passes, or what gives it when it is asked for.
     """
 
     def __init__(
         self,
-        mod: IRModule,
+        mod: IRModule | Callable[[], IRModule],
         target: Target,
         functions: Mapping[str, Callable[..., Any]],
         sources: Mapping[str, Callable[[], str]],
     ):
-        self.mod = mod
+        self._mod = mod
         self.target = target
         self._functions = dict(functions)
         self._sources = dict(sources)
+
+    @cached_property
+    def mod(self) -> IRModule:
+        """The module as it was compiled."""
+        return self._mod if isinstance(self._mod, IRModule) else self._mod()
 
     def of(self, mod: IRModule, functions: Mapping[str, Callable[..., Any]]) -> "Library":
         """This library's sources, with other functions, of another module."""
@@ -87,6 +94,16 @@ class Library:
         """
         self._check_name(name, "the argument is the function's name", "library.plan({})")
         return _part("memory").memory_plan(self, name)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the library to one file, which `mlc.load(path)` reads without a compiler: object
+        code for its target, constants, and the module as a script.
+
+        A file that is there is replaced at once or not at all. `BuildError` E514 for a library of
+        another target than "llvm", and for one that checks accesses or is compiled at its calls;
+        `OSError` where the file cannot be written.
+        """
+        _part("save").save(self, path)
 
     def source(self, language: str = "") -> str:
         """The generated code: "llvm", "asm" and "c" of a native library, "c" of one in C, "python"

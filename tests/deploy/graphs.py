@@ -1,5 +1,7 @@
 """Small graphs as they come from models: digits, a residual network, a transformer's block."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 import minimlc as mlc
@@ -8,11 +10,17 @@ from minimlc.module import IRModule
 from minimlc.script import R
 
 op = mlc.op
-RNG = np.random.default_rng(7)
 
 
-def weight(*shape: int) -> mlc.Constant:
-    return constant((RNG.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32))
+def weights() -> Callable[..., mlc.Constant]:
+    """What makes one constant after the other, of given shapes; the same ones each time."""
+    rng = np.random.default_rng(7)
+    return lambda *shape: constant(
+        (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+    )
+
+
+weight = weights()
 
 
 def graph(shape, make, dtype="float32") -> IRModule:
@@ -30,6 +38,7 @@ def values(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def mlp(batch: int = 3) -> IRModule:
+    weight = weights()
     w1, b1, w2, b2 = weight(6, 8), weight(8), weight(8, 4), weight(4)
 
     def make(x, emit):
@@ -43,6 +52,8 @@ def resnet(channels: tuple[int, ...] = (4, 8, 16, 32), size: int = 16, blocks: i
     """The shape of ResNet-18 (He et al. 2016), narrow: a stem, stages of basic blocks, of which the
     first halves the image, with a projection around it; a mean over the image, and a product.
     """
+
+    weight = weights()
 
     def make(x, emit):
         def conv(x, out, kernel, stride=1):
@@ -68,7 +79,7 @@ def resnet(channels: tuple[int, ...] = (4, 8, 16, 32), size: int = 16, blocks: i
 
 def transformer(tokens: int = 16, width: int = 32, heads: int = 4, layers: int = 2) -> IRModule:
     """Encoder blocks (Vaswani et al. 2017, normalized first): attention, then two products."""
-    each = width // heads
+    each, weight = width // heads, weights()
 
     def make(x, emit):
         def dense(x, out):

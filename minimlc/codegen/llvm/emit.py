@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
-from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.codegen.llvm.lines import line_records
 from minimlc.codegen.llvm.machine import Machine
 from minimlc.codegen.llvm.parallel import OPENMP, POOL, parallel
 from minimlc.codegen.llvm.stmt import Job, Statements
-from minimlc.codegen.llvm.value import IN_PLACE, Code, Module, facts
+from minimlc.codegen.llvm.value import Code, Module, facts
 from minimlc.codegen.lower import lower
 from minimlc.node import walk
 from minimlc.tir.nodes import Buffer, PrimFunc, Store
@@ -71,7 +71,7 @@ def emit_llvm(
 def _function(job: Job, module: Module, sites: list[Site] | None) -> str:
     code = Code(module)
     kernel = Statements(code, job, parallel, sites)
-    stored, alone = written(job.program), IN_PLACE not in job.program.attrs
+    stored, alone = written(job.program), IN_PLACE not in dict(job.program.attrs)
     parameters = []
     for number, buffer in enumerate(job.program.params):
         kernel.memory.pointers[buffer] = f"%p{number}"

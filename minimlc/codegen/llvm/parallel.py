@@ -3,9 +3,10 @@
 Each thread takes one run of neighbouring iterations, so results do not depend on timing.
 """
 
+from minimlc.codegen.llvm.entry import IN_PLACE
 from minimlc.codegen.llvm.expr import Expressions
 from minimlc.codegen.llvm.stmt import Statements
-from minimlc.codegen.llvm.value import IN_PLACE, REGISTER, Code, Value, facts
+from minimlc.codegen.llvm.value import REGISTER, Code, Value, facts
 from minimlc.dtypes import INDEX
 from minimlc.node import walk
 from minimlc.tir.nodes import Alloc, Buffer, For, Let, Load, Store, Var
@@ -131,7 +132,7 @@ def _body(
     for number, buffer in enumerate(buffers):
         inner.memory.pointers[buffer] = f"%b{number}"
         own = buffer not in outer.job.program.params
-        known = facts(buffer, own=own, alone=own or IN_PLACE not in outer.job.program.attrs)
+        known = facts(buffer, own=own, alone=own or IN_PLACE not in dict(outer.job.program.attrs))
         parameters.append(f"ptr {known} %b{number}")
     for number, var in enumerate(variables):
         inner.writer.variables[var] = Value(f"%s{number}", var.dtype)

@@ -237,10 +237,6 @@ class Code:
         return f"{header}{record} {{\n{body}\n}}"
 
 
-IN_PLACE = "in_place"
-"""The attribute of a function whose result may be the memory of a parameter it is computed from."""
-
-
 def facts(buffer: Buffer, *, own: bool = False, alone: bool = True) -> str:
     """What LLVM may rely on about a pointer to a buffer: nothing else reaches its bytes (if it
     is `alone`), all of them are there, and how it is aligned: to an element, storage of our own to
