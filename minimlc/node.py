@@ -110,10 +110,7 @@ class Node:
             check_weight(self, kind._most)
 
     def script(self, *, full: bool = True, constants: str = "inline") -> str:
-        """This node as a script that parses back; `full=False` leaves out large constants, to be
-        read alone. With `constants="names"` they have names, and `mlc.parse` takes their arrays:
-        `mlc.parse(mod.script(constants="names"), mlc.named_constants(mod))`.
-        """
+        """This node as a script that parses back; `mlc.printer.script` says what the options do."""
         check_weight(self)
         return _PRINTER[0](self, full, constants)
 

@@ -27,8 +27,11 @@ CONSTANTS = ("inline", "names")
 
 
 def script(item: Node, full: bool = True, constants: str = "inline") -> str:
-    """`item` as text. With `full=False` large constants lose their bytes: a display, no source;
-    with `constants="names"` they are those of `named_constants(item)`.
+    """`item` as text that parses back.
+
+    With `full=False` large constants lose their bytes: a display, no source. With
+    `constants="names"` they are names, `R.const(const0, R.Tensor((64, 128), "float32"))`, and
+    `mlc.parse(text, mlc.named_constants(item))` reads them. `CompileError` for another option.
     """
     if constants not in CONSTANTS:
         why, hint = f"constants={constants!r:.60} is unknown", did_you_mean(constants, CONSTANTS)

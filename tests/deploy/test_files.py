@@ -19,10 +19,12 @@ from minimlc.graph.nodes import TensorType, Tuple, TupleGetItem, TupleType, Var,
 from minimlc.passes import legalize
 from minimlc.runtime.executable import NativeGraph, SteppedGraph
 from minimlc.runtime.parallel import symbols
+from tests.codegen.machines import X86
 from tests.deploy.graphs import graph, mlp, op, transformer, values
 from tests.deploy.test_memory import PARALLEL
 from tests.helpers import assert_close, refuses
 
+COMMON = mlc.Target("llvm", "x86-64", "+sse2", vector_bits=128)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -308,11 +310,21 @@ def test_what_a_machine_lacks_is_said(file, monkeypatch, name, answer, change, w
     refuses("E513", lambda: mlc.load(file), words, "net.mlc")
 
 
+@pytest.mark.skipif(not X86, reason="these names are of x86 CPUs")
+def test_code_for_a_newer_cpu_is_saved_here_and_not_loaded(tmp_path, monkeypatch):
+    mine = mlc.Target.host()
+    old = staticmethod(lambda name="llvm": mlc.Target(name, mine.cpu, "+sse2"))
+    monkeypatch.setattr(mlc.Target, "host", old)
+    monkeypatch.setattr(loading, "link", lambda *_: pytest.fail("foreign code is linked"))
+    target = mlc.Target("llvm", "x86-64-v4", "+avx512f,+avx512vl", 512)
+    mlc.build(mlp(), target, recipes=False).save(tmp_path / "lib.mlc")
+    refuses("E513", lambda: mlc.load(tmp_path / "lib.mlc"), '"x86-64-v4"', "lacks avx512f")
+
+
+@pytest.mark.skipif(not X86, reason="these names are of x86 CPUs")
 def test_code_for_a_common_cpu_is_loaded_elsewhere(tmp_path):
-    lib = mlc.build(mlp(), mlc.Target("llvm", "x86-64-v2", vector_bits=128))
-    lib.save(tmp_path / "lib.mlc")
-    loaded = mlc.load(tmp_path / "lib.mlc")
-    assert loaded.target.cpu == "x86-64-v2" and loaded.target.vector_bits == 128
+    loaded = again(mlc.build(mlp(), COMMON), tmp_path / "lib.mlc")
+    assert loaded.target == COMMON
     assert_close(loaded["main"](values(3, 6)), mlc.interpret(mlp(), "main", values(3, 6)))
 
 

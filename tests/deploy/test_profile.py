@@ -9,6 +9,7 @@ from minimlc.deploy.profile import KernelTime, Profile
 from minimlc.deploy.work import flops
 from minimlc.graph.nodes import TensorType, call_dps_packed, constant
 from minimlc.machine.peaks import Peaks
+from minimlc.runtime.library import Library
 from minimlc.runtime.plan import plan
 from tests.deploy.graphs import graph, mlp, op, values, weight
 from tests.helpers import refuses
@@ -140,6 +141,8 @@ def test_what_cannot_be_profiled_is_refused():
     refuses("E105", lambda: lib.profile("mian", values(3, 6)), 'no function "mian"')
     refuses("E616", lambda: lib.profile(values(3, 6)), "function's name")
     refuses("E604", lambda: lib.profile("main", values(3, 7)), "axis 1")
+    device = Library(lib.mod, mlc.Target("cuda"), {"main": lib["main"]}, {})
+    refuses("", lambda: device.profile("main", values(3, 6)), 'target "cuda"')
     symbolic = mlc.parse("""
 @T.prim_func
 def main(a: T.handle, n: T.int32):
