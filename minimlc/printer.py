@@ -12,7 +12,7 @@ from minimlc.errors import CompileError, did_you_mean
 from minimlc.graph import nodes as graph
 from minimlc.graph.printer import GraphPrinter
 from minimlc.literals import dict_literal, prints_inline, quoted
-from minimlc.module import IRModule, global_symbol
+from minimlc.module import IRModule, global_symbol, not_a_module
 from minimlc.names import spelled
 from minimlc.node import Node, install_printer, nodes_of
 from minimlc.tir import nodes as tir
@@ -34,7 +34,10 @@ def script(item: Node, full: bool = True, constants: str = "inline") -> str:
     `mlc.parse(text, mlc.named_constants(item))` reads them. `CompileError` for another option.
     """
     if constants not in CONSTANTS:
-        why, hint = f"constants={constants!r:.60} is unknown", did_you_mean(constants, CONSTANTS)
+        why, hint = (
+            f"constants={constants!r:.60} is unknown",
+            did_you_mean(str(constants), CONSTANTS),
+        )
         raise CompileError(why, hint=hint)
     names = {id(data): name for name, data in _named(item)} if constants == "names" else {}
     printer = GraphPrinter(full=full, constants=names)
@@ -54,8 +57,10 @@ def script(item: Node, full: bool = True, constants: str = "inline") -> str:
 
 def named_constants(item: Node) -> dict[str, np.ndarray]:
     """The large constants of a module or a function, by the names that
-    `item.script(constants="names")` gives them; read-only arrays.
+    `item.script(constants="names")` gives them; read-only arrays. `CompileError` E132 for others.
     """
+    if not isinstance(item, Node):
+        raise not_a_module(item, "mlc.named_constants")
     return dict(_named(item))
 
 

@@ -30,7 +30,7 @@ ROOMS = {
     "codegen/python": 508,
     "gpusim": 993,
     "machine": 484,
-    "deploy": 585,
+    "deploy": 592,
     "recipes": 1863,
     "frontends": 859,
     "tile": 400,

@@ -235,3 +235,5 @@ def test_arrays_by_name_must_fit():
     refuses("E205", lambda: mlc.parse(text, {"const0": np.zeros(41, "float32")}), "(41,)")
     refuses("E122", lambda: mlc.parse(text), "const0")
     refuses("", lambda: mod.script(constants="name"), "names")
+    refuses("", lambda: mod.script(constants=True), "constants=True")
+    refuses("E132", lambda: mlc.named_constants("main"), "str")

@@ -12,8 +12,10 @@ not attacks: whoever can write the file can write its digests.
 import hashlib
 import io
 import json
+import os
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from minimlc.errors import BuildError
@@ -28,6 +30,14 @@ FAULTS = (
     *(ValueError, TypeError, LookupError, AttributeError),
 )
 """What reading an archive raises, or its parts, that `pack` did not write."""
+
+
+def path_of(path: object, call: str) -> Path:
+    """The argument of `call` as a path; `BuildError` for what is none."""
+    if isinstance(path, str | os.PathLike):
+        return Path(path)
+    why = f"{call} takes the name of a file, got {type(path).__name__}"
+    raise BuildError(why, hint=f'{call}("net.mlc")')
 
 
 def damaged(why: str) -> BuildError:

@@ -5,12 +5,11 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, unpack
+from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, path_of, unpack
 from minimlc.deploy.records import parameter_from, plan_from, signature_from
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
@@ -36,8 +35,9 @@ def load(path: str | os.PathLike[str]) -> Library:
     a library file, or a damaged one; E513 for one of another format, or for a machine with
     features that this one lacks; `OSError` where the file cannot be read.
     """
-    name = Path(path).name
-    manifest, members = unpack(Path(path).read_bytes(), name)
+    file = path_of(path, "mlc.load")
+    name = file.name
+    manifest, members = unpack(file.read_bytes(), name)
     try:
         target = Target(**manifest["target"])
         _check_machine(name, manifest, target)

@@ -4,14 +4,13 @@ import io
 import os
 from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import entry_symbol, symbol
-from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, pack, zipped
+from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, pack, path_of, zipped
 from minimlc.deploy.records import plan_record, signature_record
 from minimlc.dtypes import dtype_name
 from minimlc.errors import BuildError
@@ -32,6 +31,7 @@ READABLE = 0o644
 
 def save(library: Library, path: str | os.PathLike[str]) -> None:
     """Write a library to one file; see `Library.save`."""
+    file = path_of(path, "library.save")
     _check(library)
     text = library.source("llvm")
     if "ptr %error" in text:
@@ -54,7 +54,7 @@ def save(library: Library, path: str | os.PathLike[str]) -> None:
         "dtypes": {name: dtype_name(data.dtype) for name, data in arrays.items()},
         "functions": _functions(mod, plans, {id(data): name for name, data in arrays.items()}),
     }
-    write_atomically(Path(path), pack(manifest, members), mode=READABLE)
+    write_atomically(file, pack(manifest, members), mode=READABLE)
 
 
 def _check(library: Library) -> None:

@@ -12,7 +12,7 @@ the graph, so some are tried, until one needs no more than is alive at once.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -201,25 +201,27 @@ def live_bytes(places: Iterable[Place], steps: int) -> list[int]:
     return live
 
 
-ORDERS: tuple[Callable[[Place], int], ...] = (
-    lambda place: place.first,
-    lambda place: -place.size,
-    lambda place: -place.size * (place.last - place.first + 1),
-    lambda place: place.first - place.last,
+ORDERS: tuple[Callable[[Place, Sequence[int]], Any], ...] = (
+    lambda place, live: place.first,
+    lambda place, live: -place.size,
+    lambda place, live: (-max(live[place.first : place.last + 1]), -place.size),
+    lambda place, live: -place.size * (place.last - place.first + 1),
 )
-"""In which order places are found for what the arena holds: the smallest number first."""
+"""What comes first, of a place and the bytes alive at each step: what is used first, what is large,
+what lives when most is alive ("breadth"), what is large and lives long.
+"""
 
 
 def _place_temporaries(plan: Plan) -> None:
     """Give each arena slot an offset."""
     places = places_of(plan)
-    least = max(live_bytes(places, len(plan.steps)), default=0)
+    live = live_bytes(places, len(plan.steps))
     best: Mapping[Place, int] = {}
     for order in ORDERS:
-        starts = _packed(sorted(places, key=order))
+        starts = _packed(sorted(places, key=lambda place: order(place, live)))
         if not best or _end(starts) < _end(best):
             best = starts
-        if _end(best) == least:
+        if _end(best) == max(live, default=0):
             break
     plan.arena_bytes = _end(best)
     for place, start in best.items():

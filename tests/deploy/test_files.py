@@ -212,6 +212,12 @@ def test_other_files_are_refused(tmp_path, content):
         mlc.load(tmp_path / "nothing")
 
 
+def test_what_is_no_name_of_a_file_is_refused():
+    for path in (3, b"net.mlc", None):
+        refuses("", lambda path=path: mlc.load(path), "mlc.load takes the name of a file")
+        refuses("", lambda path=path: mlc.build(mlp()).save(path), "library.save takes")
+
+
 def resealed(file: Path, change) -> None:
     """The file after `change(manifest, members)`, with digests that are right again."""
     manifest, members = unpack(file.read_bytes(), "")
