@@ -1,4 +1,4 @@
-"""Whether a compiled function may write its result over an input: element by element."""
+"""Whether a compiled function may work in place: its result over an input, element by element."""
 
 from minimlc.codegen.llvm.entry import IN_PLACE
 from minimlc.tir.analysis.access import Access, accesses

@@ -328,6 +328,21 @@ def test_code_for_a_newer_cpu_is_saved_here_and_not_loaded(tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(not X86, reason="these names are of x86 CPUs")
+@pytest.mark.parametrize("features", ["+avx512f,+amx-tile,+amx-bf16", "+avx512f"])
+def test_a_file_says_whether_its_code_has_tile_registers(tmp_path, features):
+    """The system gives them to a process that asks, before the first use."""
+    sizes = ((64, 128), (128, 64))
+    a, b = (Var(name, TensorType(size, "bfloat16")) for name, size in zip("ab", sizes, strict=True))
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [a, b]):
+        bb.emit_func_output(bb.emit(op.matmul(a, b, out_dtype="float32")))
+    lib = mlc.build(bb.get(), mlc.Target("llvm", "sapphirerapids", features, 512))
+    lib.save(tmp_path / "lib.mlc")
+    manifest, _ = unpack((tmp_path / "lib.mlc").read_bytes(), "lib.mlc")
+    assert manifest["tiles"] is ("amx" in features) is ("tdpbf16ps" in lib.source("llvm"))
+
+
+@pytest.mark.skipif(not X86, reason="these names are of x86 CPUs")
 def test_code_for_a_common_cpu_is_loaded_elsewhere(tmp_path):
     loaded = again(mlc.build(mlp(), COMMON), tmp_path / "lib.mlc")
     assert loaded.target == COMMON
