@@ -34,6 +34,7 @@ from minimlc.graph.nodes import (
 )
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
+from minimlc.printer import named_constants
 from minimlc.registry import register_func
 from minimlc.rooms import room
 from minimlc.script import parse
@@ -42,6 +43,7 @@ from minimlc.verify import verify
 
 if TYPE_CHECKING:
     from minimlc import datasets, exercise, homework, passes, recipes, schedule
+    from minimlc.deploy.load import load
     from minimlc.graph import op
     from minimlc.graph.builder import BlockBuilder
     from minimlc.graph.mutator import Mutator
@@ -90,6 +92,8 @@ LATER = {
 def __getattr__(name: str) -> Any:
     if name in ("datasets", "exercise", "homework"):
         return import_module(f"minimlc.{name}")
+    if name == "load" and room("deploy.load"):  # and nothing else: it needs no compiler
+        return resolve_name("minimlc.deploy.load:load")
     if name in LATER:
         there = {n: at for n, at in LATER.items() if room(at.partition(":")[0])}
         globals().update({n: resolve_name(f"minimlc.{at}") for n, at in there.items()})
@@ -143,7 +147,9 @@ __all__ = [
     "explain",
     "homework",
     "interpret",
+    "load",
     "machine_peaks",
+    "named_constants",
     "num_threads",
     "op",
     "parse",

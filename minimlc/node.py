@@ -109,10 +109,10 @@ class Node:
         if kind._most is not None and (levels >= PLAIN_LEVELS or parts >= kind._most):
             check_weight(self, kind._most)
 
-    def script(self, *, full: bool = True) -> str:
-        """This node as a script that parses back; `full=False` leaves out large constants."""
+    def script(self, *, full: bool = True, constants: str = "inline") -> str:
+        """This node as a script that parses back; `mlc.printer.script` says what the options do."""
         check_weight(self)
-        return _PRINTER[0](self, full)
+        return _PRINTER[0](self, full, constants)
 
     def __repr__(self) -> str:
         return self.script(full=False)
@@ -149,10 +149,10 @@ def check_weight(item: Node, most: int = MOST_PARTS) -> None:
     make_room(levels)
 
 
-_PRINTER: list[Callable[[Node, bool], str]] = [lambda item, full: object.__repr__(item)]
+_PRINTER: list[Callable[[Node, bool, str], str]] = [lambda item, *_: object.__repr__(item)]
 
 
-def install_printer(printer: Callable[[Node, bool], str]) -> None:
+def install_printer(printer: Callable[[Node, bool, str], str]) -> None:
     """The printer knows every node, so it lies below this file and installs itself here."""
     _PRINTER[0] = printer
 

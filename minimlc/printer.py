@@ -4,14 +4,17 @@ Names are made unique here, in the text; the tree keeps its own.
 """
 
 import keyword
+from collections.abc import Iterator, Mapping
 
-from minimlc.errors import CompileError
+import numpy as np
+
+from minimlc.errors import CompileError, did_you_mean
 from minimlc.graph import nodes as graph
 from minimlc.graph.printer import GraphPrinter
-from minimlc.literals import dict_literal, quoted
-from minimlc.module import IRModule, global_symbol
+from minimlc.literals import dict_literal, prints_inline, quoted
+from minimlc.module import IRModule, global_symbol, not_a_module
 from minimlc.names import spelled
-from minimlc.node import Node, install_printer
+from minimlc.node import Node, install_printer, nodes_of
 from minimlc.tir import nodes as tir
 from minimlc.tir.printer_symbolic import write_symbolic
 
@@ -19,12 +22,28 @@ _TIR = (tir.Stmt, tir.Expr, tir.Buffer, tir.BlockIter)
 _GRAPH = (graph.Expr, graph.Binding, graph.BindingBlock)
 
 
-def script(item: Node, full: bool = True) -> str:
-    """`item` as text. With `full=False` large constants lose their bytes: a display, no source."""
-    printer = GraphPrinter(full=full)
+CONSTANTS = ("inline", "names")
+"""How a script has large constants: with their bytes, or by name."""
+
+
+def script(item: Node, full: bool = True, constants: str = "inline") -> str:
+    """`item` as text that parses back.
+
+    With `full=False` large constants lose their bytes: a display, no source. With
+    `constants="names"` they are names, `R.const(const0, R.Tensor((64, 128), "float32"))`, and
+    `mlc.parse(text, mlc.named_constants(item))` reads them. `CompileError` for another option.
+    """
+    if constants not in CONSTANTS:
+        why, hint = (
+            f"constants={constants!r:.60} is unknown",
+            did_you_mean(str(constants), CONSTANTS),
+        )
+        raise CompileError(why, hint=hint)
+    names = {id(data): name for name, data in _named(item)} if constants == "names" else {}
+    printer = GraphPrinter(full=full, constants=names)
     match item:
         case IRModule():
-            return _module(item, full)
+            return _module(item, full, names)
         case tir.PrimFunc() | tir.SymbolicFunc() | graph.Function():
             _function(printer, global_symbol(item), item)
             return "\n".join(printer.lines)
@@ -36,12 +55,31 @@ def script(item: Node, full: bool = True) -> str:
             raise CompileError(f"cannot print a {type(item).__name__}")
 
 
-def _module(mod: IRModule, full: bool) -> str:
+def named_constants(item: Node) -> dict[str, np.ndarray]:
+    """The large constants of a module or a function, by the names that
+    `item.script(constants="names")` gives them; read-only arrays. `CompileError` E132 for others.
+    """
+    if not isinstance(item, Node):
+        raise not_a_module(item, "mlc.named_constants")
+    return dict(_named(item))
+
+
+def _named(item: Node) -> Iterator[tuple[str, np.ndarray]]:
+    """Names that no variable begins with: then none is made unique to one of them, either."""
+    stem, variables = "const", [part.name for part in nodes_of(item, graph.Var)]
+    while any(name.startswith(stem) for name in variables):
+        stem += "_"
+    arrays = {id(part.data): part.data for part in nodes_of(item, graph.Constant)}
+    large = (data for data in arrays.values() if not prints_inline(data))
+    return ((f"{stem}{number}", data) for number, data in enumerate(large))
+
+
+def _module(mod: IRModule, full: bool, names: Mapping[int, str]) -> str:
     lines = ["@I.ir_module", "class Module:"]
     if mod.attrs:
         lines += [f"    I.module_attrs({dict_literal(mod.attrs)})", ""]
     for name, func in mod.entries:
-        printer = GraphPrinter(depth=1, full=full)
+        printer = GraphPrinter(depth=1, full=full, constants=names)
         _function(printer, name, func)
         lines += [*printer.lines, ""]
     return "\n".join(lines[:-1] if mod.entries or mod.attrs else [*lines, "    pass"])

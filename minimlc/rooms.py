@@ -8,7 +8,7 @@ ROOMS = (
     *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net"),
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
     *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.cuda", "codegen.python"),
-    *("gpusim", "machine", "recipes", "frontends", "homework", "exercise", "tile"),
+    *("gpusim", "machine", "recipes", "frontends", "homework", "exercise", "tile", "deploy"),
 )
 """What can be removed: packages and modules."""
 

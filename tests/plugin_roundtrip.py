@@ -24,10 +24,10 @@ def everything_printed_parses_back() -> Iterator[None]:
     """Record what the test prints; parse it back when the test is over."""
     printed: dict[int, Node] = {}
 
-    def recording(item: Node, full: bool = True) -> str:
+    def recording(item: Node, full: bool = True, constants: str = "inline") -> str:
         if isinstance(item, IRModule | PrimFunc | Function):
             printed[id(item)] = item
-        return script(item, full)
+        return script(item, full, constants)
 
     install_printer(recording)
     yield

@@ -62,6 +62,7 @@ ORDER = (
     "minimlc/gpusim/",
     "minimlc/recipes/",
     "minimlc/machine/",
+    "minimlc/deploy/",
     "minimlc/tune/",
     "minimlc/frontends/",
     "minimlc/tile/",

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc import IRModule, parse, structural_equal
 from minimlc.graph import nodes as graph
 from minimlc.node import Node
+from minimlc.script import R
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
@@ -22,7 +24,7 @@ from minimlc.tir.nodes import (
     index,
     store,
 )
-from tests.helpers import calls
+from tests.helpers import calls, refuses
 from tests.random_programs import random_graph, random_module, random_prim_func
 from tests.roundtrip import assert_round_trips
 
@@ -161,3 +163,77 @@ def read_print_read(text: str) -> None:
 def test_work_grows_linearly() -> None:
     small, large = (calls(read_print_read, graph_text(count)) for count in (200, 2000))
     assert large <= 10.5 * small
+
+
+def weights(*names: str, shape: tuple[int, ...] = (40,), dtype: str = "float32") -> mlc.IRModule:
+    """main(first name) adds a constant of its own for each further name, which is the sum's."""
+    first, *others = (mlc.Var(name, R.Tensor(shape, dtype)) for name in names)
+    bb, total = mlc.BlockBuilder(), first
+    with bb.function("main", [first]):
+        for number, var in enumerate(others):
+            data = np.arange(np.prod(shape)).reshape(shape) + number
+            total = bb.emit(mlc.op.add(total, mlc.constant(data, dtype)), var.name)
+        bb.emit_func_output(total)
+    return bb.get()
+
+
+def test_large_constants_by_name():
+    mod = weights("x", "y", "z")
+    text = mod.script(constants="names")
+    assert (
+        'y: R.Tensor((40,), "float32") = R.add(x, R.const(const0, R.Tensor((40,), "float32")))'
+        in text
+    )
+    assert 'R.add(y, R.const(const1, R.Tensor((40,), "float32")))' in text
+    arrays = mlc.named_constants(mod)
+    assert list(arrays) == ["const0", "const1"] and arrays["const1"][0] == 1
+    assert mlc.structural_equal(mlc.parse(text, arrays), mod)
+    assert mod["main"].script(constants="names").count("const1") == 1
+    assert mlc.structural_equal(mlc.parse(mod.script(constants="inline")), mod)
+    assert mod.script() == mod.script(constants="inline")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(40,), (5, 8), (0, 3), (1, 33)])
+def test_constants_by_name_of_every_kind(dtype, shape):
+    data = mlc.constant(np.arange(np.prod(shape)).reshape(shape) % 2, dtype)
+    x, bb = mlc.Var("x", data.type), mlc.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(mlc.Tuple((x, data)))
+    mod = bb.get()
+    text = mod.script(constants="names")
+    assert mlc.structural_equal(mlc.parse(text, mlc.named_constants(mod)), mod)
+
+
+def test_names_of_constants_meet_no_variable():
+    mod = weights("const0", "const", "const_0", "const")
+    arrays = mlc.named_constants(mod)
+    text = mod.script(constants="names")
+    assert list(arrays) == ["const__0", "const__1", "const__2"]
+    assert mlc.structural_equal(mlc.parse(text, arrays), mod)
+
+
+def test_small_constants_have_no_names():
+    assert mlc.named_constants(weights("x", "y", shape=(4,))) == {}
+    assert mlc.named_constants(mlc.parse(weights("x", "y").script())).keys() == {"const0"}
+
+
+def test_a_constant_that_two_calls_share_has_one_name():
+    shared, x = mlc.constant(np.arange(40), "float32"), mlc.Var("x", R.Tensor((40,), "float32"))
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(mlc.op.add(x, shared))
+        bb.emit_func_output(bb.emit(mlc.op.add(y, shared)))
+    mod = bb.get()
+    assert list(mlc.named_constants(mod)) == ["const0"]
+    assert mod.script(constants="names").count("const0") == 2
+
+
+def test_arrays_by_name_must_fit():
+    mod = weights("x", "y")
+    text = mod.script(constants="names")
+    refuses("E205", lambda: mlc.parse(text, {"const0": np.zeros(41, "float32")}), "(41,)")
+    refuses("E122", lambda: mlc.parse(text), "const0")
+    refuses("", lambda: mod.script(constants="name"), "names")
+    refuses("", lambda: mod.script(constants=True), "constants=True")
+    refuses("E132", lambda: mlc.named_constants("main"), "str")

@@ -1,6 +1,6 @@
 """The graph IR as text that parses back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
@@ -36,11 +36,12 @@ class GraphPrinter(TirPrinter):
     """Collects the lines of one graph function or fragment.
 
     With `full=False` the elements of larger constants are left out: good to read, not to parse.
+    Those in `constants`, by the identity of their arrays, have names instead.
     """
 
-    def __init__(self, depth: int = 0, full: bool = True):
+    def __init__(self, depth: int = 0, full: bool = True, constants: Mapping[int, str] = {}):
         TirPrinter.__init__(self, depth)
-        self.full = full
+        self.full, self.constants = full, constants
 
     def graph_function(self, func: Function, name: str, decorator: str) -> None:
         """The whole function, as `def name`."""
@@ -109,6 +110,8 @@ class GraphPrinter(TirPrinter):
 
     def constant(self, item: Constant) -> str:
         dtype = quoted(item.dtype)
+        if id(item.data) in self.constants:
+            return f"R.const({self.constants[id(item.data)]}, {item.type!r})"
         if prints_inline(item.data) and (self.full or item.data.size <= SHOWN_ELEMENTS):
             return f"R.const({array_literal(item.data)}, {dtype})"
         content = quoted(encode(item.data)) if self.full else "..."

@@ -21,6 +21,7 @@ from minimlc.runtime.executable import (
     to_read,
 )
 from minimlc.runtime.foreign import missing_features
+from minimlc.runtime.in_place import sharing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import (
     backend,
@@ -152,7 +153,10 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     kernels = functions_of(module)
     hardware = room("machine.hardware")
     target = hardware.trusted(kernels, target) if hardware else target
-    plans = {n: plan(module, n) for n, f in module.entries if isinstance(f, Function)}
+    graphs = [name for name, func in module.entries if isinstance(func, Function)]
+    plans = {name: plan(module, name, in_place=True) for name in graphs}
+    over = {name for steps in plans.values() for name in steps.in_place}
+    kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
     extra = "\n\n".join(_entry_text(name, steps, check) for name, steps in entries.items())
     sources = _native_sources(kernels, target, extra, check)

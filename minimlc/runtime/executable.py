@@ -81,6 +81,17 @@ class Kernel:
         if status:
             raise failure(self.__name__, status)
 
+    def ready(self, *arrays: Any) -> Callable[[], None]:
+        """The call with these arrays, which are checked now: what is left is its code alone."""
+        shared, addresses = self._arguments.check(arrays)
+
+        def run(_kept: object = shared) -> None:
+            status = self._entry(*addresses)
+            if status:
+                raise failure(self.__name__, status)
+
+        return run
+
     def __repr__(self) -> str:
         return f"<compiled {self._arguments.signature}>"
 
@@ -134,7 +145,7 @@ class GraphFunction:
         self._flat = all(isinstance(param.type, TensorType) for param in func.params)
         self._arguments = Arguments(name, parameters_of(func))
         self._result = func.result.type
-        self._plan = plan
+        self.plan = plan
         self._outputs = tuple((s.type.shape, to_numpy(s.type.dtype)) for s in plan.outputs)
         self._single = plan.results == tuple(plan.outputs) and isinstance(self._result, TensorType)
         self._copied = tuple(
@@ -151,10 +162,10 @@ class GraphFunction:
     def _assemble(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
         if self._single:
             return outputs[0]
-        sources = {"input": inputs, "constant": self._plan.constants, "output": outputs}
+        sources = {"input": inputs, "constant": self.plan.constants, "output": outputs}
         arrays = [
             sources[slot.kind][slot.number].copy() if copied else outputs[slot.number]
-            for slot, copied in zip(self._plan.results, self._copied, strict=True)
+            for slot, copied in zip(self.plan.results, self._copied, strict=True)
         ]
         return nest(self._result, iter(arrays))
 
@@ -191,7 +202,7 @@ class NativeGraph(GraphFunction):
         try:
             arena, start = self._free.pop()
         except IndexError:
-            arena = aligned_bytes(self._plan.arena_bytes)
+            arena = aligned_bytes(self.plan.arena_bytes)
             start = address_of(arena)
         addresses += (self._table, start)
         status = self._entry(*addresses)
@@ -212,12 +223,18 @@ class SteppedGraph(GraphFunction):
         """
         super().__init__(name, func, plan)
         self._kernels = kernels
-        self._constants = tuple(c.copy() for c in self._plan.constants)
+        self._constants = tuple(c.copy() for c in self.plan.constants)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.run(self._run, arguments, named)
+
+    def run(
+        self, take: Callable[..., None], arguments: Sequence[Any], named: Mapping[str, Any] = {}
+    ) -> Any:
+        """The result of a call; `take` takes each step, with its input and output arrays."""
         inputs, _ = self._check(arguments, named)
         outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
-        memory = aligned_bytes(self._plan.arena_bytes)
+        memory = aligned_bytes(self.plan.arena_bytes)
 
         def array(slot: Slot) -> np.ndarray:
             if slot.kind == "arena":
@@ -225,8 +242,8 @@ class SteppedGraph(GraphFunction):
             sources = {"input": inputs, "constant": self._constants, "output": outputs}
             return sources[slot.kind][slot.number]
 
-        for step in self._plan.steps:
-            self._run(step, [array(s) for s in step.inputs], [array(s) for s in step.outputs])
+        for step in self.plan.steps:
+            take(step, [array(s) for s in step.inputs], [array(s) for s in step.outputs])
         return self._assemble(inputs, outputs)
 
     def _run(self, step: PlannedCall, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:

@@ -1,6 +1,8 @@
 """What `build` returns: the compiled functions by name, their source, and their time."""
 
+import os
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from minimlc.errors import CallError, CompileError, did_you_mean
@@ -11,23 +13,38 @@ from minimlc.runtime.timing import time as time_call
 from minimlc.target import Target
 
 
+def _part(name: str) -> Any:
+    """A file of the room `deploy`."""
+    part = room(f"deploy.{name}")
+    if part is None:
+        raise CompileError(
+            f"this needs minimlc.deploy.{name}, or what it needs, and it is not there"
+        )
+    return part
+
+
 class Library:
     """Compiled functions: `lib["mm"](a, b, c)`.
 
-    `mod` is the module as it was compiled, after all passes.
+    `mod` is the module as it was compiled, after all passes, or what gives it when it is asked for.
     """
 
     def __init__(
         self,
-        mod: IRModule,
+        mod: IRModule | Callable[[], IRModule],
         target: Target,
         functions: Mapping[str, Callable[..., Any]],
         sources: Mapping[str, Callable[[], str]],
     ):
-        self.mod = mod
+        self._mod = mod
         self.target = target
         self._functions = dict(functions)
         self._sources = dict(sources)
+
+    @cached_property
+    def mod(self) -> IRModule:
+        """The module as it was compiled."""
+        return self._mod if isinstance(self._mod, IRModule) else self._mod()
 
     def of(self, mod: IRModule, functions: Mapping[str, Callable[..., Any]]) -> "Library":
         """This library's sources, with other functions, of another module."""
@@ -60,6 +77,33 @@ class Library:
         what = "time: the first argument is the function's name"
         self._check_name(name, what, "library.time({}, ...)")
         return time_call(self[name], *arguments, warmup=warmup, repeat=repeat, name=name)
+
+    def profile(self, name: str, *arguments: Any) -> Any:
+        """Where the time of the function `name` goes: its kernels in the order in which they run,
+        each with its time, the bytes and operations it takes, and its share of the roofline.
+
+        They run one by one, as often as fits a fraction of a second; an ordinary call knows nothing
+        of it. The first profile of a process measures the machine's peaks, for a second or two.
+        """
+        self._check_name(name, "the first argument is the function's name", "library.profile({})")
+        return _part("profile").profile(self, name, arguments)
+
+    def plan(self, name: str) -> Any:
+        """The memory plan of the graph function `name`: each value between its kernels with its
+        bytes, its first and last use and its place, and how small the whole could be.
+        """
+        self._check_name(name, "the argument is the function's name", "library.plan({})")
+        return _part("memory").memory_plan(self, name)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the library to one file, which `mlc.load(path)` reads without a compiler: object
+        code for its target, constants, and the module as a script.
+
+        A file that is there is replaced at once or not at all. `BuildError` E514 for a library of
+        another target than "llvm", and for one that checks accesses or is compiled at its calls;
+        `OSError` where the file cannot be written.
+        """
+        _part("save").save(self, path)
 
     def source(self, language: str = "") -> str:
         """The generated code: "llvm", "asm" and "c" of a native library, "c" of one in C, "python"

@@ -143,10 +143,12 @@ def _installed_runtimes() -> list[str]:
     return ["libgomp.so.1", "libomp.so.5", "libomp.so"] if sys.platform == "linux" else []
 
 
-def symbols() -> dict[str, int]:
-    """The addresses that compiled parallel loops link to."""
+def symbols(*, pool: bool = False) -> dict[str, int]:
+    """The addresses that compiled parallel loops link to; with `pool`, those of loops for a pool,
+    also where there is OpenMP.
+    """
     num_threads()
-    library = openmp()
+    library = None if pool else openmp()
     if library is None:
         return {"minimlc_pool_run": _address(_pool_run)}
     addresses = {name: _address(getattr(library, name)) for name in OPENMP_NAMES}

@@ -2,12 +2,17 @@
 
 Every value is a slot: a parameter, a constant, a result, or a place in the arena. A place is used
 again once its value is dead, never while it lives; results and parameters are never shared.
+
+Places are found by the greedy methods that Pisarchyk and Lee compare ("Efficient Memory Management
+for Deep Neural Net Inference", arXiv:2001.03288, section 5): one place after the other goes into
+the smallest gap that fits between those that live at the same time. Which order is best depends on
+the graph, so some are tried, until one needs no more than is alive at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,6 +23,8 @@ from minimlc.graph.nodes import JOINTS, Call, Constant, Function, TensorType, te
 from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.run import flatten, nest
+from minimlc.runtime.in_place import may_share
+from minimlc.tir.nodes import PrimFunc
 
 ALIGNMENT = 64
 SlotKind = Literal["input", "constant", "output", "arena"]
@@ -30,6 +37,8 @@ class Slot:
     type: TensorType
     kind: SlotKind
     number: int = -1
+    reuses: "Slot | None" = None
+    """The slot whose place this one takes over, while its own value is computed."""
 
     @property
     def size(self) -> int:
@@ -72,13 +81,21 @@ class Plan:
     arena_bytes: int = 0
 
     @property
+    def in_place(self) -> set[str]:
+        """The functions that write a result over an input."""
+        return {step.callee for step in self.steps if any(s.reuses for s in step.outputs)}
+
+    @property
     def native(self) -> bool:
         """Whether every step is compiled code."""
         return all(step.op == "call_tir" for step in self.steps)
 
 
-def plan(mod: IRModule, name: str) -> Plan:
-    """The plan of the graph function `name`; graph functions it calls become part of it."""
+def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
+    """The plan of the graph function `name`; graph functions it calls become part of it.
+
+    With `in_place`, a compiled element-wise step may write over an input that nothing reads later.
+    """
     func = mod[name]
     assert isinstance(func, Function)
     types = [kind for param in func.params for kind in tensor_types(param.type)]
@@ -88,6 +105,8 @@ def plan(mod: IRModule, name: str) -> Plan:
     place = _Planner(mod, result).function(name, func, places)
     result.results = tuple(flatten([place]))
     _name_outputs(result)
+    if in_place and result.native:
+        _share_places(result, mod)
     _place_temporaries(result)
     return result
 
@@ -139,25 +158,112 @@ def _name_outputs(plan: Plan) -> None:
             plan.outputs.append(slot)
 
 
+@dataclass(eq=False)
+class Place:
+    """A piece of the arena, and the first and the last step that use it. `slots` are the values in
+    it, one after the other.
+    """
+
+    slots: list[Slot]
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return max(slot.size for slot in self.slots)
+
+    def meets(self, other: "Place") -> bool:
+        """Whether a step uses both."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def places_of(plan: Plan) -> list[Place]:
+    """What the arena has to hold, in the order of the first steps."""
+    found: dict[Slot | None, Place] = {}
+    for number, step in enumerate(plan.steps):
+        for slot in step.slots:
+            if slot.kind != "arena":
+                continue
+            place = found.get(slot) or found.get(slot.reuses) or Place([], number, number)
+            found[slot], place.last = place, number
+            if slot not in place.slots:
+                place.slots.append(slot)
+    return list(dict.fromkeys(found.values()))
+
+
+def live_bytes(places: Iterable[Place], steps: int) -> list[int]:
+    """The bytes that are alive during each of so many steps: the largest is needed at least."""
+    live = [0] * steps
+    for place in places:
+        for number in range(place.first, place.last + 1):
+            live[number] += place.size
+    return live
+
+
+ORDERS: tuple[Callable[[Place, Sequence[int]], Any], ...] = (
+    lambda place, live: place.first,
+    lambda place, live: -place.size,
+    lambda place, live: (-max(live[place.first : place.last + 1]), -place.size),
+    lambda place, live: -place.size * (place.last - place.first + 1),
+)
+"""What comes first, of a place and the bytes alive at each step: what is used first, what is large,
+what lives when most is alive ("breadth"), what is large and lives long.
+"""
+
+
 def _place_temporaries(plan: Plan) -> None:
-    """Give each arena slot an offset: the first gap that is free while it lives."""
-    steps = list(enumerate(plan.steps))
-    last = {slot: number for number, step in steps for slot in step.slots}
-    live: list[Slot] = []
-    for number, step in steps:
-        for slot in step.outputs:
-            if slot.kind == "arena":
-                slot.number = _first_gap(live, slot.size)
-                live.append(slot)
-                live.sort(key=lambda s: s.number)
-                plan.arena_bytes = max(plan.arena_bytes, slot.number + slot.size)
-        live = [slot for slot in live if last[slot] > number]
+    """Give each arena slot an offset."""
+    places = places_of(plan)
+    live = live_bytes(places, len(plan.steps))
+    best: Mapping[Place, int] = {}
+    for order in ORDERS:
+        starts = _packed(sorted(places, key=lambda place: order(place, live)))
+        if not best or _end(starts) < _end(best):
+            best = starts
+        if _end(best) == max(live, default=0):
+            break
+    plan.arena_bytes = _end(best)
+    for place, start in best.items():
+        for slot in place.slots:
+            slot.number = start
 
 
-def _first_gap(live: list[Slot], size: int) -> int:
-    at = 0
-    for slot in live:
-        if slot.number - at >= size:
-            return at
-        at = slot.number + slot.size
-    return at
+def _end(starts: Mapping[Place, int]) -> int:
+    return max((start + place.size for place, start in starts.items()), default=0)
+
+
+def _packed(places: Iterable[Place]) -> dict[Place, int]:
+    """Where each place begins, found for one after the other."""
+    starts: dict[Place, int] = {}
+    for place in places:
+        taken = sorted((starts[each], each.size) for each in starts if each.meets(place))
+        starts[place] = _smallest_gap(taken, place.size)
+    return starts
+
+
+def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+    """Where the smallest gap of so many bytes begins between what is taken; behind all, if none."""
+    end, best = 0, (0, -1)
+    for start, length in taken:
+        gap = start - end
+        if gap >= size and (best[1] < 0 or gap < best[1]):
+            best = (end, gap)
+        end = max(end, start + length)
+    return end if best[1] < 0 else best[0]
+
+
+def _share_places(plan: Plan, mod: IRModule) -> None:
+    """Let results of element-wise steps take over the places of inputs that die there."""
+    last = {slot: number for number, step in enumerate(plan.steps) for slot in step.slots}
+    for number, step in enumerate(plan.steps):
+        func = mod[step.callee]
+        assert isinstance(func, PrimFunc)
+        dying = {s for s in step.inputs if s.kind == "arena" and last[s] == number}
+        for at, result in enumerate(step.outputs, len(step.inputs)):
+            for slot in [each for each in dict.fromkeys(step.inputs) if each in dying]:
+                uses = [n for n, each in enumerate(step.inputs) if each is slot]
+                if result.kind == "arena" and all(may_share(func, n, at) for n in uses):
+                    result.reuses = slot
+                    dying.remove(slot)
+                    break

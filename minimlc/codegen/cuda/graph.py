@@ -68,7 +68,7 @@ class DeviceGraph(GraphFunction):
     def _constants_on(self, device: Any) -> list[Any]:
         """They are there for every stream: before it reads them, and as long as it does."""
         if device.number not in self._constants:
-            constants = [device.filled(each) for each in self._plan.constants]
+            constants = [device.filled(each) for each in self.plan.constants]
             device.finish()
             finalize(self, device.finish, constants).atexit = False
             self._constants[device.number] = constants
@@ -91,7 +91,7 @@ class DeviceGraph(GraphFunction):
             self._launch(device, memory)
 
     def _launch(self, device: Any, memory: Memory) -> None:
-        for step in self._plan.steps:
+        for step in self.plan.steps:
             inputs, outputs = (
                 [_array(device, memory, slot) for slot in slots]
                 for slots in (step.inputs, step.outputs)
@@ -108,7 +108,7 @@ class DeviceGraph(GraphFunction):
 
     def _results(self, device: Any, memory: Memory, like: Any) -> Iterator[Any]:
         """Arrays of numpy; where an argument is on the GPU, of the library that it is of."""
-        for slot, copied in zip(self._plan.results, self._copied, strict=True):
+        for slot, copied in zip(self.plan.results, self._copied, strict=True):
             array = _array(device, memory, slot)
             if like is None:
                 yield array.get()

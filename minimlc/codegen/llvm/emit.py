@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
-from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.codegen.llvm.lines import line_records
 from minimlc.codegen.llvm.machine import Machine
 from minimlc.codegen.llvm.parallel import OPENMP, POOL, parallel
@@ -71,12 +71,12 @@ def emit_llvm(
 def _function(job: Job, module: Module, sites: list[Site] | None) -> str:
     code = Code(module)
     kernel = Statements(code, job, parallel, sites)
-    stored = written(job.program)
+    stored, alone = written(job.program), IN_PLACE not in dict(job.program.attrs)
     parameters = []
     for number, buffer in enumerate(job.program.params):
         kernel.memory.pointers[buffer] = f"%p{number}"
         readonly = "" if buffer in stored else " readonly"
-        parameters.append(f"ptr {facts(buffer)}{readonly} %p{number}")
+        parameters.append(f"ptr {facts(buffer, alone=alone)}{readonly} %p{number}")
     if sites is not None:
         parameters.append("ptr %error")
     kernel.stmt(job.program.body)

@@ -6,6 +6,9 @@ An entry point is one native function that calls the graph function's kernels in
 from collections.abc import Sequence
 from typing import NamedTuple
 
+IN_PLACE = "in_place"
+"""The attribute of a function whose result may be the memory of a parameter it is computed from."""
+
 
 class Pointer(NamedTuple):
     """A tensor that an entry passes on.

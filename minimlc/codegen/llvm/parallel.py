@@ -3,6 +3,7 @@
 Each thread takes one run of neighbouring iterations, so results do not depend on timing.
 """
 
+from minimlc.codegen.llvm.entry import IN_PLACE
 from minimlc.codegen.llvm.expr import Expressions
 from minimlc.codegen.llvm.stmt import Statements
 from minimlc.codegen.llvm.value import REGISTER, Code, Value, facts
@@ -130,7 +131,8 @@ def _body(
     parameters = []
     for number, buffer in enumerate(buffers):
         inner.memory.pointers[buffer] = f"%b{number}"
-        known = facts(buffer, own=buffer not in outer.job.program.params)
+        own = buffer not in outer.job.program.params
+        known = facts(buffer, own=own, alone=own or IN_PLACE not in dict(outer.job.program.attrs))
         parameters.append(f"ptr {known} %b{number}")
     for number, var in enumerate(variables):
         inner.writer.variables[var] = Value(f"%s{number}", var.dtype)

@@ -237,13 +237,14 @@ class Code:
         return f"{header}{record} {{\n{body}\n}}"
 
 
-def facts(buffer: Buffer, *, own: bool = False) -> str:
-    """What LLVM may rely on about a pointer to a buffer: nothing else reaches its bytes, all of
-    them are there, and how it is aligned: to an element, storage of our own to a cache line.
+def facts(buffer: Buffer, *, own: bool = False, alone: bool = True) -> str:
+    """What LLVM may rely on about a pointer to a buffer: nothing else reaches its bytes (if it
+    is `alone`), all of them are there, and how it is aligned: to an element, storage of our own to
+    a cache line.
     """
     size = element_size(buffer)
     bytes_there = prod(buffer.shape) * size
-    known = f"noalias align {64 if own else size}"
+    known = f"{'noalias ' if alone else ''}align {64 if own else size}"
     return f"{known} dereferenceable({bytes_there})" if bytes_there else known
 
 

@@ -1,0 +1,1 @@
+"""What an executable can do besides being called: profiles, memory plans, files."""

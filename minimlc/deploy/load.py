@@ -1,0 +1,120 @@
+"""A library from its file: linked and ready, without anything that writes code."""
+
+import io
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, path_of, unpack
+from minimlc.deploy.records import parameter_from, plan_from, signature_from
+from minimlc.dtypes import to_numpy
+from minimlc.errors import BuildError
+from minimlc.machine.trial import tiles_permitted
+from minimlc.module import IRModule
+from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
+from minimlc.runtime.foreign import missing_features
+from minimlc.runtime.library import Library
+from minimlc.runtime.native import NativeCode, link
+from minimlc.runtime.parallel import openmp, symbols
+from minimlc.script import parse
+from minimlc.target import Target
+
+
+def load(path: str | os.PathLike[str]) -> Library:
+    """The library that `library.save(path)` wrote.
+
+    **A library file is code.** Calling its functions runs what is in it, with all that this process
+    may do: load a file only from somebody you trust. Its digests tell a damaged file from a whole
+    one, not a bad one from a good one.
+
+    No compiler runs. `library.mod` is read when it is asked for. `BuildError` E512 for what is not
+    a library file, or a damaged one; E513 for one of another format, or for a machine with
+    features that this one lacks; `OSError` where the file cannot be read.
+    """
+    file = path_of(path, "mlc.load")
+    name = file.name
+    manifest, members = unpack(file.read_bytes(), name)
+    try:
+        target = Target(**manifest["target"])
+        _check_machine(name, manifest, target)
+        arrays = _arrays(members[CONSTANTS], manifest["dtypes"])
+        return _library(manifest, target, members, arrays)
+    except FAULTS as error:
+        why = f"{name} is not a library file of this format: {type(error).__name__}: {error}"
+        raise damaged(why) from error
+
+
+def _check_machine(name: str, manifest: Mapping[str, Any], target: Target) -> None:
+    """Refuse code that this machine cannot run: it would end the process."""
+    here = import_module("llvmlite.binding").get_process_triple()
+    if manifest["triple"] != here:
+        raise _foreign(f"{name} has code for {manifest['triple']}, this process is {here}")
+    missing = missing_features(target)
+    if missing:
+        lacking = ", ".join(missing[:6]) + (", …" if len(missing) > 6 else "")
+        raise _foreign(f'{name} has code for the CPU "{target.cpu}"; the one here lacks {lacking}')
+    if manifest["tiles"] and not tiles_permitted():
+        raise _foreign(f"{name} needs tile registers (AMX), and the system forbids them")
+    if manifest["threads"] == "openmp" and openmp() is None:
+        raise _foreign(f"{name} has parallel loops for OpenMP, and there is no runtime for it")
+
+
+def _foreign(why: str) -> BuildError:
+    hint = 'mlc.build(mod, mlc.Target("llvm", "x86-64-v3")) makes code for most x86 machines'
+    return BuildError(why, code="E513", hint=hint)
+
+
+def _arrays(data: bytes, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """The constants, read-only; of a dtype that numpy does not have, from their bits."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        arrays = {name: file[name].view(to_numpy(dtype)) for name, dtype in dtypes.items()}
+    for array in arrays.values():
+        array.setflags(write=False)
+    return arrays
+
+
+def _library(
+    manifest: Mapping[str, Any],
+    target: Target,
+    members: Mapping[str, bytes],
+    arrays: Mapping[str, np.ndarray],
+) -> Library:
+    records = manifest["functions"]
+    exports = [record["symbol"] for record in records if record["symbol"]]
+    threads = manifest["threads"]
+    imports = symbols(pool=threads == "pool") if threads else {}
+    native = link(members[CODE], exports, imports)
+    functions: dict[str, Callable[..., Any]] = {}
+    for record in sorted(records, key=lambda record: "plan" in record):
+        functions[record["name"]] = _function(record, native, arrays, functions)
+    ordered = {record["name"]: functions[record["name"]] for record in records}
+    text = members[MODULE].decode()
+    mod = partial(parse, text, arrays)
+    return Library(mod, target, ordered, {"llvm": partial(_rebuilt, mod, target)})
+
+
+def _function(
+    record: Mapping[str, Any],
+    native: NativeCode,
+    arrays: Mapping[str, np.ndarray],
+    kernels: Mapping[str, Callable[..., Any]],
+) -> Callable[..., Any]:
+    """A kernel, or a graph function of kernels."""
+    name, code = record["name"], native.addresses.get(record["symbol"], 0)
+    if "plan" not in record:
+        parameters = list(map(parameter_from, record["parameters"]))
+        return Kernel(name, parameters, code, None, native.library)
+    func, steps = signature_from(record), plan_from(record["plan"], arrays)
+    if code:
+        return NativeGraph(name, func, steps, code, None, native.library)
+    return SteppedGraph(name, func, steps, dict(kernels))
+
+
+def _rebuilt(mod: Callable[[], IRModule], target: Target) -> str:
+    """LLVM's text, written anew: the file has object code alone."""
+    library: Library = import_module("minimlc.runtime.build").build(mod(), target)
+    return library.source("llvm")

@@ -1,0 +1,103 @@
+"""A graph function's memory plan as a value to read: what is in the arena, when, and where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from minimlc.deploy import table
+from minimlc.errors import CompileError
+from minimlc.graph.nodes import TensorType
+from minimlc.runtime.library import Library
+from minimlc.runtime.plan import Plan, Slot, live_bytes, places_of
+
+HEAD = ("value", "type", "bytes", "first", "last", "offset", "over")
+
+
+class PlannedValue(NamedTuple):
+    """A value between two kernels: named by the kernel that computes it, in step `first`; step
+    `last` is the last one that reads it. `bytes` are whole cache lines, `offset` is its first byte
+    in the arena; `over` is the step whose value it is written over, in place (None: no such).
+    """
+
+    name: str
+    type: TensorType
+    bytes: int
+    first: int
+    last: int
+    offset: int
+    over: int | None
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The arena of the function `name`: its values in the order of the steps that compute them, its
+    size in bytes (`planned`), and the bytes that are alive at each step.
+    """
+
+    name: str
+    values: tuple[PlannedValue, ...]
+    planned: int
+    live: tuple[int, ...]
+
+    @property
+    def naive(self) -> int:
+        """Bytes if each value had a place of its own."""
+        return sum(value.bytes for value in self.values)
+
+    @property
+    def least(self) -> int:
+        """Bytes alive at once, at the most: no plan needs less."""
+        return max(self.live, default=0)
+
+    def _table(self) -> tuple[str, Sequence[str], list[Sequence[str]], Sequence[str]]:
+        title = (
+            f"{self.name}: {self.planned:,} bytes for {len(self.values)} values of {self.naive:,}; "
+            f"at most {self.least:,} are alive at once"
+        )
+        return title, HEAD, list(map(_row, self.values)), ("value", "type")
+
+    def __repr__(self) -> str:
+        return table.text(*self._table())
+
+    def _repr_html_(self) -> str:
+        return table.html(*self._table())
+
+
+def _row(value: PlannedValue) -> Sequence[str]:
+    numbers = (value.bytes, value.first, value.last, value.offset)
+    over = "" if value.over is None else f"{value.over}"
+    return (
+        value.name,
+        f"{value.type.dtype}{list(value.type.shape)}",
+        *map("{:,}".format, numbers),
+        over,
+    )
+
+
+def memory_plan(library: Library, name: str) -> MemoryPlan:
+    """The plan of a library's graph function; see `Library.plan`."""
+    planned: Any = getattr(library[name], "plan", None)
+    if not isinstance(planned, Plan):
+        why = f'"{name}" has no memory plan in a library for target "{library.target.name}"'
+        raise CompileError(why, hint="a graph function has one, built for llvm, c, cuda or opencl")
+    names, lives = _lives(planned)
+    values = tuple(
+        PlannedValue(
+            name, s.type, s.size, *lives[s], s.number, lives[s.reuses][0] if s.reuses else None
+        )
+        for s, name in names.items()
+    )
+    live = live_bytes(places_of(planned), len(planned.steps))
+    return MemoryPlan(name, values, planned.arena_bytes, tuple(live))
+
+
+def _lives(planned: Plan) -> tuple[dict[Slot, str], dict[Slot, tuple[int, int]]]:
+    """The name of each value in the arena, and the first and the last step that use it."""
+    names: dict[Slot, str] = {}
+    lives: dict[Slot, tuple[int, int]] = {}
+    for number, step in enumerate(planned.steps):
+        for at, slot in enumerate(step.outputs):
+            names[slot] = step.callee if len(step.outputs) == 1 else f"{step.callee}[{at}]"
+        for slot in step.slots:
+            lives[slot] = (lives.get(slot, (number,))[0], number)
+    return {slot: name for slot, name in names.items() if slot.kind == "arena"}, lives

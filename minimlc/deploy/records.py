@@ -1,0 +1,81 @@
+"""Types, plans and parameters as JSON and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from minimlc.arguments import Parameter
+from minimlc.graph.nodes import Function, TensorType, TupleType, Type, Var
+from minimlc.runtime.plan import Plan, PlannedCall, Slot
+
+
+def type_record(kind: Type) -> Any:
+    """A tensor's type as a dictionary, a tuple's as a list."""
+    if isinstance(kind, TupleType):
+        return [type_record(field) for field in kind.fields]
+    return {"shape": list(kind.shape), "dtype": kind.dtype}
+
+
+def type_from(record: Any) -> Type:
+    """The reverse of `type_record`."""
+    if isinstance(record, list):
+        return TupleType(tuple(map(type_from, record)))
+    return TensorType(tuple(record["shape"]), record["dtype"])
+
+
+def signature_record(func: Function) -> dict[str, Any]:
+    """A graph function's parameters and the type of its result."""
+    params = [[param.name, type_record(param.type)] for param in func.params]
+    return {"params": params, "result": type_record(func.result.type)}
+
+
+def signature_from(record: Mapping[str, Any]) -> Function:
+    """A function with these parameters, and a variable for what it computes."""
+    params = tuple(Var(name, type_from(kind)) for name, kind in record["params"])
+    return Function(params, (), Var("result", type_from(record["result"])))
+
+
+def parameter_from(record: list[Any]) -> Parameter:
+    """A kernel's parameter, from the list of its fields."""
+    name, shape, dtype, written, scalar = record
+    return Parameter(name, tuple(shape), dtype, written, scalar)
+
+
+def plan_record(plan: Plan, names: Mapping[int, str]) -> dict[str, Any]:
+    """A plan, each slot by its number; `names` are those of constants, by their identity."""
+    used = [slot for step in plan.steps for slot in step.slots]
+    slots = dict.fromkeys([*plan.inputs, *plan.outputs, *plan.results, *used])
+    number = {slot: at for at, slot in enumerate(slots)}
+    return {
+        "slots": [
+            [type_record(s.type), s.kind, s.number, s.reuses and number[s.reuses]] for s in slots
+        ],
+        "inputs": [number[slot] for slot in plan.inputs],
+        "outputs": [number[slot] for slot in plan.outputs],
+        "results": [number[slot] for slot in plan.results],
+        "constants": [names[id(data)] for data in plan.constants],
+        "steps": [
+            [s.op, s.callee, [number[i] for i in s.inputs], [number[o] for o in s.outputs]]
+            for s in plan.steps
+        ],
+        "arena_bytes": plan.arena_bytes,
+    }
+
+
+def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
+    """The reverse of `plan_record`."""
+    slots: list[Slot] = []
+    for kind, place, number, _ in record["slots"]:
+        slots.append(Slot(TensorType(tuple(kind["shape"]), kind["dtype"]), place, number))
+    for slot, (*_, reuses) in zip(slots, record["slots"], strict=True):
+        slot.reuses = None if reuses is None else slots[reuses]
+    steps = [
+        PlannedCall(op, callee, tuple(slots[n] for n in inputs), tuple(slots[n] for n in outputs))
+        for op, callee, inputs, outputs in record["steps"]
+    ]
+    inputs, outputs, results = (
+        [slots[n] for n in record[each]] for each in ("inputs", "outputs", "results")
+    )
+    constants = [arrays[name] for name in record["constants"]]
+    return Plan(inputs, constants, steps, outputs, tuple(results), record["arena_bytes"])

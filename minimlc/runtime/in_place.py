@@ -1,0 +1,44 @@
+"""Whether a compiled function may work in place: its result over an input, element by element."""
+
+from minimlc.codegen.llvm.entry import IN_PLACE
+from minimlc.tir.analysis.access import Access, accesses
+from minimlc.tir.analysis.arith import key
+from minimlc.tir.analysis.dependence import Conflict, Direction
+from minimlc.tir.nodes import PrimFunc, Var
+
+
+def may_share(func: PrimFunc, source: int, result: int) -> bool:
+    """Whether the parameter number `result` may be the memory of the one number `source`.
+
+    Legal when both have one shape and dtype, a single store writes the result, each element once,
+    and the source is read in the value of this store alone, at the same element.
+    """
+    a, b = func.params[source], func.params[result]
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return False
+    own = [item for item in accesses(func) if item.buffer in (a, b)]
+    writes, reads = ([item for item in own if item.is_write is kind] for kind in (True, False))
+    if len(writes) != 1 or not _writes_once(writes[0]):
+        return False
+    return all(_is_beside(read, writes[0]) for read in reads)
+
+
+def _is_beside(read: Access, write: Access) -> bool:
+    """Whether a read is for the value that goes to its own element."""
+    own, other = (list(map(key, item.indices)) for item in (read, write))
+    return read.into is write.node and own == other
+
+
+def _writes_once(write: Access) -> bool:
+    """Whether no two instances of a write meet: in no loop, the loops around it being equal."""
+    conflict = Conflict(write, write)
+    outer = [loop.var for loop in write.loops]
+    cases: list[dict[Var, Direction]] = [
+        {**dict.fromkeys(outer[:at], "0"), var: "+"} for at, var in enumerate(outer)
+    ]
+    return not any(map(conflict.possible, cases))
+
+
+def sharing(func: PrimFunc) -> PrimFunc:
+    """The function, for calls in which `may_share` is made use of."""
+    return func.with_attr(IN_PLACE, True)
