@@ -1,9 +1,9 @@
 """One product for several that share a factor."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, Constant, Expr, Function, Var
+from minimlc.graph.nodes import Call, Constant, Expr, Function
 from minimlc.graph.ops import call_op
 from minimlc.module import IRModule, module_pass
 
@@ -71,6 +71,6 @@ def groups(func: Function) -> dict[Call, _Group]:
     return group_of
 
 
-def _is_weight(item: Expr, params: Iterable[Var]) -> bool:
+def _is_weight(item: Expr, params: Collection[Expr]) -> bool:
     """Whether a matrix is there from the start."""
     return len(item.shape) == 2 and (isinstance(item, Constant) or item in params)

@@ -11,8 +11,7 @@ from minimlc.graph.nodes import Call, Constant, Expr, constant
 from minimlc.graph.ops import call_op
 from minimlc.graph.ops.checks import FLOATS
 from minimlc.module import IRModule, module_pass
-from minimlc.passes import pattern as p
-from minimlc.passes.pattern import Match
+from minimlc.passes.pattern import Match, operator, p
 from minimlc.passes.rewrite import Rule, to_rest
 
 
@@ -113,7 +112,7 @@ def _with_bias(match: Match) -> Expr:
 
 x, w = p.wildcard("x"), p.const("w")
 s, t = p.const("s", dtype=FLOATS), p.const("t", dtype=FLOATS)
-LINEAR = [p.operator(name, x, w) for name in ("conv2d", "conv1d", "dense", "matmul")]
+LINEAR = [operator(name, x, w) for name in ("conv2d", "conv1d", "dense", "matmul")]
 linear = reduce(or_, LINEAR).has(used_once=True)
 shifted = (linear + t).has(used_once=True)
 RULES: tuple[Rule, ...] = (

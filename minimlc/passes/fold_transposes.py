@@ -5,8 +5,7 @@ from collections.abc import Callable
 from minimlc.graph.nodes import Expr
 from minimlc.graph.ops import call_op
 from minimlc.module import IRModule, module_pass
-from minimlc.passes import pattern as p
-from minimlc.passes.pattern import Match
+from minimlc.passes.pattern import Match, Pattern, p
 from minimlc.passes.rewrite import Rule, to_rest
 from minimlc.passes.simplify import axes_order
 
@@ -25,7 +24,7 @@ def fold_transposes(mod: IRModule) -> IRModule:
     return to_rest(mod, RULES)
 
 
-def _as(op: str, product: p.Pattern, *factors: p.Pattern) -> Callable[[Match], Expr]:
+def _as(op: str, product: Pattern, *factors: Pattern) -> Callable[[Match], Expr]:
     """`op` of other factors, with the options of the product that was there."""
 
     def replacement(match: Match) -> Expr:
@@ -35,7 +34,7 @@ def _as(op: str, product: p.Pattern, *factors: p.Pattern) -> Callable[[Match], E
     return replacement
 
 
-def _transposed(part: p.Pattern) -> p.Pattern:
+def _transposed(part: Pattern) -> Pattern:
     """The transpose of a matrix: not the permutation that leaves it as it is."""
     return p.permute_dims(part).has(where=lambda call: axes_order(call) == (1, 0))
 

@@ -51,7 +51,7 @@ def outline(mod: IRModule, bindings: Collection[str], name: str, func: str = "ma
         return mod
     _check_movable(mod, target, members)
     outside = [b for b in target.bindings() if b not in set(members)]
-    used = {var for item in (*outside, target.result) for var in _used(item)}
+    used = {*nodes_of(target.result, Var), *(var for item in outside for var in _used(item))}
     results = [b.var for b in members if b.var in used] or [members[-1].var]
     builder = BlockBuilder(mod, reuse=False)
     call = outlined(builder, members, results, name)
@@ -59,8 +59,8 @@ def outline(mod: IRModule, bindings: Collection[str], name: str, func: str = "ma
     return builder.get()
 
 
-def _used(item: Binding | Expr) -> list[Var]:
-    return nodes_of(item.value if isinstance(item, Binding) else item, Var)
+def _used(binding: Binding) -> list[Var]:
+    return nodes_of(binding.value, Var)
 
 
 def _check_movable(mod: IRModule, func: Function, members: Sequence[Binding]) -> None:

@@ -16,6 +16,7 @@ has what goes on from here: `rewrite`, `partition`.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -468,21 +469,22 @@ def operator(name: str, *args: Any, **attrs: Any) -> Pattern:
     return Operator(record.name, tuple(tensors), tuple(options.items()))
 
 
-def _function(name: str) -> Callable[..., Pattern]:
-    def apply(*args: Any, **attrs: Any) -> Pattern:
-        return operator(name, *args, **attrs)
+class Language:
+    """What patterns are written in: `wildcard`, `const`, and each operator under its name."""
 
-    apply.__name__ = name
-    return apply
+    wildcard = staticmethod(wildcard)
+    const = staticmethod(const)
+
+    def __getattr__(self, name: str) -> Callable[..., Pattern]:
+        if name not in FUNCTIONS:
+            why = f'there is no operator "{name}"; {did_you_mean(name, FUNCTIONS)}'
+            raise AttributeError(why)
+        return partial(operator, name)
+
+    def __dir__(self) -> list[str]:
+        """What completion offers: the language's own words, and the operators."""
+        return sorted(["const", "wildcard", *FUNCTIONS])
 
 
-def __getattr__(name: str) -> Any:
-    """The operator of a name; `AttributeError` with near misses for any other."""
-    if name in FUNCTIONS:
-        return _function(name)
-    raise AttributeError(f'there is no operator "{name}"; {did_you_mean(name, FUNCTIONS)}')
-
-
-def __dir__() -> list[str]:
-    """What completion offers: the language's own words, and the operators."""
-    return sorted(["Match", "Pattern", "const", "wildcard", *FUNCTIONS])
+p = Language()
+"""The language itself, which is `mlc.pattern`."""

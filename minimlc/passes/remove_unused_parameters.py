@@ -31,8 +31,8 @@ def remove_unused_parameters(mod: IRModule, entries: Collection[str] = ()) -> IR
 
 def _once(mod: IRModule, entries: Collection[str]) -> IRModule:
     counts: dict[str, int] = {}
-    for _, func in mod.entries:
-        for call in nodes_of(func, Call) if isinstance(func, Function) else ():
+    for _, caller in mod.entries:
+        for call in nodes_of(caller, Call) if isinstance(caller, Function) else ():
             if call.op in ("call", "call_tir"):
                 counts[call.callee] = len(call.args)
     kept: dict[str, list[int]] = {}

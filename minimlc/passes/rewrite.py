@@ -72,8 +72,8 @@ class Rewriter(Mutator):
 
     def visit_Call(self, call: Call) -> Expr:
         if call.op not in self.by_op:
-            fitting = [rule for heads, *rule in self.rules if heads is None or call.op in heads]
-            self.by_op[call.op] = [(pattern, new) for pattern, new in fitting]
+            fitting = [rule for rule in self.rules if rule[0] is None or call.op in rule[0]]
+            self.by_op[call.op] = [(pattern, new) for _, pattern, new in fitting]
         return self._rewritten(call, self.by_op[call.op])
 
     def visit_TupleGetItem(self, item: Expr) -> Expr:

@@ -13,8 +13,7 @@ from minimlc.graph.nodes import Call, Expr, constant
 from minimlc.graph.ops import call_op, evaluate
 from minimlc.graph.ops.checks import INTEGERS, NUMBERS, axes_of, sizes_of
 from minimlc.module import IRModule, module_pass
-from minimlc.passes import pattern as p
-from minimlc.passes.pattern import Match, operator
+from minimlc.passes.pattern import Match, Pattern, operator, p
 from minimlc.passes.rewrite import Rule, to_rest
 
 
@@ -109,7 +108,7 @@ def _flipped_back(match: Match) -> Expr | None:
     return match[x] if axes[0] == axes[1] else None
 
 
-def _any_of(names: Iterable[str], part: p.Pattern) -> p.Pattern:
+def _any_of(names: Iterable[str], part: Pattern) -> Pattern:
     return reduce(or_, [operator(name, part) for name in names])
 
 

@@ -7,8 +7,7 @@ from minimlc.graph.ops import call_op
 from minimlc.graph.ops.checks import HALF, NO_DTYPE
 from minimlc.graph.scope import refuse
 from minimlc.module import IRModule, module_pass
-from minimlc.passes import pattern as p
-from minimlc.passes.pattern import Match
+from minimlc.passes.pattern import Match, operator, p
 from minimlc.passes.rewrite import Rewriter, Rule
 
 PRODUCTS = ("matmul", "dense", "conv2d", "conv1d")
@@ -40,7 +39,7 @@ def to_mixed_precision(mod: IRModule, dtype: str = "float16") -> IRModule:
 
 
 x, w = p.wildcard("x", dtype="float32"), p.wildcard("w", dtype="float32")
-products = [p.operator(op, x, w, out_dtype=(*NO_DTYPE, "float32").__contains__) for op in PRODUCTS]
+products = [operator(op, x, w, out_dtype=(*NO_DTYPE, "float32").__contains__) for op in PRODUCTS]
 
 
 def _narrowed(dtype: str) -> Callable[[Match], Expr]:

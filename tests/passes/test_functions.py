@@ -7,8 +7,8 @@ import minimlc as mlc
 from minimlc import op, passes
 from minimlc.graph.nodes import TupleGetItem, TupleType, call_dps_packed, call_function, constant
 from minimlc.passes import inline, outline, partition, remove_unused_outputs
-from minimlc.passes import pattern as p
 from minimlc.passes import remove_unused_parameters as without_parameters
+from minimlc.passes.pattern import p
 from minimlc.verify import verify
 from tests.helpers import assert_same, refuses
 from tests.passes.rewriting import module, operators, settled, tensor

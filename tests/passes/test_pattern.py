@@ -8,7 +8,7 @@ from minimlc import op
 from minimlc.graph.nodes import TupleGetItem, constant
 from minimlc.node import replace
 from minimlc.passes import eliminate_common_subexpr, remove_unused, rewrite
-from minimlc.passes import pattern as p
+from minimlc.passes.pattern import p
 from tests.helpers import assert_same, refuses
 from tests.passes.rewriting import module, operators, settled, tensor
 
