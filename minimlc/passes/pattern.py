@@ -129,7 +129,7 @@ class Pattern:
         ndim: int | None = None,
         dtype: str | Iterable[str] | None = None,
         used_once: bool = False,
-        where: Callable[[Expr], bool] | None = None,
+        where: Callable[[Any], bool] | None = None,
     ) -> "Pattern":
         """The same for tensors of that shape (None for any size), number of axes and dtype (or
         one of several), whose value one call alone uses, and for which `where(value)` holds:
@@ -361,7 +361,7 @@ class Limited(Pattern):
     ndim: int | None
     dtypes: tuple[str, ...] | None
     used_once: bool
-    where: Callable[[Expr], bool] | None
+    where: Callable[[Any], bool] | None
 
     def inside(self, item: Expr, around: Surroundings, parts: Parts) -> Iterator[Parts]:
         once = not (self.used_once and isinstance(item, Var)) or around.uses.get(item) == 1
