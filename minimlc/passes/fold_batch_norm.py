@@ -11,7 +11,8 @@ from minimlc.graph.nodes import Call, Constant, Expr, constant
 from minimlc.graph.ops import call_op
 from minimlc.graph.ops.checks import FLOATS
 from minimlc.module import IRModule, module_pass
-from minimlc.passes.pattern import Match, operator, p
+from minimlc.passes.match import Match
+from minimlc.passes.pattern import operator, p
 from minimlc.passes.rewrite import Rule, to_rest
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from minimlc.graph.nodes import Expr
 from minimlc.graph.ops import call_op
 from minimlc.module import IRModule, module_pass
-from minimlc.passes.pattern import Match, Pattern, p
+from minimlc.passes.match import Match
+from minimlc.passes.pattern import Pattern, p
 from minimlc.passes.rewrite import Rule, to_rest
 from minimlc.passes.simplify import axes_order
 

@@ -8,17 +8,9 @@ from minimlc.graph.nodes import Attrs, Binding, Expr, Function, Var
 from minimlc.graph.scope import refuse
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of
+from minimlc.passes.match import Parts, Surroundings, live_uses
 from minimlc.passes.outline import Place, outlined, with_calls
-from minimlc.passes.pattern import (
-    Field,
-    Fields,
-    Operator,
-    Parts,
-    Pattern,
-    Surroundings,
-    as_pattern,
-    live_uses,
-)
+from minimlc.passes.pattern import Field, Fields, Operator, Pattern, as_pattern
 
 
 @module_pass

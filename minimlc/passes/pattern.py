@@ -13,56 +13,34 @@ be the same value twice. Arguments of operators that commute fit in both orders.
 has what goes on from here: `rewrite`, `partition`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from minimlc.dtypes import dtype_record, to_numpy
+from minimlc.dtypes import dtype_record
 from minimlc.errors import did_you_mean
 from minimlc.graph.mutator import is_primitive
-from minimlc.graph.nodes import (
-    JOINTS,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Tuple, TupleGetItem, Var
 from minimlc.graph.op import FUNCTIONS
 from minimlc.graph.ops import call_op, find_op
-from minimlc.graph.ops.checks import fits, refuse
+from minimlc.graph.ops.checks import refuse
 from minimlc.module import IRModule
-from minimlc.node import nodes_of, structural_equal
+from minimlc.passes.match import (
+    Match,
+    Parts,
+    Surroundings,
+    elements,
+    is_filled,
+    live_uses,
+    same,
+)
 
 COMMUTATIVE = {
     *("add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"),
     *("bitwise_and", "bitwise_or", "bitwise_xor"),
 }
 """Operators that give the same bits in both orders; `maximum` may choose another zero."""
-
-Parts = Mapping["Pattern", Expr]
-"""What each part of a pattern stands for, as far as it is known."""
-
-
-class Surroundings(NamedTuple):
-    """What a pattern asks of the function around a value."""
-
-    lookup: Callable[[Expr], Expr | None]
-    uses: Mapping[Var, int]
-
-    def value(self, item: Expr) -> Expr:
-        """What is bound to a variable, through mere aliases; a parameter is itself."""
-        while isinstance(item, Var) and (bound := self.lookup(item)) is not None:
-            item = bound
-        return item
-
 
 Method = Callable[["Pattern", Any], "Pattern"]
 
@@ -81,7 +59,7 @@ class Pattern:
         if self not in parts:
             for more in self.inside(item, around, parts):
                 yield {**more, self: item}
-        elif _same(parts[self], item):
+        elif same(parts[self], item):
             yield parts
 
     def inside(self, item: Expr, around: Surroundings, parts: Parts) -> Iterator[Parts]:
@@ -92,7 +70,7 @@ class Pattern:
         """The operators, one of which a value that fits is a call of; None if not only those."""
         return None
 
-    def build(self, match: "Match") -> Any:
+    def build(self, match: Match) -> Any:
         """What a replacement that looks like this is, where the parts stand for those of `match`;
         a number for a number.
         """
@@ -101,19 +79,18 @@ class Pattern:
             refuse(why, "E233", f"the pattern: {match.pattern}")
         return match[self]
 
-    def match(self, mod: IRModule) -> list["Match"]:
+    def match(self, mod: IRModule) -> list[Match]:
         """Where the pattern fits the values bound in graph functions, in order; groups of fused
         operators are left out.
         """
-        functions = [(n, f) for n, f in mod.entries if isinstance(f, Function)]
         return [
             match
-            for name, func in functions
-            if not is_primitive(func)
+            for name, func in mod.entries
+            if isinstance(func, Function) and not is_primitive(func)
             for match in self.match_function(name, func)
         ]
 
-    def match_function(self, name: str, func: Function) -> Iterator["Match"]:
+    def match_function(self, name: str, func: Function) -> Iterator[Match]:
         """Where the pattern fits in one function."""
         bound: dict[Expr, Expr] = {binding.var: binding.value for binding in func.bindings()}
         around = Surroundings(bound.get, live_uses(func))
@@ -175,12 +152,6 @@ class Pattern:
         return operator("abs", self)
 
 
-def _same(a: Expr, b: Expr) -> bool:
-    """Whether two operands surely have the same value."""
-    constants = isinstance(a, Constant) and isinstance(b, Constant) and a.type == b.type
-    return a is b or (constants and structural_equal(a, b))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Wildcard(Pattern):
     """Any value."""
@@ -210,39 +181,15 @@ class Number(Pattern):
     number: int | float | bool
 
     def inside(self, item: Expr, around: Surroundings, parts: Parts) -> Iterator[Parts]:
-        data = _elements(around.value(item))
-        if data is not None and _is_filled(data, self.number):
+        data = elements(around.value(item))
+        if data is not None and is_filled(data, self.number):
             yield parts
 
-    def build(self, match: "Match") -> Any:
+    def build(self, match: Match) -> Any:
         return self.number
 
     def __repr__(self) -> str:
         return repr(self.number)
-
-
-def _elements(item: Expr) -> np.ndarray | None:
-    """The elements of a constant; of a tensor that is filled with a number, one of them."""
-    match item:
-        case Constant(data):
-            return data
-        case Call("full"):
-            return np.array(item.attr("value")).astype(to_numpy(item.dtype))
-        case Call("zeros" | "ones"):
-            return np.array(item.op == "ones").astype(to_numpy(item.dtype))
-        case _:  # other nodes: not known
-            return None
-
-
-def _is_filled(data: np.ndarray, number: float) -> bool:
-    """Whether all bits are those of a number in the dtype of `data`, which must have it."""
-    dtype = data.dtype.name
-    if isinstance(number, bool) != (dtype == "bool") or not fits(number, dtype):
-        return False
-    with np.errstate(all="ignore"):
-        bits = np.array(number).astype(data.dtype).reshape(1).view(f"u{data.dtype.itemsize}")
-    own = data.reshape(-1).view(bits.dtype)
-    return bool((own[:1] == bits).all() and (own == bits).all())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,7 +215,7 @@ class Operator(Pattern):
     def heads(self) -> frozenset[str]:
         return frozenset([self.op])
 
-    def build(self, match: "Match") -> Any:
+    def build(self, match: Match) -> Any:
         if self in match:
             return match[self]
         for name, value in self.attrs:
@@ -307,7 +254,7 @@ class Fields(Pattern):
         if isinstance(value, Tuple) and len(value.fields) == len(self.fields):
             yield from _all(self.fields, value.fields, around, parts)
 
-    def build(self, match: "Match") -> Any:
+    def build(self, match: Match) -> Any:
         return tuple(field.build(match) for field in self.fields)
 
     def __repr__(self) -> str:
@@ -326,7 +273,7 @@ class Field(Pattern):
         if isinstance(value, TupleGetItem) and value.index == self.index:
             yield from self.tuple.ways(value.tuple, around, parts)
 
-    def build(self, match: "Match") -> Any:
+    def build(self, match: Match) -> Any:
         return self.tuple.build(match)[self.index]
 
     def __repr__(self) -> str:
@@ -385,49 +332,6 @@ class Limited(Pattern):
 
     def __repr__(self) -> str:
         return repr(self.pattern)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Match:
-    """Where a pattern fits: `match[part]` is the value that a part of it stands for, a variable, a
-    constant, or the call that is looked at; `part in match` says whether it is there.
-    """
-
-    pattern: Pattern
-    parts: Parts
-    around: Surroundings
-    function: str = ""
-
-    def __getitem__(self, part: Pattern) -> Expr:
-        if part not in self.parts:
-            why = f"the part {part!r} does not stand for anything here"
-            refuse(why, "E233", f"the parts of {self.pattern!r} are the very objects in it")
-        return self.parts[part]
-
-    def __contains__(self, part: object) -> bool:
-        return part in self.parts
-
-    def value(self, part: Pattern) -> Any:
-        """The call that a part stands for, or the constant; a parameter is its variable."""
-        return self.around.value(self[part])
-
-    @property
-    def var(self) -> Any:
-        """The variable of the whole, as `Pattern.match` gives it."""
-        return self[self.pattern]
-
-    def __repr__(self) -> str:
-        return f"{self.pattern!r} at {self.var!r} of {self.function}"
-
-
-def live_uses(func: Function) -> Counter[Var]:
-    """How often what matters uses each variable: the result, and calls of functions."""
-    uses = Counter(nodes_of(func.result, Var))
-    for binding in reversed(list(func.bindings())):
-        value = binding.value
-        if binding.var in uses or (isinstance(value, Call) and value.op in JOINTS):
-            uses.update(nodes_of(value, Var))
-    return uses
 
 
 def as_pattern(value: Any) -> Pattern:

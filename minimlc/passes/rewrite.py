@@ -9,7 +9,8 @@ from minimlc.graph.ops import call_op
 from minimlc.graph.ops.checks import broadcast_shapes
 from minimlc.graph.scope import Scope, refuse
 from minimlc.module import IRModule, module_pass
-from minimlc.passes.pattern import Match, Pattern, Surroundings, as_pattern, live_uses
+from minimlc.passes.match import Match, Surroundings, live_uses
+from minimlc.passes.pattern import Pattern, as_pattern
 
 Replacement = Pattern | int | float | Callable[[Match], Any]
 """What looks like a pattern of the same parts, or a function of the match; None leaves it be."""

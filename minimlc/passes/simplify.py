@@ -13,7 +13,8 @@ from minimlc.graph.nodes import Call, Expr, constant
 from minimlc.graph.ops import call_op, evaluate
 from minimlc.graph.ops.checks import INTEGERS, NUMBERS, axes_of, sizes_of
 from minimlc.module import IRModule, module_pass
-from minimlc.passes.pattern import Match, Pattern, operator, p
+from minimlc.passes.match import Match
+from minimlc.passes.pattern import Pattern, operator, p
 from minimlc.passes.rewrite import Rule, to_rest
 
 

@@ -7,7 +7,8 @@ from minimlc.graph.ops import call_op
 from minimlc.graph.ops.checks import HALF, NO_DTYPE
 from minimlc.graph.scope import refuse
 from minimlc.module import IRModule, module_pass
-from minimlc.passes.pattern import Match, operator, p
+from minimlc.passes.match import Match
+from minimlc.passes.pattern import operator, p
 from minimlc.passes.rewrite import Rewriter, Rule
 
 PRODUCTS = ("matmul", "dense", "conv2d", "conv1d")
