@@ -25,7 +25,7 @@ from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Tupl
 from minimlc.graph.op import FUNCTIONS
 from minimlc.graph.ops import call_op, find_op
 from minimlc.graph.ops.checks import refuse
-from minimlc.module import IRModule
+from minimlc.module import IRModule, not_a_module
 from minimlc.passes.match import (
     Match,
     Parts,
@@ -83,6 +83,8 @@ class Pattern:
         """Where the pattern fits the values bound in graph functions, in order; groups of fused
         operators are left out.
         """
+        if not isinstance(mod, IRModule):
+            raise not_a_module(mod, "match", "a module")
         return [
             match
             for name, func in mod.entries
@@ -140,10 +142,10 @@ class Pattern:
     __truediv__, __rtruediv__ = _written("divide")
     __matmul__, __rmatmul__ = _written("matmul")
     __pow__, __rpow__ = _written("power")
-    __lt__, _ = _written("less")
-    __le__, _ = _written("less_equal")
-    __gt__, _ = _written("greater")
-    __ge__, _ = _written("greater_equal")
+    __lt__ = _written("less")[0]
+    __le__ = _written("less_equal")[0]
+    __gt__ = _written("greater")[0]
+    __ge__ = _written("greater_equal")[0]
 
     def __neg__(self) -> "Pattern":
         return operator("negative", self)

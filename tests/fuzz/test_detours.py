@@ -4,7 +4,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import passes
-from tests.fuzz.detours import agree, check, with_detours
+from tests.fuzz.detours import agree, check, check_bits, with_detours
 from tests.fuzz.graphs import Graph, failures, random_graph
 from tests.guard_pages import needs_guard_pages
 
@@ -13,6 +13,12 @@ from tests.guard_pages import needs_guard_pages
 def test_every_pass_keeps_what_graphs_compute(start):
     for seed in range(start, start + 10):
         check(seed)
+
+
+@pytest.mark.parametrize("start", range(0, 60, 20))
+def test_simplify_keeps_every_bit_of_odd_numbers(start):
+    for seed in range(start, start + 20):
+        check_bits(seed)
 
 
 def test_detours_are_taken_and_found():

@@ -181,6 +181,7 @@ def test_patterns_refuse_what_they_cannot_mean():
     refuses("E233", lambda: p.relu("x"), "'x'", "wildcard")
     mod = module((X,), lambda x: op.relu(x))
     refuses("E132", lambda: rewrite(None, x, x))
+    refuses("E132", lambda: x.match(mod["main"]), "match takes a module, got Function")
     refuses("E233", lambda: rewrite(mod, p.relu(x), p.wildcard("z")), "z")
     bad = p.sum(x, axis=callable)
     refuses("E233", lambda: rewrite(mod, p.relu(x), bad), "axis")

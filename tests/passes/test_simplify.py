@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc import op
 from minimlc.graph.nodes import TensorType, constant
 from minimlc.passes import simplify
@@ -193,6 +194,16 @@ def test_a_smaller_value_is_broadcast():
     after = settled(simplify, before)
     assert operators(after) == ["broadcast_to"]
     keeps_bits(before, after)
+
+
+def test_what_is_built_gives_arrays_of_its_own():
+    """Also where nothing is left but the parameter, twice."""
+    x = tensor("x", (3, 4))
+    mod = module((x,), lambda x: (op.negative(op.negative(x)), op.multiply(x, number(1, x))))
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    first, second = mlc.build(mod, cache=False)["main"](a)
+    same_bits((first, second), (a, a))
+    assert not any(np.shares_memory(u, v) for u, v in ((first, a), (second, a), (first, second)))
 
 
 def test_tensors_without_elements_and_without_axes():
