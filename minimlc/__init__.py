@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from minimlc.graph.mutator import Mutator
     from minimlc.graph.topi import topi
     from minimlc.machine.peaks import Peaks, machine_peaks
+    from minimlc.passes.pattern import p as pattern
     from minimlc.run import interpret
     from minimlc.runtime.build import build
     from minimlc.runtime.cache import cache_dir
@@ -85,6 +86,7 @@ LATER = {
     "specialize": "tir.symbolic:specialize",
     "te": "tir.te",
     "topi": "graph.topi:topi",
+    "pattern": "passes.pattern:p",
 }
 """Names that are imported when the first of them is used, and where they are."""
 
@@ -154,6 +156,7 @@ __all__ = [
     "op",
     "parse",
     "passes",
+    "pattern",
     "printer",
     "recipes",
     "register_func",

@@ -39,9 +39,11 @@ from minimlc.tir.nodes import PrimFunc
 
 
 class BlockBuilder:
-    """Builds graph functions and the primitive functions they call. `mod` is where it starts."""
+    """Builds graph functions and the primitive functions they call. `mod` is where it starts;
+    without `reuse`, none of its functions stands for an equal one that is added.
+    """
 
-    def __init__(self, mod: IRModule | None = None):
+    def __init__(self, mod: IRModule | None = None, *, reuse: bool = True):
         if mod is not None and not isinstance(mod, IRModule):
             raise not_a_module(mod, "mlc.BlockBuilder", "a module")
         mod = mod or IRModule()
@@ -49,7 +51,7 @@ class BlockBuilder:
         self._attrs = mod.attrs
         self._names = UniqueNames(self._functions)
         self._scopes: list[Scope] = []
-        self._by_hash: dict[str, list[str]] | None = None
+        self._by_hash: dict[str, list[str]] | None = None if reuse else {}
 
     @contextmanager
     def function(

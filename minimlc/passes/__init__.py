@@ -1,13 +1,24 @@
 """Transforms of whole modules: functions IRModule -> IRModule, in the order they usually run."""
 
 from minimlc.passes.bind_params import bind_params
+from minimlc.passes.combine_parallel_matmul import combine_parallel_matmul
 from minimlc.passes.eliminate_common_subexpr import eliminate_common_subexpr
+from minimlc.passes.fold_batch_norm import fold_batch_norm
 from minimlc.passes.fold_constants import fold_constants
+from minimlc.passes.fold_transposes import fold_transposes
 from minimlc.passes.fuse_ops import fuse_ops
 from minimlc.passes.fuse_tir import fuse_tir
+from minimlc.passes.inline import inline
 from minimlc.passes.legalize import legalize
+from minimlc.passes.outline import outline
 from minimlc.passes.pack_constants import pack_constants
+from minimlc.passes.partition import partition
 from minimlc.passes.remove_unused import remove_unused
+from minimlc.passes.remove_unused_outputs import remove_unused_outputs
+from minimlc.passes.remove_unused_parameters import remove_unused_parameters
+from minimlc.passes.rewrite import rewrite
+from minimlc.passes.simplify import simplify
+from minimlc.passes.to_mixed_precision import to_mixed_precision
 from minimlc.rooms import room
 
 recipes = room("recipes")
@@ -16,6 +27,8 @@ scheduling = (recipes.apply,) if recipes else ()
 
 default_pipeline = (
     fold_constants,
+    simplify,
+    fold_transposes,
     eliminate_common_subexpr,
     remove_unused,
     legalize,
@@ -30,12 +43,23 @@ default_pipeline = (
 
 __all__ = [
     "bind_params",
+    "combine_parallel_matmul",
     "default_pipeline",
     "eliminate_common_subexpr",
+    "fold_batch_norm",
     "fold_constants",
+    "fold_transposes",
     "fuse_ops",
     "fuse_tir",
+    "inline",
     "legalize",
+    "outline",
     "pack_constants",
+    "partition",
     "remove_unused",
+    "remove_unused_outputs",
+    "remove_unused_parameters",
+    "rewrite",
+    "simplify",
+    "to_mixed_precision",
 ]

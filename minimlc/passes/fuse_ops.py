@@ -1,25 +1,14 @@
 """Group calls that are worth running as one."""
 
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.mutator import Mutator, substitute
-from minimlc.graph.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Var,
-    call_function,
-)
-from minimlc.graph.scope import Scope
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Binding, BindingBlock, Call, Expr, Function, TensorType, Var
 from minimlc.module import IRModule, module_pass
-from minimlc.names import UniqueNames
-from minimlc.node import nodes_of, replace, walk
-from minimlc.passes.pattern import Kind, kind_of
+from minimlc.node import nodes_of, replace
+from minimlc.passes.kinds import Kind, kind_of
+from minimlc.passes.outline import outlined
 from minimlc.tir.nodes import PrimFunc
 
+PRIMITIVE = (("primitive", True),)
 LARGEST = 32
 """Calls in one group at most: longer chains gain nothing, and later steps stay quick."""
 
@@ -103,7 +92,9 @@ class _Fuse(Mutator):
             if group is None or len(group.members) == 1:
                 bindings.append(binding)
             elif binding is group.members[0]:
-                bindings.append(replace(binding, value=_call_group(group, self.builder)))
+                members, results = group.members[::-1], [binding.var]
+                call = outlined(self.builder, members, results, _name(members), PRIMITIVE)
+                bindings.append(replace(binding, value=call))
         return replace(block, bindings=bindings)
 
     def groups(
@@ -136,33 +127,6 @@ class _Fuse(Mutator):
             func = self.functions.get(value.callee)
             self.kinds[value.callee] = kind_of(func) if isinstance(func, PrimFunc) else Kind.OPAQUE
         return self.kinds[value.callee]
-
-
-def _call_group(group: _Group, builder: BlockBuilder) -> Call:
-    """A call of the group, which is added as a function of what it takes from outside."""
-    members = group.members[::-1]
-    inside = {binding.var for binding in members}
-    args = dict.fromkeys(
-        item
-        for binding in members
-        for item in walk(binding.value)
-        if isinstance(item, Var | Constant) and item not in inside
-    )
-    names = UniqueNames()
-    params: dict[Expr, Var] = {}
-    for arg in args:
-        hint = arg.name if isinstance(arg, Var) else "const"
-        params[arg] = Var(names.take(hint), arg.type)
-    scope = Scope(_name(members), tuple(params.values()), (("primitive", True),))
-    scope.start_block(dataflow=True)
-    # Constants become parameters, so that equal groups on other constants are one function.
-    renamed: dict[Expr, Expr] = dict(params)
-    for binding in members:
-        renamed[binding.var] = scope.bind(substitute(binding.value, renamed), "lv")
-    scope.make_all_outputs()
-    scope.result = renamed[members[-1].var]
-    callee = builder.add_func(scope.function(), scope.name)
-    return call_function(callee, tuple(args), members[-1].var.type)
 
 
 def _name(members: list[Binding]) -> str:

@@ -1,6 +1,6 @@
 """Take out what nothing uses."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from minimlc.errors import CompileError
 from minimlc.graph.mutator import is_primitive
@@ -11,7 +11,7 @@ from minimlc.passes.effects import Effects
 
 
 @module_pass
-def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModule:
+def remove_unused(mod: IRModule, entries: Collection[str] | None = None) -> IRModule:
     """Take out bindings whose value nothing uses, and functions that nothing calls.
 
         lv = R.add(x, y)
@@ -21,9 +21,7 @@ def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModu
     Functions reached from `entries` stay: by default every graph function but fused groups,
     or every function of a module without graph functions. Calls that may have effects stay.
     """
-    if isinstance(entries, str):
-        why = f"remove_unused: entries are a list of functions' names, got {entries!r}"
-        raise CompileError(why, code="E230", hint=f"entries=[{entries!r}]")
+    checked_entries("remove_unused", mod, entries or ())
     effects = Effects(mod)
     functions = {
         name: _live(func, effects) if isinstance(func, Function) else func
@@ -32,8 +30,17 @@ def remove_unused(mod: IRModule, entries: Sequence[str] | None = None) -> IRModu
     if entries is None:
         entries = [n for n, f in mod.entries if isinstance(f, Function) and not is_primitive(f)]
         entries = entries or list(functions)
-    used = reached(functions, [name for name in entries if mod[name]], "call_tir", "call")
+    used = reached(functions, entries, "call_tir", "call")
     return mod.with_functions({name: f for name, f in functions.items() if name in used})
+
+
+def checked_entries(step: str, mod: IRModule, entries: Collection[str]) -> None:
+    """Refuse what is no list of functions of the module."""
+    if isinstance(entries, str):
+        why = f"{step}: entries are a list of functions' names, got {entries!r}"
+        raise CompileError(why, code="E230", hint=f"entries=[{entries!r}]")
+    for name in entries:
+        mod[name]
 
 
 def _live(func: Function, effects: Effects) -> Function:

@@ -20,7 +20,7 @@ from minimlc.graph.nodes import (
     call_function,
 )
 from minimlc.module import IRModule, run_passes
-from minimlc.passes.pattern import Kind, kind_of
+from minimlc.passes.kinds import Kind, kind_of
 from minimlc.run import interpret
 from minimlc.tir import te
 from minimlc.tir.nodes import PrimFunc

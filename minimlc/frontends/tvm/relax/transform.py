@@ -10,12 +10,15 @@ from minimlc.module import IRModule, Pass
 from minimlc.node import replace
 from minimlc.passes import (
     bind_params,
+    combine_parallel_matmul,
     eliminate_common_subexpr,
     fold_constants,
     fuse_ops,
     fuse_tir,
     legalize,
     remove_unused,
+    remove_unused_outputs,
+    remove_unused_parameters,
 )
 
 
@@ -46,6 +49,9 @@ FuseOps = _gives(fuse_ops)
 FuseTIR = _gives(_fused)
 FoldConstant = _gives(fold_constants)
 EliminateCommonSubexpr = _gives(eliminate_common_subexpr)
+CombineParallelMatmul = _gives(combine_parallel_matmul)
+RemoveUnusedOutputs = _gives(remove_unused_outputs)
+RemoveUnusedParameters = _gives(remove_unused_parameters)
 AnnotateTIROpPattern = Normalize = NormalizeGlobalVar = CanonicalizeBindings = _gives(_unchanged)
 ConvertToDataflow = TopologicalSort = RemovePurityChecking = ExpandTupleArguments = _gives(
     _unchanged
