@@ -7,11 +7,19 @@ from typing import Any
 from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.nodes import Call, Type
 from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the table
+    activation,
     broadcast,
     create,
     elementwise,
+    functions,
+    gather,
+    image,
     linear,
+    loss,
+    normalize,
+    pool,
     reduction,
+    scan,
     shape,
     slicing,
     window,

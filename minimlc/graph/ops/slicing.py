@@ -155,17 +155,62 @@ def padded(x: Values, widths: Sequence[tuple[int, int]], value: float | bool) ->
     return Values(shape, x.dtype, element)
 
 
-def _pad(x: np.ndarray, pad_width: Any, value: float) -> np.ndarray:
-    filled = np.asarray(value).astype(x.dtype)
+def _pad(x: np.ndarray, pad_width: Any, value: float, mode: str) -> np.ndarray:
     widths = _widths(x.ndim, pad_width)
-    return np.pad(x, widths, constant_values=filled) if widths else x  # numpy wants an axis
+    if not widths:  # numpy wants an axis
+        return x
+    options = {"constant_values": np.asarray(value).astype(x.dtype)} if mode == "constant" else {}
+    return np.pad(x, widths, mode, **options)  # type: ignore[call-overload]
+
+
+def _beside(place: Expr, size: int, mode: str) -> Expr:
+    """The index inside an axis of what a mode puts at a place before or behind it."""
+    if mode == "wrap":
+        return place % size
+    if mode == "edge":
+        return binary("min", binary("max", place, 0), size - 1)
+    return choose([(place < 0, -place), (place >= size, 2 * (size - 1) - place)], place)
+
+
+def _continued(x: Values, widths: Sequence[tuple[int, int]], mode: str) -> Values:
+    for a, (size, width) in enumerate(zip(x.shape, widths, strict=True)):
+        most = size - 1 if mode == "reflect" else 0 if size == 0 else max(width)
+        if max(width) > most:
+            refuse(f"axis {a} has size {size}, so {mode} cannot put {max(width)} beside it", "E204")
+    shape = [size + sum(width) for size, width in zip(x.shape, widths, strict=True)]
+
+    def element(*i: Expr) -> Expr:
+        rows = zip(i, x.shape, widths, strict=True)
+        return x[tuple([_beside(e - w[0], n, mode) if any(w) else e for e, n, w in rows])]
+
+    return Values(shape, x.dtype, element)
 
 
 @primitive("pad", ALL, _pad)
-def pad(x: Values, *, pad_width: Any, value: float = 0) -> Values:
-    """x with `value` around it: `pad_width` holds (before, after) for each axis."""
+def pad(x: Values, *, pad_width: Any, value: float = 0, mode: str = "constant") -> Values:
+    """x with `value` around it: `pad_width` holds (before, after) for each axis; or with what x has
+    there: the nearest ("edge"), mirrored at its ends ("reflect"), or from its other end ("wrap").
+    """
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        refuse(f'mode is "constant", "edge", "reflect" or "wrap", got {mode!r}', "E204")
     if not isinstance(value, int | float | bool):
         refuse(f"value is a number, got {value!r}", "E204")
     if not fits(value, x.dtype):
         refuse(f"value={value} is not a value of {x.dtype}", "E204")
-    return padded(x, _widths(x.ndim, pad_width), value)
+    widths = _widths(x.ndim, pad_width)
+    return padded(x, widths, value) if mode == "constant" else _continued(x, widths, mode)
+
+
+def _roll(x: Any, *, shift: Any, axis: Any) -> Any:
+    """The elements moved by `shift` along `axis`, those that leave its end to its start."""
+    shifts, axes = sizes_of(shift, "shift"), sizes_of(axis, "axis")
+    if len(shifts) != len(axes):
+        refuse(f"shift and axis have {len(shifts)} and {len(axes)} entries", "E204")
+    for by, a in zip(shifts, [axis_of(a, x.ndim) for a in axes], strict=True):
+        cut = -by % max(x.shape[a], 1)
+        tail, head = split(x, indices_or_sections=(cut,), axis=a)
+        x = concat((head, tail), axis=a)
+    return x
+
+
+roll = composite("roll", _roll, dtypes=ALL, rounds=False)

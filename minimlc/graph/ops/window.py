@@ -334,16 +334,3 @@ max_pool2d = _pooling(
 avg_pool2d = _pooling(
     _means, "The mean of each window of x: (n, c, h, w), over its elements inside x by default."
 )
-
-
-def _adaptive_avg_pool2d(x: Any, *, output_size: Any, layout: str = IMAGE) -> Any:
-    """The means of the equal windows that cut x: (n, c, h, w) into `output_size` parts."""
-    rows, columns = _pair(output_size, "output_size", 1)
-    sizes = [x.shape[layout.find(axis)] for axis in "HW"]
-    if sizes[0] % rows or sizes[1] % columns:
-        refuse(f"the image {tuple(sizes)} is not cut into {(rows, columns)} equal windows")
-    window = (sizes[0] // rows, sizes[1] // columns)
-    return avg_pool2d(x, pool_size=window, layout=layout)
-
-
-adaptive_avg_pool2d = composite("adaptive_avg_pool2d", _adaptive_avg_pool2d, rounds=False)
