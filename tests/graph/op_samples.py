@@ -157,7 +157,7 @@ SAMPLES |= {
             [(1, 4, 3, 2), (4, 1, 3, 3)],
             {"groups": 2, "strides": (2, 3), "padding": 1, "output_padding": 1},
         ),
-        ([(1, 1, 4, 3), (1, 2, 2, 2)], {"dilation": 2, "padding": (3, 0)}),
+        ([(1, 1, 6, 3), (1, 2, 2, 2)], {"dilation": 2, "padding": (3, 0)}),
     ],
     "conv1d_transpose": [
         ([(1, 2, 5), (2, 3, 3)], {}),
@@ -199,8 +199,37 @@ WITH_NAN = (*_ELEMENTWISE, *_PAIRS, "elu", "celu", "hard_shrink", "thresholded_r
 WITH_NAN += ("argsort", "sort", "topk", "take_along_axis", "gather_nd", "roll")
 """Operators that are also given NaN and infinities."""
 
-UNIT = ("binary_cross_entropy", "kl_div", "batch_norm")
+UNIT = ("binary_cross_entropy", "kl_div", "batch_norm", "quantize")
 """Operators of numbers between 0 and 1."""
 
+SAMPLES |= {
+    "attention": [
+        ([(1, 3, 2, 4), (1, 5, 2, 4), (1, 5, 2, 3)], {}),
+        ([(2, 3, 1, 2), (2, 3, 1, 2), (2, 3, 1, 2), (3, 3)], {"scale": 0.5}),
+        ([(1, 3, 4, 2), (1, 5, 2, 2), (1, 5, 2, 2)], {"causal_mask": "BottomRight"}),
+        ([(1, 4, 2, 2), (1, 4, 1, 2), (1, 4, 1, 3)], {"causal_mask": "TopLeft"}),
+    ],
+    "quantize": [
+        ([(7,), (1,), (1,)], {"dtype": "uint8"}),
+        ([(2, 3), (3,), (3,)], {"axis": -1}),
+        ([(5,), ()], {"dtype": "int16"}),
+    ],
+    "dequantize": [([(7,), (1,), (1,)], {}), ([(2, 3), (2,), (2,)], {"axis": 0}), ([(5,), ()], {})],
+    "fake_quantize": [([(7,)], {"scale": 0.05, "zero_point": 3, "low": 0, "high": 255})],
+    "dynamic_quantize": [([(7,)], {}), ([(2, 3)], {})],
+    "matmul_integer": [
+        ([(3, 4), (4, 2)], {}),
+        ([(2, 3, 4), (4, 2), (), ()], {}),
+    ],
+    "rnn": [([(4, 2, 3), (5, 3), (5, 5)], {}), ([(3, 1, 2), (2, 2), (2, 2), (2,), (1, 2)], {})],
+    "lstm": [
+        ([(3, 2, 3), (8, 3), (8, 2)], {}),
+        ([(2, 1, 2), (12, 2), (12, 3), (12,), (1, 3), (1, 3)], {"reverse": True}),
+    ],
+    "gru": [
+        ([(3, 2, 3), (6, 3), (6, 2)], {}),
+        ([(2, 1, 2), (9, 2), (9, 3), (9,), (9,), (1, 3)], {"reverse": True}),
+    ],
+}
 INDEX_RANGE = {"nll_loss": (0, 3), "cross_entropy": (0, 3)}
 """From where to where (exclusive) the indices go that an operator takes."""

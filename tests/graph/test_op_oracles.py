@@ -323,7 +323,77 @@ def adaptive(name: str) -> Oracle:
     return apply
 
 
+def attention(q: Any, k: Any, v: Any, bias: Any = None, *, scale: Any, causal_mask: Any) -> Any:
+    q, k, v = (torch.tensor(a).double().transpose(1, 2) for a in (q, k, v))
+    rows, columns = q.shape[2], k.shape[2]
+    seen = np.tri(rows, columns, columns - rows if causal_mask == "BottomRight" else 0)
+    mask = np.where(seen if causal_mask else 1, 0.0, -np.inf) + (0 if bias is None else bias)
+    mask = torch.tensor(np.broadcast_to(mask, (rows, columns)).copy())
+    options = {"attn_mask": mask, "scale": scale, "enable_gqa": True}
+    return F.scaled_dot_product_attention(q, k, v, **options).transpose(1, 2).numpy()
+
+
+def quantize(x: Any, scale: Any, zero: Any = 0, *, axis: int, dtype: str) -> Any:
+    """With fractions as x's dtype divides them."""
+    shape = [-1 if a == axis % max(x.ndim, 1) else 1 for a in range(x.ndim)]
+    parts = [a.reshape(shape if np.size(a) > 1 else ()) for a in map(np.asarray, (scale, zero))]
+    limits = np.iinfo(dtype)
+    whole = np.rint(x / parts[0]) + parts[1].astype(x.dtype)
+    return np.clip(whole, limits.min, limits.max).astype(dtype)
+
+
+def dequantize(x: Any, scale: Any, zero: Any = 0, *, axis: int) -> Any:
+    shape = [-1 if a == axis % x.ndim else 1 for a in range(x.ndim)]
+    scale, zero = (
+        a.reshape(shape if np.size(a) > 1 else ()) for a in map(np.asarray, (scale, zero))
+    )
+    return (x.astype(int) - zero.astype(int)) * scale
+
+
+def dynamic_quantize(x: Any) -> Any:
+    """The definition of ONNX."""
+    scale = (max(x.max(), 0) - min(x.min(), 0)) / x.dtype.type(255)
+    zero = np.uint8(np.rint(-min(x.min(), 0) / scale))
+    return np.uint8(np.clip(np.rint(x / scale) + zero, 0, 255)), scale, zero
+
+
+def fake_quantize(x: Any, scale: float, zero_point: int, low: int, high: int) -> Any:
+    return (np.clip(np.rint(x / scale) + zero_point, low, high) - zero_point) * scale
+
+
+def matmul_integer(a: Any, b: Any, a_zero: Any = 0, b_zero: Any = 0) -> Any:
+    return (a.astype(int) - np.asarray(a_zero, int)) @ (b.astype(int) - np.asarray(b_zero, int))
+
+
+def recurrent(layer: Any, bias: int, states: int) -> Oracle:
+    """PyTorch's layer with these weights, forwards or backwards."""
+
+    def apply(x: Any, weight: Any, hidden: Any, *more: Any, reverse: bool) -> Any:
+        x, weight, hidden, *rest = (torch.tensor(a).double() for a in (x, weight, hidden, *more))
+        module = layer(x.shape[2], hidden.shape[1]).double()
+        biases = [*rest[:bias], *[torch.zeros(len(hidden)).double()] * 2][:2]
+        for parameter, value in zip(module.parameters(), (weight, hidden, *biases), strict=True):
+            parameter.data = value
+        first = [a[None] for a in rest[bias:]]
+        start = (tuple(first) if states == 2 else first[0],) if first else ()
+        y, last = module(x.flip(0) if reverse else x, *start)
+        last = last if states == 2 else (last,)
+        y = y.flip(0) if reverse else y
+        return [a.detach().numpy() for a in (y, *(state[0] for state in last))]
+
+    return apply
+
+
 MORE = {
+    "attention": attention,
+    "quantize": quantize,
+    "dequantize": dequantize,
+    "dynamic_quantize": dynamic_quantize,
+    "fake_quantize": fake_quantize,
+    "matmul_integer": matmul_integer,
+    "rnn": recurrent(torch.nn.RNN, 1, 1),
+    "lstm": recurrent(torch.nn.LSTM, 1, 2),
+    "gru": recurrent(torch.nn.GRU, 2, 1),
     "batch_norm": batch_norm,
     "group_norm": normalized(group_norm),
     "instance_norm": normalized(instance_norm),
@@ -389,7 +459,9 @@ def sampled(name: str) -> list[Case]:
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.filterwarnings("ignore")
 def test_an_operator_means_what_others_say(name: str):
-    for case in sampled(name):
+    samples = sampled(name)
+    assert samples
+    for case in samples:
         assert_meant(case, ORACLES[name])
 
 

@@ -8,6 +8,7 @@ from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.nodes import Call, Type
 from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the table
     activation,
+    attention,
     broadcast,
     create,
     elementwise,
@@ -16,8 +17,11 @@ from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the 
     image,
     linear,
     loss,
+    network,
     normalize,
     pool,
+    quantize,
+    recurrent,
     reduction,
     scan,
     shape,

@@ -107,7 +107,8 @@ def _resized(x: Any, axis: int, new: int, method: str, coordinates: str, roundin
     if method == "nearest":
         return take(x, ROUNDING[rounding](place, over), axis=axis)
     below = place // over
-    t = spread(cast(place - below * over, dtype=str(x.dtype)) / float(over), (axis,), x.ndim)
+    left_over = cast(place - below * over, dtype=str(x.dtype)) / float(over)
+    t = spread(named(left_over, "resize_place"), (axis,), x.ndim)
     parts = [take(x, below + k, axis=axis) * w for k, w in WEIGHTS[method](t).items()]
     return sum(parts[1:], parts[0])
 

@@ -1,6 +1,5 @@
 """Products and convolutions of networks: of other shapes, and the other way round."""
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from minimlc.graph.ops.linear import matmul
 from minimlc.graph.ops.pool import around_of, each
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, flip, permute_dims, reshape, squeeze
-from minimlc.graph.ops.slicing import concat, pad, split, strided_slice
+from minimlc.graph.ops.slicing import pad, strided_slice
 from minimlc.graph.ops.values import Values, named
 from minimlc.graph.ops.window import conv2d
 from minimlc.tir import te
@@ -212,25 +211,3 @@ conv1d_transpose = composite(
     rounds=False,
     attrs=conv2d_transpose.attrs,
 )
-
-
-def _rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> Any:
-    """Pairs of elements of the last axis, turned by angles (Su et al. 2021): x[i] and x[i + n / 2],
-    or with `interleaved` x[2 i] and x[2 i + 1]; cos and sin: (..., n / 2), with broadcasting.
-    """
-    if not x.ndim or x.shape[-1] % 2:
-        refuse(f"x has shape {x.shape}, its last axis is not cut into pairs")
-    pairs = (*x.shape[:-1], x.shape[-1] // 2, 2)
-    cut = {"indices_or_sections": 2, "axis": -1}
-    if interleaved:
-        first, second = (squeeze(part, axis=-1) for part in split(reshape(x, shape=pairs), **cut))
-    else:
-        first, second = split(x, **cut)
-    turned = (first * cos - second * sin, second * cos + first * sin)
-    if not interleaved:
-        return concat(turned, axis=-1)
-    apart = concat(tuple(expand_dims(part, axis=-1) for part in turned), axis=-1)
-    return reshape(apart, shape=(*apart.shape[:-2], prod(apart.shape[-2:])))
-
-
-rotary_embedding = composite("rotary_embedding", _rotary_embedding)

@@ -12,9 +12,8 @@ from minimlc.graph.ops.broadcast import power, where
 from minimlc.graph.ops.checks import BOOL, NUMBERS, Axes, axes_of, axis_of, refuse
 from minimlc.graph.ops.create import full_like, ones_like
 from minimlc.graph.ops.elementwise import absolute, exp, isfinite, log, sqrt
-from minimlc.graph.ops.linear import matmul
 from minimlc.graph.ops.record import Op, composite, primitive
-from minimlc.graph.ops.shape import permute_dims, reshape
+from minimlc.graph.ops.shape import reshape
 from minimlc.graph.ops.values import Values, iota, named, spread
 from minimlc.tir import te
 from minimlc.tir.nodes import Binary, Expr, binary, index, intrin, select
@@ -193,22 +192,6 @@ def _variance(x: Any, *, axis: Axes = None, keepdims: bool = False) -> Any:
     return _mean(centred * centred, axes, keepdims, "variance_sum")
 
 
-def _attention(
-    query: Any, key: Any, value: Any, bias: Any = None, *, scale: float | None = None
-) -> Any:
-    """softmax(query @ key.T * scale + bias) @ value for each batch and head (Vaswani et al. 2017);
-    all are (batch, length, heads, size), `scale` is 1 / sqrt(size) if it is None.
-    """
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if x.ndim != 4:
-            refuse(f"{name} has {x.ndim} dimension(s), it must be (batch, length, heads, size)")
-    q, v = (permute_dims(x, axes=(0, 2, 1, 3)) for x in (query, value))
-    factor = 1 / math.sqrt(query.shape[3]) if scale is None else float(scale)
-    scores = matmul(q, permute_dims(key, axes=(0, 2, 3, 1))) * factor
-    weights = softmax(scores if bias is None else scores + bias)
-    return permute_dims(matmul(named(weights, "attention_weights"), v), axes=(0, 2, 1, 3))
-
-
 mean = composite(
     "mean",
     lambda x, *, axis=None, keepdims=False: _mean(x, axis, keepdims, "mean_sum"),
@@ -224,7 +207,6 @@ std = composite(
     lambda x, *, axis=None, keepdims=False: sqrt(variance(x, axis=axis, keepdims=keepdims)),
     "The square root of the variance along `axis`.",
 )
-attention = composite("attention", _attention)
 
 
 def _norm(x: Any, *, p: float = 2, axis: Axes = None, keepdims: bool = False) -> Any:
