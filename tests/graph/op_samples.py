@@ -7,11 +7,11 @@ Samples = list[tuple[list[Any], dict[str, Any]]]
 ONE: Samples = [([(7,)], {}), ([()], {})]
 TWO: Samples = [([(7,), (7,)], {}), ([(3, 1), (1, 11)], {})]
 SCAN: Samples = [
-    ([(7,)], {}),
+    ([(7,)], {"axis": 0}),
     ([(2, 5, 3)], {"axis": 1, "exclusive": True}),
     ([(4, 1)], {"axis": -1, "reverse": True}),
-    ([(9,)], {"exclusive": True, "reverse": True}),
-    ([(0, 2)], {"exclusive": True}),
+    ([(9,)], {"axis": 0, "exclusive": True, "reverse": True}),
+    ([(0, 2)], {"axis": 0, "exclusive": True}),
 ]
 LOSS: Samples = [([(7,), (7,)], {}), ([(2, 3), (2, 3)], {"reduction": "none"})]
 CLASSES: Samples = [

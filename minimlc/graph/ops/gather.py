@@ -10,7 +10,7 @@ import numpy as np
 
 from minimlc.dtypes import is_float
 from minimlc.graph.ops.broadcast import where
-from minimlc.graph.ops.checks import ALL, NUMBERS, axis_of, refuse, resized
+from minimlc.graph.ops.checks import ALL, INTEGERS, NUMBERS, axis_of, refuse, resized
 from minimlc.graph.ops.create import full
 from minimlc.graph.ops.elementwise import clip
 from minimlc.graph.ops.record import composite, primitive
@@ -20,8 +20,7 @@ from minimlc.graph.ops.values import Values, iota, named, spread
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, index, intrin, select
 
-INDICES = ("int64", "int32", "int16", "int8", "uint8")
-OF_INDICES = (("indices", INDICES),)
+OF_INDICES = (("indices", INTEGERS),)
 
 
 def _inside(indices: Any, size: int) -> Any:
@@ -259,4 +258,4 @@ def _filled(like: Any, value: Any, dtype: str) -> Any:
     return fill(shape=like.shape, value=value, dtype=dtype)
 
 
-one_hot = composite("one_hot", _one_hot, dtypes=INDICES, rounds=False)
+one_hot = composite("one_hot", _one_hot, dtypes=INTEGERS, rounds=False)

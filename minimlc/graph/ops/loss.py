@@ -4,15 +4,13 @@ from math import nan
 from typing import Any
 
 from minimlc.graph.ops.broadcast import logical_or, maximum, where
-from minimlc.graph.ops.checks import refuse
+from minimlc.graph.ops.checks import INTEGERS, refuse
 from minimlc.graph.ops.create import full_like, zeros_like
 from minimlc.graph.ops.elementwise import absolute, log, softplus
 from minimlc.graph.ops.record import composite
 from minimlc.graph.ops.reduction import log_softmax, mean, total, whether_any
 from minimlc.graph.ops.shape import expand_dims
 from minimlc.graph.ops.values import iota, named, spread
-
-INDICES = ("int64", "int32", "int16", "int8", "uint8")
 
 
 def _reduced(loss: Any, reduction: str, weights: Any = None) -> Any:
@@ -110,5 +108,5 @@ binary_cross_entropy_with_logits = composite(
     "binary_cross_entropy_with_logits", _binary_cross_entropy_with_logits
 )
 kl_div = composite("kl_div", _kl_div)
-nll_loss = composite("nll_loss", _nll_loss, param_dtypes=(("target", INDICES),))
-cross_entropy = composite("cross_entropy", _cross_entropy, param_dtypes=(("target", INDICES),))
+nll_loss = composite("nll_loss", _nll_loss, param_dtypes=(("target", INTEGERS),))
+cross_entropy = composite("cross_entropy", _cross_entropy, param_dtypes=(("target", INTEGERS),))

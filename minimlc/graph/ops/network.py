@@ -121,7 +121,8 @@ def _conv3d(
     count = (x.shape[2] - (w.shape[2] - 1) * apart - 1) // max(step, 1) + 1
     if step < 1 or apart < 1 or count < 1 or 0 in w.shape:
         refuse(f"the depth {x.shape[2]} is less than the window's, or a step is not >= 1")
-    total, options = None, {"strides": tuple(steps), "dilation": tuple(gaps), "groups": groups}
+    total: Any = None
+    options: dict[str, Any] = {"strides": tuple(steps), "dilation": tuple(gaps), "groups": groups}
     options["padding"] = (top, left, bottom, right)
     for p in range(w.shape[2]):
         ends = {"begin": p * apart, "end": p * apart + (count - 1) * step + 1}

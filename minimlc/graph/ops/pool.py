@@ -119,7 +119,7 @@ def _means(x: Any, *, axis: int, parts: int) -> Any:
     return _sums(x, axis=axis, parts=parts) / spread(counts, (axis,), x.ndim)
 
 
-def _adaptive(name: str, doc: str, count: int, part: Callable[..., Any], dtypes: Any) -> Op:
+def _adaptive(name: str, doc: str, count: int, part: Any, dtypes: Any) -> Op:
     def formula(x: Any, output_size: Any, axes: tuple[int, ...]) -> Any:
         if x.ndim != count + 2 or min(axes) < 0:
             refuse(f"x has {x.ndim} dimension(s), it must be (batch, channels, and {count} more)")

@@ -29,7 +29,7 @@ def _shifted(x: Any, axis: int, by: int, start: float) -> Any:
 
 
 def _scan(name: str, doc: str, combine: Op, start: Any) -> Op:
-    def formula(x: Any, *, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Any:
+    def formula(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
         along, step = axis_of(axis, x.ndim), 1
         size, first = x.shape[along], start(str(x.dtype)) if callable(start) else start
         result = flip(x, axis=along) if reverse else x

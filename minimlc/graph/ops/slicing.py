@@ -38,10 +38,12 @@ def concat(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
     return Values(resized(first.shape, along, ends[-1]), first.dtype, element)
 
 
-@primitive("stack", ALL, lambda tensors, axis: np.stack(tensors, axis), variadic=True)
-def stack(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
+def _stack(tensors: tuple[Any, ...], *, axis: int = 0) -> Any:
     """The tensors of a tuple along a new axis `axis` of the result."""
-    return concat.formula(tuple([expand_dims(t, axis=axis) for t in tensors]), axis=axis)
+    return concat(tuple([expand_dims(t, axis=axis) for t in tensors]), axis=axis)
+
+
+stack = composite("stack", _stack, dtypes=ALL, rounds=False, variadic=True)
 
 
 def _slices(ndim: int, begin: Any, end: Any, strides: Any, axes: Any) -> tuple[slice, ...]:
