@@ -203,6 +203,21 @@ UNIT = ("binary_cross_entropy", "kl_div", "batch_norm", "quantize")
 """Operators of numbers between 0 and 1."""
 
 SAMPLES |= {
+    **{
+        name: [
+            ([(13,)], {}),
+            ([(3, 5, 7)], {"axis": (0, -1), "keepdims": True}),
+            ([(3, 5)], {"axis": 1, "correction": 1}),
+        ]
+        for name in ("variance", "std")
+    },
+    "slice_scatter": [
+        ([(7, 2), (3, 2)], {"begin": 1, "end": 6, "stride": 2}),
+        ([(3, 5), (3, 2)], {"begin": -2, "end": 9, "axis": -1}),
+        ([(4,), (0,)], {"begin": 3, "end": 1}),
+    ],
+    "glu": [([(6,)], {}), ([(2, 4, 3)], {"axis": 1})],
+    "eye_like": [([(3, 4)], {}), ([(2, 3, 3)], {"k": -1})],
     "attention": [
         ([(1, 3, 2, 4), (1, 5, 2, 4), (1, 5, 2, 3)], {}),
         ([(2, 3, 1, 2), (2, 3, 1, 2), (2, 3, 1, 2), (3, 3)], {"scale": 0.5}),

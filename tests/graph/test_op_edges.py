@@ -18,6 +18,7 @@ J = Var("j", TensorType((3, 4), "int64"))
 V, I3, S, W = (Var("v", TensorType((size,), "float32")) for size in (4, 3, 1, 5))
 IMAGE = Var("image", TensorType((1, 2, 5, 4), "float32"))
 K = Var("k", TensorType((2, 3, 3, 4), "float32"))
+B = Var("b", TensorType((3, 5), "float32"))
 K2 = Var("k", TensorType((3, 3), "float32"))
 SEQUENCE = Var("x", TensorType((2, 1, 5), "float32"))
 
@@ -72,6 +73,12 @@ SEQUENCE = Var("x", TensorType((2, 1, 5), "float32"))
         ("E204", lambda: op.quantize(X, S, dtype="int32"), ("dtype cannot be int32", "uint8")),
         ("E204", lambda: op.fake_quantize(X, scale=0.0), ("scale=0.0 is > 0",)),
         ("E203", lambda: op.lstm(IMAGE, X, X), ("(steps, batch, inputs)",)),
+        ("E204", lambda: op.variance(X, axis=0, correction=3), ("from 0 to 2",)),
+        ("E203", lambda: op.slice_scatter(X, X, begin=0, end=2), ("the slice (2, 4)",)),
+        ("E204", lambda: op.slice_scatter(X, X, begin=0, end=2, stride=-1), (">= 1",)),
+        ("E203", lambda: op.eye_like(W), ("at least 2",)),
+        ("E204", lambda: op.glu(W), ("5 elements do not split",)),
+        ("E203", lambda: op.rnn(SEQUENCE, B, K2, W), ("a bias has shape (5,)",)),
         ("E203", lambda: op.rnn(SEQUENCE, X, K2), ("the weights have shapes",)),
         ("E202", lambda: op.bitwise_not(X), ("x cannot be float32",)),
         ("E202", lambda: op.any(X), ("x cannot be float32", "bool")),

@@ -382,7 +382,25 @@ def recurrent(layer: Any, bias: int, states: int) -> Oracle:
     return apply
 
 
+def slice_scatter(x: Any, update: Any, begin: int, end: int, stride: int, axis: int) -> Any:
+    result = np.moveaxis(x.copy(), axis, 0)
+    result[begin:end:stride] = np.moveaxis(update, axis, 0)
+    return np.moveaxis(result, 0, axis)
+
+
+def spread_of(function: Callable[..., Any]) -> Oracle:
+    def apply(x: Any, axis: Any, keepdims: bool, correction: int) -> Any:
+        return function(x, axis, ddof=correction, keepdims=keepdims)
+
+    return apply
+
+
 MORE = {
+    "variance": spread_of(np.var),
+    "std": spread_of(np.std),
+    "slice_scatter": slice_scatter,
+    "glu": of_torch(lambda x, axis: F.glu(x, axis)),
+    "eye_like": lambda x, k: np.broadcast_to(np.eye(*x.shape[-2:], k, x.dtype), x.shape),
     "attention": attention,
     "quantize": quantize,
     "dequantize": dequantize,

@@ -139,7 +139,7 @@ def _resize(
     ):
         if said[key] not in table:
             refuse(f"{key} is one of {', '.join(sorted(table))}; got {said[key]!r}", "E204")
-    if len(sizes) != len(places) or min(sizes, default=0) < 0 or len({*places}) != len(places):
+    if len(sizes) != len(places) or min(sizes, default=1) < 1 or len({*places}) != len(places):
         refuse(f"size={size!r} and axes={axes!r} are a size for each of some axes", "E204")
     if method != "nearest" and DTYPES[str(x.dtype)].kind != "float":
         refuse(f"x is {x.dtype}, of which there is only the nearest", "E202", 'method="nearest"')

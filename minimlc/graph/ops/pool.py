@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.graph.ops.checks import FLOATS, NUMBERS, refuse, resized, sizes_of
+from minimlc.graph.ops.checks import NUMBERS, refuse, resized, sizes_of
 from minimlc.graph.ops.elementwise import cast
 from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape, squeeze
@@ -119,7 +119,7 @@ def _means(x: Any, *, axis: int, parts: int) -> Any:
     return _sums(x, axis=axis, parts=parts) / spread(counts, (axis,), x.ndim)
 
 
-def _adaptive(name: str, doc: str, count: int, part: Any, dtypes: Any) -> Op:
+def _adaptive(name: str, doc: str, count: int, part: Any, **more: Any) -> Op:
     def formula(x: Any, output_size: Any, axes: tuple[int, ...]) -> Any:
         if x.ndim != count + 2 or min(axes) < 0:
             refuse(f"x has {x.ndim} dimension(s), it must be (batch, channels, and {count} more)")
@@ -134,7 +134,7 @@ def _adaptive(name: str, doc: str, count: int, part: Any, dtypes: Any) -> Op:
         return formula(x, output_size, tuple(range(2, count + 2)))
 
     text = f"{doc} of each of the `output_size` parts of x: (batch, channels, and {count} more)."
-    return composite(name, of_layout if count == 2 else of_rest, text, dtypes)
+    return composite(name, of_layout if count == 2 else of_rest, text, **more)
 
 
 def _means_of_images(x: Any, *, output_size: Any, layout: str = "NCHW") -> Any:
@@ -147,8 +147,8 @@ def _means_of_images(x: Any, *, output_size: Any, layout: str = "NCHW") -> Any:
 
 
 for _count in (1, 2, 3):
-    _adaptive(f"adaptive_max_pool{_count}d", "The greatest", _count, _greatest, NUMBERS)
+    _adaptive(f"adaptive_max_pool{_count}d", "The greatest", _count, _greatest, dtypes=NUMBERS)
 for _count in (1, 3):
-    _adaptive(f"adaptive_avg_pool{_count}d", "The mean", _count, _means, FLOATS)
-_uneven = _adaptive("adaptive_avg_pool2d", "The mean", 2, _means, FLOATS)
+    _adaptive(f"adaptive_avg_pool{_count}d", "The mean", _count, _means)
+_uneven = _adaptive("adaptive_avg_pool2d", "The mean", 2, _means, table={})
 adaptive_avg_pool2d = composite("adaptive_avg_pool2d", _means_of_images)

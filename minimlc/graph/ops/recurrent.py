@@ -23,13 +23,18 @@ def _biased(x: Any, bias: Any) -> Any:
     return x if bias is None else add(x, bias)
 
 
-def _check(name: str, gates: int, x: Any, weight: Any, recurrent: Any, *states: Any) -> None:
+def _check(
+    name: str, gates: int, x: Any, weight: Any, recurrent: Any, biases: Any, *states: Any
+) -> None:
     """Refuse shapes that are not those of a layer."""
     if x.ndim != 3 or weight.ndim != 2 or recurrent.ndim != 2:
         refuse("x is (steps, batch, inputs), the weights are matrices")
     rows, hidden = recurrent.shape
     if weight.shape != (rows, x.shape[2]) or rows != gates * hidden:
         refuse(f"the weights have shapes {weight.shape} and {recurrent.shape}, x has {x.shape}")
+    for bias in biases:
+        if bias is not None and bias.shape != (rows,):
+            refuse(f"a bias has shape {bias.shape}, it must be {(rows,)}")
     for state in states:
         if state is not None and state.shape != (x.shape[1], hidden):
             refuse(f"a state has shape {state.shape}, it must be {(x.shape[1], hidden)}")
@@ -64,7 +69,7 @@ def _rnn(
     """h = tanh(x @ weight.T + h @ recurrent.T + bias) for each step (Elman 1990): all of them, and
     the last one.
     """
-    _check("rnn", 1, x, weight, recurrent, h)
+    _check("rnn", 1, x, weight, recurrent, (bias,), h)
 
     def step(now: Any, t: int, h: Any) -> tuple[Any]:
         return (tanh(_biased(dense(now, weight) + dense(h, recurrent), bias)),)
@@ -85,7 +90,7 @@ def _lstm(
     """Long short-term memory (Hochreiter and Schmidhuber 1997), its gates in the order input,
     forget, cell, output: the h of each step, and the last h and c.
     """
-    _check("lstm", 4, x, weight, recurrent, h, c)
+    _check("lstm", 4, x, weight, recurrent, (bias,), h, c)
 
     def step(now: Any, t: int, h: Any, c: Any) -> tuple[Any, Any]:
         both = _biased(dense(now, weight) + dense(h, recurrent), bias)
@@ -110,7 +115,7 @@ def _gru(
     """Gated recurrent units (Cho et al. 2014), the gates in the order reset, update, new; the reset
     is of the product with the state: the h of each step, and the last one.
     """
-    _check("gru", 3, x, weight, recurrent, h)
+    _check("gru", 3, x, weight, recurrent, (bias, recurrent_bias), h)
 
     def step(now: Any, t: int, h: Any) -> tuple[Any]:
         own = named(_biased(dense(now, weight), bias), f"gru_x_{t}")

@@ -185,11 +185,22 @@ def _rms_norm(x: Any, weight: Any, *, axes: Axes = -1, epsilon: float = 1e-5) ->
     return x / _kept(sqrt(squares + epsilon), normal, x.ndim) * spread(weight, normal, x.ndim)
 
 
-def _variance(x: Any, *, axis: Axes = None, keepdims: bool = False) -> Any:
-    """The mean of the squared distances from the mean along `axis`."""
+def _variance(x: Any, *, axis: Axes = None, keepdims: bool = False, correction: int = 0) -> Any:
+    """The sum of the squared distances from the mean along `axis`, over their number less
+    `correction` (1: the unbiased estimate).
+    """
     axes = axes_of(axis, x.ndim)
+    count = prod(x.shape[a] for a in axes)
+    if not isinstance(correction, int) or not 0 <= correction < max(count, 1):
+        refuse(f"correction={correction!r} is an integer from 0 to {count - 1}", "E204")
     centred = x - _kept(_mean(x, axes, False, "variance_mean"), axes, x.ndim)
-    return _mean(centred * centred, axes, keepdims, "variance_sum")
+    variance = _mean(centred * centred, axes, keepdims, "variance_sum")
+    return variance * (count / (count - correction)) if correction else variance
+
+
+def _std(x: Any, **options: Any) -> Any:
+    """The square root of the variance along `axis`."""
+    return sqrt(variance(x, **options))
 
 
 mean = composite(
@@ -202,11 +213,7 @@ log_softmax = composite("log_softmax", _log_softmax)
 layer_norm = composite("layer_norm", _layer_norm)
 rms_norm = composite("rms_norm", _rms_norm)
 variance = composite("variance", _variance)
-std = composite(
-    "std",
-    lambda x, *, axis=None, keepdims=False: sqrt(variance(x, axis=axis, keepdims=keepdims)),
-    "The square root of the variance along `axis`.",
-)
+std = composite("std", _std, attrs=variance.attrs)
 
 
 def _norm(x: Any, *, p: float = 2, axis: Axes = None, keepdims: bool = False) -> Any:

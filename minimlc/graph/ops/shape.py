@@ -19,6 +19,7 @@ from minimlc.graph.ops.checks import (
     resized,
     sizes_of,
 )
+from minimlc.graph.ops.create import ones_like
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.values import Values, iota, read, spread
 from minimlc.tir.nodes import Expr
@@ -215,3 +216,14 @@ repeat = composite("repeat", _repeat, dtypes=ALL, rounds=False)
 tile = composite("tile", _tile, dtypes=ALL, rounds=False)
 _triangle("tril", "column - row <= k", operator.le)
 _triangle("triu", "column - row >= k", operator.ge)
+
+
+def _eye_like(x: Any, *, k: int = 0) -> Any:
+    """1 where column - row is k, else 0, in each matrix of x's shape."""
+    if x.ndim < 2:
+        refuse(f"x has {x.ndim} dimension(s), a diagonal needs at least 2")
+    rows, columns = (spread(iota(x.shape[a], x), (x.ndim + a,), x.ndim) for a in (-2, -1))
+    return where(columns - rows == k, ones_like(x), 0)
+
+
+eye_like = composite("eye_like", _eye_like, dtypes=NUMBERS, rounds=False)

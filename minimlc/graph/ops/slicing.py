@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.graph.ops.broadcast import logical_and, where
 from minimlc.graph.ops.checks import ALL, axis_of, fits, refuse, resized, sizes_of
+from minimlc.graph.ops.elementwise import sigmoid
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape
-from minimlc.graph.ops.values import Values, choose
+from minimlc.graph.ops.values import Values, choose, iota, spread
 from minimlc.tir.nodes import Expr, as_expr, binary
 
 
@@ -216,3 +218,34 @@ def _roll(x: Any, *, shift: Any, axis: Any) -> Any:
 
 
 roll = composite("roll", _roll, dtypes=ALL, rounds=False)
+
+
+def _slice_scatter(
+    x: Any, update: Any, *, begin: int, end: int, stride: int = 1, axis: int = 0
+) -> Any:
+    """x with `update` in the place of x[begin:end:stride] along `axis`, a stride > 0."""
+    along = axis_of(axis, x.ndim)
+    if not isinstance(stride, int) or stride < 1:
+        refuse(f"stride is an integer >= 1, got {stride!r}", "E204")
+    (cut,) = _slices(1, begin, end, stride, 0)
+    places = range(*cut.indices(x.shape[along]))
+    if update.shape != resized(x.shape, along, len(places)):
+        refuse(f"update has shape {update.shape}, the slice {resized(x.shape, along, len(places))}")
+    if not places:
+        return x
+    where_to = iota(x.shape[along], x) - places.start
+    hit = logical_and(where_to >= 0, where_to < len(places) * stride)
+    hit = logical_and(hit, where_to % stride == 0)
+    return where(spread(hit, (along,), x.ndim), take(update, where_to // stride, axis=along), x)
+
+
+slice_scatter = composite("slice_scatter", _slice_scatter, dtypes=ALL, rounds=False)
+
+
+def _glu(x: Any, *, axis: int = -1) -> Any:
+    """The first half of x along `axis` times the sigmoid of the second (Dauphin et al. 2017)."""
+    first, second = split(x, indices_or_sections=2, axis=axis)
+    return first * sigmoid(second)
+
+
+glu = composite("glu", _glu)
