@@ -150,6 +150,20 @@ def test_the_nearest_is_that_of_exact_fractions(rounding, coordinates):
         assert mlc.interpret(mod, "main", x).tolist() == wanted
 
 
+@pytest.mark.requires("torch")
+@pytest.mark.parametrize("options", list(product((2, 3), (1, 2, 3), (0, 1))), ids=str)
+def test_windows_beyond_the_end_are_those_of_pytorch(options):
+    import torch
+
+    size, step, pad = options
+    x = np.arange(1 * 2 * 6 * 7, dtype="float32").reshape(1, 2, 6, 7)
+    said = f"pool_size={size}, strides={step}, padding={pad}, ceil_mode=True"
+    wanted = torch.nn.functional.max_pool2d(torch.tensor(x), size, step, pad, ceil_mode=True)
+    np.testing.assert_array_equal(runs(f"R.nn.max_pool2d(x, {said})", x), wanted.numpy())
+    wanted = torch.nn.functional.avg_pool2d(torch.tensor(x), size, step, pad, True, False)
+    np.testing.assert_allclose(runs(f"R.nn.avg_pool2d(x, {said})", x), wanted.numpy(), 1e-6)
+
+
 # Orders
 
 
