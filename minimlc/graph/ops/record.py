@@ -330,11 +330,12 @@ def primitive(
     """
 
     def enter(formula: Callable[..., Any]) -> Op:
-        parameters = signature(formula).parameters.values()
+        known = signature(formula).parameters
+        parameters = known.values()
         params = tuple(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
         options = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
         attrs = tuple((p.name, REQUIRED if p.default is p.empty else p.default) for p in options)
-        optional = sum(signature(formula).parameters[name].default is None for name in params)
+        optional = sum(known[name].default is None for name in params)
         text = doc or cleandoc(formula.__doc__ or "")
         fields = {"attrs": attrs, "optional": optional, **more}
         table[name] = Op(name, params, text, formula, meaning, dtypes, **fields)
