@@ -37,7 +37,8 @@ def _function(record: Op) -> Callable[..., Call]:
 
 def documentation(record: Op) -> str:
     """An operator's docstring: its record's, and the dtypes that it takes."""
-    lines = [record.doc, "", f"Dtypes: {_DTYPE_SETS[record.dtypes]}."]
+    dtypes = _DTYPE_SETS.get(record.dtypes, ", ".join(record.dtypes))
+    lines = [record.doc, "", f"Dtypes: {dtypes}."]
     lines += [f"dtypes of {name}: {', '.join(of)}." for name, of in record.param_dtypes]
     lines.append("Raises OpError when shapes, dtypes or attributes do not fit.")
     return "\n".join(lines)

@@ -7,11 +7,23 @@ from typing import Any
 from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.nodes import Call, Type
 from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the table
+    activation,
+    attention,
     broadcast,
     create,
     elementwise,
+    functions,
+    gather,
+    image,
     linear,
+    loss,
+    network,
+    normalize,
+    pool,
+    quantize,
+    recurrent,
     reduction,
+    scan,
     shape,
     slicing,
     window,

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.dtypes import is_float
 from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, INTEGERS, NUMBERS
 from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.values import Values, along, pointwise
 from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import binary, intrin, select
+from minimlc.tir.nodes import Expr, as_expr, binary, intrin, select
 
 _ROUND = "element by element, with broadcasting."
 
@@ -48,6 +49,26 @@ logical_xor = _binary("logical_xor", "!=", "Whether one holds alone", np.logical
 bitwise_and = _binary("bitwise_and", "&", "The bits that x and y share", np.bitwise_and, INTEGERS)
 bitwise_or = _binary("bitwise_or", "|", "The bits of x and of y", np.bitwise_or, INTEGERS)
 bitwise_xor = _binary("bitwise_xor", "^", "The bits of one alone", np.bitwise_xor, INTEGERS)
+left_shift = _binary("left_shift", "<<", "x * 2**y, as bits", np.left_shift, INTEGERS)
+right_shift = _binary("right_shift", ">>", "x // 2**y, as bits", np.right_shift, INTEGERS)
+
+
+def _division(name: str, symbol: str, doc: str, meaning: Callable[..., Any]) -> Op:
+    """A division that rounds down; by an integer 0 it gives 0, as numpy's."""
+
+    def divided(a: Any, b: Any) -> Expr:
+        a, b = as_expr(a, getattr(b, "dtype", None)), as_expr(b, getattr(a, "dtype", None))
+        if is_float(b.dtype):
+            return binary(symbol, a, b)
+        zero, one, by_zero = as_expr(0, b.dtype), as_expr(1, b.dtype), binary("==", b, 0)
+        return select(by_zero, zero, binary(symbol, a, select(by_zero, one, b)))
+
+    text = f"{doc}, {_ROUND[:-1]}; 0 where an integer y is 0."
+    return primitive(name, NUMBERS, meaning, text)(lambda x, y: pointwise(divided, x, y))
+
+
+floor_divide = _division("floor_divide", "//", "x / y, rounded down", np.floor_divide)
+mod = _division("mod", "%", "x - y * (x / y, rounded down)", np.remainder)
 
 
 @primitive("power", FLOATS, INTRINSICS["pow"].meaning)
@@ -70,7 +91,6 @@ def _bias_add(x: Any, bias: Any, *, axis: int = 1) -> Any:
 bias_add = composite("bias_add", _bias_add, dtypes=NUMBERS, rounds=False)
 
 
-@primitive("ewise_fma", NUMBERS, lambda x, y, z: x * y + z, rounds=True)
-def ewise_fma(x: Values, y: Values, z: Values) -> Values:
-    """x * y + z, element by element, with broadcasting."""
-    return pointwise(lambda a, b, c: a * b + c, x, y, z)
+ewise_fma = composite(
+    "ewise_fma", lambda x, y, z: x * y + z, f"x * y + z, {_ROUND}", dtypes=NUMBERS
+)

@@ -7,9 +7,9 @@ import numpy as np
 
 from minimlc.dtypes import is_float, to_numpy, whole_range
 from minimlc.graph.ops.broadcast import maximum, minimum, where
-from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, NUMBERS, refuse
+from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, refuse
 from minimlc.graph.ops.record import Op, composite, primitive
-from minimlc.graph.ops.values import Values, along, pointwise
+from minimlc.graph.ops.values import Values, along, named, pointwise
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import intrin, unary
 
@@ -37,6 +37,12 @@ def logical_not(x: Values) -> Values:
     return pointwise(lambda e: unary("not", e), x)
 
 
+@primitive("bitwise_not", INTEGERS, np.invert)
+def bitwise_not(x: Values) -> Values:
+    """The bits that x has not, element by element."""
+    return pointwise(lambda e: unary("~", e), x)
+
+
 @primitive("cast", ALL, lambda x, dtype: x.astype(to_numpy(dtype)))
 def cast(x: Values, *, dtype: str) -> Values:
     """x converted to `dtype`: floats to integers truncate, anything but 0 is True."""
@@ -55,6 +61,7 @@ sin = _function("sin", "The sine of x (radians)")
 cos = _function("cos", "The cosine of x (radians)")
 floor = _function("floor", "The greatest integer <= x")
 ceil = _function("ceil", "The least integer >= x")
+trunc = _function("trunc", "x without its fraction")
 nearest = _function("round", "The integer nearest to x; halves go to the even one")
 gelu = _function("gelu", "x / 2 * (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel 2016)")
 
@@ -99,17 +106,32 @@ def isnan(x: Values) -> Values:
 
 def _sign(x: Any) -> Any:
     """1 where x > 0, -1 where x < 0, else x."""
+    if not is_float(str(x.dtype)):
+        return clip(x, min=-1, max=1)
     return where(x > 0, 1, where(x < 0, -1, x))
+
+
+def _expm1(x: Any) -> Any:
+    """exp(x) - 1; near 0 it is 2 t / (1 - t) with t = tanh(x / 2), which loses nothing."""
+    t = named(tanh(x * 0.5), "expm1_tanh")
+    return where(absolute(x) < 1.0, 2.0 * t / (1.0 - t), exp(x) - 1.0)
+
+
+def _log1p(x: Any) -> Any:
+    """log(1 + x); near 0 what 1 + x lost is given back (Kahan)."""
+    sum_ = x + 1.0
+    near = where(sum_ == 1.0, x, log(sum_) * (x / (sum_ - 1.0)))
+    return where(absolute(x) < 0.5, near, log(sum_))
 
 
 def _softplus(x: Any) -> Any:
     """log(1 + exp(x)), without an overflow where x is great."""
-    return maximum(x, 0.0) + log(exp(-absolute(x)) + 1.0)
+    return maximum(x, 0.0) + log1p(named(exp(-absolute(x)), "softplus_exp"))
 
 
 def _selu(x: Any) -> Any:
-    """A scaled x where x > 0, else a scaled exp(x) - 1 (Klambauer et al. 2017)."""
-    return where(x > 0.0, x, (exp(minimum(x, 0.0)) - 1.0) * SELU_ALPHA) * SELU_SCALE
+    """A scaled x where x >= 0, else a scaled exp(x) - 1 (Klambauer et al. 2017)."""
+    return where(x >= 0.0, x, expm1(minimum(x, 0.0)) * SELU_ALPHA) * SELU_SCALE
 
 
 def _gelu_tanh(x: Any) -> Any:
@@ -125,7 +147,7 @@ def _prelu(x: Any, alpha: Any, *, axis: int = 1) -> Any:
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 GELU_TANH = 0.7978845608028654  # sqrt(2 / pi)
 square = composite("square", lambda x: x * x, "x * x, element by element.", NUMBERS, rounds=False)
-sign = composite("sign", _sign, rounds=False)
+sign = composite("sign", _sign, dtypes=NUMBERS, rounds=False)
 isinf = composite("isinf", lambda x: absolute(x) == inf, "Whether x is infinite.", rounds=False)
 isfinite = composite(
     "isfinite", lambda x: absolute(x) < inf, "Whether x is a finite number.", rounds=False
@@ -133,6 +155,8 @@ isfinite = composite(
 relu6 = composite(
     "relu6", lambda x: minimum(maximum(x, 0), 6), "x between 0 and 6.", NUMBERS, rounds=False
 )
+expm1 = composite("expm1", _expm1)
+log1p = composite("log1p", _log1p)
 softplus = composite("softplus", _softplus)
 selu = composite("selu", _selu)
 gelu_tanh = composite("gelu_tanh", _gelu_tanh)

@@ -56,7 +56,7 @@ class Op(NamedTuple):
 
     def __call__(self, *tensors: Any, **attrs: Any) -> Any:
         """The operator inside the formula of another: of `Values`, or of numpy arrays."""
-        if any(isinstance(x, Values) for x in tensors):
+        if _flat(tensors):
             return self._values(tensors, attrs)
         return self.meaning(*tensors, **{**dict(self.attrs), **attrs})
 
@@ -71,14 +71,17 @@ class Op(NamedTuple):
         """The result as `Values`: of tensor expressions, of types, or of `Values`."""
         inputs = Values.of(tuple(tensors))
         complete = {**dict(self.attrs), **attrs}
-        dtypes = [x.dtype for x in inputs if isinstance(x, Values)]
-        if not self.rounds or not set(dtypes) & set(HALF):
+        half = next((x.dtype for x in _flat(inputs) if x.dtype in HALF), "")
+        if not self.rounds or not half:
             return self.formula(*inputs, **complete)
-        widened = [x.astype("float32") if isinstance(x, Values) else x for x in inputs]
-        result = self.formula(*widened, **complete)
-        if result.name:
-            result = result.named(f"{self.name}_float32")
-        return result.astype(dtypes[0])
+        result = self.formula(*_each(_widened, inputs), **complete)
+        return _each(lambda part: self._rounded(part, half), result)
+
+    def _rounded(self, result: Values, half: str) -> Values:
+        """What was computed in float32, rounded; numbers of other kinds stay."""
+        if result.dtype != "float32":
+            return result
+        return (result.named(f"{self.name}_float32") if result.name else result).astype(half)
 
     def call(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> Call:
         """A call of this operator, its arguments converted and its type inferred."""
@@ -217,6 +220,22 @@ class Op(NamedTuple):
                 refuse(why, "E202", f'op.cast({name}, "{common}")')
 
 
+def _flat(values: Any) -> list[Values]:
+    """The `Values` among operands, those in tuples too."""
+    if isinstance(values, tuple):
+        return [x for value in values for x in _flat(value)]
+    return [values] if isinstance(values, Values) else []
+
+
+def _each(change: Callable[[Any], Any], value: Any) -> Any:
+    """A value, or each one of a tuple, changed."""
+    return tuple([_each(change, v) for v in value]) if isinstance(value, tuple) else change(value)
+
+
+def _widened(x: Any) -> Any:
+    return x.astype("float32") if isinstance(x, Values) and x.dtype in HALF else x
+
+
 def _type_of(result: Any) -> Type:
     if isinstance(result, tuple):
         return TupleType(tuple(map(_type_of, result)))
@@ -311,11 +330,12 @@ def primitive(
     """
 
     def enter(formula: Callable[..., Any]) -> Op:
-        parameters = signature(formula).parameters.values()
+        known = signature(formula).parameters
+        parameters = known.values()
         params = tuple(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
         options = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
         attrs = tuple((p.name, REQUIRED if p.default is p.empty else p.default) for p in options)
-        optional = sum(signature(formula).parameters[name].default is None for name in params)
+        optional = sum(known[name].default is None for name in params)
         text = doc or cleandoc(formula.__doc__ or "")
         fields = {"attrs": attrs, "optional": optional, **more}
         table[name] = Op(name, params, text, formula, meaning, dtypes, **fields)
@@ -331,10 +351,12 @@ def composite(
     dtypes: tuple[str, ...] = FLOATS,
     rounds: bool = True,
     table: dict[str, Op] = TABLE,
+    **more: Any,
 ) -> Op:
     """An operator said by others: `composite("silu", lambda x: x * sigmoid(x))`.
 
     The formula is read over numpy arrays, over tensor expressions and over types; it uses Python's
-    operators, numbers, and other records. `rounds=False` if it rounds once at the most.
+    operators, numbers, and other records. `rounds=False` if it rounds once at the most. `more` are
+    fields of `Op`.
     """
-    return primitive(name, dtypes, formula, doc, table, rounds=rounds)(formula)
+    return primitive(name, dtypes, formula, doc, table, rounds=rounds, **more)(formula)

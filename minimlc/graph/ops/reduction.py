@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import is_float
-from minimlc.graph.ops.checks import NUMBERS, Axes, axes_of, axis_of, refuse
-from minimlc.graph.ops.elementwise import exp, log, sqrt
-from minimlc.graph.ops.linear import matmul
+from minimlc.graph.ops.broadcast import power, where
+from minimlc.graph.ops.checks import BOOL, NUMBERS, Axes, axes_of, axis_of, refuse
+from minimlc.graph.ops.create import full_like, ones_like
+from minimlc.graph.ops.elementwise import absolute, exp, isfinite, log, sqrt
 from minimlc.graph.ops.record import Op, composite, primitive
-from minimlc.graph.ops.shape import permute_dims, reshape
-from minimlc.graph.ops.values import Values, named, spread
+from minimlc.graph.ops.shape import reshape
+from minimlc.graph.ops.values import Values, iota, named, spread
 from minimlc.tir import te
 from minimlc.tir.nodes import Binary, Expr, binary, index, intrin, select
 
@@ -49,7 +50,12 @@ def _reduce(
 
 
 def _reduction(
-    name: str, doc: str, meaning: Callable[..., Any], combine: Callable[..., Any], rounds: bool
+    name: str,
+    doc: str,
+    meaning: Callable[..., Any],
+    combine: Callable[..., Any],
+    rounds: bool,
+    dtypes: tuple[str, ...] = NUMBERS,
 ) -> Op:
     def formula(x: Values, *, axis: Axes = None, keepdims: bool = False) -> Values:
         source = x if rounds else x.native  # an extreme is an element: it need not be wide
@@ -57,7 +63,7 @@ def _reduction(
         return total.astype(x.dtype)
 
     text = f"{doc} along `axis` (an integer, a tuple, or None for all axes)."
-    return primitive(name, NUMBERS, meaning, text, rounds=rounds)(formula)
+    return primitive(name, dtypes, meaning, text, rounds=rounds)(formula)
 
 
 def _arg(
@@ -97,6 +103,8 @@ total = _reduction("sum", "The sum", _in_own_dtype(np.sum), te.sum, rounds=True)
 product = _reduction("prod", "The product", _in_own_dtype(np.prod), te.prod, rounds=True)
 greatest = _reduction("max", "The greatest value (NaN if any is)", np.max, te.max, rounds=False)
 least = _reduction("min", "The least value (NaN if any is)", np.min, te.min, rounds=False)
+whether_any = _reduction("any", "Whether any holds", np.any, te.max, rounds=False, dtypes=BOOL)
+whether_all = _reduction("all", "Whether all hold", np.all, te.min, rounds=False, dtypes=BOOL)
 argmax = _arg("argmax", "greatest", np.argmax, te.max)
 argmin = _arg("argmin", "least", np.argmin, te.min)
 
@@ -177,27 +185,22 @@ def _rms_norm(x: Any, weight: Any, *, axes: Axes = -1, epsilon: float = 1e-5) ->
     return x / _kept(sqrt(squares + epsilon), normal, x.ndim) * spread(weight, normal, x.ndim)
 
 
-def _variance(x: Any, *, axis: Axes = None, keepdims: bool = False) -> Any:
-    """The mean of the squared distances from the mean along `axis`."""
-    axes = axes_of(axis, x.ndim)
-    centred = x - _kept(_mean(x, axes, False, "variance_mean"), axes, x.ndim)
-    return _mean(centred * centred, axes, keepdims, "variance_sum")
-
-
-def _attention(
-    query: Any, key: Any, value: Any, bias: Any = None, *, scale: float | None = None
-) -> Any:
-    """softmax(query @ key.T * scale + bias) @ value for each batch and head (Vaswani et al. 2017);
-    all are (batch, length, heads, size), `scale` is 1 / sqrt(size) if it is None.
+def _variance(x: Any, *, axis: Axes = None, keepdims: bool = False, correction: int = 0) -> Any:
+    """The sum of the squared distances from the mean along `axis`, over their number less
+    `correction` (1: the unbiased estimate).
     """
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if x.ndim != 4:
-            refuse(f"{name} has {x.ndim} dimension(s), it must be (batch, length, heads, size)")
-    q, v = (permute_dims(x, axes=(0, 2, 1, 3)) for x in (query, value))
-    factor = 1 / math.sqrt(query.shape[3]) if scale is None else float(scale)
-    scores = matmul(q, permute_dims(key, axes=(0, 2, 3, 1))) * factor
-    weights = softmax(scores if bias is None else scores + bias)
-    return permute_dims(matmul(named(weights, "attention_weights"), v), axes=(0, 2, 1, 3))
+    axes = axes_of(axis, x.ndim)
+    count = prod(x.shape[a] for a in axes)
+    if not isinstance(correction, int) or not 0 <= correction < max(count, 1):
+        refuse(f"correction={correction!r} is an integer from 0 to {count - 1}", "E204")
+    centred = x - _kept(_mean(x, axes, False, "variance_mean"), axes, x.ndim)
+    variance = _mean(centred * centred, axes, keepdims, "variance_sum")
+    return variance * (count / (count - correction)) if correction else variance
+
+
+def _std(x: Any, **options: Any) -> Any:
+    """The square root of the variance along `axis`."""
+    return sqrt(variance(x, **options))
 
 
 mean = composite(
@@ -210,9 +213,48 @@ log_softmax = composite("log_softmax", _log_softmax)
 layer_norm = composite("layer_norm", _layer_norm)
 rms_norm = composite("rms_norm", _rms_norm)
 variance = composite("variance", _variance)
-std = composite(
-    "std",
-    lambda x, *, axis=None, keepdims=False: sqrt(variance(x, axis=axis, keepdims=keepdims)),
-    "The square root of the variance along `axis`.",
-)
-attention = composite("attention", _attention)
+std = composite("std", _std, attrs=variance.attrs)
+
+
+def _norm(x: Any, *, p: float = 2, axis: Axes = None, keepdims: bool = False) -> Any:
+    """The p-norm along `axis`: the sum of |x| ** p, to the power of 1 / p; of p = inf and -inf the
+    greatest and the least |x|.
+    """
+    size, options = absolute(x), {"axis": axis, "keepdims": keepdims}
+    if not p or math.isnan(p):
+        refuse(f"p={p} is no exponent of a norm", "E204")
+    if math.isinf(p):
+        return (greatest if p > 0 else least)(size, **options)
+    if p == 1:
+        return total(size, **options)
+    if p == 2:
+        return sqrt(total(size * size, **options))
+    powers = total(power(size, full_like(size, value=float(p))), **options)
+    return power(powers, full_like(powers, value=1 / p))
+
+
+def _logsumexp(x: Any, *, axis: Axes = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) along `axis`, without an overflow."""
+    axes = axes_of(axis, x.ndim)
+    most = named(greatest(x, axis=axes, keepdims=True), "logsumexp_max")
+    finite = where(isfinite(most), most, 0.0)
+    powers = total(exp(x - finite), axis=axes, keepdims=True)
+    result = log(named(powers, "logsumexp_sum")) + finite
+    return result if keepdims else reshape(result, shape=_without(x.shape, axes))
+
+
+def _without(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for a, size in enumerate(shape) if a not in axes)
+
+
+def _hardmax(x: Any, *, axis: int = -1) -> Any:
+    """1 at the first greatest value along `axis`, else 0."""
+    along = axis_of(axis, x.ndim)
+    first = named(argmax(x, axis=along, keepdims=True), "hardmax_index")
+    hit = first == spread(iota(x.shape[along], x), (along,), x.ndim)
+    return where(hit, ones_like(x), 0)
+
+
+norm = composite("norm", _norm)
+logsumexp = composite("logsumexp", _logsumexp)
+hardmax = composite("hardmax", _hardmax, dtypes=NUMBERS, rounds=False)

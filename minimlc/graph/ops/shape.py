@@ -1,12 +1,13 @@
 """Operators that move elements about without changing them."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from minimlc.graph.ops.broadcast import where
 from minimlc.graph.ops.checks import (
     ALL,
     NUMBERS,
@@ -18,9 +19,10 @@ from minimlc.graph.ops.checks import (
     resized,
     sizes_of,
 )
+from minimlc.graph.ops.create import ones_like
 from minimlc.graph.ops.record import composite, primitive
-from minimlc.graph.ops.values import Values, read
-from minimlc.tir.nodes import Expr, as_expr, select
+from minimlc.graph.ops.values import Values, iota, read, spread
+from minimlc.tir.nodes import Expr
 
 
 def _new_shape(old: Sequence[int], shape: object) -> tuple[int, ...]:
@@ -172,34 +174,26 @@ def flip(x: Values, *, axis: Axes = None) -> Values:
     return Values(x.shape, x.dtype, element)
 
 
-@primitive("repeat", ALL, np.repeat)
-def repeat(x: Values, *, repeats: int, axis: int) -> Values:
+def _repeat(x: Any, *, repeats: int, axis: int) -> Any:
     """Each slice along `axis` as often as `repeats` says, one after the other."""
     along = axis_of(axis, x.ndim)
     _check_count(repeats)
-    size = x.shape[along] * repeats
-    return Values(
-        resized(x.shape, along, size),
-        x.dtype,
-        lambda *i: x[resized(i, along, i[along] // repeats)],
-    )
+    copies = resized(x.shape, along, x.shape[along], repeats)
+    wide = broadcast_to(expand_dims(x, axis=along + 1), shape=copies)
+    return reshape(wide, shape=resized(x.shape, along, x.shape[along] * repeats))
 
 
-@primitive("tile", ALL, lambda x, repeats: np.tile(x, repeats))
-def tile(x: Values, *, repeats: Any) -> Values:
+def _tile(x: Any, *, repeats: Any) -> Any:
     """Copies of x beside each other, as many as `repeats` says along each of the last axes."""
     counts = sizes_of(repeats, "repeats")
     for count in counts:
         _check_count(count)
     ndim = max(x.ndim, len(counts))
     counts = (1,) * (ndim - len(counts)) + counts
-    sizes = (1,) * (ndim - x.ndim) + x.shape
-
-    def element(*i: Expr) -> Expr:
-        pairs = list(zip(i, sizes, strict=True))[ndim - x.ndim :]
-        return x[tuple([e % size for e, size in pairs])]
-
-    return Values([n * size for n, size in zip(counts, sizes, strict=True)], x.dtype, element)
+    pairs = list(zip(counts, (1,) * (ndim - x.ndim) + x.shape, strict=True))
+    spaced = reshape(x, shape=tuple([n for _, size in pairs for n in (1, size)]))
+    wide = broadcast_to(spaced, shape=tuple([n for pair in pairs for n in pair]))
+    return reshape(wide, shape=tuple([count * size for count, size in pairs]))
 
 
 def _check_count(count: object) -> None:
@@ -207,18 +201,29 @@ def _check_count(count: object) -> None:
         refuse(f"repeats is integers >= 1, got {count!r}", "E204")
 
 
-def _triangle(name: str, doc: str, meaning: Any, keeps: Any) -> None:
-    def formula(x: Values, *, k: int = 0) -> Values:
+def _triangle(name: str, doc: str, keeps: Callable[[Any, int], Any]) -> None:
+    def formula(x: Any, *, k: int = 0) -> Any:
         if x.ndim < 2:
             refuse(f"x has {x.ndim} dimension(s), a triangle needs at least 2")
+        rows, columns = (spread(iota(x.shape[a], x), (x.ndim + a,), x.ndim) for a in (-2, -1))
+        return where(keeps(columns - rows, k), x, 0)
 
-        def element(*i: Expr) -> Expr:
-            return select(keeps(i[-1] - i[-2], k), x[i], as_expr(0, x.dtype))
-
-        return Values(x.shape, x.dtype, element)
-
-    primitive(name, NUMBERS, meaning, f"x where {doc}, else 0, in each of its matrices.")(formula)
+    text = f"x where {doc}, else 0, in each of its matrices."
+    composite(name, formula, text, NUMBERS, rounds=False)
 
 
-_triangle("tril", "column - row <= k", np.tril, operator.le)
-_triangle("triu", "column - row >= k", np.triu, operator.ge)
+repeat = composite("repeat", _repeat, dtypes=ALL, rounds=False)
+tile = composite("tile", _tile, dtypes=ALL, rounds=False)
+_triangle("tril", "column - row <= k", operator.le)
+_triangle("triu", "column - row >= k", operator.ge)
+
+
+def _eye_like(x: Any, *, k: int = 0) -> Any:
+    """1 where column - row is k, else 0, in each matrix of x's shape."""
+    if x.ndim < 2:
+        refuse(f"x has {x.ndim} dimension(s), a diagonal needs at least 2")
+    rows, columns = (spread(iota(x.shape[a], x), (x.ndim + a,), x.ndim) for a in (-2, -1))
+    return where(columns - rows == k, ones_like(x), 0)
+
+
+eye_like = composite("eye_like", _eye_like, dtypes=NUMBERS, rounds=False)

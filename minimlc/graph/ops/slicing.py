@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.graph.ops.broadcast import logical_and, where
 from minimlc.graph.ops.checks import ALL, axis_of, fits, refuse, resized, sizes_of
+from minimlc.graph.ops.elementwise import sigmoid
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape
-from minimlc.graph.ops.values import Values, choose
+from minimlc.graph.ops.values import Values, choose, iota, spread
 from minimlc.tir.nodes import Expr, as_expr, binary
 
 
@@ -38,10 +40,12 @@ def concat(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
     return Values(resized(first.shape, along, ends[-1]), first.dtype, element)
 
 
-@primitive("stack", ALL, lambda tensors, axis: np.stack(tensors, axis), variadic=True)
-def stack(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
+def _stack(tensors: tuple[Any, ...], *, axis: int = 0) -> Any:
     """The tensors of a tuple along a new axis `axis` of the result."""
-    return concat.formula(tuple([expand_dims(t, axis=axis) for t in tensors]), axis=axis)
+    return concat(tuple([expand_dims(t, axis=axis) for t in tensors]), axis=axis)
+
+
+stack = composite("stack", _stack, dtypes=ALL, rounds=False, variadic=True)
 
 
 def _slices(ndim: int, begin: Any, end: Any, strides: Any, axes: Any) -> tuple[slice, ...]:
@@ -155,17 +159,93 @@ def padded(x: Values, widths: Sequence[tuple[int, int]], value: float | bool) ->
     return Values(shape, x.dtype, element)
 
 
-def _pad(x: np.ndarray, pad_width: Any, value: float) -> np.ndarray:
-    filled = np.asarray(value).astype(x.dtype)
+def _pad(x: np.ndarray, pad_width: Any, value: float, mode: str) -> np.ndarray:
     widths = _widths(x.ndim, pad_width)
-    return np.pad(x, widths, constant_values=filled) if widths else x  # numpy wants an axis
+    if not widths:  # numpy wants an axis
+        return x
+    options = {"constant_values": np.asarray(value).astype(x.dtype)} if mode == "constant" else {}
+    return np.pad(x, widths, mode, **options)  # type: ignore[call-overload]
+
+
+def _beside(place: Expr, size: int, mode: str) -> Expr:
+    """The index inside an axis of what a mode puts at a place before or behind it."""
+    if mode == "wrap":
+        return place % size
+    if mode == "edge":
+        return binary("min", binary("max", place, 0), size - 1)
+    return choose([(place < 0, -place), (place >= size, 2 * (size - 1) - place)], place)
+
+
+def _continued(x: Values, widths: Sequence[tuple[int, int]], mode: str) -> Values:
+    for a, (size, width) in enumerate(zip(x.shape, widths, strict=True)):
+        most = size - 1 if mode == "reflect" else 0 if size == 0 else max(width)
+        if max(width) > most:
+            refuse(f"axis {a} has size {size}, so {mode} cannot put {max(width)} beside it", "E204")
+    shape = [size + sum(width) for size, width in zip(x.shape, widths, strict=True)]
+
+    def element(*i: Expr) -> Expr:
+        rows = zip(i, x.shape, widths, strict=True)
+        return x[tuple([_beside(e - w[0], n, mode) if any(w) else e for e, n, w in rows])]
+
+    return Values(shape, x.dtype, element)
 
 
 @primitive("pad", ALL, _pad)
-def pad(x: Values, *, pad_width: Any, value: float = 0) -> Values:
-    """x with `value` around it: `pad_width` holds (before, after) for each axis."""
+def pad(x: Values, *, pad_width: Any, value: float = 0, mode: str = "constant") -> Values:
+    """x with `value` around it: `pad_width` holds (before, after) for each axis; or with what x has
+    there: the nearest ("edge"), mirrored at its ends ("reflect"), or from its other end ("wrap").
+    """
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        refuse(f'mode is "constant", "edge", "reflect" or "wrap", got {mode!r}', "E204")
     if not isinstance(value, int | float | bool):
         refuse(f"value is a number, got {value!r}", "E204")
     if not fits(value, x.dtype):
         refuse(f"value={value} is not a value of {x.dtype}", "E204")
-    return padded(x, _widths(x.ndim, pad_width), value)
+    widths = _widths(x.ndim, pad_width)
+    return padded(x, widths, value) if mode == "constant" else _continued(x, widths, mode)
+
+
+def _roll(x: Any, *, shift: Any, axis: Any) -> Any:
+    """The elements moved by `shift` along `axis`, those that leave its end to its start."""
+    shifts, axes = sizes_of(shift, "shift"), sizes_of(axis, "axis")
+    if len(shifts) != len(axes):
+        refuse(f"shift and axis have {len(shifts)} and {len(axes)} entries", "E204")
+    for by, a in zip(shifts, [axis_of(a, x.ndim) for a in axes], strict=True):
+        cut = -by % max(x.shape[a], 1)
+        tail, head = split(x, indices_or_sections=(cut,), axis=a)
+        x = concat((head, tail), axis=a)
+    return x
+
+
+roll = composite("roll", _roll, dtypes=ALL, rounds=False)
+
+
+def _slice_scatter(
+    x: Any, update: Any, *, begin: int, end: int, stride: int = 1, axis: int = 0
+) -> Any:
+    """x with `update` in the place of x[begin:end:stride] along `axis`, a stride > 0."""
+    along = axis_of(axis, x.ndim)
+    if not isinstance(stride, int) or stride < 1:
+        refuse(f"stride is an integer >= 1, got {stride!r}", "E204")
+    (cut,) = _slices(1, begin, end, stride, 0)
+    places = range(*cut.indices(x.shape[along]))
+    if update.shape != resized(x.shape, along, len(places)):
+        refuse(f"update has shape {update.shape}, the slice {resized(x.shape, along, len(places))}")
+    if not places:
+        return x
+    where_to = iota(x.shape[along], x) - places.start
+    hit = logical_and(where_to >= 0, where_to < len(places) * stride)
+    hit = logical_and(hit, where_to % stride == 0)
+    return where(spread(hit, (along,), x.ndim), take(update, where_to // stride, axis=along), x)
+
+
+slice_scatter = composite("slice_scatter", _slice_scatter, dtypes=ALL, rounds=False)
+
+
+def _glu(x: Any, *, axis: int = -1) -> Any:
+    """The first half of x along `axis` times the sigmoid of the second (Dauphin et al. 2017)."""
+    first, second = split(x, indices_or_sections=2, axis=axis)
+    return first * sigmoid(second)
+
+
+glu = composite("glu", _glu)

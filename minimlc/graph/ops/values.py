@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from typing import Any
 
+import numpy as np
+
+from minimlc.dtypes import INDEX
 from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, refuse
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, select
@@ -151,6 +154,13 @@ def spread(x: Any, axes: Sequence[int], ndim: int) -> Any:
     return Values(shape, x.dtype, lambda *i: x[tuple([i[a] for a in axes])])
 
 
+def iota(size: int, like: Any) -> Any:
+    """The vector 0, 1, ... size - 1, int64, of `Values` or an array as `like` is."""
+    if isinstance(like, Values):
+        return Values((size,), INDEX, lambda i: i)
+    return np.arange(size)
+
+
 def along(x: Any, axis: object, other: Any) -> Any:
     """`x`, a vector, along one axis of `other`; over arrays, too."""
     place = axis_of(axis, other.ndim)
@@ -176,7 +186,7 @@ def _method(name: str, gives: str = "", swapped: bool = False) -> Callable[..., 
 
 
 setattr(Values, "__neg__", _method("neg"))  # noqa: B010  as the others
-for _name in ("add", "sub", "mul", "truediv"):
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
     setattr(Values, f"__{_name}__", _method(_name))
     setattr(Values, f"__r{_name}__", _method(_name, swapped=True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):

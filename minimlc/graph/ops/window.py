@@ -303,6 +303,23 @@ def _means(x: Values, *, window: Window, whole: bool) -> Values:
     return Values(total.shape, total.dtype, element)
 
 
+def _rounded_up(x: Any, window: Window, whole: bool) -> Window:
+    """The windows, and one more along an axis where they leave elements and it starts in x or in
+    the padding before it.
+    """
+    _check_image(x)
+    around = []
+    axes = zip(x.shape[2:], window.reach, window.steps, window.around, strict=True)
+    for size, reach, step, (before, after) in axes:
+        count = -(-(size + before + after - reach) // step) + 1
+        count -= (count - 1) * step >= size + before
+        more = max(0, (count - 1) * step + reach - size - before - after)
+        around.append((before, after + more))
+    if whole and tuple(around) != window.around:
+        refuse("with ceil_mode, count_include_pad must be False here", "E204")
+    return window._replace(around=(around[0], around[1]))
+
+
 def _pooling(core: Op, doc: str) -> Op:
     """The operator of `core` in any layout."""
 
@@ -318,10 +335,12 @@ def _pooling(core: Op, doc: str) -> Op:
         layout: str = IMAGE,
         out_layout: str = "",
     ) -> Any:
-        if ceil_mode:
-            refuse("ceil_mode must be False", "E204", "padding=(top, left, bottom, right)")
-        window = _window(pool_size, strides, padding, dilation)
-        result = core(arranged(x, layout, IMAGE, "layout"), window=window, whole=count_include_pad)
+        window, image = (
+            _window(pool_size, strides, padding, dilation),
+            arranged(x, layout, IMAGE, "layout"),
+        )
+        window = _rounded_up(image, window, count_include_pad) if ceil_mode else window
+        result = core(image, window=window, whole=count_include_pad)
         return _back(result, out_layout or layout, "out_layout")
 
     return composite(core.name, formula, doc, core.dtypes, rounds=False)
@@ -329,21 +348,9 @@ def _pooling(core: Op, doc: str) -> Op:
 
 max_pool2d = _pooling(
     _greatest,
-    "The greatest element of x: (n, c, h, w) in each window; `strides` are its size if None.",
+    "The greatest element of x: (n, c, h, w) in each window; `strides` are its size if None. With "
+    "`ceil_mode` the last windows may reach beyond the padding.",
 )
 avg_pool2d = _pooling(
     _means, "The mean of each window of x: (n, c, h, w), over its elements inside x by default."
 )
-
-
-def _adaptive_avg_pool2d(x: Any, *, output_size: Any, layout: str = IMAGE) -> Any:
-    """The means of the equal windows that cut x: (n, c, h, w) into `output_size` parts."""
-    rows, columns = _pair(output_size, "output_size", 1)
-    sizes = [x.shape[layout.find(axis)] for axis in "HW"]
-    if sizes[0] % rows or sizes[1] % columns:
-        refuse(f"the image {tuple(sizes)} is not cut into {(rows, columns)} equal windows")
-    window = (sizes[0] // rows, sizes[1] // columns)
-    return avg_pool2d(x, pool_size=window, layout=layout)
-
-
-adaptive_avg_pool2d = composite("adaptive_avg_pool2d", _adaptive_avg_pool2d, rounds=False)

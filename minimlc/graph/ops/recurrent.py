@@ -1,0 +1,132 @@
+"""Recurrent layers of one direction, step after step: x is (steps, batch, inputs), the weights are
+(gates * hidden, inputs) and (gates * hidden, hidden), states (batch, hidden).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from minimlc.graph.ops.broadcast import add
+from minimlc.graph.ops.checks import refuse
+from minimlc.graph.ops.create import full_like
+from minimlc.graph.ops.elementwise import sigmoid, tanh
+from minimlc.graph.ops.linear import dense
+from minimlc.graph.ops.record import composite
+from minimlc.graph.ops.shape import expand_dims, squeeze
+from minimlc.graph.ops.slicing import concat, split, strided_slice
+from minimlc.graph.ops.values import named
+
+MOST = 1024
+"""Steps that are written out at most."""
+
+
+def _biased(x: Any, bias: Any) -> Any:
+    return x if bias is None else add(x, bias)
+
+
+def _check(
+    name: str, gates: int, x: Any, weight: Any, recurrent: Any, biases: Any, *states: Any
+) -> None:
+    """Refuse shapes that are not those of a layer."""
+    if x.ndim != 3 or weight.ndim != 2 or recurrent.ndim != 2:
+        refuse("x is (steps, batch, inputs), the weights are matrices")
+    rows, hidden = recurrent.shape
+    if weight.shape != (rows, x.shape[2]) or rows != gates * hidden:
+        refuse(f"the weights have shapes {weight.shape} and {recurrent.shape}, x has {x.shape}")
+    for bias in biases:
+        if bias is not None and bias.shape != (rows,):
+            refuse(f"a bias has shape {bias.shape}, it must be {(rows,)}")
+    for state in states:
+        if state is not None and state.shape != (x.shape[1], hidden):
+            refuse(f"a state has shape {state.shape}, it must be {(x.shape[1], hidden)}")
+    if not 1 <= x.shape[0] <= MOST:
+        refuse(f"{name} takes 1 to {MOST} steps, x has {x.shape[0]}")
+
+
+def _steps(
+    name: str, x: Any, states: tuple[Any, ...], step: Callable[..., Any], reverse: bool
+) -> tuple[Any, ...]:
+    """All first states, (steps, batch, hidden), and the last ones; `step` takes states and x."""
+    rows, count = [], x.shape[0]
+    for t in reversed(range(count)) if reverse else range(count):
+        now = squeeze(strided_slice(x, begin=t, end=t + 1, axes=0), axis=0)
+        states = tuple(named(s, f"{name}_{t}_{k}") for k, s in enumerate(step(now, t, *states)))
+        rows.append(expand_dims(states[0], axis=0))
+    return concat(tuple(reversed(rows)) if reverse else tuple(rows), axis=0), *states
+
+
+def _first(state: Any, x: Any, recurrent: Any) -> Any:
+    """The state to start from: zeros if there is none."""
+    if state is not None:
+        return state
+    batch = strided_slice(x, begin=(0, 0, 0), end=(1, x.shape[1], 1), axes=(0, 1, 2))
+    row = strided_slice(recurrent, begin=0, end=1, axes=0)
+    return full_like(squeeze(batch, axis=0) + row, value=0.0)
+
+
+def _rnn(
+    x: Any, weight: Any, recurrent: Any, bias: Any = None, h: Any = None, *, reverse: bool = False
+) -> Any:
+    """h = tanh(x @ weight.T + h @ recurrent.T + bias) for each step (Elman 1990): all of them, and
+    the last one.
+    """
+    _check("rnn", 1, x, weight, recurrent, (bias,), h)
+
+    def step(now: Any, t: int, h: Any) -> tuple[Any]:
+        return (tanh(_biased(dense(now, weight) + dense(h, recurrent), bias)),)
+
+    return _steps("rnn", x, (_first(h, x, recurrent),), step, reverse)
+
+
+def _lstm(
+    x: Any,
+    weight: Any,
+    recurrent: Any,
+    bias: Any = None,
+    h: Any = None,
+    c: Any = None,
+    *,
+    reverse: bool = False,
+) -> Any:
+    """Long short-term memory (Hochreiter and Schmidhuber 1997), its gates in the order input,
+    forget, cell, output: the h of each step, and the last h and c.
+    """
+    _check("lstm", 4, x, weight, recurrent, (bias,), h, c)
+
+    def step(now: Any, t: int, h: Any, c: Any) -> tuple[Any, Any]:
+        both = _biased(dense(now, weight) + dense(h, recurrent), bias)
+        gates = named(both, f"lstm_gates_{t}")
+        i, f, g, o = split(gates, indices_or_sections=4, axis=1)
+        cell = named(sigmoid(f) * c + sigmoid(i) * tanh(g), f"lstm_cell_{t}")
+        return sigmoid(o) * tanh(cell), cell
+
+    return _steps("lstm", x, (_first(h, x, recurrent), _first(c, x, recurrent)), step, reverse)
+
+
+def _gru(
+    x: Any,
+    weight: Any,
+    recurrent: Any,
+    bias: Any = None,
+    recurrent_bias: Any = None,
+    h: Any = None,
+    *,
+    reverse: bool = False,
+) -> Any:
+    """Gated recurrent units (Cho et al. 2014), the gates in the order reset, update, new; the reset
+    is of the product with the state: the h of each step, and the last one.
+    """
+    _check("gru", 3, x, weight, recurrent, (bias, recurrent_bias), h)
+
+    def step(now: Any, t: int, h: Any) -> tuple[Any]:
+        own = named(_biased(dense(now, weight), bias), f"gru_x_{t}")
+        past = named(_biased(dense(h, recurrent), recurrent_bias), f"gru_past_{t}")
+        (r, z, n), (rh, zh, nh) = (split(a, indices_or_sections=3, axis=1) for a in (own, past))
+        update = named(sigmoid(z + zh), f"gru_update_{t}")
+        return ((1.0 - update) * tanh(n + sigmoid(r + rh) * nh) + update * h,)
+
+    return _steps("gru", x, (_first(h, x, recurrent),), step, reverse)
+
+
+rnn = composite("rnn", _rnn)
+lstm = composite("lstm", _lstm)
+gru = composite("gru", _gru)
