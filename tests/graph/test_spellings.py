@@ -314,7 +314,7 @@ def test_options_that_do_not_fit():
     refused("E204", 'R.nn.conv2d(x, w, out_dtype="int8")', "float32")
     refused("E204", 'R.nn.conv2d(x, w, out_dtype="flot32")', '"float32"')
     whole = "padding=1, ceil_mode=True, count_include_pad=True"
-    refused("E204", f"R.nn.avg_pool2d(x, pool_size=2, strides=3, {whole})", "ceil_mode")
+    refused("E204", f"R.nn.avg_pool2d(x, pool_size=3, strides=2, {whole})", "ceil_mode")
     refused("E204", "R.nn.adaptive_avg_pool2d(x, output_size=0)", "cut into 0 parts")
 
 
