@@ -1,11 +1,11 @@
 """`tvm.relax.op`: the operators, called as TVM calls them."""
 
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from minimlc.errors import ScriptError
-from minimlc.frontends.tvm.absent import absent
+from minimlc.frontends.tvm.absent import INSTEAD, absent
 from minimlc.graph.nodes import Call
 from minimlc.graph.ops import OPS, call_op
 from minimlc.graph.ops.checks import NO_DTYPE
@@ -68,7 +68,11 @@ class Operators(Namespace):
             return absent(f"tvm.relax.op.{name}", self._values)
 
 
+def _meant(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that mean what TVM means by their names."""
+    return {name: each for name, each in values.items() if f"tvm.relax.op.{name}" not in INSTEAD}
+
+
 _OWN = {name: _in_order(name, order) for name, order in _ORDERS.items()}
-_OWN["round"] = absent("tvm.relax.op.round", ())
-_NN = Operators("R.nn", ChainMap(_OWN, vars(R.nn)["_values"]))
-op = Operators("R", ChainMap({"nn": _NN}, _OWN, vars(R)["_values"]))
+_NN = Operators("R.nn", ChainMap(_OWN, _meant(vars(R.nn)["_values"])))
+op = Operators("R", ChainMap({"nn": _NN}, _OWN, _meant(vars(R)["_values"])))
