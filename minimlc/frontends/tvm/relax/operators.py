@@ -69,8 +69,9 @@ class Operators(Namespace):
 
 
 def _meant(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that mean what TVM means by their names."""
-    return {name: each for name, each in values.items() if f"tvm.relax.op.{name}" not in INSTEAD}
+    """Operators by names that TVM has for others are absent."""
+    full = {name: f"tvm.relax.op.{name}" for name in values}
+    return {n: absent(full[n], ()) if full[n] in INSTEAD else each for n, each in values.items()}
 
 
 _OWN = {name: _in_order(name, order) for name, order in _ORDERS.items()}
