@@ -12,6 +12,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {}
 try:
     from minimlc_widgets.access_heatmap import AccessHeatmap, Cache
     from minimlc_widgets.asm_view import TARGETS, AsmView, machine_code
+    from minimlc_widgets.graph_view import GraphView
     from minimlc_widgets.ir_diff import IRDiff
     from minimlc_widgets.ir_view import IRView
     from minimlc_widgets.loop_nest import LoopNest
@@ -33,6 +34,7 @@ else:
         "AsmView",
         "Banks",
         "Cache",
+        "GraphView",
         "IRDiff",
         "IRView",
         "LoopNest",

@@ -56,6 +56,27 @@ class Timed(Protocol):
     machine: str
 
 
+@runtime_checkable
+class Profiled(Protocol):
+    """A profile of an executable: its kernels with their seconds and bytes, in order; `call` are
+    the seconds of a whole call.
+    """
+
+    kernels: Sequence[Any]
+    call: float
+    machine: str
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """A memory plan: values with their steps and offsets, the size of all, and what is alive."""
+
+    name: str
+    values: Sequence[Any]
+    planned: int
+    live: Sequence[int]
+
+
 def script_of(value: Any) -> str:
     """What to read of a value: its script, large constants without their bytes.
 

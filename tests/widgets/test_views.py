@@ -13,6 +13,7 @@ from minimlc_widgets import (
     AccessHeatmap,
     AsmView,
     Banks,
+    GraphView,
     IRDiff,
     IRView,
     LoopNest,
@@ -28,7 +29,17 @@ from minimlc_widgets import (
 from minimlc.errors import CompileError
 from minimlc.machine.peaks import Peaks
 from tests.gpusim import programs
-from tests.widgets.values import Timing, arguments, history, module, product, profile, schedule
+from tests.widgets.values import (
+    Timing,
+    arguments,
+    history,
+    module,
+    net,
+    product,
+    profile,
+    schedule,
+    timed,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 VIEWS = {
@@ -44,6 +55,7 @@ VIEWS = {
     "Transactions": lambda: Transactions(profile(programs.transpose(32))),
     "Banks": lambda: Banks(profile(programs.transpose(32, row=32))),
     "Occupancy": lambda: Occupancy(profile(programs.transpose(32, row=32))),
+    "GraphView": lambda: GraphView(net(), profile=timed("dense", "dense"), open=True),
     "RunInBrowser": lambda: RunInBrowser(programs.copy("b * 128 + t"), "main", *arguments(2, 1024)),
 }
 
