@@ -110,7 +110,7 @@ const showGraph = (model, root) => {
             insides.set(at, inner);
             box.head = box.h;
             box.w = Math.max(box.w, inner.w + 2 * INSET);
-            box.h += inner.h + INSET;
+            box.h += inner.h + 2 * INSET;
           }
         }
         tall = Math.max(tall, box.h);
@@ -163,7 +163,7 @@ const showGraph = (model, root) => {
     }
     for (const [at, inner] of part.insides) {
       const box = part.boxes.get(at);
-      flatten(inner, x + box.x + (box.w - inner.w) / 2, y + box.y + box.head);
+      flatten(inner, x + box.x + (box.w - inner.w) / 2, y + box.y + box.head + INSET);
     }
   };
   const place = () => {
@@ -308,7 +308,7 @@ const showGraph = (model, root) => {
     const shown = model.get("chosen") >= 0 ? visible(model.get("chosen")) : -1;
     const act = keys[event.key];
     if (!act) return;
-    const to = shown < 0 ? scopes[0].nodes[0] : act(shown);
+    const to = shown < 0 && event.key !== "End" ? scopes[0].nodes[0] : act(shown);
     event.preventDefault();
     if (to == null) return;
     over = -1;

@@ -17,8 +17,10 @@ from minimlc_widgets import (
     IRDiff,
     IRView,
     LoopNest,
+    MemoryTimeline,
     Occupancy,
     PassStepper,
+    ProfileView,
     Roofline,
     RunInBrowser,
     Threads,
@@ -33,6 +35,7 @@ from tests.widgets.values import (
     Timing,
     arguments,
     history,
+    memory_plan,
     module,
     net,
     product,
@@ -56,6 +59,8 @@ VIEWS = {
     "Banks": lambda: Banks(profile(programs.transpose(32, row=32))),
     "Occupancy": lambda: Occupancy(profile(programs.transpose(32, row=32))),
     "GraphView": lambda: GraphView(net(), profile=timed("dense", "dense"), open=True),
+    "MemoryTimeline": lambda: MemoryTimeline(memory_plan()),
+    "ProfileView": lambda: ProfileView(timed("dense", "dense"), net()),
     "RunInBrowser": lambda: RunInBrowser(programs.copy("b * 128 + t"), "main", *arguments(2, 1024)),
 }
 

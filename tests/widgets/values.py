@@ -3,9 +3,11 @@
 import numpy as np
 
 import minimlc as mlc
+from minimlc.deploy.memory import MemoryPlan, PlannedValue
 from minimlc.deploy.profile import KernelTime
 from minimlc.deploy.profile import Profile as Times
 from minimlc.gpusim.profile import Profile
+from minimlc.graph.nodes import TensorType
 from minimlc.module import History, IRModule, Step
 from minimlc.schedule.schedule import Schedule
 from minimlc.tir import te
@@ -102,3 +104,14 @@ def timed(*names: str) -> Times:
         for n, name in enumerate(names)
     ]
     return Times("main", tuple(kernels), 1e-5, "a machine")
+
+
+def memory_plan() -> MemoryPlan:
+    """Three values; the last one is written over the second."""
+    small, large = TensorType((32,), "float32"), TensorType((48,), "float32")
+    values = (
+        PlannedValue("a", small, 128, 0, 1, 0, None),
+        PlannedValue("b", small, 128, 1, 2, 128, None),
+        PlannedValue("c", large, 192, 2, 3, 128, 1),
+    )
+    return MemoryPlan("main", values, 384, (128, 256, 320, 192))
