@@ -1,6 +1,7 @@
 """A graph function as a drawing: operators in layers, groups that open, time where it is known."""
 
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 from minimlc_widgets.base import View, source
@@ -63,7 +64,7 @@ class GraphView(View):
 
     def static_html(self) -> str:
         rows = [_row(node) for node in self._listed()]
-        return f"<p>{self.title}</p>{table(HEADS, rows)}{self._rest('<p>', '</p>')}"
+        return f"<p>{escape(self.title)}</p>{table(HEADS, rows)}{self._rest('<p>', '</p>')}"
 
     def text(self) -> str:
         parents, nodes = self.drawing.parents, self.drawing.nodes

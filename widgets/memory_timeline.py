@@ -1,6 +1,7 @@
 """What is in the arena of a graph function, when, and where."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from minimlc_widgets.base import View, source
@@ -59,7 +60,8 @@ class MemoryTimeline(View):
 
     def static_html(self) -> str:
         sizes = table(SUMMARY, [(name, f"{size:,}", _ratio(of)) for name, size, of in self.sizes])
-        return f"<p>{self.title}</p>{sizes}{table(HEADS, map(_row, self._listed()))}{self._rest()}"
+        values = table(HEADS, map(_row, self._listed()))
+        return f"<p>{escape(self.title)}</p>{sizes}{values}{self._rest()}"
 
     def text(self) -> str:
         sizes = [f"  {name}: {size:,} bytes" for name, size, _ in self.sizes]

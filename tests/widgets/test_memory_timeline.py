@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from minimlc_widgets import MemoryTimeline, ProfileView, bundle, mimebundle
+from minimlc_widgets import GraphView, MemoryTimeline, ProfileView, bundle, mimebundle
 
 import minimlc as mlc
 from minimlc.deploy.memory import MemoryPlan, PlannedValue
@@ -85,6 +85,19 @@ def test_without_jupyter_plans_and_profiles_are_their_tables(monkeypatch):
     for value in (memory_plan(), timed("a", "b")):
         data = mimebundle(value)
         assert data == {"text/html": value._repr_html_(), "text/plain": repr(value)}
+
+
+def test_markup_in_names_is_text():
+    values = tuple(value._replace(name="<b>") for value in memory_plan().values)
+    named = mlc.IRModule({"<i>": net()["dense"]})
+    views = (
+        MemoryTimeline(MemoryPlan("<i>", values, 384, (128, 256, 320, 192))),
+        ProfileView(timed("<b>")),
+        GraphView(named),
+    )
+    for view in views:
+        html = view.static_html() + view.page
+        assert "&lt;" in html and "<b>" not in html and "<i>" not in html
 
 
 def test_refused():
