@@ -7,6 +7,9 @@
     AsmView(sch)                      script, LLVM and assembly, their lines linked
     machine_code(sch).loops           the machine code as text, to count in
     Roofline({"mm": (ops, bytes, t)}) kernels under the peaks of the machine
+    GraphView(mod)                    what a graph function computes out of what; groups open
+    MemoryTimeline(lib.plan("main"))  what lives when and where in the arena; also `plan.show()`
+    ProfileView(profile, lib)         each kernel's time, linked to the graph; `profile.show()`
     LoopNest(sch)                     the order in which loops go over their buffers
     AccessHeatmap(before, after)      where a cache hits and misses, element by element
     Threads(sch)                      which thread of a GPU touches which element

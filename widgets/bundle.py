@@ -4,7 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from minimlc_widgets import static
-from minimlc_widgets.sources import Scheduled, Timed, script_of, steps_of, timings_of
+from minimlc_widgets.sources import (
+    Planned,
+    Profiled,
+    Scheduled,
+    Timed,
+    script_of,
+    steps_of,
+    timings_of,
+)
 
 from minimlc.module import History
 
@@ -12,11 +20,14 @@ VIEWS: dict[str, Callable[[Any], Any]] = {}
 try:
     from minimlc_widgets.access_heatmap import AccessHeatmap, Cache
     from minimlc_widgets.asm_view import TARGETS, AsmView, machine_code
+    from minimlc_widgets.graph_view import GraphView
     from minimlc_widgets.ir_diff import IRDiff
     from minimlc_widgets.ir_view import IRView
     from minimlc_widgets.loop_nest import LoopNest
+    from minimlc_widgets.memory_timeline import MemoryTimeline
     from minimlc_widgets.occupancy import Occupancy
     from minimlc_widgets.pass_stepper import PassStepper
+    from minimlc_widgets.profile_view import ProfileView
     from minimlc_widgets.roofline import Roofline
     from minimlc_widgets.run_in_browser import RunInBrowser
     from minimlc_widgets.threads import Threads
@@ -26,18 +37,27 @@ except ModuleNotFoundError as missing:  # without Jupyter's widgets, HTML and te
     if str(missing.name).partition(".")[0] not in ("anywidget", "ipywidgets", "traitlets"):
         raise
 else:
-    VIEWS = {"steps": PassStepper, "timings": TimingBars, "script": IRView}
+    VIEWS = {
+        "steps": PassStepper,
+        "timings": TimingBars,
+        "script": IRView,
+        "plan": MemoryTimeline,
+        "profile": ProfileView,
+    }
     __all__ = [
         "TARGETS",
         "AccessHeatmap",
         "AsmView",
         "Banks",
         "Cache",
+        "GraphView",
         "IRDiff",
         "IRView",
         "LoopNest",
+        "MemoryTimeline",
         "Occupancy",
         "PassStepper",
+        "ProfileView",
         "Roofline",
         "RunInBrowser",
         "Threads",
@@ -51,7 +71,8 @@ else:
 def mimebundle(value: Any) -> dict[str, Any]:
     """`value` for a notebook, by MIME type: a live widget where one can be made, HTML and text.
 
-    Takes a module, a function or any other node, a history, a schedule, or a timing.
+    Takes a module, a function or any other node, a history, a schedule, a timing, a memory plan or
+    a profile.
     """
     kind = _kind(value)
     if kind == "script" and "\n" not in script_of(value):  # an expression needs no panel
@@ -62,6 +83,8 @@ def mimebundle(value: Any) -> dict[str, Any]:
 def _kind(value: Any) -> str:
     if isinstance(value, History | Scheduled):
         return "steps"
+    if isinstance(value, Planned | Profiled):
+        return "plan" if isinstance(value, Planned) else "profile"
     return "timings" if isinstance(value, Timed) else "script"
 
 
@@ -73,5 +96,7 @@ def _static(kind: str, value: Any) -> dict[str, Any]:
         timings = timings_of(value)
         html = static.timings_html(timings)
         return {"text/html": html, "text/plain": static.timings_text(timings)}
+    if kind in ("plan", "profile"):
+        return {"text/html": value._repr_html_(), "text/plain": repr(value)}
     script = script_of(value)
     return {"text/html": static.script_html(script), "text/plain": script}

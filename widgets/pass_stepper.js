@@ -68,11 +68,12 @@ export default {
     const hide = control("input", {
       type: "checkbox", change: () => { put(model, "hide_unchanged", hide.checked); update(); },
     });
+    const counts = make("div", { class: "mlc-counts", role: "group", "aria-label": "Operators" });
     const place = make("div", { class: "mlc-place" });
     root.append(
       make("div", { class: "mlc-steps" }, back,
         make("div", { class: "mlc-track" }, slider, rail), forth, number),
-      make("div", { class: "mlc-what" }, label, amount, time),
+      make("div", { class: "mlc-what" }, label, amount, time), counts,
       make("div", { class: "mlc-find" }, field, first, change, status,
         make("label", { class: "mlc-choice" }, hide, "Hide steps that change nothing")),
       place);
@@ -82,6 +83,13 @@ export default {
         class: "mlc-stop", title: `${n} · ${steps[n].name}`, "data-found": has.includes(n),
         "data-changed": steps[n].changed, "data-here": n === current(), click: () => go(n),
       })));
+    };
+    // How often each operator is called, and was before the step.
+    const drawCounts = (operators) => {
+      const total = operators.reduce((sum, [, , now]) => sum + now, 0);
+      counts.hidden = !operators.length;
+      counts.replaceChildren(make("span", {}, plural(total, "call")), ...operators.map(([name, was, now]) =>
+        make("span", { "data-changed": was !== now }, `${name} ${was === now ? now : `${was} → ${now}`}`)));
     };
     const drawStep = (n, query) => {
       const step = steps[n];
@@ -128,6 +136,7 @@ export default {
         make("span", { class: "mlc-go" }, `−${step.go}`),
       ] : []));
       time.textContent = n && step.seconds > 0 ? `step took ${duration(step.seconds)}` : "";
+      drawCounts(step.operators ?? []);
       drawStep(n, query);
     };
     update();

@@ -13,7 +13,8 @@ from traitlets import Bool, Dict, Int, List, Unicode
 class PassStepper(View):
     """The steps of a history, of a schedule, or of (name, module[, seconds]) in order.
 
-    Each step shows what it changes, before and after; the first is the start. `step` counts from
+    Each step shows what it changes, before and after, and of graph functions how often they call
+    each operator; the first is the start. `step` counts from
     0, `query` is a text to look for, `hide_unchanged` leaves out steps that change nothing.
     """
 
@@ -46,7 +47,8 @@ class PassStepper(View):
 def _states(steps: tuple[Shown, ...], lines: Lines) -> Iterable[dict[str, Any]]:
     """The steps as plain data; the start changes nothing and has no operations."""
     before = steps[0].script if steps else ""
-    for name, script, seconds in steps:
+    known = steps[0].operators if steps else {}
+    for name, script, seconds, operators in steps:
         changed = script != before
         ops = compare(before.split("\n"), script.split("\n")) if changed else []
         come, go = counts(ops)
@@ -58,5 +60,8 @@ def _states(steps: tuple[Shown, ...], lines: Lines) -> Iterable[dict[str, Any]]:
             "changed": changed,
             "come": come,
             "go": go,
+            "operators": [
+                [op, known.get(op, 0), operators.get(op, 0)] for op in sorted({*known, *operators})
+            ],
         }
-        before = script
+        before, known = script, operators

@@ -1,23 +1,29 @@
 """What there is to show of a value: scripts, the steps of a history, the samples of a timing."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, quantiles
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from minimlc_widgets.lexer import Tokens, script_tokens
 
 from minimlc import printer
 from minimlc.errors import CompileError
-from minimlc.module import History
-from minimlc.node import Node
+from minimlc.graph.nodes import Call, Function
+from minimlc.module import History, IRModule
+from minimlc.node import Node, walk
 
 
 class Shown(NamedTuple):
-    """One step of a history: what was done, the script after it, and the seconds it took."""
+    """One step of a history: what was done, the script after it, the seconds it took, and how
+    often the module's graph functions call each operator, in the order of their names.
+    """
 
     name: str
     script: str
     seconds: float
+    operators: Mapping[str, int] = MappingProxyType({})
 
 
 class Samples(NamedTuple):
@@ -56,6 +62,27 @@ class Timed(Protocol):
     machine: str
 
 
+@runtime_checkable
+class Profiled(Protocol):
+    """A profile of an executable: its kernels with their seconds and bytes, in order; `call` are
+    the seconds of a whole call.
+    """
+
+    kernels: Sequence[Any]
+    call: float
+    machine: str
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """A memory plan: values with their steps and offsets, the size of all, and what is alive."""
+
+    name: str
+    values: Sequence[Any]
+    planned: int
+    live: Sequence[int]
+
+
 def script_of(value: Any) -> str:
     """What to read of a value: its script, large constants without their bytes.
 
@@ -77,7 +104,17 @@ def steps_of(value: Any) -> tuple[Shown, ...]:
     if isinstance(value, Scheduled):
         value = value.history
     steps = value.steps if isinstance(value, History) else value
-    return tuple(Shown(s[0], script_of(s[1]), s[2] if len(s) > 2 else 0.0) for s in steps)
+    return tuple(
+        Shown(s[0], script_of(s[1]), s[2] if len(s) > 2 else 0.0, operators_of(s[1])) for s in steps
+    )
+
+
+def operators_of(value: Any) -> Mapping[str, int]:
+    """How often each operator is called in a module's graph functions; kernels are "call_tir"."""
+    functions = [func for _, func in value.entries] if isinstance(value, IRModule) else [value]
+    calls = (node for func in functions if isinstance(func, Function) for node in walk(func))
+    counts = Counter(node.op for node in calls if isinstance(node, Call))
+    return dict(sorted(counts.items()))
 
 
 def timings_of(value: Any) -> tuple[Samples, ...]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from minimlc.deploy import table
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import TensorType
+from minimlc.node import display, mimebundle
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import Plan, Slot, live_bytes, places_of
 
@@ -61,6 +62,9 @@ class MemoryPlan:
 
     def _repr_html_(self) -> str:
         return table.html(*self._table())
+
+    show = display
+    _repr_mimebundle_ = mimebundle
 
 
 def _row(value: PlannedValue) -> Sequence[str]:

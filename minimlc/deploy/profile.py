@@ -18,6 +18,7 @@ from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import Function, TensorType
 from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.module import IRModule
+from minimlc.node import display, mimebundle
 from minimlc.run import call_packed
 from minimlc.runtime.executable import Kernel, SteppedGraph
 from minimlc.runtime.library import Library
@@ -96,6 +97,9 @@ class Profile:
 
     def _repr_html_(self) -> str:
         return table.html(*self._table())
+
+    show = display
+    _repr_mimebundle_ = mimebundle
 
 
 def _row(kernel: KernelTime, total: float) -> Sequence[str]:

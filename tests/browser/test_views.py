@@ -3,7 +3,9 @@
 import pytest
 from minimlc_widgets import IRDiff, IRView, PassStepper, TimingBars
 
-from tests.widgets.values import history, module
+import minimlc as mlc
+from minimlc.module import History
+from tests.widgets.values import history, module, net
 
 pytestmark = pytest.mark.requires("browser")
 
@@ -54,6 +56,28 @@ def test_stepper_follows_its_model_and_the_mouse(open_view):
     page.mouse.click(box["x"] + box["width"] - 8, box["y"] + box["height"] / 2)
     assert label.inner_text() == "3 · rename"
     assert page.evaluate("model.get('step')") == 3
+
+
+def test_stepper_counts_operators_and_what_changes_of_them(open_view):
+    steps = History()
+    mlc.run_passes(net(), [mlc.passes.legalize], observe=steps)
+    page = open_view(PassStepper(steps))
+    counts = page.locator(".mlc-counts span")
+    assert counts.all_inner_texts() == [
+        "6 calls",
+        "add 1 → 0",
+        "call 2",
+        "call_tir 0 → 4",
+        "matmul 1 → 0",
+        "relu 1 → 0",
+        "softmax 1 → 0",
+    ]
+    assert page.locator(".mlc-counts [data-changed]").count() == 5
+    page.locator("input.mlc-slider").focus()
+    page.keyboard.press("ArrowLeft")
+    assert counts.all_inner_texts()[:3] == ["6 calls", "add 1", "call 2"]
+    page = open_view(PassStepper(history()))
+    assert page.locator(".mlc-counts").is_hidden()
 
 
 def test_diff_links_lines_and_opens_what_is_collapsed(open_view):

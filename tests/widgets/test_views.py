@@ -13,11 +13,14 @@ from minimlc_widgets import (
     AccessHeatmap,
     AsmView,
     Banks,
+    GraphView,
     IRDiff,
     IRView,
     LoopNest,
+    MemoryTimeline,
     Occupancy,
     PassStepper,
+    ProfileView,
     Roofline,
     RunInBrowser,
     Threads,
@@ -25,10 +28,23 @@ from minimlc_widgets import (
     Transactions,
 )
 
+import minimlc as mlc
 from minimlc.errors import CompileError
 from minimlc.machine.peaks import Peaks
+from minimlc.module import History
 from tests.gpusim import programs
-from tests.widgets.values import Timing, arguments, history, module, product, profile, schedule
+from tests.widgets.values import (
+    Timing,
+    arguments,
+    history,
+    memory_plan,
+    module,
+    net,
+    product,
+    profile,
+    schedule,
+    timed,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 VIEWS = {
@@ -44,6 +60,9 @@ VIEWS = {
     "Transactions": lambda: Transactions(profile(programs.transpose(32))),
     "Banks": lambda: Banks(profile(programs.transpose(32, row=32))),
     "Occupancy": lambda: Occupancy(profile(programs.transpose(32, row=32))),
+    "GraphView": lambda: GraphView(net(), profile=timed("dense", "dense"), open=True),
+    "MemoryTimeline": lambda: MemoryTimeline(memory_plan()),
+    "ProfileView": lambda: ProfileView(timed("dense", "dense"), net()),
     "RunInBrowser": lambda: RunInBrowser(programs.copy("b * 128 + t"), "main", *arguments(2, 1024)),
 }
 
@@ -143,6 +162,18 @@ def test_the_stepper_takes_histories_schedules_and_pairs():
     assert [step["name"] for step in PassStepper(schedule()).steps] == names
     assert PassStepper([("only", module())]).step == 0
     assert PassStepper([]).step == 0
+
+
+def test_the_stepper_counts_operators_of_graph_functions():
+    steps = History()
+    mlc.run_passes(net(), [mlc.passes.legalize, mlc.passes.fuse_ops], observe=steps)
+    start, legalized, fused = (step["operators"] for step in PassStepper(steps).steps)
+    once = ("add", "matmul", "relu", "softmax")
+    assert start == sorted([["call", 2, 2], *([name, 1, 1] for name in once)])
+    gone = [[name, 1, 0] for name in once]
+    assert legalized == sorted([["call", 2, 2], ["call_tir", 0, 4], *gone])
+    assert fused == [["call", 2, 3], ["call_tir", 4, 4]]
+    assert all(step["operators"] == [] for step in PassStepper(history()).steps)
 
 
 def test_thirty_steps_of_a_hundred_lines_stay_small():

@@ -3,7 +3,11 @@
 import numpy as np
 
 import minimlc as mlc
+from minimlc.deploy.memory import MemoryPlan, PlannedValue
+from minimlc.deploy.profile import KernelTime
+from minimlc.deploy.profile import Profile as Times
 from minimlc.gpusim.profile import Profile
+from minimlc.graph.nodes import TensorType
 from minimlc.module import History, IRModule, Step
 from minimlc.schedule.schedule import Schedule
 from minimlc.tir import te
@@ -62,3 +66,52 @@ def profile(mod: IRModule) -> Profile:
     """What the simulator counts of a program, on zeros."""
     arrays = [np.zeros(p.shape, p.dtype) for p in mod["main"].params]
     return mlc.build(mod, "gpusim").profile("main", *arrays)
+
+
+NET = """
+@I.ir_module
+class Module:
+    @R.function
+    def dense(x: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+        R.func_attr({"primitive": True})
+        with R.dataflow():
+            lv = R.matmul(x, w)
+            lv1 = R.nn.relu(lv)
+            R.output(lv1)
+        return lv1
+
+    @R.function
+    def main(x: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+        with R.dataflow():
+            a = R.call("dense", (x, w), out=R.Tensor((2, 4), "float32"))
+            b = R.nn.softmax(a, axis=-1)
+            d = R.add(b, x)
+            c = R.call("dense", (d, w), out=R.Tensor((2, 4), "float32"))
+            R.output(a, c)
+        return (a, c)
+"""
+
+
+def net() -> IRModule:
+    """A graph function that calls a fused one twice."""
+    return mlc.parse(NET)
+
+
+def timed(*names: str) -> Times:
+    """A profile of kernels, each a microsecond longer than the one before."""
+    kernels = [
+        KernelTime(name, (n + 1) * 1e-6, 64 * (n + 1), 8 * n or None, 0.25 * n or None)
+        for n, name in enumerate(names)
+    ]
+    return Times("main", tuple(kernels), 1e-5, "a machine")
+
+
+def memory_plan() -> MemoryPlan:
+    """Three values; the last one is written over the second."""
+    small, large = TensorType((32,), "float32"), TensorType((48,), "float32")
+    values = (
+        PlannedValue("a", small, 128, 0, 1, 0, None),
+        PlannedValue("b", small, 128, 1, 2, 128, None),
+        PlannedValue("c", large, 192, 2, 3, 128, 1),
+    )
+    return MemoryPlan("main", values, 384, (128, 256, 320, 192))
