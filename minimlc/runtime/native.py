@@ -109,10 +109,11 @@ class Unit(NamedTuple):
 
 def units_of(functions: Mapping[str, PrimFunc], extra: str, check: bool) -> list[Unit]:
     """A unit for each function and one for the entry points: where one changes, the cache has the
-    others. Checked code is one unit, as its accesses are numbered from function to function. So is
-    all code on Windows, where the linker ends the process if two sections are 2 GiB apart.
+    others. One function and its entry points are one unit. So is checked code, whose accesses are
+    numbered from function to function, and all code on Windows, where the linker ends the process
+    if two sections are 2 GiB apart.
     """
-    if check or len(functions) + bool(extra) < 2 or sys.platform == "win32":
+    if check or len(functions) < 2 or sys.platform == "win32":
         return [Unit(functions, extra)]
     alone = [Unit({name: func}) for name, func in functions.items()]
     called = [
