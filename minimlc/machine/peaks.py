@@ -80,7 +80,7 @@ def fma_loop() -> tuple[Callable[[int], float], int]:
     host = Target.host()
     lanes = host.vector_bits // 32
     code = backend().compile_object(_fma_text(lanes), machine_of(host))
-    library = link(code, ["fma_loop"], {})
+    library = link([code], ["fma_loop"], {})
     compiled = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.addresses["fma_loop"])
 
     def loop(steps: int, _library: NativeCode = library) -> float:  # it owns the code

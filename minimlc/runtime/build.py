@@ -23,14 +23,7 @@ from minimlc.runtime.executable import (
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
 from minimlc.runtime.library import Library
-from minimlc.runtime.native import (
-    backend,
-    compile_native,
-    emit_llvm,
-    is_threaded,
-    machine_of,
-)
-from minimlc.runtime.parallel import openmp as openmp_runtime
+from minimlc.runtime.native import Unit, backend, compile_native, machine_of, units_of
 from minimlc.runtime.plan import Plan, plan
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -185,18 +178,17 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
 def _native_sources(
     kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool
 ) -> dict[str, Callable[[], str]]:
-    text = partial(_llvm_text, kernels, target, extra, check)
+    units = units_of(kernels, extra, check)
     return {
-        "llvm": text,
-        "asm": lambda: backend().compile_assembly(text(), machine_of(target)),
+        "llvm": lambda: Unit(kernels, extra).emitted(target, check=check).text,
+        "asm": lambda: "\n".join(_assembly(unit, target, check) for unit in units),
         **({"c": lambda: import_module(C_TEXT).c_text(kernels)} if is_there("codegen.c") else {}),
     }
 
 
-def _llvm_text(kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool) -> str:
-    openmp = is_threaded(kernels) and openmp_runtime() is not None
-    machine = machine_of(target)
-    return emit_llvm(kernels, machine, check=check, openmp=openmp, extra=extra).text
+def _assembly(unit: Unit, target: Target, check: bool) -> str:
+    text = unit.emitted(target, check=check).text
+    return str(backend().compile_assembly(text, machine_of(target)))
 
 
 def _entry_text(name: str, steps: Plan, check: bool) -> str:

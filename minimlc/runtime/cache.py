@@ -17,7 +17,7 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +147,19 @@ def _read(path: Path) -> bytes:
 
 def store_entry(key: str, record: dict[str, Any], code: bytes) -> None:
     """Keep machine code under `key`; where the folder cannot be written, do nothing."""
-    folder = own_folder(make=True)
+    store_entries([(key, record, code)])
+
+
+def store_entries(entries: Sequence[tuple[str, dict[str, Any], bytes]]) -> None:
+    """`store_entry` for each of several; the folder is looked through for old ones once."""
+    folder = own_folder(make=True) if entries else None
     if folder is None:
         return
-    body = json.dumps({**record, "key": key}).encode() + b"\n" + code
-    data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
     with contextlib.suppress(OSError):
-        write_atomically(folder / f"{key}.bin", data)
+        for key, record, code in entries:
+            body = json.dumps({**record, "key": key}).encode() + b"\n" + code
+            data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
+            write_atomically(folder / f"{key}.bin", data)
         _evict(folder)
 
 

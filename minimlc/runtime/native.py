@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import PLAIN, Legalize
+from minimlc.codegen.llvm.entry import symbol
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
-from minimlc.runtime.cache import cache_key, load_entry, store_entry
+from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
@@ -80,6 +81,48 @@ def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
     )
 
 
+class Unit(NamedTuple):
+    """What becomes one object file: primitive functions, and entry points as LLVM's text."""
+
+    functions: Mapping[str, PrimFunc]
+    extra: str = ""
+
+    @property
+    def uses_openmp(self) -> bool:
+        """Whether its parallel loops run on a library for OpenMP."""
+        return is_threaded(self.functions) and openmp() is not None
+
+    def key(self, target: Target) -> str:
+        """The name of its entry in the cache."""
+        return _key(self.functions, target, self.extra, False, self.uses_openmp)
+
+    def emitted(self, target: Target, check: bool = False) -> Any:
+        """LLVM's text for it, and what its error slots mean."""
+        options = {"check": check, "openmp": self.uses_openmp, "extra": self.extra}
+        return emit_llvm(self.functions, machine_of(target), **options)
+
+    def compiled(self, target: Target) -> bytes:
+        """Its machine code."""
+        code: bytes = backend().compile_object(self.emitted(target).text, machine_of(target))
+        return code
+
+
+def units_of(functions: Mapping[str, PrimFunc], extra: str, check: bool) -> list[Unit]:
+    """A unit for each function and one for the entry points: where one changes, the cache has the
+    others. One function and its entry points are one unit. So is checked code, whose accesses are
+    numbered from function to function, and all code on Windows, where the linker ends the process
+    if two sections are 2 GiB apart.
+    """
+    if check or len(functions) < 2 or sys.platform == "win32":
+        return [Unit(functions, extra)]
+    alone = [Unit({name: func}) for name, func in functions.items()]
+    called = [
+        f"declare i32 @{symbol(name)}({', '.join(['ptr'] * len(func.params))})"
+        for name, func in functions.items()
+    ]
+    return [*alone, Unit({}, "\n".join([*called, "", extra]))] if extra else alone
+
+
 def compile_native(
     functions: Mapping[str, PrimFunc],
     target: Target,
@@ -90,19 +133,28 @@ def compile_native(
     cache: bool = True,
 ) -> NativeCode:
     """Machine code for primitive functions and the entry points in `extra`, linked and ready."""
-    threaded = is_threaded(functions)
-    use_openmp = threaded and openmp() is not None
-    key = _key(functions, target, extra, check, use_openmp)
-    entry = load_entry(key) if cache and not check else None
-    if entry is not None:
+    units = units_of(functions, extra, check)
+    imports = symbols() if is_threaded(functions) else {}
+    if check:
+        emitted = units[0].emitted(target, check)
+        code = backend().compile_object(emitted.text, machine_of(target))
+        return link([code], exports, imports, emitted.sites)
+    by_key = {unit.key(target): unit for unit in units}
+    entries = {key: load_entry(key) for key in by_key} if cache else {}
+    stored = {key: entry[1] for key, entry in entries.items() if entry is not None}
+
+    def linked(known: Mapping[str, bytes]) -> NativeCode:
+        new = {k: unit.compiled(target) for k, unit in by_key.items() if k not in known}
+        if cache:
+            about = {k: {"functions": [*by_key[k].functions], "target": target.cpu} for k in new}
+            store_entries([(k, about[k], code) for k, code in new.items()])
+        codes = {**known, **new}
+        return link([codes[key] for key in by_key], exports, imports)
+
+    if stored:
         with contextlib.suppress(RuntimeError, ValueError):
-            return link(entry[1], exports, symbols() if threaded else {})
-    machine = machine_of(target)
-    emitted = emit_llvm(functions, machine, check=check, openmp=use_openmp, extra=extra)
-    code = backend().compile_object(emitted.text, machine)
-    if cache and not check:
-        store_entry(key, {"functions": list(functions), "target": target.cpu}, code)
-    return link(code, exports, symbols() if threaded else {}, emitted.sites)
+            return linked(stored)
+    return linked({})
 
 
 def _key(
@@ -121,11 +173,16 @@ def _key(
 
 
 def link(
-    code: bytes, exports: Sequence[str], imports: Mapping[str, int], sites: tuple[Site, ...] = ()
+    codes: Sequence[bytes],
+    exports: Sequence[str],
+    imports: Mapping[str, int],
+    sites: tuple[Site, ...] = (),
 ) -> NativeCode:
-    """An object file in memory. `imports` are addresses of what no library of the process has."""
+    """Object files in memory. `imports` are addresses of what no library of the process has."""
     llvm = import_module("llvmlite.binding")
-    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for code in codes:
+        builder.add_object_img(code)
     for name, address in imports.items():
         builder.import_symbol(name, address)
     for name in exports:

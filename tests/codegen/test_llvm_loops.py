@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from minimlc.arguments import Parameter, written
+from minimlc.codegen.llvm import stmt
 from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.runtime.build import build
@@ -304,3 +305,16 @@ def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     func = mod["main"]
     assert isinstance(func, PrimFunc)
     agree(func, exact=True)
+
+
+def test_unrolled_loops_ask_once_what_a_loop_inside_of_them_may_do(monkeypatch):
+    a, b = Buffer("a", (8, 256), "float32"), Buffer("b", (8, 256), "float32")
+    lanes = loop(j, 256, "vectorized", store(b, (i, j), a[i, (j // 4) * 4 + j % 4] * 2.0))
+    func = PrimFunc((a, b), (), loop(i, 8, "unrolled", lanes))
+    asked = []
+    real = stmt.carried_dependence
+    monkeypatch.setattr(
+        stmt, "carried_dependence", lambda item, *rest: asked.append(item) or real(item, *rest)
+    )
+    agree(func, exact=True)
+    assert len(asked) == 1

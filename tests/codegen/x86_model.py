@@ -182,7 +182,7 @@ def run(mod: mlc.IRModule, target: Target, arrays: Sequence[np.ndarray]) -> tupl
         f"model.{each}": ctypes.cast(function, ctypes.c_void_p).value or 0
         for each, function in functions.items()
     }
-    library = link(code, [symbol(name)], {**symbols(), **imports})
+    library = link([code], [symbol(name)], {**symbols(), **imports})
     entry = entry_point(library.addresses[symbol(name)], len(arrays))
     assert entry(*[array.ctypes.data for array in arrays]) == 0
     return used, tiles

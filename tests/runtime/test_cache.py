@@ -17,7 +17,6 @@ from minimlc.codegen.c import compiler as c_compiler
 from minimlc.codegen.c.compiler import compiler
 from minimlc.runtime import cache
 from minimlc.runtime.build import build
-from minimlc.runtime.native import backend
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
 
 
@@ -30,23 +29,6 @@ def check(func: PrimFunc) -> None:
     x, y = np.arange(9, dtype=np.float32), np.zeros(9, np.float32)
     build(func)["main"](x, y)
     np.testing.assert_array_equal(y, x * x)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def compilations(monkeypatch) -> list[str]:
-    """The texts that were compiled."""
-    texts: list[str] = []
-    real = backend().compile_object
-    monkeypatch.setattr(
-        backend(), "compile_object", lambda text, machine: texts.append(text) or real(text, machine)
-    )
-    return texts
 
 
 def test_the_second_build_compiles_nothing(folder, compilations):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from minimlc.codegen.bounds import Site
@@ -228,11 +229,8 @@ class Expressions:
         values, buffer = [self.expr(i) for i in item.indices], item.buffer
         if self.sites is not None:
             self._check(values, item, self.sites)
-        parts = (part for i in item.indices for part in walk(i))
-        if any(isinstance(part, Binary) and part.op == "//" for part in parts):
-            flat = self.expr(_flat_expr(item))
-        else:
-            flat = self.memory.flat(buffer, values)
+        joined = _flat_expr(item)
+        flat = self.memory.flat(buffer, values) if joined is None else self.expr(joined)
         copies = self.private.get(buffer)
         if not copies or self.lanes is None:
             return flat
@@ -260,8 +258,14 @@ class Expressions:
         code.block(good)
 
 
-def _flat_expr(item: Load | Store) -> Expr:
-    """The number of an element as one sum, in which a quotient and its remainder may meet."""
+@lru_cache(maxsize=256)
+def _flat_expr(item: Load | Store) -> Expr | None:
+    """The number of an element as one sum, in which a quotient and its remainder may meet; None
+    where there is no quotient. Unrolled loops ask for it once an iteration.
+    """
+    parts = (part for position in item.indices for part in walk(position))
+    if not any(isinstance(part, Binary) and part.op == "//" for part in parts):
+        return None
     flat: Expr = index(0)
     for position, size in zip(item.indices, item.buffer.shape, strict=True):
         flat = flat * size + position

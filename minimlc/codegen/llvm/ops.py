@@ -19,7 +19,10 @@ Item = Value | Number
 
 def resolved(*items: Item) -> list[Value]:
     """Operands of one dtype as values."""
-    dtype = next(item.dtype for item in items if isinstance(item, Value))
+    values = [item for item in items if isinstance(item, Value)]
+    if len(values) == len(items):
+        return values
+    dtype = values[0].dtype
     return [item if isinstance(item, Value) else constant(item, dtype) for item in items]
 
 

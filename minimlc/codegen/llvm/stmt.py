@@ -1,6 +1,7 @@
 """Statements of the loop IR as LLVM instructions."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -191,10 +192,7 @@ class Statements:
         `verify` proved it for the program, this proves it of the code that lowering made: a
         mistake between the two costs speed and not the result.
         """
-        if not self.writer.plain:
-            return False
-        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
-        return carried_dependence(item, accesses(self.job.program), own) is None
+        return self.writer.plain and _is_independent(item, self.job.program)
 
     def _vectorized(self, item: For, extent: Value) -> None:
         """Pieces of a power of two lanes: straight code for a short loop, else a loop and a tail.
@@ -236,9 +234,7 @@ class Statements:
 
     def _natural_lanes(self, item: For) -> int:
         """Two registers' worth of the widest element that the loop touches."""
-        touched = [part.buffer for part in walk(item.body) if isinstance(part, Load | Store)]
-        size = max(map(element_size, touched), default=4)
-        return min(WIDEST, max(4, 2 * self.job.vector_bits // (8 * size)))
+        return min(WIDEST, max(4, 2 * self.job.vector_bits // (8 * _widest(item))))
 
     def _each_lane(self, item: Stmt) -> None:
         """Run a statement lane after lane, where the lanes go different ways."""
@@ -346,6 +342,21 @@ class Statements:
             code.call("void", "free", ("ptr", pointer))
         self.tensors.leave()
         code.do(f"ret i32 {code.value('load i32, ptr %status, align 4')}")
+
+
+# Unrolled loops ask the following of a loop inside of them once an iteration.
+@lru_cache(maxsize=256)
+def _is_independent(loop: For, program: PrimFunc) -> bool:
+    """Whether it is proved that no iteration of a program's loop meets another."""
+    own = [part.buffer for part in walk(loop.body) if isinstance(part, Alloc)]
+    return carried_dependence(loop, accesses(program), own) is None
+
+
+@lru_cache(maxsize=256)
+def _widest(loop: For) -> int:
+    """The bytes of the widest element that a loop touches."""
+    touched = [part.buffer for part in walk(loop.body) if isinstance(part, Load | Store)]
+    return max(map(element_size, touched), default=4)
 
 
 def _is_stores(item: Stmt) -> bool:

@@ -1,0 +1,24 @@
+"""What tests of the compile cache share."""
+
+from pathlib import Path
+
+import pytest
+
+from minimlc.runtime.native import backend
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compilations(monkeypatch) -> list[str]:
+    """The texts that were compiled."""
+    texts: list[str] = []
+    real = backend().compile_object
+    monkeypatch.setattr(
+        backend(), "compile_object", lambda text, machine: texts.append(text) or real(text, machine)
+    )
+    return texts
