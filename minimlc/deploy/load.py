@@ -87,7 +87,7 @@ def _library(
     exports = [record["symbol"] for record in records if record["symbol"]]
     threads = manifest["threads"]
     imports = symbols(pool=threads == "pool") if threads else {}
-    native = link(members[CODE], exports, imports)
+    native = link([members[CODE]], exports, imports)
     functions: dict[str, Callable[..., Any]] = {}
     for record in sorted(records, key=lambda record: "plan" in record):
         functions[record["name"]] = _function(record, native, arrays, functions)
