@@ -122,8 +122,9 @@ def pytest_configure(config: pytest.Config) -> None:
             f"MINIMLC_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}"
         )
     # Processes that compile the same kernel at once would write the same files.
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    os.environ["POCL_CACHE_DIR"] = str(config.cache.mkdir(f"pocl-{worker}"))
+    cache, worker = getattr(config, "cache", None), os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    if cache is not None:
+        os.environ["POCL_CACHE_DIR"] = str(cache.mkdir(f"pocl-{worker}"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -195,7 +195,8 @@ def _read(item: Expr) -> str:
             return item.name
         case Constant():
             return f"constant {type_text(item.type)}"
-    return type_text(item.type)  # a tuple, a field of one
+        case _:  # other nodes: a tuple, a field of one
+            return type_text(item.type)
 
 
 def type_text(kind: Type) -> str:

@@ -14,6 +14,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ MANIFEST, CODE, CONSTANTS, MODULE = "manifest.json", "code.o", "constants.npz", 
 DIGITS = 64
 FAULTS = (
     *(zipfile.BadZipFile, EOFError, OSError, RuntimeError),
-    *(ValueError, TypeError, LookupError, AttributeError),
+    *(ValueError, TypeError, LookupError, AttributeError, MemoryError, zlib.error),
 )
 """What reading an archive raises, or its parts, that `pack` did not write."""
 

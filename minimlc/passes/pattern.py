@@ -156,24 +156,17 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wildcard(Pattern):
-    """Any value."""
+    """Any value, or any constant."""
 
     name: str
+    known: bool = False
 
     def inside(self, item: Expr, around: Surroundings, parts: Parts) -> Iterator[Parts]:
-        yield parts
+        if not self.known or isinstance(around.value(item), Constant):
+            yield parts
 
     def __repr__(self) -> str:
         return self.name
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Known(Wildcard):
-    """A constant."""
-
-    def inside(self, item: Expr, around: Surroundings, parts: Parts) -> Iterator[Parts]:
-        if isinstance(around.value(item), Constant):
-            yield parts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -355,7 +348,8 @@ def wildcard(name: str = "_", **limits: Any) -> Pattern:
 
 def const(name: str = "const", **limits: Any) -> Pattern:
     """Any constant, called `name` where the pattern is shown; `limits` are those of `has`."""
-    return Known(name).has(**limits) if limits else Known(name)
+    known = Wildcard(name, known=True)
+    return known.has(**limits) if limits else known
 
 
 def operator(name: str, *args: Any, **attrs: Any) -> Pattern:

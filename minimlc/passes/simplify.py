@@ -56,8 +56,9 @@ def _times_inverse(match: Match) -> Expr | None:
         inverse = 1 / data
     normal = (abs(inverse) >= float(limits.tiny)) & (abs(inverse) <= float(limits.max))
     exact = normal & (abs(np.frexp(data)[0]) == 0.5)
-    new = constant(inverse.astype(divisor.dtype))
-    return call_op("multiply", match[x], new) if exact.all() else None
+    if not exact.all():
+        return None
+    return call_op("multiply", match[x], constant(inverse.astype(divisor.dtype)))
 
 
 def _if_same_type(match: Match) -> Expr | None:

@@ -11,7 +11,8 @@ def may_share(func: PrimFunc, source: int, result: int) -> bool:
     """Whether the parameter number `result` may be the memory of the one number `source`.
 
     Legal when both have one shape and dtype, a single store writes the result, each element once,
-    and the source is read in the value of this store alone, at the same element.
+    nothing reads the result, and the source is read in the value of this store alone, at the same
+    element.
     """
     a, b = func.params[source], func.params[result]
     if (a.shape, a.dtype) != (b.shape, b.dtype):
@@ -20,7 +21,7 @@ def may_share(func: PrimFunc, source: int, result: int) -> bool:
     writes, reads = ([item for item in own if item.is_write is kind] for kind in (True, False))
     if len(writes) != 1 or not _writes_once(writes[0]):
         return False
-    return all(_is_beside(read, writes[0]) for read in reads)
+    return all(read.buffer is a and _is_beside(read, writes[0]) for read in reads)
 
 
 def _is_beside(read: Access, write: Access) -> bool:

@@ -166,8 +166,9 @@ def fetch(self: Growing, block: str, places: Sequence[str]) -> None:
 
 def pipeline(self: Growing, name: str) -> None:
     """A loop that fetches some iterations ahead, if it fetches anything."""
-    loop = next(loop for loop in loops_in(self.sch.func.body) if loop.var.name == name)
-    if not isinstance(loop.body, Seq) or self.chance(0.3):
+    loops = {loop.var.name: loop for loop in loops_in(self.sch.func.body)}
+    loop = loops.get(name)
+    if loop is None or not isinstance(loop.body, Seq) or self.chance(0.3):
         return
     count = len(loop.body.stmts)
     fetches = self.rng.randint(1, count - 1)

@@ -70,6 +70,31 @@ def test_memory_of_a_thread_and_of_a_block_is_aligned():
     assert "__local float A_shared[16][8];" in text
 
 
+OWN = """
+@T.prim_func
+def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            X = T.alloc_buffer((16,), "float32", scope="{scope}")
+            for j in range(4):
+                for k in T.vectorized(4):
+                    X[j * 4 + k] = A[b * 4 + t, j * 4 + k] * T.float32(2)
+            for j1 in range(4):
+                for k1 in T.vectorized(4):
+                    C[b * 4 + t, j1 * 4 + k1] = X[j1 * 4 + k1] + T.float32(1)
+"""
+
+
+@pytest.mark.requires("opencl")
+@pytest.mark.parametrize("scope", ["global", "local", "wmma.accumulator"])
+def test_memory_of_a_thread_is_its_own_whatever_its_scope(scope):
+    library = mlc.build(mlc.parse(OWN.format(scope=scope)), target="opencl")
+    assert " *(float4 *)&X[" in library.source("opencl")
+    a, c = np.arange(128, dtype="float32").reshape(8, 16), np.zeros((8, 16), "float32")
+    library["main"](a, c)
+    np.testing.assert_array_equal(c, 2 * a + 1)
+
+
 PRODUCT = """
 @T.prim_func
 def main(

@@ -74,8 +74,8 @@ class Language(NamedTuple):
     unroll: str = ""
     copy: str = ""
     wide: tuple[str, ...] = ()
-    """Aligned neighbours as one value: their number, the first, and its address space by the
-    buffer's scope; a value for so many; and an array that begins at a multiple of so many bytes.
+    """Aligned neighbours as one value: the first one's address space, their number, and it; a value
+    for so many; and an array that begins at a multiple of so many bytes.
     """
     memory: Callable[[Launches, dict[Node, Text], UniqueNames], Iterable[str]] | None = None
     shuffle: str = ""
@@ -153,6 +153,8 @@ class KernelText(Statements):
         self.aligned = {*kernel.params, *kernel.shared}
         loops = nodes_of(kernel.body, For) if language.wide else []
         self.wide = {loop: wide for loop in loops if (wide := wide_of(loop)) is not None}
+        self.spaces = dict.fromkeys(kernel.params, "__global ")
+        self.spaces |= dict.fromkeys(kernel.shared, "__local ")
         self.constant = set(kernel.params) - stored_in(kernel.body)
         self.exprs.names.update(known)
         header = [comment(f"{kernel.name}: {launch_text(kernel)}"), *language.header(self, kernel)]
@@ -268,8 +270,7 @@ class KernelText(Statements):
         self.line(f"{self._several(wide.target, wide.lanes)} = {several};")
 
     def _several(self, first: Load | Store, lanes: int) -> str:
-        spaces = {SHARED: "__local ", "local": ""}
-        space = spaces.get(first.buffer.scope.split(".")[0], "__global ")
+        space = self.spaces.get(first.buffer, "")
         return self.language.wide[0].format(space, lanes, self.exprs.element(first))
 
     def _extent(self, item: For) -> str:

@@ -110,5 +110,5 @@ def guarded(condition: Expr, stmt: Stmt) -> Stmt:
             return seq(guarded(condition, part) for part in stmts)
         case Alloc() | Block() | For(extent=Const()):
             return replace(stmt, body=guarded(condition, stmt.body))
-        case _:  # a condition that reads memory, or a loop whose extent does
+        case _:  # other nodes: a condition that reads memory, or a loop whose extent does
             return IfThenElse(condition, stmt)

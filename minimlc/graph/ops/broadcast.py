@@ -91,6 +91,7 @@ def _bias_add(x: Any, bias: Any, *, axis: int = 1) -> Any:
 bias_add = composite("bias_add", _bias_add, dtypes=NUMBERS, rounds=False)
 
 
-ewise_fma = composite(
-    "ewise_fma", lambda x, y, z: x * y + z, f"x * y + z, {_ROUND}", dtypes=NUMBERS
-)
+@primitive("ewise_fma", NUMBERS, lambda x, y, z: x * y + z, rounds=True)
+def ewise_fma(x: Values, y: Values, z: Values) -> Values:
+    """x * y + z, element by element, with broadcasting."""
+    return pointwise(lambda a, b, c: a * b + c, x, y, z)
