@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -13,7 +14,11 @@ from minimlc.graph.nodes import TensorType, Var
 from minimlc.graph.ops import OPS, call_op
 from tests.graph.op_cases import Case, cases
 
-torch = pytest.importorskip("torch")
+try:
+    import torch
+except ImportError:  # then all of these tests are skipped, but the tables are read
+    torch = MagicMock()
+pytestmark = pytest.mark.requires("torch")
 F = torch.nn.functional
 Oracle = Callable[..., Any]
 
