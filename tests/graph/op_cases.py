@@ -1,4 +1,4 @@
-"""Sample inputs of every operator in every dtype it takes: for all backends to agree upon.
+"""Sample inputs of every operator and of every dtype it takes: for all backends to agree upon.
 
 for case in cases():
     mod, name = case.module()          # the operator lowered to one primitive function
@@ -9,6 +9,7 @@ for case in cases():
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 from zlib import crc32
 
@@ -313,11 +314,19 @@ def samples(op: str) -> list[tuple[list[Any], dict[str, Any]]]:
     return [(shapes, {}) for shapes in (UNARY if len(OPS[op].params) == 1 else BINARY)]
 
 
-def cases() -> list[Case]:
-    """Every sample of every operator in every dtype."""
+def cases(every: bool = False) -> list[Case]:
+    """Each sample and each dtype of every operator at least once, or every sample in every dtype.
+
+    `python -m tests.fuzz.operators` runs the latter.
+    """
     return [
-        Case(op, dtype, number, shapes, attrs)
+        Case(op, dtype, number, *samples(op)[number])
         for op, record in OPS.items()
-        for dtype in record.dtypes
-        for number, (shapes, attrs) in enumerate(samples(op))
+        for dtype, number in (product if every else _pairs)(record.dtypes, range(len(samples(op))))
     ]
+
+
+def _pairs(dtypes: Sequence[str], numbers: range) -> list[tuple[str, int]]:
+    """As many pairs as the longer of both has entries, which name all entries of both."""
+    count = max(len(dtypes), len(numbers))
+    return [(dtypes[n % len(dtypes)], numbers[n % len(numbers)]) for n in range(count)]
