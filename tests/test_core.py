@@ -50,7 +50,7 @@ CORE = {
     "schedule": 2575,
     "passes": 1749,
     "codegen": 212,
-    "codegen/llvm": 1425,
+    "codegen/llvm": 1502,
     "runtime": 1273,
     "": 1678,
 }

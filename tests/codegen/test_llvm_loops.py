@@ -143,7 +143,7 @@ def test_choices_in_choices_stay_short(step):
 
 def test_what_decides_whether_lanes_can_be_masked_writes_nothing():
     a, b = Buffer("a", (40,), "float32"), Buffer("b", (40,), "float32")
-    value = Select(a[i] > 0.0, a[(i + 7) * 2 // 2], a[i])
+    value = Select(a[i] > 0.0, a[(i + 7) * 2 // 2], a[i + 1])
     text = build(PrimFunc((a, b), (), loop(i, 16, "vectorized", store(b, (i,), value)))).source()
     named = re.findall(r"^  (%\S+) = (?!call|phi)", text, re.MULTILINE)
     assert named and not [name for name in named if len(re.findall(rf"{name}\b", text)) == 1]

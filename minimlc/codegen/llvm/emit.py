@@ -11,10 +11,11 @@ from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.codegen.llvm.lines import line_records
 from minimlc.codegen.llvm.machine import Machine
 from minimlc.codegen.llvm.parallel import OPENMP, POOL, parallel
+from minimlc.codegen.llvm.shared import Share
 from minimlc.codegen.llvm.stmt import Job, Statements
 from minimlc.codegen.llvm.value import Code, Module, facts
 from minimlc.codegen.lower import lower
-from minimlc.node import walk
+from minimlc.node import replace, walk
 from minimlc.tir.nodes import Buffer, PrimFunc, Store
 
 
@@ -50,6 +51,8 @@ def emit_llvm(
     features = frozenset(machine.features.split(","))
     for name, func in functions.items():
         lowered = lower(func, tensors=True, whole=check)
+        if not check:  # where a wrong index is looked for, it is at the place where it was written
+            lowered = replace(lowered, body=Share().visit(lowered.body))
         job = Job(lowered, symbol(name), features, machine.vector_bits)
         module.definitions.append(_function(job, module, sites if check else None))
     runtime = (OPENMP if openmp else POOL) if module.tasks else ""

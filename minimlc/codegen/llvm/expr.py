@@ -79,7 +79,7 @@ class Expressions:
         """The value of an expression."""
         match item:
             case Var():
-                return self.variables[item]
+                return self._variable(item)
             case Const():
                 return constant(item.value, item.dtype)
             case Unary():
@@ -99,6 +99,13 @@ class Expressions:
                 return self.expr(item.body)
             case _:
                 raise BuildError(f"LLVM code has no expression {type(item).__name__}")
+
+    def _variable(self, item: Var) -> Value:
+        """The value of a variable; of a `Let` around what is written for one lane, that lane's."""
+        value, lanes = self.variables[item], self.lanes
+        if lanes is None or lanes.number.lanes or not value.lanes:
+            return value
+        return self.values.lane(value, lanes.number)
 
     def _unary(self, item: Unary) -> Value:
         value = self.expr(item.a)
