@@ -15,9 +15,13 @@ from tests.graph.op_cases import cases
 from tests.helpers import refuses
 from tests.te_runs import run
 
-FIRST = [case for case in cases(every=True) if case.dtype in ("float32", "bool") and case.number < 2]
 APART = ("full",)
-FIRST = [case for case in FIRST if case.op not in APART]  # whose arguments have another order
+"""Their arguments have another order."""
+FIRST = [
+    case
+    for case in cases(every=True)
+    if case.dtype in ("float32", "bool") and case.number < 2 and case.op not in APART
+]
 
 
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
