@@ -117,12 +117,12 @@ class Ours:
 
     def lstm(self, x: Any, w: Any, recurrent: Any, bias: Any) -> Any:
         """Written out: the products with all inputs at once, then the steps, which are alike."""
-        steps, batch, _ = x.type.shape
+        steps, batch, inputs = x.type.shape
         hidden = recurrent.type.shape[1]
+        x = self.reshape(x, (steps * batch, inputs))
         h = c = mlc.constant(np.zeros((batch, hidden), x.type.dtype))
         results = []
-        for part in self.split(self.linear(x, w, bias), steps, 0):
-            own = self.reshape(part, (batch, 4 * hidden))
+        for own in self.split(self.linear(x, w, bias), steps, 0):
             gates = self.add(own, self.linear(h, recurrent))
             i, f, g, o = self.split(gates, 4, 1)
             new = self.multiply(self.sigmoid(i), self._once("tanh", g))

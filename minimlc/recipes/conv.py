@@ -24,6 +24,7 @@ from minimlc.recipes.views import (
     vector_registers,
 )
 from minimlc.target import Target
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import Block, Load, Store, Var
 
 FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
@@ -202,6 +203,8 @@ def _convolution(block: Block) -> Convolution | None:
             continue
         iters = "".join(roles[it.var] for it in block.iters)
         sizes = {roles[it.var]: it.extent for it in block.iters}
+        if sizes["c"] == 1 and variables(image.indices[1]):  # each channel has its own filters
+            continue
         names = [part.buffer.name for part in (output, image, weights)]
         return Convolution(iters, sizes, names[0], names[1], names[2], dtypes)
     return None
