@@ -128,8 +128,8 @@ class Ours:
             new = self.multiply(self.sigmoid(i), self._once("tanh", g))
             c = self.add(self.multiply(self.sigmoid(f), c), new)
             h = self.multiply(self.sigmoid(o), self.tanh(c))
-            results.append(self.reshape(h, (1, batch, hidden)))
-        return self.concat(results, 0)
+            results.append(h)
+        return self.reshape(self.concat(results, 0), (steps, batch, hidden))
 
 
 class Numpy:
