@@ -205,7 +205,8 @@ def _convolution(block: Block) -> Convolution | None:
             continue
         iters = "".join(roles[it.var] for it in block.iters)
         sizes = {roles[it.var]: it.extent for it in block.iters}
-        if sizes["c"] == 1 and variables(image.indices[1]):  # each channel has its own filters
+        by_channel = any(roles.get(var) == "o" for var in variables(image.indices[1]))
+        if sizes["c"] == 1 and by_channel:
             continue
         names = [part.buffer.name for part in (output, image, weights)]
         return Convolution(iters, sizes, names[0], names[1], names[2], dtypes)
