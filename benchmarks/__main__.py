@@ -22,6 +22,7 @@ NAMES = {
     "gpu": "kernels: on a GPU beside copies and cuBLAS, or as OpenCL and simulated",
     "tile": "tile programs beside our own recipes: addition, softmax, layer norm, product",
     "slice": "1024³ matmul against naive loops and numpy; the digits MLP against onnxruntime",
+    "models": "whole models: MLPs, a transformer, ResNet-18, MobileNet, LSTM, GPT; their builds",
     "compile": "import time; cold and warm builds, in fresh processes",
     "scale": "graph functions of 200 and 2 000 operators through every stage",
     "schedule": "what a schedule's steps cost, on programs of a hundred statements",

@@ -102,6 +102,36 @@ def _build_in_process(program: str, folder: str, loaded: Sequence[str] = ()) -> 
     return json.loads(done.stdout)
 
 
+MODEL_WAYS = ("cold", "from the cache", "one layer changed")
+LOADED = ("minimlc.runtime.build", "llvmlite.binding")
+
+
+def model_seconds(name: str) -> dict[str, float]:
+    """Seconds of a whole model's builds, by the names in `MODEL_WAYS`."""
+    code = f"from benchmarks.compile import model_child; model_child({name!r})"
+    with tempfile.TemporaryDirectory() as folder:
+        cold = json.loads(_python("-c", code, MINIMLC_CACHE_DIR=folder).stdout)
+        cached = json.loads(_python("-c", code, "again", MINIMLC_CACHE_DIR=folder).stdout)
+    return dict(zip(MODEL_WAYS, (*cold, *cached), strict=True))
+
+
+def model_child(name: str) -> None:
+    """In the fresh process: build, and where a process has built it before, build it changed."""
+    import minimlc as mlc
+    from benchmarks import kits, networks
+
+    again = sys.argv[-1] == "again"
+    for each in LOADED:
+        import_module(each)
+    mods = [kits.ours(networks.MODELS[name], changed=changed)[0] for changed in (False, True)]
+    times = []
+    for mod in mods if again else mods[:1]:
+        start = perf_counter()
+        mlc.build(mod)
+        times.append(perf_counter() - start)
+    print(json.dumps(times))
+
+
 def _python(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, **variables}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -118,12 +148,12 @@ def _python(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[s
 def child(program: str, loaded: Sequence[str] = ()) -> None:
     """In the fresh process: import what is `loaded`, build twice, print the seconds."""
     import minimlc as mlc
-    from benchmarks import models
+    from benchmarks import samples
 
     modules: dict[str, Any] = {
-        "mlp": lambda: models.mlp(models.weights()),
-        "matmul": lambda: models.schedule(models.matmul(1024)),
-        "recipe": lambda: models.matmul(1024),
+        "mlp": lambda: samples.mlp(samples.weights()),
+        "matmul": lambda: samples.schedule(samples.matmul(1024)),
+        "recipe": lambda: samples.matmul(1024),
     }
     prepare = mlc.recipes.apply if program == "recipe" else lambda mod: mod
     mod = modules[program]()

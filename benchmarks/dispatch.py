@@ -3,7 +3,7 @@
 import numpy as np
 
 import minimlc as mlc
-from benchmarks import models, peers
+from benchmarks import peers, samples
 from benchmarks.harness import Contender, compare, threads
 from benchmarks.machine import describe
 from benchmarks.report import Report, Table
@@ -28,7 +28,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
             Contender("minimlc graph: c = f(a, b)", lambda: graph(a, b)),
             Contender("numpy: add(a, b, out=c)", lambda: np.add(a, b, out=c)),
             Contender("numpy: c = a + b", lambda: a + b),
-            *peers.onnx(lambda: models.add_onnx(SIZE), thread_count, a=a, b=b),
+            *peers.onnx(lambda: samples.add_onnx(SIZE), thread_count, a=a, b=b),
         ]
         expected = a.astype(np.float64) + b
         rows = compare(contenders, expected, tolerance=1e-6, rounds=repeat or ROUNDS)
@@ -48,7 +48,7 @@ def kernel() -> mlc.IRModule:
 
 def graph_function() -> mlc.IRModule:
     """c = a + b as a graph function that returns a fresh array."""
-    kind = mlc.Var("a", models.tensor((SIZE,))), mlc.Var("b", models.tensor((SIZE,)))
+    kind = mlc.Var("a", samples.tensor((SIZE,))), mlc.Var("b", samples.tensor((SIZE,)))
     bb = mlc.BlockBuilder()
     with bb.function("main", kind):
         bb.emit_func_output(bb.emit(mlc.op.add(*kind)))

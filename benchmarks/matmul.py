@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from benchmarks import models, peers, programs
+from benchmarks import peers, programs, samples
 from benchmarks.contest import Contest, Result, contest, geometric_mean
 from benchmarks.installed import module
 from benchmarks.matmul_facts import Shape, errors, naive, operands, same_bits, scaling
@@ -96,7 +96,7 @@ def whole(found: Contest, size: int) -> None:
         programs.kernel(programs.matmul(size, size, size, "int8"), a, b, c),
         *peers.torch(lambda p, q: module("torch")._int_mm(p, q), a, b),
         *peers.jax(lambda p, q: product_of(p, q, "int32"), a, b),
-        *peers.onnx(lambda: models.integer_matmul_onnx(size), found.threads, a=a, b=b),
+        *peers.onnx(lambda: samples.integer_matmul_onnx(size), found.threads, a=a, b=b),
     ]
     expected = a.astype(float) @ b.astype(float)
     name, operations = title((size, size, size), "int8"), 2.0 * size**3

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import models
+from benchmarks import samples
 from benchmarks.harness import Contender
 from benchmarks.installed import module
 
@@ -117,6 +117,6 @@ def onnx(model: Callable[[], bytes], threads: int, **feed: np.ndarray) -> list[C
     """onnxruntime's session of a model with one result."""
     if not (module("onnxruntime") and module("onnx")):
         return []
-    session = models.onnx_session(model(), threads)
+    session = samples.onnx_session(model(), threads)
     call = lambda: session.run(None, feed)[0]  # noqa: E731
     return [Contender("onnxruntime", call)]

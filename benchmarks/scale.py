@@ -15,7 +15,7 @@ import numpy as np
 import minimlc as mlc
 from benchmarks.harness import Measured
 from benchmarks.machine import describe
-from benchmarks.models import tensor
+from benchmarks.samples import tensor
 from benchmarks.report import Claim, Report, Table
 from minimlc import op
 

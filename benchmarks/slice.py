@@ -3,7 +3,7 @@
 import numpy as np
 
 import minimlc as mlc
-from benchmarks import models
+from benchmarks import samples
 from benchmarks.harness import ROUNDS, Contender, compare, threads
 from benchmarks.machine import describe
 from benchmarks.report import Claim, Report, Table
@@ -27,12 +27,12 @@ def matmul(report: Report, size: int, rounds: int) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((size, size), np.float32) for _ in range(2))
     c = np.empty((size, size), np.float32)
-    naive = models.matmul(size)
-    tile = models.widest_tile(mlc.Target.host())
+    naive = samples.matmul(size)
+    tile = samples.widest_tile(mlc.Target.host())
     libraries = {
         "naive loops": mlc.build(naive),
-        CHAPTER: mlc.build(models.schedule(naive)),
-        f"the same, {'x'.join(map(str, tile))} tile": mlc.build(models.schedule(naive, tile)),
+        CHAPTER: mlc.build(samples.schedule(naive)),
+        f"the same, {'x'.join(map(str, tile))} tile": mlc.build(samples.schedule(naive, tile)),
     }
     contenders = [
         Contender(
@@ -66,12 +66,12 @@ def matmul(report: Report, size: int, rounds: int) -> None:
 
 def mlp(report: Report, thread_count: int, rounds: int) -> None:
     """One image through the digits MLP: one native call, onnxruntime, numpy."""
-    x = models.digit()
-    weights = models.weights()
-    native = mlc.build(models.mlp(weights))["main"]
-    proto = models.mlp_onnx(weights)
-    pinned = models.onnx_session(proto, thread_count)
-    default = models.onnx_session(proto, None)
+    x = samples.digit()
+    weights = samples.weights()
+    native = mlc.build(samples.mlp(weights))["main"]
+    proto = samples.mlp_onnx(weights)
+    pinned = samples.onnx_session(proto, thread_count)
+    default = samples.onnx_session(proto, None)
     feed = {"x": x}
     w1, b1, w2, b2 = weights
     count = f"{thread_count} thread{'s' if thread_count > 1 else ''}"
@@ -89,7 +89,7 @@ def mlp(report: Report, thread_count: int, rounds: int) -> None:
         ),
         Contender("numpy", lambda: np.maximum(x @ w1 + b1, 0) @ w2 + b2),
     ]
-    rows = compare(contenders, models.mlp_reference(weights, x), tolerance=1e-5, rounds=rounds)
+    rows = compare(contenders, samples.mlp_reference(weights, x), tolerance=1e-5, rounds=rounds)
     report.tables.append(Table("Digits MLP 64-128-10, batch 1", rows, "minimlc"))
     best = min(row.median for row in rows if row.name.startswith("onnxruntime"))
     report.claims.append(

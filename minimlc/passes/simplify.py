@@ -30,7 +30,7 @@ def simplify(mod: IRModule) -> IRModule:
     Legal because each is exact in its dtypes: results have the same bits, but for a NaN's sign and
     payload. So for floats `x - x`, `x * 0` and `x + 0.0` stay (NaN, infinities, -0.0), as does
     every sum and product that would be rounded in another order. `RULES` has all of them. Each
-    takes an operator away, or puts a cheaper one there, so they come to rest.
+    takes an operator away, or puts cheaper ones there, so they come to rest.
     """
     return to_rest(mod, RULES)
 
@@ -108,6 +108,18 @@ def _flipped_back(match: Match) -> Expr | None:
     outer, inner = match.var, match.value(flipped)
     axes = [axes_of(call.attr("axis"), len(call.shape)) for call in (outer, inner)]
     return match[x] if axes[0] == axes[1] else None
+
+
+def _normalized(match: Match) -> Expr:
+    """Batch norm with known statistics, in steps of its own: its factors are constants then."""
+    x, call = match[image], match.var
+    shape = [1] * len(call.shape)
+    shape[call.attr("axis")] = -1
+    gamma, beta, mean, variance = (match.value(each).data.reshape(shape) for each in STATISTICS)
+    with np.errstate(all="ignore"):
+        scale = gamma / np.sqrt(variance + variance.dtype.type(call.attr("epsilon")))
+    scaled = call_op("multiply", call_op("subtract", x, constant(mean)), constant(scale))
+    return call_op("add", scaled, constant(beta))
 
 
 def _any_of(names: Iterable[str], part: Pattern) -> Pattern:
@@ -203,4 +215,9 @@ MOVES: tuple[Rule, ...] = (
 )
 """Elements that only move, or change their dtype."""
 
-RULES = (*ARITHMETIC, *INTEGER, *LOGIC, *TWICE, *MOVES)
+image = p.wildcard("image", dtype=("float32", "float64"))
+STATISTICS = [p.const(name) for name in ("gamma", "beta", "mean", "variance")]
+NETWORKS: tuple[Rule, ...] = ((p.batch_norm(image, *STATISTICS), _normalized),)
+"""Not for 16-bit floats, which would be rounded after each step."""
+
+RULES = (*ARITHMETIC, *INTEGER, *LOGIC, *TWICE, *MOVES, *NETWORKS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minimlc.errors import ScheduleError, did_you_mean
-from minimlc.graph.nodes import Function
+from minimlc.graph.nodes import Call, Constant, Function
 from minimlc.module import IRModule, not_a_module
 from minimlc.node import replace
 from minimlc.recipes.attention import attention
@@ -27,7 +27,7 @@ from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.walks import loops_in
 
-SCHEDULED = "scheduled"
+SCHEDULED, CONSTANTS = "scheduled", "constants"
 Recipe = Callable[..., Schedule]
 
 RECIPES = (matmul, conv2d, transpose, windows)
@@ -74,14 +74,27 @@ def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = Non
         mod = IRModule.of({"main": mod})
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "recipes.apply")
-    chosen = Target.of(target)
+    chosen, constants = Target.of(target), constant_arguments(mod)
     functions = {
-        name: _schedule(name, func, chosen)
+        name: _schedule(name, func, chosen, constants.get(name, frozenset()))
         if isinstance(func, PrimFunc) and not _is_scheduled(func)
         else func
         for name, func in mod.entries
     }
     return mod.with_functions(functions)
+
+
+def constant_arguments(mod: IRModule) -> dict[str, frozenset[int]]:
+    """Which arguments of each function are constants in all calls: copies of those will be made
+    ahead of time.
+    """
+    places: dict[str, frozenset[int]] = {}
+    graphs = (func for _, func in mod.entries if isinstance(func, Function))
+    for call in (binding.value for graph in graphs for binding in graph.bindings()):
+        if isinstance(call, Call) and call.op == "call_tir":
+            own = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
+            places[call.callee] = places.get(call.callee, own) & own
+    return places
 
 
 def __getattr__(name: str) -> Recipe:
@@ -90,12 +103,15 @@ def __getattr__(name: str) -> Recipe:
     raise AttributeError(f'there is no recipe "{name}": {hint}')
 
 
-def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
+def _schedule(name: str, func: PrimFunc, target: Target, constants: frozenset[int]) -> PrimFunc:
+    plain = func
+    if constants:
+        func = func.with_attr(CONSTANTS, tuple(func.params[at].name for at in sorted(constants)))
     # In a module of its own: each step of a schedule makes a new module.
     sch = Draft.trusting(IRModule.of({name: func}), name)
     start = sch
     if target.name in GPUS:
-        return replace(for_gpu(sch, target).func, attrs=(*func.attrs, (SCHEDULED, True)))
+        return replace(for_gpu(sch, target).func, attrs=(*plain.attrs, (SCHEDULED, True)))
     sch = _first((programs, attention), sch, None, target)
     for block in sch.blocks() if sch is start else ():
         sch = _first(RECIPES, sch, block, target)
@@ -104,7 +120,7 @@ def _schedule(name: str, func: PrimFunc, target: Target) -> PrimFunc:
         func = (rows(sch) if whole is sch else whole).func
     else:
         func = left_over(sch, start.blocks(), target).func
-    return replace(func, attrs=(*func.attrs, (SCHEDULED, True)))
+    return replace(func, attrs=(*plain.attrs, (SCHEDULED, True)))
 
 
 def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Target) -> Any:

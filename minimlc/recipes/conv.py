@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import are_multiplied
-from minimlc.recipes.matmul import WORTH_THREADS
+from minimlc.recipes.matmul import WORTH_THREADS, with_epilogue
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import (
     Draft,
@@ -24,6 +24,7 @@ from minimlc.recipes.views import (
     vector_registers,
 )
 from minimlc.target import Target
+from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import Block, Load, Store, Var
 
 FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
@@ -162,13 +163,15 @@ def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draf
 def one_row_of_pixels(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, str]:
     """Number the pixels of all images in one row; sums get their own buffer, pixels by channels.
 
-    Also returns the block that copies them to the output.
+    Also returns the block that copies them to the output, and does what is done element by element.
     """
     size = conv.sizes
     pixel = f"(n * {size['i']} + i) * {size['j']} + j"
+    sch, (copy,) = sch.making("cache_write", name, conv.output, scope="global")
+    sch, result = with_epilogue(sch, copy)
     sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixel}, c, p, q")
-    sch, (copy,) = sch.making("reindex", name, conv.output)
-    return sch.transform_layout(name, sch.buffer(name), "o, f -> f, o"), copy
+    sch = sch.transform_block_layout(result, f"n, o, i, j -> o, {pixel}")
+    return sch.transform_layout(name, sch.buffer(name), f"n, o, i, j -> {pixel}, o"), result
 
 
 def channels_last(sch: Draft, name: str, conv: Convolution, channels: int) -> tuple[Draft, str]:
@@ -202,6 +205,9 @@ def _convolution(block: Block) -> Convolution | None:
             continue
         iters = "".join(roles[it.var] for it in block.iters)
         sizes = {roles[it.var]: it.extent for it in block.iters}
+        by_channel = any(roles.get(var) == "o" for var in variables(image.indices[1]))
+        if sizes["c"] == 1 and by_channel:
+            continue
         names = [part.buffer.name for part in (output, image, weights)]
         return Convolution(iters, sizes, names[0], names[1], names[2], dtypes)
     return None

@@ -46,6 +46,9 @@ SAME_SET = 4096
 TILES_TO_SHARE = 4
 """Tiles for each thread at the least, side by side: it goes through all of A for them."""
 
+MOST_VECTORS = 8
+"""Vectors side by side in a tile of few rows: so many sums don't wait for each other."""
+
 PART = 4
 """Adding up a tile's part costs about as much as this many more products."""
 
@@ -81,8 +84,10 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     m, n, k = product.rows, product.columns, product.sums
     size = bytes_of(product.dtypes[0])
     lanes = lanes_of(target, product.dtypes[2])
-    columns = max(2 * lanes if n > lanes else lanes, unit.lanes)
-    most = (vector_registers(target) - 4) * lanes // columns
+    held = vector_registers(target) - 4
+    vectors = max(2, min(MOST_VECTORS, held // m))
+    columns = max(min(vectors, ceil(n / lanes)) * lanes, unit.lanes)
+    most = held * lanes // columns
     rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
@@ -131,10 +136,10 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     """
     product = find_product(sch, block)
     lanes = lanes_of(target, product.dtypes[2])
-    in_order = product.right.axes.endswith("n")
-    few = product.rows <= FEW_ROWS and in_order
+    in_order, ahead = product.right.axes.endswith("n"), sch.is_constant(product.right.buffer)
+    few = product.rows <= FEW_ROWS and in_order and not ahead
     fewest = min(lanes, FEWEST_COLUMNS) if not in_order else FEWEST_COLUMNS if few else 1
-    check_kind(sch, product, fewest)
+    check_kind(sch, product, fewest, ahead)
     if few:
         return few_rows(sch, product)
     if product.columns < lanes and in_order:
@@ -146,8 +151,10 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     return packed(sch, product, target)
 
 
-def check_kind(sch: Draft, product: Product, columns: int) -> None:
-    """Refuse what these plans do not fit, such as fewer than `columns` columns."""
+def check_kind(sch: Draft, product: Product, columns: int, ahead: bool) -> None:
+    """Refuse what these plans do not fit, such as fewer than `columns` columns; B is packed `ahead`
+    of time, or costs more to copy than to go through once.
+    """
     name, (left, right, result) = product.block, product.dtypes
     if not are_multiplied(product.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
@@ -155,7 +162,7 @@ def check_kind(sch: Draft, product: Product, columns: int) -> None:
         why = f"is {product.rows}x{product.columns}x{product.sums}, too small for vectors"
     elif sch.block(name).init is None:
         why = f"adds to what is in {product.output} before; it would have to begin with T.init()"
-    elif product.rows == 1 and product.right.axes.endswith("k"):
+    elif product.rows == 1 and product.right.axes.endswith("k") and not ahead:
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:
         return
@@ -184,7 +191,7 @@ def packed(sch: Draft, product: Product, target: Target) -> Draft:
     shared = [right_at if tiles.by_columns else row_tile]
     if left:
         sch, row_panel = in_panels(sch, left, left_at, product.left, "m", tiles)
-        shared.append(row_panel)
+        shared += [row_panel] if row_panel else []
     sch, _ = in_panels(sch, right, right_at, product.right, "n", tiles)
     if unit.loads:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
@@ -376,6 +383,8 @@ def in_panels(
     sch = sch.compute_at(copy, loop)
     sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {', '.join(layout)}")
     inner = sch.loops_below(copy, loop)
+    if len(inner) < 2:  # one row
+        return sch.vectorize(inner[-1]), ""
     across = inner[-2:][side.axes[-2:].index(role)]
     along = inner[-2:][side.axes[-2:].index("k")]
     sch = sch.split(across, [None, width])

@@ -1,10 +1,11 @@
 """Pooling and depthwise convolutions: each element reduces a small window of its own channel."""
 
+from minimlc.node import nodes_of, walk
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
 from minimlc.recipes.views import WORTH_THREADS, Draft, divisor, first, lanes_of, recipe
 from minimlc.target import Target
-from minimlc.tir.nodes import Block, Store
+from minimlc.tir.nodes import Block, Load, Store
 
 MOST_IN_A_WINDOW = 64
 """Elements of a window that become straight code."""
@@ -33,12 +34,19 @@ def is_by_windows(sch: Draft, name: str) -> bool:
     """Whether a block reduces few elements to each result, by loops inside those of a row."""
     item = sch.block(name)
     spatial, sums = (sch.loops_of(name, kind) for kind in "SR")
-    own = isinstance(item.body, Store) and isinstance(item.init, Store) and len(sums) > 1
+    body = item.body
+    own = isinstance(body, Store) and isinstance(item.init, Store) and len(sums) > 1
     if not own or not spatial or sch.loops(name) != [*spatial, *sums]:
         return False
-    if len(sch.loops_along(name, -1)) != 1:
+    if len(sch.loops_along(name, -1)) != 1 or not is_along(body):
         return False
     return sch.iterations(name, sums) <= MOST_IN_A_WINDOW
+
+
+def is_along(output: Store) -> bool:
+    """Whether what a block reduces lies side by side as its results do."""
+    loads = [load for load in nodes_of(output.value, Load) if load.buffer is not output.buffer]
+    return any(output.indices[-1] in walk(at) for load in loads for at in load.indices[-1:])
 
 
 def in_pieces(sch: Draft, name: str, target: Target) -> Draft:

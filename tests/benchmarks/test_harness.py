@@ -10,7 +10,7 @@ import pytest
 import minimlc as mlc
 from benchmarks import __main__ as command
 from benchmarks import compile as compile_benchmark
-from benchmarks import models, scale
+from benchmarks import samples, scale
 from benchmarks.harness import (
     Contender,
     Measured,
@@ -203,11 +203,11 @@ def test_builds_are_timed_cold_and_from_the_cache(monkeypatch):
     assert asked == [(), (), ("minimlc.runtime.build", "llvmlite.binding")]
 
 
-@pytest.mark.parametrize("tile", [models.CHAPTER_TILE, (6, 16), (8, 32)])
+@pytest.mark.parametrize("tile", [samples.CHAPTER_TILE, (6, 16), (8, 32)])
 def test_the_measured_schedules_are_right(tile):
     a, b = (np.random.default_rng(0).standard_normal((64, 64), np.float32) for _ in range(2))
     c = np.empty((64, 64), np.float32)
-    mlc.build(models.schedule(models.matmul(64), tile), cache=False)["mm"](a, b, c)
+    mlc.build(samples.schedule(samples.matmul(64), tile), cache=False)["mm"](a, b, c)
     np.testing.assert_allclose(c, a.astype(float) @ b, rtol=1e-4, atol=1e-4)
 
 
@@ -232,10 +232,10 @@ def test_dispatch_writes_its_figures(tmp_path, capsys):
 
 @pytest.mark.requires("onnx")
 def test_the_same_model_on_both_sides():
-    weights, x = models.weights(), models.digit()
-    session = models.onnx_session(models.mlp_onnx(weights), 1)
-    reference = models.mlp_reference(weights, x)
-    for found in (session.run(None, {"x": x})[0], mlc.build(models.mlp(weights))["main"](x)):
+    weights, x = samples.weights(), samples.digit()
+    session = samples.onnx_session(samples.mlp_onnx(weights), 1)
+    reference = samples.mlp_reference(weights, x)
+    for found in (session.run(None, {"x": x})[0], mlc.build(samples.mlp(weights))["main"](x)):
         np.testing.assert_allclose(found, reference, rtol=1e-4, atol=1e-4)
 
 

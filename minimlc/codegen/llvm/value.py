@@ -133,6 +133,10 @@ class Module:
         self.declarations[name] = text
 
 
+IMPURE = ("load", "call", "tail", "phi", "alloca", "atomic", "cmpxchg", "freeze", "va_arg")
+"""Instructions that may give another result the next time."""
+
+
 @dataclass
 class Code:
     """The text of one LLVM function under construction.
@@ -147,6 +151,8 @@ class Code:
     count: int = 0
     label: str = "start"
     scope: int = 0
+    known: dict[str, str] = field(default_factory=dict)
+    """The results of what this block computes: written once, however often it is asked for."""
 
     def __post_init__(self) -> None:
         if self.module.lined:
@@ -167,9 +173,13 @@ class Code:
         self.lines.append(f"  {instruction}")
 
     def value(self, instruction: str) -> str:
-        """Append an instruction; returns its result as an operand."""
-        name = f"%{self.name()}"
-        self.do(f"{name} = {instruction}")
+        """Append an instruction, unless this block has it; returns its result as an operand."""
+        name = self.known.get(instruction)
+        if name is None:
+            name = f"%{self.name()}"
+            self.do(f"{name} = {instruction}")
+            if not instruction.startswith(IMPURE):
+                self.known[instruction] = name
         return name
 
     def call(self, result: str, name: str, *operands: Typed, attributes: str = "") -> str:
@@ -192,6 +202,7 @@ class Code:
         """Start a basic block; the one before must have ended in a branch."""
         self.lines.append(f"{label}:")
         self.label = label
+        self.known.clear()
 
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
