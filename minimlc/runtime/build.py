@@ -1,6 +1,6 @@
 """`build`: a module becomes a library of callable functions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 
@@ -8,13 +8,16 @@ from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import Pointer, emit_entry, entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.nodes import JOINTS, Call, Function
+from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
+from minimlc.node import Node
 from minimlc.passes import default_pipeline, scheduling
 from minimlc.rooms import is_there, room
 from minimlc.runtime.executable import (
     Kernel,
     NativeGraph,
     SteppedGraph,
+    SymbolicGraph,
     SymbolicKernel,
     functions_of,
     library,
@@ -25,6 +28,7 @@ from minimlc.runtime.in_place import sharing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import Unit, backend, compile_native, machine_of, units_of
 from minimlc.runtime.plan import Plan, plan
+from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 from minimlc.verify import verify
@@ -54,27 +58,48 @@ def build(
         hint = did_you_mean(str(bounds), BOUNDS)
         raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
-    module = _as_module(mod)
-    verify(module)
-    if pipeline is not None or _has_operators(module):
-        module = run_passes(module, _passes(pipeline, recipes, chosen))
-        verify(module)
+    module = verify(_as_module(mod))
     builder = _builder(chosen.name)
-    return _whole(module, lambda part: builder(part, chosen, bounds == "check", cache))
+
+    def built(part: IRModule) -> Library:
+        return builder(part, chosen, bounds == "check", cache)
+
+    def lowered(part: IRModule) -> Library:
+        if pipeline is None and not _has_operators(part):
+            return built(part)
+        return built(verify(run_passes(part, _passes(pipeline, recipes, chosen))))
+
+    return _whole(module, lowered, built)
 
 
-def _whole(module: IRModule, built: Callable[[IRModule], Library]) -> Library:
+def _whole(
+    module: IRModule,
+    lowered: Callable[[IRModule], Library],
+    built: Callable[[IRModule], Library],
+) -> Library:
     """The library of a module; instances of its symbolic functions are built as calls need them."""
-    symbolic = {name: f for name, f in module.entries if isinstance(f, SymbolicFunc)}
-    if not symbolic:
-        return built(module)
-    rest = {name: f for name, f in module.entries if name not in symbolic}
-    library = built(module.with_functions(rest))
-    functions = {
-        name: SymbolicKernel(name, symbolic[name], built) if name in symbolic else library[name]
-        for name in module.functions
-    }
-    return library.of(module, functions)
+    families = {name: f for name, f in module.entries if is_family(f)}
+    if not families:
+        return lowered(module)
+    library = lowered(_without_families(module, families))
+    functions = {name: library[name] for name in library.names()}
+    for name, func in families.items():
+        primitive = isinstance(func, SymbolicFunc)
+        functions[name] = (
+            SymbolicKernel(name, func, built) if primitive else SymbolicGraph(name, module, lowered)
+        )
+    whole = library.mod.with_functions({**library.mod.functions, **families})
+    return library.of(whole, functions)
+
+
+def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModule:
+    """The other functions, and the instances that they call."""
+    rest: dict[str, Node] = {}
+    for name, func in module.entries:
+        if name not in families:
+            needed = instance_of(module, name) if isinstance(func, Function) else {name: func}
+            rest |= getattr(needed, "functions", needed)
+    return module.with_functions(rest)
 
 
 Builder = Callable[[IRModule, Target, bool, bool], Library]

@@ -17,8 +17,10 @@ from minimlc.graph.ops import ALIASES, OPS
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
+from minimlc.script.folding import FOLDABLE
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
+from minimlc.sizes import Size, names_in, size_of
 
 Operator = Callable[..., Call]
 _OPERATORS = {
@@ -36,8 +38,9 @@ GRAPHS = Language(
     "graph function",
     PYTHON,
     {
-        ast.If: "choose per element: R.where(condition, a, b)",
-        **dict.fromkeys((ast.For, ast.While), "loops belong in a @T.prim_func"),
+        ast.If: "R.where(condition, a, b), element by element, or R.cond(p, then, otherwise, (x,))",
+        ast.While: "R.while_loop(condition, body, (x,)), or a loop in a @T.prim_func",
+        ast.For: "R.scan(body, (state,), (rows,)), or a loop in a @T.prim_func",
         ast.AugAssign: "values do not change: y = R.add(x, b)",
     },
     modules={"minimlc.graph.op": OPERATORS},
@@ -80,6 +83,15 @@ class Values(Reader):
     def type(self, node: ast.expr) -> Type:
         """The type that an annotation means."""
         return self.guard(node, as_type, self.read(unquoted(self.source, node)))
+
+    def size(self, node: ast.expr) -> Any:
+        """A size of a shape; a name that means nothing else is one that calls tell."""
+        known = {*self.scope, *self.names, *FOLDABLE}
+        unknown = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in known]
+        with self.own_names():
+            self.scope.update({name: size_of(name) for name in unknown if name not in self.hidden})
+            value = self.guard(node, size_of, self.read(node))
+        return value if isinstance(value, Size) else Reader.size(self, node)
 
     def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
         """Compare a value with the type that the script gives it."""
@@ -149,6 +161,8 @@ class Values(Reader):
         return value
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
+        if all(isinstance(value, int | Size) for value in operands):
+            return self.guard(node, size_of, _combined(op, operands))
         for value in operands:
             if not isinstance(value, Expr | np.ndarray | bool | int | float):
                 raise self.error(node, f'"{op}" needs tensors', "E124")
@@ -174,6 +188,12 @@ class Values(Reader):
         values = [self.operand(a) for a in node.args]
         function = self.meant(node.func)  # another namespace may call the operator in another way
         return self.operator(node, function, values, _options(self, node, name))
+
+
+def _combined(op: str, operands: list[Any]) -> str:
+    """The text of an operation on sizes."""
+    texts = [f"({value})" for value in operands]
+    return f" {op} ".join(texts) if len(texts) > 1 else f"{op}{texts[0]}"
 
 
 def _options(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:
@@ -280,7 +300,8 @@ def _const(reader: Values, node: ast.Call, value: ast.expr, kind: ast.expr | Non
 @GRAPHS.reads(*(f"R.{name}(value)" for name in PLAIN), role="value")
 def _plain(reader: Values, node: ast.Call, value: ast.expr) -> Any:
     """A shape, a number or a text as TVM wraps it."""
-    return reader.constant(value, reader.called(node))
+    sizes = reader.read(value)
+    return sizes if names_in(sizes) else reader.constant(value, reader.called(node))
 
 
 @GRAPHS.reads("R.const_data(content, shape, dtype)", role="value")
