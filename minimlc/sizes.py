@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Union
 from zlib import crc32
 
 from minimlc.errors import CompileError, shown
+from minimlc.node import Node
 
 Operand = Union[int, "Size"]
 MOST_TEXT = 1000
@@ -282,7 +283,7 @@ def size_of(value: Any) -> Any:
     """A size from its text, such as "n * 2 + 1", or from an expression of the loop language; any
     other value as it is. `CompileError` E136 for a text that is no size.
     """
-    text = value if isinstance(value, str) else value.script() if hasattr(value, "script") else None
+    text = value if isinstance(value, str) else value.script() if isinstance(value, Node) else None
     if text is None:
         return value
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import Pointer, emit_entry, entry_symbol, symbol
@@ -102,6 +103,7 @@ def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModul
     return module.with_functions(rest)
 
 
+Functions = Mapping[str, Callable[..., Any]]
 Builder = Callable[[IRModule, Target, bool, bool], Library]
 """What builds for a target: of a module, the target, and whether to check accesses and to cache."""
 
@@ -186,18 +188,18 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     exports += [entry_symbol(name) for name in entries]
     native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
     sites, at = native.sites if check else None, native.addresses
-    functions = {
+    compiled = {
         name: Kernel(name, parameters_of(func), at[symbol(name)], sites, native.library)
         for name, func in kernels.items()
     }
 
-    def graph(name: str, func: Function) -> NativeGraph | SteppedGraph:
+    def graph(name: str, func: Function, known: Functions) -> NativeGraph | SteppedGraph:
         if name not in entries:
-            return SteppedGraph(name, func, plans[name], functions)
+            return SteppedGraph(name, func, plans[name], known)
         address = at[entry_symbol(name)]
         return NativeGraph(name, func, plans[name], address, sites, native.library)
 
-    return library(module, target, functions, graph, sources)
+    return library(module, target, compiled, graph, sources)
 
 
 def _native_sources(

@@ -12,7 +12,8 @@ from minimlc.arguments import Arguments, Parameter, address_of, parameters_of
 from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CallError
-from minimlc.graph.nodes import Function, TensorType, tensor_types
+from minimlc.graph import control
+from minimlc.graph.nodes import Function, TensorType, called, tensor_types
 from minimlc.graph.symbolic import equations, labelled, sizes_told, telling
 from minimlc.module import IRModule
 from minimlc.run import call_packed, flatten, nest, types_of
@@ -268,16 +269,17 @@ class NativeGraph(GraphFunction):
 
 
 class SteppedGraph(GraphFunction):
-    """A graph function with registered Python functions between its kernels."""
+    """A graph function with registered Python functions between its kernels, or conditions."""
 
     def __init__(
-        self, name: str, func: Function, plan: Plan, kernels: Mapping[str, Callable[..., None]]
+        self, name: str, func: Function, plan: Plan, functions: Mapping[str, Callable[..., Any]]
     ):
-        """`kernels` are what the steps call. Constants are copied so that they are writable: numpy
+        """`functions` are what the steps call: kernels, graph functions in conditions and loops;
+        they are looked up at a call. Constants are copied so that they are writable: numpy
         exports no read-only array through DLPack, and a copy at each call would cost more.
         """
         super().__init__(name, func, plan)
-        self._kernels = kernels
+        self._functions = functions
         self._constants = tuple(c.copy() for c in self.plan.constants)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -302,10 +304,33 @@ class SteppedGraph(GraphFunction):
         return self._assemble(inputs, outputs)
 
     def _run(self, step: PlannedCall, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        if step.op == "call_dps_packed":
-            call_packed(step.callee, inputs, outputs)
-        else:
-            self._kernels[step.callee](*inputs, *outputs)
+        perform(self._functions, step, inputs, outputs)
+
+
+def perform(
+    functions: Mapping[str, Callable[..., Any]],
+    step: PlannedCall,
+    inputs: list[np.ndarray],
+    outputs: list[np.ndarray],
+) -> None:
+    """Take a step of a plan: a kernel, a registered function, or a condition or loop."""
+    if step.op == "call_dps_packed":
+        call_packed(step.callee, inputs, outputs)
+        return
+    if step.call is None:
+        functions[step.callee](*inputs, *outputs)
+        return
+    leaves = iter(inputs)
+    values = [nest(arg.type, leaves) for arg in step.call.args]
+    chosen = {key: functions[name] for key, name in called(step.call)}
+    result = control.run(step.call, values, chosen, _empty)
+    for output, value in zip(outputs, flatten([result]), strict=True):
+        if output is not value:
+            output[...] = value
+
+
+def _empty(kind: TensorType) -> np.ndarray:
+    return fresh(kind.shape, to_numpy(kind.dtype))
 
 
 def _view(memory: np.ndarray, start: int, kind: TensorType) -> np.ndarray:
@@ -323,15 +348,18 @@ def library(
     module: IRModule,
     target: Target,
     kernels: Mapping[str, Callable[..., Any]],
-    graph: Callable[[str, Function], Callable[..., Any]],
+    graph: Callable[[str, Function, Mapping[str, Callable[..., Any]]], Callable[..., Any]],
     sources: dict[str, Callable[[], str]],
 ) -> Library:
-    """A library of kernels, and of what `graph` makes of each graph function."""
-    functions = {
-        name: graph(name, func) if isinstance(func, Function) else kernels[name]
-        for name, func in module.entries
-    }
-    return Library(module, target, functions, sources)
+    """A library of kernels, and of what `graph` makes of each graph function, which may call all
+    functions of the library.
+    """
+    functions = dict(kernels)
+    for name, func in module.entries:
+        if isinstance(func, Function):
+            functions[name] = graph(name, func, functions)
+    ordered = {name: functions[name] for name in module.functions}
+    return Library(module, target, ordered, sources)
 
 
 def to_read(

@@ -19,7 +19,15 @@ import numpy as np
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
 from minimlc.graph.execute import execute
-from minimlc.graph.nodes import JOINTS, Call, Constant, Function, TensorType, tensor_types
+from minimlc.graph.nodes import (
+    CONTROL,
+    JOINTS,
+    Call,
+    Constant,
+    Function,
+    TensorType,
+    tensor_types,
+)
 from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.run import flatten, nest
@@ -52,12 +60,15 @@ Slots: TypeAlias = "Slot | tuple[Slots, ...]"
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """Call `callee` ("call_tir" or "call_dps_packed") with inputs, then outputs."""
+    """Call `callee` ("call_tir" or "call_dps_packed") with inputs, then outputs; or a condition or
+    loop, which is the `call` itself.
+    """
 
     op: str
     callee: str
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
+    call: Call | None = None
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -143,9 +154,10 @@ class _Planner:
             hint = "put mlc.passes.legalize into the pipeline"
             raise BuildError(why, code="E503", span=span_of(call), hint=hint)
         outputs = tuple(Slot(t, "arena") for t in tensor_types(call.type))
-        self.plan.steps.append(
-            PlannedCall(call.op, call.callee, tuple(flatten(arguments)), outputs)
-        )
+        inputs, control = tuple(flatten(arguments)), call.op in CONTROL
+        callee = call.op if control else call.callee
+        step = PlannedCall(call.op, callee, inputs, outputs, call if control else None)
+        self.plan.steps.append(step)
         place: Slots = nest(call.type, iter(outputs))
         return place
 

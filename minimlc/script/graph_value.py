@@ -10,12 +10,24 @@ import numpy as np
 from minimlc.constants import is_folded
 from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.graph import nodes as graph
-from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
-from minimlc.graph.op import FUNCTIONS
+from minimlc.graph.control import result_type
+from minimlc.graph.nodes import (
+    CALLEES,
+    Call,
+    Constant,
+    Expr,
+    TensorType,
+    Tuple,
+    TupleType,
+    Type,
+    constant,
+)
+from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
+from minimlc.node import replace
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
@@ -30,7 +42,8 @@ _OPERATORS = {
 }
 
 
-_OF_R: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, FUNCTIONS]
+PARTS = {"nn": Namespace("R.nn", FUNCTIONS), "random": Namespace("R.random", RANDOM)}
+_OF_R: list[Any] = [PARTS, FUNCTIONS]
 OPERATORS = Namespace("R", ChainMap(*_OF_R))
 """What `mlc.op` means in a script, under whatever name."""
 
@@ -43,6 +56,7 @@ GRAPHS = Language(
         ast.For: "R.scan(body, (state,), (rows,)), or a loop in a @T.prim_func",
         ast.AugAssign: "values do not change: y = R.add(x, b)",
     },
+    spellings={f"R.random.{name}": f"R.random_{name}" for name in RANDOM},
     modules={"minimlc.graph.op": OPERATORS},
 )
 """The graph language."""
@@ -340,6 +354,37 @@ def _joint(
         hint = f'R.{op}("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise reader.error(node, f"R.{op} misses out, its result's type", "E121", hint)
     return reader.placed(Call(op, atoms, (("callee", name), *(attrs or ())), kind), node)
+
+
+@GRAPHS.reads(
+    "R.cond(condition, then, otherwise, args, out=None)",
+    "R.while_loop(condition, body, state, rest=(), out=None)",
+    "R.scan(body, state, rows, rest=(), out=None)",
+    role="value",
+)
+def _control(
+    reader: Values, node: ast.Call, out: ast.expr | None, **bound: Any
+) -> Call:
+    """A condition or loop of other functions; their result types give its own."""
+    op = reader.called(node)[2:]
+    names = {key: _callee(reader, bound[key]) for key in CALLEES[op]}
+    args: list[Expr] = []
+    if op == "cond":
+        args = [reader.atom(reader.expr(bound["condition"]), bound["condition"])]
+        values = reader.expr(bound["args"])
+        several = isinstance(values, Tuple)
+        args += values.fields if several else [reader.atom(values, bound["args"])]
+    else:
+        for key in ("state", "rows", "rest")[:: 1 if op == "scan" else 2]:
+            value = bound[key] or ast.Tuple([], ast.Load())
+            args.append(reader.atom(reader.expr(value), value))
+    call = Call(op, tuple(args), tuple(names.items()), TupleType(()))
+    if out is not None:
+        kind = reader.guard(out, out_type, reader.read(out))
+    else:
+        results = {key: _result_type(reader, name, node) for key, name in names.items()}
+        kind = reader.guard(node, result_type, call, results)
+    return reader.placed(replace(call, type=kind), node)
 
 
 def _callee(reader: Values, node: ast.expr) -> str:
