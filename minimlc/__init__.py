@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from minimlc.runtime.timing import Timing, time
     from minimlc.schedule import Schedule, Trace
     from minimlc.schedule.tensor import TensorIntrin, register_intrin
+    from minimlc.specialize import specialize
     from minimlc.target import Target
     from minimlc.tir import te
-    from minimlc.specialize import specialize
 
 __version__ = "0.1.0"
 

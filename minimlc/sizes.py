@@ -223,7 +223,8 @@ def _divided(left: Operand, right: Operand) -> tuple[Operand, Operand]:
 def _opaque(left: Operand, right: Operand) -> tuple[Operand, Operand]:
     if not isinstance(left, Size) and not isinstance(right, Size):
         return left // right, left % right
-    parts = (Part(f"{_operand(left)} {sign} {_operand(right)}", sign, (left, right)) for sign in _APPLY)
+    texts = {sign: f"{_operand(left)} {sign} {_operand(right)}" for sign in _APPLY}
+    parts = [Part(text, sign, (left, right)) for sign, text in texts.items()]
     quotient, remainder = (Size({(part,): 1}) for part in parts)
     return quotient, remainder
 
@@ -323,5 +324,3 @@ def cut(part: slice, size: Operand) -> tuple[Operand, int, Operand]:
     start, stop = place(part.start, start), place(part.stop, stop)
     count = (stop - start + step - (1 if step > 0 else -1)) // step
     return start, step, max(0, count)
-
-

@@ -22,7 +22,7 @@ def test_a_size_is_read_and_written(text):
         assert size_at(size, values) == eval(text, {}, values)
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.combinations(TEXTS, 2))
+@pytest.mark.parametrize(("a", "b"), [*itertools.combinations(TEXTS, 2)])
 def test_what_is_computed_with_sizes_is_computed_with_their_numbers(a, b):
     one, other = size_of(a), size_of(b)
     for sign, values in itertools.product(SIGNS, VALUES):
@@ -37,13 +37,14 @@ def test_equal_sizes_are_equal_however_they_are_written():
     n, m = size_of("n"), size_of("m")
     assert (n + m) * (n - m) == n * n - m * m and hash(n + m) == hash(m + n)
     assert (n * 4 + 2) // 4 == n and (n * 4) % 2 == 0 and n - n == 0 and (n * m) // n == m
-    assert n != m and n != 61 and not n == int(n) and n + 0 == n
+    assert n != m and n != 61 and n != int(n) and n + 0 == n
     assert size_of(te.var("n") * 2 + 1) == n * 2 + 1 and names_in((n, (m, 3))) == ["n", "m"]
     assert (n * 2 + 1).linear() == ("n", 2, 1) and (n * m).linear() is None
 
 
 @pytest.mark.parametrize(
-    "part", [slice(1, None), slice(0, 5), slice(None, None, -1), slice(-3, -1), slice(None, None, 3)]
+    "part",
+    [slice(1, None), slice(0, 5), slice(None, None, -1), slice(-3, -1), slice(None, None, 3)],
 )
 def test_a_cut_axis_has_as_many_elements_as_a_range(part):
     found = cut(part, size_of("n"))

@@ -43,6 +43,7 @@ def save(library: Library, path: str | os.PathLike[str]) -> None:
         for name, func in mod.entries
         if isinstance(func, Function)
     }
+    _check_steps(plans)
     arrays = _arrays(mod, plans)
     members = {
         CODE: backend().compile_object(text, machine_of(library.target)),
@@ -66,6 +67,14 @@ def _check(library: Library) -> None:
     if symbolic:
         why = f"{symbolic[0]} is compiled at its calls, which tell its sizes: it cannot be saved"
         raise BuildError(why, code="E514", hint="mlc.specialize(mod, n=128), and build that")
+
+
+def _check_steps(plans: dict[str, Plan]) -> None:
+    """Refuse conditions and loops that reach Python."""
+    for name, steps in plans.items():
+        if any(step.call and not step.inner for step in steps.steps):
+            why = f"{name} has a condition or loop that calls a registered function"
+            raise BuildError(f"{why}: it cannot be saved", code="E514")
 
 
 def _machine(library: Library, text: str) -> dict[str, Any]:

@@ -13,13 +13,13 @@ The functions are graph functions of the module. A state of one value is that va
 NB: as in XLA and JAX, where these are `cond`, `while_loop` and `scan` on functions; TVM has `if`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from minimlc.errors import CompileError
-from minimlc.graph.nodes import Call, Function, TensorType, TupleType, Type
+from minimlc.graph.nodes import Call, TensorType, TupleType, Type
 
 Run = Callable[..., Any]
 BOOL = TensorType((), "bool")
@@ -68,7 +68,7 @@ def steps(call: Call) -> Any:
     return counts[0]
 
 
-def result_type(call: Call, results: dict[str, Type]) -> Type:
+def result_type(call: Call, results: Mapping[str, Type]) -> Type:
     """The type that a condition or loop has, by what its functions give (by attribute).
 
     `CompileError` E228 where these do not fit each other and what is passed.
@@ -103,11 +103,6 @@ def _refuse(why: str) -> NoReturn:
     raise CompileError(why, code="E228")
 
 
-def given_by(call: Call, functions: dict[str, Function]) -> Type:
-    """The type of a condition or loop of these functions, by attribute."""
-    return result_type(call, {key: func.result.type for key, func in functions.items()})
-
-
 # Values
 
 
@@ -139,11 +134,12 @@ def _each(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def run(call: Call, values: Sequence[Any], functions: dict[str, Run], empty: Run) -> Any:
+def run(call: Call, values: Sequence[Any], functions: Mapping[str, Run], empty: Run) -> Any:
     """The value of a condition or loop; `empty` makes an array of a tensor's type."""
     if call.op == "cond":
         return cond(values[0], functions["then"], functions["otherwise"], *values[1:])
     if call.op == "while_loop":
         return while_loop(functions["condition"], functions["body"], *values)
     collected = parts(call.type)[len(parts(call.args[0].type)) :]
-    return scan(functions["body"], *values, list(map(empty, collected)))
+    state, rows, rest = values
+    return scan(functions["body"], state, rows, rest, list(map(empty, collected)))

@@ -94,7 +94,8 @@ def solved(known: Sequence[Equation]) -> dict[str, Any]:
         values[name], places[name] = value, f"{each.name}'s axis {each.axis}"
     for each in known:
         if size_at(each.size, values) != each.value:
-            origins = [f"{name} = {values[name]} from {places[name]}" for name in names_in(each.size)]
+            names = names_in(each.size)
+            origins = [f"{name} = {values[name]} from {places[name]}" for name in names]
             raise _refused(each, " and ".join(origins) or f"it must be {each.size}")
     return values
 
@@ -126,6 +127,12 @@ def sizes_told(params: Iterable[Var], types: Iterable[Type]) -> dict[str, Any]:
     """The sizes of a function that is called with values of these types."""
     shapes = [tensor.shape for kind in types for tensor in tensor_types(kind)]
     return solved(equations(params, shapes))
+
+
+def result_for(func: Function, types: Iterable[Type]) -> Type:
+    """The type of what a graph function gives for values of these types."""
+    sizes = sizes_told(func.params, types) if is_symbolic(func) else {}
+    return type_at(func.result.type, sizes)
 
 
 def untold(func: Function) -> list[str]:

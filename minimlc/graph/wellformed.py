@@ -186,9 +186,9 @@ class _Check:
                 what = f"argument {number}" if number < count else f"output {number - count}"
                 why = f'{what} of "{call.callee}" ({param.name}) is {declared}, got {got}'
                 self.refuse(why, "E225")
-        for param in func.params[:count]:
-            if param in self.stored(call.callee, func):
-                why = f'"{call.callee}" writes its argument {param.name}; '
+        for buffer in func.params[:count]:
+            if buffer in self.stored(call.callee, func):
+                why = f'"{call.callee}" writes its argument {buffer.name}; '
                 why += "a call in the graph may only write its outputs"
                 self.refuse(why, "E226", "outputs are the last parameters")
 

@@ -20,9 +20,9 @@ def inline(mod: IRModule, functions: Collection[str] | None = None) -> IRModule:
         gv = R.relu(lv)
 
     `functions` names which; all but groups of fusion, if None. They stay in the module until
-    `remove_unused` is told the entries. Those of symbolic sizes are not inlined. Legal because graph functions take and give values, and
-    none reaches itself; calls in them keep their order. `CompileError` E230 for a name that is no
-    graph function's.
+    `remove_unused` is told the entries; those of symbolic sizes are not inlined. Legal because
+    graph functions take and give values, and none reaches itself; calls in them keep their order.
+    `CompileError` E230 for a name that is no graph function's.
     """
     bodies = {n: f for n, f in mod.entries if isinstance(f, Function)}
     if isinstance(functions, str):

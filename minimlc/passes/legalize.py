@@ -22,8 +22,8 @@ def legalize(mod: IRModule, overrides: Mapping[str, Override] | None = None) -> 
     Equal operators on tensors of equal types share one primitive function. `overrides` gives, by
     operator name, functions of (builder, call) that return what replaces the call, for example
     `lambda bb, call: bb.call_te(my_matmul, *call.args)`; one that returns the call leaves it. As a
-    pass: `functools.partial(legalize, overrides=...)`. Functions of symbolic sizes stay as they are:
-    what has loops is an instance of them.
+    pass: `functools.partial(legalize, overrides=...)`. Functions of symbolic sizes stay as they
+    are: what has loops is an instance of them.
     """
     named = {ALIASES.get(name, name): override for name, override in (overrides or {}).items()}
     for name in named:

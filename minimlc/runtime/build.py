@@ -6,9 +6,11 @@ from importlib import import_module
 from typing import Any
 
 from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.entry import Pointer, emit_entry, entry_symbol, symbol
+from minimlc.codegen.llvm.control import COPY, Callee, Control
+from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean
-from minimlc.graph.nodes import JOINTS, Call, Function
+from minimlc.graph.control import steps
+from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
 from minimlc.node import Node
@@ -28,7 +30,7 @@ from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import Unit, backend, compile_native, machine_of, units_of
-from minimlc.runtime.plan import Plan, plan
+from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
 from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -85,10 +87,10 @@ def _whole(
     library = lowered(_without_families(module, families))
     functions = {name: library[name] for name in library.names()}
     for name, func in families.items():
-        primitive = isinstance(func, SymbolicFunc)
-        functions[name] = (
-            SymbolicKernel(name, func, built) if primitive else SymbolicGraph(name, module, lowered)
-        )
+        if isinstance(func, SymbolicFunc):
+            functions[name] = SymbolicKernel(name, func, built)
+        else:
+            functions[name] = SymbolicGraph(name, module, lowered)
     whole = library.mod.with_functions({**library.mod.functions, **families})
     return library.of(whole, functions)
 
@@ -98,8 +100,8 @@ def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModul
     rest: dict[str, Node] = {}
     for name, func in module.entries:
         if name not in families:
-            needed = instance_of(module, name) if isinstance(func, Function) else {name: func}
-            rest |= getattr(needed, "functions", needed)
+            alone = not isinstance(func, Function)
+            rest |= {name: func} if alone else instance_of(module, name).functions
     return module.with_functions(rest)
 
 
@@ -178,7 +180,9 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     over = {name for steps in plans.values() for name in steps.in_place}
     kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
-    extra = "\n\n".join(_entry_text(name, steps, check) for name, steps in entries.items())
+    texts = [_entry_text(name, steps, check) for name, steps in entries.items()]
+    loops = any(step.call for steps in entries.values() for step in steps.steps)
+    extra = "\n\n".join([*([COPY] if loops else []), *texts])
     sources = _native_sources(kernels, target, extra, check)
     backend()
     missing = missing_features(target)
@@ -218,9 +222,39 @@ def _assembly(unit: Unit, target: Target, check: bool) -> str:
     return str(backend().compile_assembly(text, machine_of(target)))
 
 
-def _entry_text(name: str, steps: Plan, check: bool) -> str:
+def _entry_text(name: str, planned: Plan, check: bool) -> str:
     calls = [
-        (symbol(each.callee), tuple(Pointer(slot.kind, slot.number) for slot in each.slots))
-        for each in steps.steps
+        _control(each) if each.call else (symbol(each.callee), _pointers(each.slots))
+        for each in planned.steps
     ]
-    return emit_entry(entry_symbol(name), len(steps.inputs), len(steps.outputs), calls, check)
+    return emit_entry(entry_symbol(name), len(planned.inputs), len(planned.outputs), calls, check)
+
+
+def _pointers(slots: Sequence[Slot]) -> tuple[Pointer, ...]:
+    return tuple([Pointer(slot.kind, slot.number) for slot in slots])
+
+
+def _control(step: PlannedCall) -> ControlCall:
+    """A condition or loop for the entry point."""
+    assert step.call is not None
+    functions = tuple(
+        [
+            Callee(entry_symbol(each.name), each.table, _pointers(each.plan.results))
+            for each in step.inner
+        ]
+    )
+    kinds = [tensor_types(arg.type) for arg in step.call.args]
+    state, scans = kinds[0], step.op == "scan"
+    rows = kinds[1] if scans else ()
+    collected = tensor_types(step.call.type)[len(state) :] if scans else ()
+    parts = [TensorType(kind.shape[1:], kind.dtype) for kind in (*rows, *collected)]
+    item = Control(
+        step.op,
+        functions,
+        0 if step.op == "cond" else len(state),
+        len(rows),
+        steps(step.call) if scans else 0,
+        tuple([nbytes(slot.type) for slot in step.outputs]),
+        tuple(map(nbytes, parts)),
+    )
+    return item, _pointers(step.inputs), _pointers(step.outputs), _pointers(step.scratch)

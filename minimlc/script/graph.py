@@ -14,12 +14,12 @@ import numpy as np
 from minimlc.constants import plain
 from minimlc.dtypes import dtype_name
 from minimlc.graph import nodes as graph
-from minimlc.graph.control import whole
-from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, TupleType, constant
+from minimlc.graph.nodes import Call, Expr, TensorType, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import decorator
+from minimlc.script.graph_control import CONTROLS
 from minimlc.script.graph_value import (
     GRAPHS,
     PARTS,
@@ -222,31 +222,6 @@ def _joint(
     return Call(op, values, (("callee", str(callee)), *(attrs or {}).items()), kind)
 
 
-def _values(values: Any) -> tuple[Expr, ...]:
-    several = (values,) if isinstance(values, Expr | np.ndarray) else values
-    return tuple([value if isinstance(value, Expr) else constant(value) for value in several])
-
-
-def _cond(condition: Any, then: str, otherwise: str, args: Any, out: Any) -> Call:
-    """`R.cond(p, "f", "g", (x,), out)`: f(x) or g(x)."""
-    names = (("then", str(then)), ("otherwise", str(otherwise)))
-    return Call("cond", (*_values([condition]), *_values(args)), names, as_type(out))
-
-
-def _while_loop(condition: str, body: str, state: Any, rest: Any = (), out: Any = None) -> Call:
-    """`R.while_loop("condition", "body", (i, x), (w,), out)`: the state after the loop."""
-    args = tuple([Tuple(_values(each)) for each in (state, rest)])
-    names = (("condition", str(condition)), ("body", str(body)))
-    kind = whole([value.type for value in args[0].fields], TupleType) if out is None else out
-    return Call("while_loop", args, names, as_type(kind))
-
-
-def _scan(body: str, state: Any, rows: Any, rest: Any = (), *, out: Any) -> Call:
-    """`R.scan("body", (h,), (x,), (w,), out=...)`: the state, and what the steps gave."""
-    args = tuple([Tuple(_values(each)) for each in (state, rows, rest)])
-    return Call("scan", args, (("body", str(body)),), as_type(out))
-
-
 _VALUES = {
     **PARTS,
     "function": decorator(parse_function),
@@ -255,9 +230,7 @@ _VALUES = {
     "const": const,
     "const_data": const_data,
     **{op: partial(_joint, op) for op in ("call_tir", "call_dps_packed", "call")},
-    "cond": _cond,
-    "while_loop": _while_loop,
-    "scan": _scan,
+    **CONTROLS,
     **dict.fromkeys(PLAIN, plain),
     **GRAPHS.markers("with", "action"),
 }

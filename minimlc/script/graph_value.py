@@ -10,24 +10,13 @@ import numpy as np
 from minimlc.constants import is_folded
 from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.graph import nodes as graph
-from minimlc.graph.control import result_type
-from minimlc.graph.nodes import (
-    CALLEES,
-    Call,
-    Constant,
-    Expr,
-    TensorType,
-    Tuple,
-    TupleType,
-    Type,
-    constant,
-)
+from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
 from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS
+from minimlc.graph.symbolic import result_for
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
-from minimlc.node import replace
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
@@ -342,52 +331,21 @@ def _joint(
     dtype: str | None = None,
 ) -> Call:
     """A call of another function, by its name."""
-    name, op = _callee(reader, callee), reader.called(node)[2:]
+    name, op = callee_of(reader, callee), reader.called(node)[2:]
     values = reader.expr(args)
     atoms = values.fields if isinstance(values, Tuple) else (reader.atom(values, args),)
     out = out or out_sinfo
     if out is not None:
         kind = reader.guard(out, out_type, reader.read(out), dtype)
     elif op == "call":
-        kind = _result_type(reader, name, node)
+        kind = result_type_of(reader, name, node, [atom.type for atom in atoms])
     else:
         hint = f'R.{op}("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise reader.error(node, f"R.{op} misses out, its result's type", "E121", hint)
     return reader.placed(Call(op, atoms, (("callee", name), *(attrs or ())), kind), node)
 
 
-@GRAPHS.reads(
-    "R.cond(condition, then, otherwise, args, out=None)",
-    "R.while_loop(condition, body, state, rest=(), out=None)",
-    "R.scan(body, state, rows, rest=(), out=None)",
-    role="value",
-)
-def _control(
-    reader: Values, node: ast.Call, out: ast.expr | None, **bound: Any
-) -> Call:
-    """A condition or loop of other functions; their result types give its own."""
-    op = reader.called(node)[2:]
-    names = {key: _callee(reader, bound[key]) for key in CALLEES[op]}
-    args: list[Expr] = []
-    if op == "cond":
-        args = [reader.atom(reader.expr(bound["condition"]), bound["condition"])]
-        values = reader.expr(bound["args"])
-        several = isinstance(values, Tuple)
-        args += values.fields if several else [reader.atom(values, bound["args"])]
-    else:
-        for key in ("state", "rows", "rest")[:: 1 if op == "scan" else 2]:
-            value = bound[key] or ast.Tuple([], ast.Load())
-            args.append(reader.atom(reader.expr(value), value))
-    call = Call(op, tuple(args), tuple(names.items()), TupleType(()))
-    if out is not None:
-        kind = reader.guard(out, out_type, reader.read(out))
-    else:
-        results = {key: _result_type(reader, name, node) for key, name in names.items()}
-        kind = reader.guard(node, result_type, call, results)
-    return reader.placed(replace(call, type=kind), node)
-
-
-def _callee(reader: Values, node: ast.expr) -> str:
+def callee_of(reader: Values, node: ast.expr) -> str:
     """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
     match node:
         case ast.Attribute(ast.Name(owner)) if owner in reader.siblings.owners:
@@ -426,15 +384,16 @@ def _call(reader: Values, node: ast.Call) -> Any:
     if node.keywords:
         raise reader.error(node.keywords[0], f"{name} takes no keywords", "E121")
     args = tuple([reader.as_expr(reader.operand(a), a) for a in node.args])
-    kind = _result_type(reader, name, node)
+    kind = result_type_of(reader, name, node, [arg.type for arg in args])
     return reader.placed(Call("call", args, (("callee", name),), kind), node)
 
 
-def _result_type(reader: Values, name: str, node: ast.Call) -> Type:
-    """The type that a graph function of this module returns."""
+def result_type_of(reader: Values, name: str, node: ast.Call, types: list[Type]) -> Type:
+    """The type that a graph function of this module returns for values of these types."""
     func, syntax = reader.siblings.done.get(name), reader.siblings.names.get(name)
     if isinstance(func, graph.Function):
-        return func.result.type
+        kind: Type = reader.guard(node, result_for, func, types)
+        return kind
     if func is not None:
         hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise reader.error(node.func, f"{name} is a primitive function", "E129", hint)

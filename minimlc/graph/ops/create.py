@@ -15,7 +15,7 @@ from minimlc.tir.nodes import const
 Number = int | float | bool
 
 
-def _check_number(name: str, value: object, dtype: str) -> None:
+def _check_number(name: str, value: Any, dtype: str) -> None:
     is_bool = isinstance(value, bool)
     is_number = isinstance(value, int | float | Size)
     if is_bool != (dtype == "bool") or not is_number or not fits(value, dtype):

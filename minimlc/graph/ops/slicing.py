@@ -228,7 +228,8 @@ def _slice_scatter(
     along = axis_of(axis, x.ndim)
     if not isinstance(stride, int) or stride < 1:
         refuse(f"stride is an integer >= 1, got {stride!r}", "E204")
-    start, _, count = cut(*_slices(1, begin, end, stride, 0), x.shape[along])
+    (part,) = _slices(1, begin, end, stride, 0)
+    start, _, count = cut(part, x.shape[along])
     if update.shape != resized(x.shape, along, count):
         refuse(f"update has shape {update.shape}, the slice {resized(x.shape, along, count)}")
     if count == 0:
