@@ -75,10 +75,7 @@ class Size:
 
     def at(self, values: Mapping[str, Any]) -> Any:
         """The size where names have these values, numbers or sizes; others stay."""
-        total: Any = 0
-        for monomial, factor in self.terms:
-            total += reduce(operator.mul, [_part_at(part, values) for part in monomial], factor)
-        return total
+        return reduce(operator.add, [_term_at(*term, values) for term in self.terms])
 
     def linear(self) -> tuple[str, int, int] | None:
         """(name, a, b) of a size that is name * a + b; None of any other."""
@@ -188,6 +185,13 @@ def _named(name: str) -> Size:
     return Size({(Part(name),): 1})
 
 
+def _term_at(monomial: Monomial, factor: int, values: Mapping[str, Any]) -> Any:
+    if not monomial:
+        return factor
+    product = reduce(operator.mul, [_part_at(part, values) for part in monomial])
+    return product if factor == 1 else product * factor
+
+
 def _part_at(part: Part, values: Mapping[str, Any]) -> Any:
     if not part.operation:
         return values.get(part.text, _named(part.text))
@@ -292,6 +296,12 @@ def size_of(value: Any) -> Any:
     except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError):
         why = f"{shown(text)} is not a size: names and integers with +, -, *, // and %"
         raise CompileError(why, code="E136", hint='R.Tensor(("n * 2 + 1", 4), "float32")') from None
+
+
+def applied(sign: str, *operands: Operand) -> Any:
+    """The operation of that sign on one or two sizes; `CompileError` E136 if there is none."""
+    texts = [f"({each})" for each in operands]
+    return size_of(f" {sign} ".join(texts) if len(texts) > 1 else f"{sign} {texts[0]}")
 
 
 def _meaning(tree: ast.expr) -> Any:

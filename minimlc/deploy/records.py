@@ -1,6 +1,6 @@
 """Types, plans and parameters as JSON and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,20 @@ def _parts(step: PlannedCall) -> list[tuple[Slot, ...]]:
     return [step.inputs, step.outputs, *([step.scratch] if step.scratch else [])]
 
 
+def _step(
+    slots: Sequence[Slot],
+    op: str,
+    callee: str,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    scratch: Sequence[int] = (),
+) -> PlannedCall:
+    def chosen(numbers: Sequence[int]) -> tuple[Slot, ...]:
+        return tuple([slots[number] for number in numbers])
+
+    return PlannedCall(op, callee, chosen(inputs), chosen(outputs), chosen(scratch))
+
+
 def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
     """The reverse of `plan_record`."""
     slots: list[Slot] = []
@@ -74,10 +88,7 @@ def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Pl
         slots.append(Slot(TensorType(tuple(kind["shape"]), kind["dtype"]), place, number))
     for slot, (*_, reuses) in zip(slots, record["slots"], strict=True):
         slot.reuses = None if reuses is None else slots[reuses]
-    steps = [
-        PlannedCall(op, callee, *[tuple(slots[n] for n in part) for part in parts])
-        for op, callee, *parts in record["steps"]
-    ]
+    steps = [_step(slots, *each) for each in record["steps"]]
     inputs, outputs, results = (
         [slots[n] for n in record[each]] for each in ("inputs", "outputs", "results")
     )

@@ -1,4 +1,4 @@
-"""Graph functions of symbolic sizes: one function for each choice of them.
+"""Graph functions of symbolic sizes: a family, one function for each choice of them.
 
 A call tells the sizes by the shapes of its arrays. What runs is an instance, in which they are
 numbers, with instances of what it calls; its types are derived anew and compared with those that

@@ -162,7 +162,7 @@ class SymbolicGraph:
         tensors = [tensor for kind in types for tensor in tensor_types(kind)]
         sizes = tuple([tensors[number].shape[axis] for number, axis in self._places])
         while len(self._instances) >= MOST_INSTANCES:
-            del self._instances[next(iter(self._instances))]
+            self._instances.pop(next(iter(self._instances)), None)
         self._instances[sizes] = instance[self.__name__]
         return self._instances[sizes]
 

@@ -21,7 +21,7 @@ from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
-from minimlc.sizes import Size, names_in, size_of
+from minimlc.sizes import Size, applied, names_in, size_of
 
 Operator = Callable[..., Call]
 _OPERATORS = {
@@ -165,7 +165,7 @@ class Values(Reader):
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
         if all(isinstance(value, int | Size) for value in operands):
-            return self.guard(node, size_of, _combined(op, operands))
+            return self.guard(node, applied, op, *operands)
         for value in operands:
             if not isinstance(value, Expr | np.ndarray | bool | int | float):
                 raise self.error(node, f'"{op}" needs tensors', "E124")
@@ -191,12 +191,6 @@ class Values(Reader):
         values = [self.operand(a) for a in node.args]
         function = self.meant(node.func)  # another namespace may call the operator in another way
         return self.operator(node, function, values, _options(self, node, name))
-
-
-def _combined(op: str, operands: list[Any]) -> str:
-    """The text of an operation on sizes."""
-    texts = [f"({value})" for value in operands]
-    return f" {op} ".join(texts) if len(texts) > 1 else f"{op}{texts[0]}"
 
 
 def _options(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:

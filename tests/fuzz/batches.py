@@ -89,11 +89,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.batches")
     parser.add_argument("--count", type=int, default=100, help="graphs in all (100)")
     parser.add_argument("--seed", type=int, default=0, help="the first graph's number (0)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of n (2 7 1)")
     options = parser.parse_args()
     bad = runs = batches = 0
     for seed in range(options.seed, options.seed + options.count):
         try:
-            runs += check(seed)
+            runs += check(seed, options.sizes)
             batches += is_batched(batched_graph(seed))
         except Exception as error:
             bad += 1

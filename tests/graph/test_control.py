@@ -142,20 +142,27 @@ def test_a_library_with_loops_is_one_native_call_that_can_be_saved(tmp_path):
     assert repr(loaded.plan("layer")) == repr(lib.plan("layer"))
 
 
-def test_results_that_are_inputs_constants_or_each_other_are_copied():
-    text = """
+COPIES = """
 @I.ir_module
 class Copies:
     @R.function
-    def body(h: R.Tensor((2,), "float32"), k: R.Tensor((2,), "float32"), x: R.Tensor((2,), "float32")):
+    def body(
+        h: R.Tensor((2,), "float32"), k: R.Tensor((2,), "float32"), x: R.Tensor((2,), "float32")
+    ):
         y = h + x
         return (k, y, y, R.const([1.0, 2.0], "float32"), x)
+
     @R.function
-    def main(h: R.Tensor((2,), "float32"), k: R.Tensor((2,), "float32"), x: R.Tensor((3, 2), "float32")):
+    def main(
+        h: R.Tensor((2,), "float32"), k: R.Tensor((2,), "float32"), x: R.Tensor((3, 2), "float32")
+    ):
         r = R.scan(body, (h, k), (x,))
         return r
 """
-    mod = mlc.parse(text)
+
+
+def test_results_that_are_inputs_constants_or_each_other_are_copied():
+    mod = mlc.parse(COPIES)
     args = [np.arange(size, dtype=F32).reshape(-1, 2).squeeze() + size for size in (2, 2, 6)]
     assert_close(mlc.build(mod)["main"](*args), meant(mod, "main", *args), exact=True)
 

@@ -11,6 +11,7 @@ from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import TensorType
 from minimlc.script import I, R, T
 from minimlc.sizes import size_of
+from minimlc.tir import te
 from tests.helpers import assert_close, random_array, refuses
 
 F32 = "float32"
@@ -188,6 +189,18 @@ def test_functions_of_symbolic_sizes_call_each_other():
     np.testing.assert_array_equal(lib["fixed"](rows), rows * 0.5)
     wrong = TWO.replace("(both,), out=R.Tensor((n * 2", "(both,), out=R.Tensor((n * 3")
     refuses("E222", lambda: mlc.verify(mlc.parse(wrong)), "n * 2", "n * 3")
+
+
+def test_formulas_of_one_s_own_take_symbolic_sizes():
+    builder = mlc.BlockBuilder()
+    row = var("row", "n", 3)
+    with builder.function("main", [row]):
+        twice = builder.emit_te(lambda A: te.compute(A.shape, lambda i, j: A[i, j] * 2.0), row)
+        builder.emit_func_output(builder.emit(op.concat((twice, row))))
+    mod = mlc.verify(builder.get())
+    assert mod["main"].result.shape == TensorType(("n * 2", 3), F32).shape
+    rows = np.arange(6, dtype=F32).reshape(2, 3)
+    np.testing.assert_array_equal(mlc.build(mod)["main"](rows), np.concatenate([rows * 2, rows]))
 
 
 def test_specialize_gives_the_function_for_a_size():
