@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from minimlc.runtime.timing import Timing, time
     from minimlc.schedule import Schedule, Trace
     from minimlc.schedule.tensor import TensorIntrin, register_intrin
+    from minimlc.specialize import specialize
     from minimlc.target import Target
     from minimlc.tir import te
-    from minimlc.tir.symbolic import specialize
 
 __version__ = "0.1.0"
 
@@ -83,7 +83,7 @@ LATER = {
     "TensorIntrin": "schedule.tensor:TensorIntrin",
     "register_intrin": "schedule.tensor:register_intrin",
     "Target": "target:Target",
-    "specialize": "tir.symbolic:specialize",
+    "specialize": "specialize:specialize",
     "te": "tir.te",
     "topi": "graph.topi:topi",
     "pattern": "passes.pattern:p",

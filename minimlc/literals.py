@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import to_numpy
+from minimlc.sizes import Size
 
 INLINE_ELEMENTS = 32
 """Constants of the graph level with more elements print as the base64 text of their bytes."""
@@ -33,6 +34,8 @@ def literal(value: object) -> str:
     if isinstance(value, tuple):
         inner = ", ".join(map(literal, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, Size):
+        return str(value)
     if type(value) is int and value.bit_length() > 4096:
         return hex(value)  # Python writes no decimals of so many digits
     return repr(value)

@@ -10,11 +10,14 @@ import numpy as np
 
 from minimlc.arguments import Arguments, parameters_of
 from minimlc.errors import CallError, CompileError, Span, source_line
+from minimlc.graph import control
 from minimlc.graph import nodes as graph
 from minimlc.graph.execute import execute as execute_graph
 from minimlc.graph.ops import evaluate
+from minimlc.graph.symbolic import labelled
 from minimlc.module import IRModule, not_a_module
 from minimlc.registry import get_function
+from minimlc.specialize import instance_for
 from minimlc.tir.execute import execute, poison
 from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.tir.symbolic import instance, instance_of_call
@@ -41,6 +44,9 @@ def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
     if isinstance(func, PrimFunc):
         execute(func, check_arguments(func, name, args))
         return None
+    if graph.is_symbolic(func):
+        mod = instance_for(mod, name, func, types_of(func, args))
+        func = mod[name]
     if isinstance(func, graph.Function):
         arrays = check_arguments(func, name, args)
         return execute_graph(func, arrays, lambda item: item.data, partial(_graph_call, mod))
@@ -77,6 +83,9 @@ def _leaves(function: str, label: str, kind: Buffer | graph.Type, arg: Any) -> l
 def _graph_call(mod: IRModule, call: graph.Call, args: list[Any]) -> Any:
     if call.op == "call":
         return _call(mod, call.callee, args)
+    if call.op in graph.CONTROL:
+        functions = {key: partial(_called, mod, name) for key, name in graph.called(call)}
+        return control.run(call, args, functions, lambda kind: poison(kind.shape, kind.dtype))
     if call.op in graph.JOINTS:
         types = graph.tensor_types(call.type)
         outs = [poison(t.shape, t.dtype) for t in types]
@@ -86,6 +95,27 @@ def _graph_call(mod: IRModule, call: graph.Call, args: list[Any]) -> Any:
             call_packed(call.callee, flatten(args), outs)
         return nest(call.type, iter(outs))
     return evaluate(call, args)
+
+
+def _called(mod: IRModule, name: str, *args: Any) -> Any:
+    return _call(mod, name, args)
+
+
+def types_of(func: graph.Function, args: Sequence[Any]) -> list[graph.Type]:
+    """The types of a call's arguments as far as `func` needs them to know its sizes: their shapes.
+
+    `CallError` for another number of them, and for what has no shape.
+    """
+    labels, values = [*labelled(func.params)], flatten(args)
+    if len(values) != len(labels):
+        why = f"the function takes {len(labels)} array(s), got {len(values)}"
+        raise CallError(why, code="E601")
+    for (name, kind), value in zip(labels, values, strict=True):
+        if isinstance(value, type) or not isinstance(getattr(value, "shape", None), tuple):
+            why = f'argument "{name}" must be an array, got {type(value).__name__}'
+            hint = f'numpy.asarray(value, "{kind.dtype}")'
+            raise CallError(why, code="E602", hint=hint)
+    return [graph.TensorType(v.shape, k.dtype) for (_, k), v in zip(labels, values, strict=True)]
 
 
 def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:

@@ -16,11 +16,11 @@ from minimlc.deploy import table
 from minimlc.deploy.work import flops, nbytes
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import Function, TensorType
+from minimlc.graph.symbolic import is_family
 from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.module import IRModule
 from minimlc.node import display, mimebundle
-from minimlc.run import call_packed
-from minimlc.runtime.executable import Kernel, SteppedGraph
+from minimlc.runtime.executable import Kernel, SteppedGraph, perform
 from minimlc.runtime.library import Library
 from minimlc.runtime.parallel import num_threads
 from minimlc.runtime.plan import PlannedCall, Slot, plan
@@ -143,7 +143,7 @@ def _runner(library: Library, name: str, func: object) -> tuple[Sequence[Planned
     """The steps of a function, and what takes them."""
     kernels = {each: library[each] for each in library.names()}
     step = partial(_prepared, kernels)
-    if isinstance(func, Function):
+    if isinstance(func, Function) and not is_family(func):
         planned = plan(library.mod, name)
         graph = SteppedGraph(name, func, planned, kernels)
         return planned.steps, lambda timed, given: graph.run(partial(timed, step), given)
@@ -168,8 +168,8 @@ def _prepared(
     kernels: dict[str, Any], step: PlannedCall, inputs: list[Any], outputs: list[Any]
 ) -> Callable[[], Any]:
     """A step that is ready to run: arguments of compiled code are checked before the clock runs."""
-    if step.op == "call_dps_packed":
-        return partial(call_packed, step.callee, inputs, outputs)
+    if step.op != "call_tir":
+        return partial(perform, kernels, step, inputs, outputs)
     kernel = kernels[step.callee]
     if isinstance(kernel, Kernel):
         return kernel.ready(*inputs, *outputs)

@@ -1,6 +1,6 @@
 """Types, plans and parameters as JSON and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,29 @@ def plan_record(plan: Plan, names: Mapping[int, str]) -> dict[str, Any]:
         "results": [number[slot] for slot in plan.results],
         "constants": [names[id(data)] for data in plan.constants],
         "steps": [
-            [s.op, s.callee, [number[i] for i in s.inputs], [number[o] for o in s.outputs]]
-            for s in plan.steps
+            [s.op, s.callee, *([number[i] for i in part] for part in _parts(s))] for s in plan.steps
         ],
         "arena_bytes": plan.arena_bytes,
     }
+
+
+def _parts(step: PlannedCall) -> list[tuple[Slot, ...]]:
+    """Inputs, outputs, and what memory a step needs for itself, if any."""
+    return [step.inputs, step.outputs, *([step.scratch] if step.scratch else [])]
+
+
+def _step(
+    slots: Sequence[Slot],
+    op: str,
+    callee: str,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    scratch: Sequence[int] = (),
+) -> PlannedCall:
+    def chosen(numbers: Sequence[int]) -> tuple[Slot, ...]:
+        return tuple([slots[number] for number in numbers])
+
+    return PlannedCall(op, callee, chosen(inputs), chosen(outputs), chosen(scratch))
 
 
 def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
@@ -70,10 +88,7 @@ def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Pl
         slots.append(Slot(TensorType(tuple(kind["shape"]), kind["dtype"]), place, number))
     for slot, (*_, reuses) in zip(slots, record["slots"], strict=True):
         slot.reuses = None if reuses is None else slots[reuses]
-    steps = [
-        PlannedCall(op, callee, tuple(slots[n] for n in inputs), tuple(slots[n] for n in outputs))
-        for op, callee, inputs, outputs in record["steps"]
-    ]
+    steps = [_step(slots, *each) for each in record["steps"]]
     inputs, outputs, results = (
         [slots[n] for n in record[each]] for each in ("inputs", "outputs", "results")
     )

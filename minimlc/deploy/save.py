@@ -16,6 +16,7 @@ from minimlc.dtypes import dtype_name
 from minimlc.errors import BuildError
 from minimlc.files import write_atomically
 from minimlc.graph.nodes import Function
+from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule
 from minimlc.printer import named_constants
 from minimlc.runtime.executable import functions_of
@@ -23,7 +24,6 @@ from minimlc.runtime.library import Library
 from minimlc.runtime.native import backend, is_threaded, machine_of
 from minimlc.runtime.parallel import openmp
 from minimlc.runtime.plan import Plan, plan
-from minimlc.tir.nodes import SymbolicFunc
 
 READABLE = 0o644
 """All may read a library's file, its owner may write it."""
@@ -43,6 +43,7 @@ def save(library: Library, path: str | os.PathLike[str]) -> None:
         for name, func in mod.entries
         if isinstance(func, Function)
     }
+    _check_steps(plans)
     arrays = _arrays(mod, plans)
     members = {
         CODE: backend().compile_object(text, machine_of(library.target)),
@@ -62,10 +63,18 @@ def _check(library: Library) -> None:
     if library.target.name != "llvm":
         why = f'a library for target "{library.target.name}" cannot be saved'
         raise BuildError(why, code="E514", hint='build(mod, "llvm")')
-    symbolic = [name for name, func in library.mod.entries if isinstance(func, SymbolicFunc)]
+    symbolic = [name for name, func in library.mod.entries if is_family(func)]
     if symbolic:
         why = f"{symbolic[0]} is compiled at its calls, which tell its sizes: it cannot be saved"
         raise BuildError(why, code="E514", hint="mlc.specialize(mod, n=128), and build that")
+
+
+def _check_steps(plans: dict[str, Plan]) -> None:
+    """Refuse conditions and loops that reach Python."""
+    for name, steps in plans.items():
+        if any(step.call and not step.inner for step in steps.steps):
+            why = f"{name} has a condition or loop that calls a registered function"
+            raise BuildError(f"{why}: it cannot be saved", code="E514")
 
 
 def _machine(library: Library, text: str) -> dict[str, Any]:

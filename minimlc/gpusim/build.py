@@ -1,5 +1,6 @@
 """Target "gpusim": kernels run by numpy, all threads at once."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from minimlc.arguments import Arguments, parameters_of
@@ -74,8 +75,8 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
         for name, func in functions_of(module).items()
     }
 
-    def graph(name: str, func: Function) -> SteppedGraph:
-        return SteppedGraph(name, func, plan(module, name), functions)
+    def graph(name: str, func: Function, known: Mapping[str, Any]) -> SteppedGraph:
+        return SteppedGraph(name, func, plan(module, name), known)
 
     plain = library(module, target, functions, graph, {})
     return Simulator(module, target, {name: plain[name] for name in plain.names()}, {})

@@ -34,6 +34,7 @@ from minimlc.graph.scope import Scope, refuse
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import UniqueNames
 from minimlc.node import Node, structural_equal, structural_hash
+from minimlc.sizes import names_in, size_at
 from minimlc.tir import te
 from minimlc.tir.nodes import PrimFunc
 
@@ -223,6 +224,7 @@ class _Inputs:
         self.builder = builder
         self.args: list[Expr] = []
         self.placeholders: list[te.Tensor] = []
+        self.sizes: dict[str, Any] = {}
 
     def convert(self, value: Any, name: str) -> Any:
         if isinstance(value, list | tuple):
@@ -236,8 +238,15 @@ class _Inputs:
             items = [TupleGetItem(value, position) for position in range(count)]
             return self.convert(list(value.fields if isinstance(value, Tuple) else items), name)
         self.args.append(self.builder.atom(value))
-        self.placeholders.append(te.placeholder(value.type.shape, value.type.dtype, name=name))
+        shape = [self.size(size) for size in value.type.shape]
+        self.placeholders.append(te.placeholder(shape, value.type.dtype, name=name))
         return self.placeholders[-1]
+
+    def size(self, size: Any) -> Any:
+        """A size of a placeholder: a formula of variables where calls tell it."""
+        for name in names_in(size):
+            self.sizes.setdefault(name, te.var(name))
+        return size_at(size, self.sizes)
 
 
 def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> list[te.Tensor]:

@@ -7,11 +7,12 @@
               | Call(op, args, attrs, type)
     type    ::= TensorType(shape, dtype) | TupleType(fields)
 
-A call's `op` is the name of an operator's record, or one of three joints:
+A call's `op` is the name of an operator's record, or a joint, which calls other functions:
 "call_tir" calls the primitive function `callee` in destination-passing style, with fresh outputs
-of the call's type; "call_dps_packed" does the same with a registered Python function; and "call"
-calls the graph function `callee`. Calls are in normal form: their arguments are variables,
-constants or tuples of those.
+of the call's type; "call_dps_packed" does the same with a registered Python function; "call"
+calls the graph function `callee`. What "cond", "while_loop" and "scan" do with graph functions is
+in `minimlc.graph.control`. Calls are in normal form: their arguments are variables, constants or
+tuples of those.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,25 +25,30 @@ from minimlc.constants import Attributed
 from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
 from minimlc.errors import CompileError, TooLarge, not_compiled, shown
 from minimlc.node import Node, node
+from minimlc.sizes import Size, names_in, size_of
 
 Attrs = tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The type of a tensor: its shape in elements and its dtype. Types compare by value."""
+    """The type of a tensor: its shape in elements and its dtype. Types compare by value.
+
+    A size that a call tells is a `Size`, written as its text: `R.Tensor(("n", 784), "float32")`.
+    """
 
     shape: tuple[int, ...]
     dtype: str
 
     def __post_init__(self) -> None:
         dtype_record(self.dtype)
-        shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
+        several = isinstance(self.shape, tuple | list)
+        shape = tuple(map(size_of, self.shape if several else (self.shape,)))
         for size in shape:
             if not is_size(size):
                 why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
                 raise CompileError(why, code="E205")
-        shape = tuple(int(size) for size in shape)
+        shape = tuple([size if isinstance(size, Size) else int(size) for size in shape])
         why = excess(shape, self.dtype)
         if why:
             raise CompileError(f"a tensor {why}", code="E135")
@@ -254,13 +260,33 @@ class Function(Attributed):
             yield from block.bindings
 
 
-JOINTS = ("call_tir", "call_dps_packed", "call")
+CALLEES: Mapping[str, tuple[str, ...]] = {
+    "call_tir": ("callee",),
+    "call_dps_packed": ("callee",),
+    "call": ("callee",),
+    "cond": ("then", "otherwise"),
+    "while_loop": ("condition", "body"),
+    "scan": ("body",),
+}
+"""The attributes of each joint that name functions."""
+JOINTS = tuple(CALLEES)
+CONTROL = ("cond", "while_loop", "scan")
+"""The joints that decide, when they run, which functions are called and how often."""
+OF_GRAPHS = ("call", *CONTROL)
+"""The joints that call graph functions."""
+
+
+def called(call: Call) -> list[tuple[str, str]]:
+    """The functions that a joint names, each with the attribute that does; none for operators."""
+    named = dict(call.attrs)
+    return [(key, str(named.get(key, ""))) for key in CALLEES.get(call.op, ())]
 
 
 def callees(func: Function, *joints: str) -> list[str]:
     """The functions that `func` calls by one of `joints`, in order."""
     values = [binding.value for binding in func.bindings()]
-    return [value.callee for value in values if isinstance(value, Call) and value.op in joints]
+    joined = [value for value in values if isinstance(value, Call) and value.op in joints]
+    return [name for call in joined for _, name in called(call)]
 
 
 def reached(functions: Mapping[str, Node], names: Iterable[str], *joints: str) -> set[str]:
@@ -327,6 +353,16 @@ def call_dps_packed(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
 def call_function(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
     """Call the graph function `callee`; `out` is its result's type."""
     return Call("call", args, (("callee", str(callee)),), out)
+
+
+def size_names(*types: Type) -> list[str]:
+    """The names of the sizes in types, each once, in order."""
+    return names_in(tuple([t.shape for value in types for t in tensor_types(value)]))
+
+
+def is_symbolic(func: object) -> bool:
+    """Whether `func` is a graph function with sizes that a call tells."""
+    return isinstance(func, Function) and bool(size_names(*[p.type for p in func.params]))
 
 
 def tensor_types(value: Type) -> tuple[TensorType, ...]:

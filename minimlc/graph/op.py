@@ -6,6 +6,7 @@ Each is made from its record in `minimlc.graph.ops`, signature and documentation
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from minimlc.errors import did_you_mean
@@ -58,6 +59,10 @@ class _Functions(Mapping[str, Callable[..., Call]]):
 
 
 FUNCTIONS = _Functions()
+RANDOM = {
+    name.removeprefix("random_"): FUNCTIONS[name] for name in OPS if name.startswith("random_")
+}
+"""What is called `op.random.uniform`, or `R.random.uniform`."""
 __all__ = sorted(FUNCTIONS)
 
 
@@ -67,9 +72,11 @@ def __getattr__(name: str) -> Any:
         return FUNCTIONS[name]
     if name == "nn":  # the operators of networks are not apart from the others
         return sys.modules[__name__]
+    if name == "random":
+        return SimpleNamespace(**RANDOM)
     raise AttributeError(f'there is no operator "{name}"; {did_you_mean(name, FUNCTIONS)}')
 
 
 def __dir__() -> list[str]:
     """What completion offers: the operators."""
-    return sorted([*FUNCTIONS, "nn"])
+    return sorted([*FUNCTIONS, "nn", "random"])

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
+    CONTROL,
     JOINTS,
     Attrs,
     Binding,
@@ -15,6 +16,7 @@ from minimlc.graph.nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    called,
 )
 from minimlc.graph.ops import OPS
 from minimlc.literals import (
@@ -103,6 +105,11 @@ class GraphPrinter(TirPrinter):
         if item.op not in JOINTS:
             options = [f"{key}={literal(value)}" for key, value in _own_attrs(item)]
             return f"R.{item.op}({', '.join([*map(self.value, item.args), *options])})"
+        if item.op in CONTROL:
+            names, args = [quoted(name) for _, name in called(item)], [*map(self.value, item.args)]
+            if item.op == "cond":
+                args, names = [self.tuple_of(item.args[1:])], [args[0], *names]
+            return f"R.{item.op}({', '.join([*names, *args])}, out={item.type!r})"
         extra = tuple((key, value) for key, value in item.attrs if key != "callee")
         options = [f"attrs={dict_literal(extra)}"] if extra else []
         arguments = [quoted(item.callee), self.tuple_of(item.args), f"out={item.type!r}", *options]

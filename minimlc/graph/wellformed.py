@@ -1,11 +1,14 @@
 """Whether a graph function is well-formed: names, scopes, types, callees, normal form."""
 
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from minimlc.constants import unwritable
 from minimlc.errors import CompileError, VerifyError, did_you_mean
+from minimlc.graph.control import passed, result_type
 from minimlc.graph.nodes import (
     JOINTS,
+    OF_GRAPHS,
     Binding,
     Call,
     Constant,
@@ -15,18 +18,21 @@ from minimlc.graph.nodes import (
     Tuple,
     TupleGetItem,
     TupleType,
+    Type,
     Var,
+    called,
     callees,
+    is_symbolic,
     reached,
+    size_names,
     tensor_types,
 )
 from minimlc.graph.ops import OPS, infer_call
+from minimlc.graph.symbolic import sizes_told, type_at, untold
 from minimlc.module import IRModule
 from minimlc.names import misnamed
 from minimlc.node import nodes_of, span_of
 from minimlc.tir.nodes import Buffer, PrimFunc, Store, SymbolicFunc
-
-F = TypeVar("F", Function, PrimFunc)
 
 
 def check_function(mod: IRModule, name: str, func: Function) -> None:
@@ -55,8 +61,10 @@ class _Check:
         plain = [(k, v) for k, v in func.attrs if not isinstance(v, TensorType | TupleType)]
         if unwritable(plain):
             self.refuse(unwritable(plain), "E222")
+        self.names |= {*size_names(*[param.type for param in func.params])}
         for param in func.params:
             self.define(param)
+        self.sizes(func)
         for binding in func.bindings():
             self.where, var = binding, binding.var
             self.value(binding.value)
@@ -66,9 +74,15 @@ class _Check:
             self.define(var)
         self.where = func
         self.atom(func.result, "the result")
-        # There are no conditions, so a function that reaches itself would never return.
-        if self.name in reached(self.functions, callees(func, "call"), "call"):
+        # Memory is planned for one run of each function: loops are `while_loop` and `scan`.
+        if self.name in reached(self.functions, callees(func, *OF_GRAPHS), *OF_GRAPHS):
             self.refuse("it calls itself, and would never end", "E227")
+
+    def sizes(self, func: Function) -> None:
+        """Each size must be one that a call tells."""
+        for name in untold(func):
+            why = f"no call tells {name}: no parameter has the size {name}, or {name} * 2 + 1"
+            self.refuse(why, "E136", f'mlc.Var("x", R.Tensor(("{name}", 4), "float32"))')
 
     def define(self, var: Var) -> None:
         if var in self.defined:
@@ -124,11 +138,11 @@ class _Check:
             self.atom(arg, f"argument {number} of {call.op}")
         if call.op not in JOINTS:
             self.operator(call)
-        elif not call.callee:
+        elif not all(name for _, name in called(call)):
             self.refuse(f"{call.op} names no function to call", "E224")
         elif call.op == "call_tir":
             self.call_tir(call)
-        elif call.op == "call":
+        elif call.op in OF_GRAPHS:
             self.call_function(call)
 
     def operator(self, call: Call) -> None:
@@ -142,35 +156,39 @@ class _Check:
         if call.type != out:
             self.refuse(f"{call.op} gives {out}, the call says {call.type}", "E222")
 
-    def callee(self, call: Call, kind: type[F]) -> F:
-        func = self.functions.get(call.callee)
+    def callee(self, call: Call, name: str, *kinds: type) -> Any:
+        func = self.functions.get(name)
         if func is None:
-            why = f'{call.op} calls "{call.callee}": no such function'
-            self.refuse(why, "E224", did_you_mean(call.callee, self.functions))
-        if not isinstance(func, kind):
-            why = f'{call.op} cannot call "{call.callee}", a {type(func).__name__}'
-            other = f'use "{"call" if call.op == "call_tir" else "call_tir"}"'
-            sizes = 'mlc.specialize(mod, "{}", ...)  # with its sizes as numbers'
-            symbolic = isinstance(func, SymbolicFunc)
-            self.refuse(why, "E224", sizes.format(call.callee) if symbolic else other)
+            why = f'{call.op} calls "{name}": no such function'
+            self.refuse(why, "E224", did_you_mean(name, self.functions))
+        if not isinstance(func, kinds):
+            why = f'{call.op} cannot call "{name}", a {type(func).__name__}'
+            other = "call" if call.op == "call_tir" else "call_tir"
+            self.refuse(why, "E224", f'use "{other}"')
         return func
 
     def call_tir(self, call: Call) -> None:
-        func, count = self.callee(call, PrimFunc), len(call.args)
+        family, count = self.callee(call, call.callee, PrimFunc, SymbolicFunc), len(call.args)
+        func: PrimFunc = family.func if isinstance(family, SymbolicFunc) else family
+        if family is not func and family.scalars:
+            why = f'"{call.callee}" takes sizes as numbers, which a call in the graph has not'
+            self.refuse(why, "E224", f'mlc.specialize(mod, "{call.callee}", ...)')
         outputs = tensor_types(call.type)
         types = [*(arg.type for arg in call.args), *outputs]
         if len(types) != len(func.params):
             why = f'"{call.callee}" has {len(func.params)} parameters, the call gives '
             self.refuse(f"{why}{count} argument(s) and {len(outputs)} output(s)", "E225")
-        for number, (param, got) in enumerate(zip(func.params, types, strict=True)):
-            declared = TensorType(param.shape, param.dtype)
+        params = [Var(param.name, TensorType(param.shape, param.dtype)) for param in func.params]
+        sizes = self.tried(sizes_told, params, types) if family is not func else {}
+        for number, (param, got) in enumerate(zip(params, types, strict=True)):
+            declared = type_at(param.type, sizes)
             if got != declared:
                 what = f"argument {number}" if number < count else f"output {number - count}"
                 why = f'{what} of "{call.callee}" ({param.name}) is {declared}, got {got}'
                 self.refuse(why, "E225")
-        for param in func.params[:count]:
-            if param in self.stored(call.callee, func):
-                why = f'"{call.callee}" writes its argument {param.name}; '
+        for buffer in func.params[:count]:
+            if buffer in self.stored(call.callee, func):
+                why = f'"{call.callee}" writes its argument {buffer.name}; '
                 why += "a call in the graph may only write its outputs"
                 self.refuse(why, "E226", "outputs are the last parameters")
 
@@ -181,16 +199,36 @@ class _Check:
         return self._stored[name]
 
     def call_function(self, call: Call) -> None:
-        func, name = self.callee(call, Function), call.callee
-        if len(call.args) != len(func.params):
-            why = f'"{name}" takes {len(func.params)} argument(s), got {len(call.args)}'
+        """A joint of graph functions: what each is passed, and what they give."""
+        results = {key: self.result_of(call, key, name) for key, name in called(call)}
+        if call.op == "call":
+            kind = results["callee"]
+        else:
+            kind = self.tried(result_type, call, results)
+        if call.type != kind:
+            what = f'"{call.callee}"' if call.op == "call" else call.op
+            self.refuse(f"{what} gives {kind}, the call says {call.type}", "E222")
+
+    def result_of(self, call: Call, key: str, name: str) -> Type:
+        """What a function gives for what a call passes to it."""
+        func: Function = self.callee(call, name, Function)
+        types: Sequence[Type] = self.tried(passed, call, key)
+        if len(types) != len(func.params):
+            why = f'"{name}" takes {len(func.params)} argument(s), got {len(types)}'
             self.refuse(why, "E225")
-        for param, arg in zip(func.params, call.args, strict=True):
-            if arg.type != param.type:
-                self.refuse(f'"{name}" takes {param.name}: {param.type}, got {arg.type}', "E225")
-        if call.type != func.result.type:
-            why = f'"{name}" gives {func.result.type}, the call says {call.type}'
-            self.refuse(why, "E222")
+        sizes = self.tried(sizes_told, func.params, types) if is_symbolic(func) else {}
+        for param, kind in zip(func.params, types, strict=True):
+            declared = type_at(param.type, sizes)
+            if kind != declared:
+                self.refuse(f'"{name}" takes {param.name}: {declared}, got {kind}', "E225")
+        return type_at(func.result.type, sizes)
+
+    def tried(self, check: Callable[..., Any], *values: Any) -> Any:
+        """What `check` gives; its error becomes this one's."""
+        try:
+            return check(*values)
+        except CompileError as error:
+            self.refuse(error.why, error.code, error.hint, error.excerpt)
 
     def refuse(self, why: str, code: str, hint: str = "", excerpt: str = "") -> NoReturn:
         where, span = self.where, span_of(self.where)

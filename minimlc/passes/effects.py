@@ -1,6 +1,6 @@
 """Which calls do more than give a value."""
 
-from minimlc.graph.nodes import Call, Expr
+from minimlc.graph.nodes import OF_GRAPHS, Call, Expr, called
 from minimlc.module import IRModule
 
 
@@ -24,8 +24,8 @@ class Effects:
         """Whether `value` is a call that reaches a registered function, dataflow blocks of graph
         functions counted or not.
         """
-        if isinstance(value, Call) and value.op == "call":
-            return self._function(value.callee, in_dataflow)
+        if isinstance(value, Call) and value.op in OF_GRAPHS:
+            return any(self._function(name, in_dataflow) for _, name in called(value))
         return isinstance(value, Call) and value.op == "call_dps_packed"
 
     def _function(self, name: str, in_dataflow: bool) -> bool:

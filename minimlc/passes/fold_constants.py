@@ -18,12 +18,14 @@ from minimlc.graph.nodes import (
     TupleType,
     Type,
     constant,
+    size_names,
     tensor_types,
 )
 from minimlc.graph.ops import evaluate
 from minimlc.module import IRModule, module_pass
 from minimlc.node import children, walk
 from minimlc.run import interpret, nest
+from minimlc.sizes import names_in
 from minimlc.tir.analysis.access import loop_extent
 from minimlc.tir.nodes import For, PrimFunc, Stmt, While
 
@@ -52,6 +54,8 @@ class _Fold(Mutator):
 
     def visit_Call(self, call: Call) -> Expr:
         known = (isinstance(part, Tuple | Constant) for arg in call.args for part in walk(arg))
+        if size_names(call.type) or names_in(call.attrs):
+            return call
         if not all(known) or _elements([call]) > max(_elements(call.args), SMALL):
             return call
         if call.op == "call_tir":

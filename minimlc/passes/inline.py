@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from minimlc.errors import did_you_mean
 from minimlc.graph.mutator import Mutator, is_primitive, substitute
-from minimlc.graph.nodes import Call, Expr, Function, Var
+from minimlc.graph.nodes import Call, Expr, Function, Var, is_symbolic
 from minimlc.graph.scope import refuse
 from minimlc.module import IRModule, module_pass
 
@@ -20,9 +20,9 @@ def inline(mod: IRModule, functions: Collection[str] | None = None) -> IRModule:
         gv = R.relu(lv)
 
     `functions` names which; all but groups of fusion, if None. They stay in the module until
-    `remove_unused` is told the entries. Legal because graph functions take and give values, and
-    none reaches itself; calls in them keep their order. `CompileError` E230 for a name that is no
-    graph function's.
+    `remove_unused` is told the entries; those of symbolic sizes are not inlined. Legal because
+    graph functions take and give values, and none reaches itself; calls in them keep their order.
+    `CompileError` E230 for a name that is no graph function's.
     """
     bodies = {n: f for n, f in mod.entries if isinstance(f, Function)}
     if isinstance(functions, str):
@@ -34,7 +34,8 @@ def inline(mod: IRModule, functions: Collection[str] | None = None) -> IRModule:
             refuse(why, "E230", did_you_mean(name, bodies))
     if functions is None:
         functions = [name for name, func in bodies.items() if not is_primitive(func)]
-    return _Inline({name: bodies[name] for name in functions})(mod)
+    plain = {name: bodies[name] for name in functions if not is_symbolic(bodies[name])}
+    return _Inline(plain)(mod)
 
 
 class _Inline(Mutator):

@@ -6,7 +6,7 @@ from typing import Any
 from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import JOINTS, Call, Expr, Function, TupleType, call_tir
+from minimlc.graph.nodes import JOINTS, Call, Expr, Function, TupleType, call_tir, is_symbolic
 from minimlc.graph.ops import ALIASES, OPS, lower
 from minimlc.module import IRModule, module_pass
 
@@ -22,7 +22,8 @@ def legalize(mod: IRModule, overrides: Mapping[str, Override] | None = None) -> 
     Equal operators on tensors of equal types share one primitive function. `overrides` gives, by
     operator name, functions of (builder, call) that return what replaces the call, for example
     `lambda bb, call: bb.call_te(my_matmul, *call.args)`; one that returns the call leaves it. As a
-    pass: `functools.partial(legalize, overrides=...)`.
+    pass: `functools.partial(legalize, overrides=...)`. Functions of symbolic sizes stay as they
+    are: what has loops is an instance of them.
     """
     named = {ALIASES.get(name, name): override for name, override in (overrides or {}).items()}
     for name in named:
@@ -38,7 +39,7 @@ class _Legalize(Mutator):
         self.callees: dict[Any, str] = {}
 
     def visit_Function(self, func: Function) -> Function:
-        return self.rewrite_function(func)
+        return func if is_symbolic(func) else self.rewrite_function(func)
 
     def visit_Call(self, call: Call) -> Expr:
         if call.op in JOINTS:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from minimlc.errors import CompileError
 from minimlc.graph.mutator import is_primitive
-from minimlc.graph.nodes import Binding, BindingBlock, Function, Var, reached
+from minimlc.graph.nodes import OF_GRAPHS, Binding, BindingBlock, Function, Var, reached
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of, replace
 from minimlc.passes.effects import Effects
@@ -30,7 +30,7 @@ def remove_unused(mod: IRModule, entries: Collection[str] | None = None) -> IRMo
     if entries is None:
         entries = [n for n, f in mod.entries if isinstance(f, Function) and not is_primitive(f)]
         entries = entries or list(functions)
-    used = reached(functions, entries, "call_tir", "call")
+    used = reached(functions, entries, "call_tir", *OF_GRAPHS)
     return mod.with_functions({name: f for name, f in functions.items() if name in used})
 
 

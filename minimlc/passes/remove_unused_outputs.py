@@ -3,7 +3,17 @@
 from collections.abc import Collection
 
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, Expr, Function, Tuple, TupleGetItem, TupleType, Var
+from minimlc.graph.nodes import (
+    CONTROL,
+    Call,
+    Expr,
+    Function,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Var,
+    callees,
+)
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of, replace
 from minimlc.passes.remove_unused import checked_entries
@@ -18,9 +28,9 @@ def remove_unused_outputs(mod: IRModule, entries: Collection[str] = ()) -> IRMod
         lv = both(a)             -->           lv = both(a)
         lv1 = lv[0]                            lv1 = lv[0]
 
-    For functions that others call, but not for `entries`, whose result is written as a tuple; one
-    field stays at least. `remove_unused` then takes out what computed them. Legal because a value
-    that nobody reads does not matter.
+    For functions that others call, but not for `entries`, nor in conditions and loops, whose result
+    is written as a tuple; one field stays at least. `remove_unused` then takes out what computed
+    them. Legal because a value that nobody reads does not matter.
     """
     checked_entries("remove_unused_outputs", mod, entries)
     before = None
@@ -31,9 +41,13 @@ def remove_unused_outputs(mod: IRModule, entries: Collection[str] = ()) -> IRMod
 
 def _once(mod: IRModule, entries: Collection[str]) -> IRModule:
     functions, kept = dict(mod.functions), {}
+    graphs = [func for func in functions.values() if isinstance(func, Function)]
+    fixed = {name for func in graphs for name in callees(func, *CONTROL)}
     for name, fields in fields_used(mod).items():
         func = functions.get(name)
-        if name in entries or not isinstance(func, Function) or not isinstance(func.result, Tuple):
+        if name in {*entries, *fixed} or not isinstance(func, Function):
+            continue
+        if not isinstance(func.result, Tuple):
             continue
         if 0 < len(fields) < len(func.result.fields):
             kept[name] = sorted(fields)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, Expr, Function, Var
+from minimlc.graph.nodes import CONTROL, Call, Expr, Function, Var, callees, is_symbolic
 from minimlc.module import IRModule, module_pass
 from minimlc.node import Node, nodes_of, replace
 from minimlc.passes.remove_unused import checked_entries
@@ -19,7 +19,8 @@ def remove_unused_parameters(mod: IRModule, entries: Collection[str] = ()) -> IR
         lv = step(a, b)          -->           lv = step(a)
 
     For graph functions and primitive functions that others call, but not for `entries`: what
-    nothing calls is called from outside. Legal because a value that is not read does not matter.
+    nothing calls is called from outside; nor what a condition or loop calls, or what finds its
+    sizes in its parameters. Legal because a value that is not read does not matter.
     What an unused binding uses counts as used: `remove_unused` comes first.
     """
     checked_entries("remove_unused_parameters", mod, entries)
@@ -35,11 +36,14 @@ def _once(mod: IRModule, entries: Collection[str]) -> IRModule:
         for call in nodes_of(caller, Call) if isinstance(caller, Function) else ():
             if call.op in ("call", "call_tir"):
                 counts[call.callee] = len(call.args)
+    graphs = [(n, f) for n, f in mod.entries if isinstance(f, Function)]
+    fixed = {name for _, func in graphs for name in callees(func, *CONTROL)}
+    fixed |= {name for name, func in graphs if is_symbolic(func)}
     kept: dict[str, list[int]] = {}
     functions = dict(mod.functions)
     for name, count in counts.items():
         func = functions.get(name)
-        if name not in entries and isinstance(func, Function | PrimFunc):
+        if name not in {*entries, *fixed} and isinstance(func, Function | PrimFunc):
             places = used_places(func, count)
             if len(places) < count:
                 kept[name] = places

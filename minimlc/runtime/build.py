@@ -1,20 +1,26 @@
 """`build`: a module becomes a library of callable functions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.entry import Pointer, emit_entry, entry_symbol, symbol
+from minimlc.codegen.llvm.control import COPY, Callee, Control
+from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean
-from minimlc.graph.nodes import JOINTS, Call, Function
+from minimlc.graph.control import steps
+from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
+from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule, Pass, not_a_module, run_passes
+from minimlc.node import Node
 from minimlc.passes import default_pipeline, scheduling
 from minimlc.rooms import is_there, room
 from minimlc.runtime.executable import (
     Kernel,
     NativeGraph,
     SteppedGraph,
+    SymbolicGraph,
     SymbolicKernel,
     functions_of,
     library,
@@ -24,7 +30,8 @@ from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import Unit, backend, compile_native, machine_of, units_of
-from minimlc.runtime.plan import Plan, plan
+from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
+from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 from minimlc.verify import verify
@@ -54,29 +61,51 @@ def build(
         hint = did_you_mean(str(bounds), BOUNDS)
         raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
-    module = _as_module(mod)
-    verify(module)
-    if pipeline is not None or _has_operators(module):
-        module = run_passes(module, _passes(pipeline, recipes, chosen))
-        verify(module)
+    module = verify(_as_module(mod))
     builder = _builder(chosen.name)
-    return _whole(module, lambda part: builder(part, chosen, bounds == "check", cache))
+
+    def built(part: IRModule) -> Library:
+        return builder(part, chosen, bounds == "check", cache)
+
+    def lowered(part: IRModule) -> Library:
+        if pipeline is None and not _has_operators(part):
+            return built(part)
+        return built(verify(run_passes(part, _passes(pipeline, recipes, chosen))))
+
+    return _whole(module, lowered, built)
 
 
-def _whole(module: IRModule, built: Callable[[IRModule], Library]) -> Library:
+def _whole(
+    module: IRModule,
+    lowered: Callable[[IRModule], Library],
+    built: Callable[[IRModule], Library],
+) -> Library:
     """The library of a module; instances of its symbolic functions are built as calls need them."""
-    symbolic = {name: f for name, f in module.entries if isinstance(f, SymbolicFunc)}
-    if not symbolic:
-        return built(module)
-    rest = {name: f for name, f in module.entries if name not in symbolic}
-    library = built(module.with_functions(rest))
-    functions = {
-        name: SymbolicKernel(name, symbolic[name], built) if name in symbolic else library[name]
-        for name in module.functions
-    }
-    return library.of(module, functions)
+    families = {name: f for name, f in module.entries if is_family(f)}
+    if not families:
+        return lowered(module)
+    library = lowered(_without_families(module, families))
+    functions = {name: library[name] for name in library.names()}
+    for name, func in families.items():
+        if isinstance(func, SymbolicFunc):
+            functions[name] = SymbolicKernel(name, func, built)
+        else:
+            functions[name] = SymbolicGraph(name, module, lowered)
+    whole = library.mod.with_functions({**library.mod.functions, **families})
+    return library.of(whole, functions)
 
 
+def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModule:
+    """The other functions, and the instances that they call."""
+    rest: dict[str, Node] = {}
+    for name, func in module.entries:
+        if name not in families:
+            alone = not isinstance(func, Function)
+            rest |= {name: func} if alone else instance_of(module, name).functions
+    return module.with_functions(rest)
+
+
+Functions = Mapping[str, Callable[..., Any]]
 Builder = Callable[[IRModule, Target, bool, bool], Library]
 """What builds for a target: of a module, the target, and whether to check accesses and to cache."""
 
@@ -151,7 +180,9 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     over = {name for steps in plans.values() for name in steps.in_place}
     kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
-    extra = "\n\n".join(_entry_text(name, steps, check) for name, steps in entries.items())
+    texts = [_entry_text(name, steps, check) for name, steps in entries.items()]
+    loops = any(step.call for steps in entries.values() for step in steps.steps)
+    extra = "\n\n".join([*([COPY] if loops else []), *texts])
     sources = _native_sources(kernels, target, extra, check)
     backend()
     missing = missing_features(target)
@@ -161,18 +192,18 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     exports += [entry_symbol(name) for name in entries]
     native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
     sites, at = native.sites if check else None, native.addresses
-    functions = {
+    compiled = {
         name: Kernel(name, parameters_of(func), at[symbol(name)], sites, native.library)
         for name, func in kernels.items()
     }
 
-    def graph(name: str, func: Function) -> NativeGraph | SteppedGraph:
+    def graph(name: str, func: Function, known: Functions) -> NativeGraph | SteppedGraph:
         if name not in entries:
-            return SteppedGraph(name, func, plans[name], functions)
+            return SteppedGraph(name, func, plans[name], known)
         address = at[entry_symbol(name)]
         return NativeGraph(name, func, plans[name], address, sites, native.library)
 
-    return library(module, target, functions, graph, sources)
+    return library(module, target, compiled, graph, sources)
 
 
 def _native_sources(
@@ -191,9 +222,39 @@ def _assembly(unit: Unit, target: Target, check: bool) -> str:
     return str(backend().compile_assembly(text, machine_of(target)))
 
 
-def _entry_text(name: str, steps: Plan, check: bool) -> str:
+def _entry_text(name: str, planned: Plan, check: bool) -> str:
     calls = [
-        (symbol(each.callee), tuple(Pointer(slot.kind, slot.number) for slot in each.slots))
-        for each in steps.steps
+        _control(each) if each.call else (symbol(each.callee), _pointers(each.slots))
+        for each in planned.steps
     ]
-    return emit_entry(entry_symbol(name), len(steps.inputs), len(steps.outputs), calls, check)
+    return emit_entry(entry_symbol(name), len(planned.inputs), len(planned.outputs), calls, check)
+
+
+def _pointers(slots: Sequence[Slot]) -> tuple[Pointer, ...]:
+    return tuple([Pointer(slot.kind, slot.number) for slot in slots])
+
+
+def _control(step: PlannedCall) -> ControlCall:
+    """A condition or loop for the entry point."""
+    assert step.call is not None
+    functions = tuple(
+        [
+            Callee(entry_symbol(each.name), each.table, _pointers(each.plan.results))
+            for each in step.inner
+        ]
+    )
+    kinds = [tensor_types(arg.type) for arg in step.call.args]
+    state, scans = kinds[0], step.op == "scan"
+    rows = kinds[1] if scans else ()
+    collected = tensor_types(step.call.type)[len(state) :] if scans else ()
+    parts = [TensorType(kind.shape[1:], kind.dtype) for kind in (*rows, *collected)]
+    item = Control(
+        step.op,
+        functions,
+        0 if step.op == "cond" else len(state),
+        len(rows),
+        steps(step.call) if scans else 0,
+        tuple([nbytes(slot.type) for slot in step.outputs]),
+        tuple(map(nbytes, parts)),
+    )
+    return item, _pointers(step.inputs), _pointers(step.outputs), _pointers(step.scratch)

@@ -11,14 +11,18 @@ import numpy as np
 from minimlc.arguments import Arguments, Parameter, address_of, parameters_of
 from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
-from minimlc.graph.nodes import Function, TensorType
+from minimlc.errors import CallError
+from minimlc.graph import control
+from minimlc.graph.nodes import Function, TensorType, called, tensor_types
+from minimlc.graph.symbolic import equations, labelled, sizes_told, telling
 from minimlc.module import IRModule
-from minimlc.run import call_packed, flatten, nest
+from minimlc.run import call_packed, flatten, nest, types_of
 from minimlc.runtime.foreign import refusing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
 from minimlc.runtime.plan import ALIGNMENT, Plan, PlannedCall, Slot
+from minimlc.specialize import instance_for
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 from minimlc.tir.symbolic import MOST_INSTANCES, instance, instance_of_call, signature
@@ -122,6 +126,58 @@ def _instance(
     return built(verify(IRModule({name: instance(func, sizes)})))[name]
 
 
+class SymbolicGraph:
+    """A graph function of symbolic sizes: an instance for each choice of them, built at its first
+    call. A later call looks it up by the axes that tell the sizes.
+    """
+
+    def __init__(self, name: str, mod: IRModule, built: Callable[[IRModule], Library]):
+        self.__name__ = name
+        self._mod, self._built = mod, built
+        func = mod[name]
+        assert isinstance(func, Function)
+        self._func = func
+        self._flat = all(isinstance(param.type, TensorType) for param in func.params)
+        self._places = places(func)
+        self._instances: dict[tuple[int, ...], Callable[..., Any]] = {}
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        try:
+            given = arguments if self._flat else flatten(arguments)
+            sizes = tuple([given[number].shape[axis] for number, axis in self._places])
+            instance = self._instances[sizes]
+        except (KeyError, IndexError, AttributeError, TypeError):
+            instance = self._found(arguments)
+        try:
+            return instance(*arguments, **named)
+        except CallError as error:
+            if error.code == "E604":
+                sizes_told(self._func.params, types_of(self._func, arguments))
+            raise
+
+    def _found(self, arguments: Sequence[Any]) -> Callable[..., Any]:
+        """The instance for a call; `CallError` for arguments that tell no sizes."""
+        types = types_of(self._func, arguments)
+        instance = self._built(instance_for(self._mod, self.__name__, self._func, types))
+        tensors = [tensor for kind in types for tensor in tensor_types(kind)]
+        sizes = tuple([tensors[number].shape[axis] for number, axis in self._places])
+        while len(self._instances) >= MOST_INSTANCES:
+            self._instances.pop(next(iter(self._instances)), None)
+        self._instances[sizes] = instance[self.__name__]
+        return self._instances[sizes]
+
+    def __repr__(self) -> str:
+        return f"<compiled {Arguments(self.__name__, parameters_of(self._func)).signature}>"
+
+
+def places(func: Function) -> list[tuple[int, int]]:
+    """The axes that tell the sizes of a graph function: number of the tensor, and axis."""
+    tensors = {name: number for number, (name, _) in enumerate(labelled(func.params))}
+    shapes = [kind.shape for _, kind in labelled(func.params)]
+    known = telling(equations(func.params, shapes))
+    return [(tensors[each.name], each.axis) for each in known]
+
+
 def aligned_bytes(size: int) -> np.ndarray:
     """Fresh memory that begins on a cache line."""
     memory = np.empty(size + ALIGNMENT, np.uint8)
@@ -213,16 +269,17 @@ class NativeGraph(GraphFunction):
 
 
 class SteppedGraph(GraphFunction):
-    """A graph function with registered Python functions between its kernels."""
+    """A graph function with registered Python functions between its kernels, or conditions."""
 
     def __init__(
-        self, name: str, func: Function, plan: Plan, kernels: Mapping[str, Callable[..., None]]
+        self, name: str, func: Function, plan: Plan, functions: Mapping[str, Callable[..., Any]]
     ):
-        """`kernels` are what the steps call. Constants are copied so that they are writable: numpy
+        """`functions` are what the steps call: kernels, graph functions in conditions and loops;
+        they are looked up at a call. Constants are copied so that they are writable: numpy
         exports no read-only array through DLPack, and a copy at each call would cost more.
         """
         super().__init__(name, func, plan)
-        self._kernels = kernels
+        self._functions = functions
         self._constants = tuple(c.copy() for c in self.plan.constants)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -247,10 +304,33 @@ class SteppedGraph(GraphFunction):
         return self._assemble(inputs, outputs)
 
     def _run(self, step: PlannedCall, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        if step.op == "call_dps_packed":
-            call_packed(step.callee, inputs, outputs)
-        else:
-            self._kernels[step.callee](*inputs, *outputs)
+        perform(self._functions, step, inputs, outputs)
+
+
+def perform(
+    functions: Mapping[str, Callable[..., Any]],
+    step: PlannedCall,
+    inputs: list[np.ndarray],
+    outputs: list[np.ndarray],
+) -> None:
+    """Take a step of a plan: a kernel, a registered function, or a condition or loop."""
+    if step.op == "call_dps_packed":
+        call_packed(step.callee, inputs, outputs)
+        return
+    if step.call is None:
+        functions[step.callee](*inputs, *outputs)
+        return
+    leaves = iter(inputs)
+    values = [nest(arg.type, leaves) for arg in step.call.args]
+    chosen = {key: functions[name] for key, name in called(step.call)}
+    result = control.run(step.call, values, chosen, _empty)
+    for output, value in zip(outputs, flatten([result]), strict=True):
+        if output is not value:
+            output[...] = value
+
+
+def _empty(kind: TensorType) -> np.ndarray:
+    return fresh(kind.shape, to_numpy(kind.dtype))
 
 
 def _view(memory: np.ndarray, start: int, kind: TensorType) -> np.ndarray:
@@ -268,15 +348,18 @@ def library(
     module: IRModule,
     target: Target,
     kernels: Mapping[str, Callable[..., Any]],
-    graph: Callable[[str, Function], Callable[..., Any]],
+    graph: Callable[[str, Function, Mapping[str, Callable[..., Any]]], Callable[..., Any]],
     sources: dict[str, Callable[[], str]],
 ) -> Library:
-    """A library of kernels, and of what `graph` makes of each graph function."""
-    functions = {
-        name: graph(name, func) if isinstance(func, Function) else kernels[name]
-        for name, func in module.entries
-    }
-    return Library(module, target, functions, sources)
+    """A library of kernels, and of what `graph` makes of each graph function, which may call all
+    functions of the library.
+    """
+    functions = dict(kernels)
+    for name, func in module.entries:
+        if isinstance(func, Function):
+            functions[name] = graph(name, func, functions)
+    ordered = {name: functions[name] for name in module.functions}
+    return Library(module, target, ordered, sources)
 
 
 def to_read(

@@ -10,7 +10,7 @@ the graph, so some are tried, until one needs no more than is alive at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +19,16 @@ import numpy as np
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
 from minimlc.graph.execute import execute
-from minimlc.graph.nodes import JOINTS, Call, Constant, Function, TensorType, tensor_types
+from minimlc.graph.nodes import (
+    CONTROL,
+    JOINTS,
+    Call,
+    Constant,
+    Function,
+    TensorType,
+    called,
+    tensor_types,
+)
 from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.run import flatten, nest
@@ -43,8 +52,12 @@ class Slot:
     @property
     def size(self) -> int:
         """Bytes, rounded up to whole cache lines."""
-        count = prod(self.type.shape) * to_numpy(self.type.dtype).itemsize
-        return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
+        return max(ALIGNMENT, -(-nbytes(self.type) // ALIGNMENT) * ALIGNMENT)
+
+
+def nbytes(kind: TensorType) -> int:
+    """The bytes of a tensor's elements."""
+    return prod(kind.shape) * to_numpy(kind.dtype).itemsize
 
 
 Slots: TypeAlias = "Slot | tuple[Slots, ...]"
@@ -52,17 +65,24 @@ Slots: TypeAlias = "Slot | tuple[Slots, ...]"
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """Call `callee` ("call_tir" or "call_dps_packed") with inputs, then outputs."""
+    """Call `callee` ("call_tir" or "call_dps_packed") with inputs, then outputs; or a condition or
+    loop, which is the `call` itself.
+    """
 
     op: str
     callee: str
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
+    scratch: tuple[Slot, ...] = ()
+    """Memory that the step needs for itself."""
+    call: Call | None = None
+    inner: "tuple[Inner, ...]" = ()
+    """The functions of a condition or loop that is native code, as it is called."""
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """What the callee's parameters are."""
-        return (*self.inputs, *self.outputs)
+        """What the step reads and writes."""
+        return (*self.inputs, *self.outputs, *self.scratch)
 
 
 @dataclass
@@ -88,13 +108,25 @@ class Plan:
     @property
     def native(self) -> bool:
         """Whether every step is compiled code."""
-        return all(step.op == "call_tir" for step in self.steps)
+        return all(step.op == "call_tir" or step.inner for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A graph function in a condition or loop: its name, its plan, and where its constants begin
+    among the caller's.
+    """
+
+    name: str
+    plan: Plan
+    table: int
 
 
 def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
     """The plan of the graph function `name`; graph functions it calls become part of it.
 
-    With `in_place`, a compiled element-wise step may write over an input that nothing reads later.
+    With `in_place`, a compiled element-wise step may write over an input that nothing reads later,
+    and conditions and loops of compiled functions are steps of compiled code.
     """
     func = mod[name]
     assert isinstance(func, Function)
@@ -102,7 +134,7 @@ def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
     result = Plan([Slot(kind, "input", number) for number, kind in enumerate(types)])
     inputs = iter(result.inputs)
     places = [nest(param.type, inputs) for param in func.params]
-    place = _Planner(mod, result).function(name, func, places)
+    place = _Planner(mod, result, in_place).function(name, func, places)
     result.results = tuple(flatten([place]))
     _name_outputs(result)
     if in_place and result.native:
@@ -112,9 +144,10 @@ def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
 
 
 class _Planner:
-    def __init__(self, mod: IRModule, plan: Plan):
+    def __init__(self, mod: IRModule, plan: Plan, compiled: bool):
         self.mod = mod
         self.plan = plan
+        self.compiled = compiled
         self.constants: dict[int, Slot] = {}
         self.open: list[str] = []
 
@@ -143,11 +176,29 @@ class _Planner:
             hint = "put mlc.passes.legalize into the pipeline"
             raise BuildError(why, code="E503", span=span_of(call), hint=hint)
         outputs = tuple(Slot(t, "arena") for t in tensor_types(call.type))
-        self.plan.steps.append(
-            PlannedCall(call.op, call.callee, tuple(flatten(arguments)), outputs)
-        )
+        inputs = tuple(flatten(arguments))
+        step = PlannedCall(call.op, call.callee, inputs, outputs)
+        if call.op in CONTROL:
+            step = self.inside(call, replace(step, callee=call.op, call=call))
+        self.plan.steps.append(step)
         place: Slots = nest(call.type, iter(outputs))
         return place
+
+    def inside(self, call: Call, step: PlannedCall) -> PlannedCall:
+        """A condition or loop, as compiled code if all functions in it are."""
+        names = [name for _, name in called(call)] if self.compiled else []
+        plans = [plan(self.mod, name, in_place=True) for name in names]
+        if not plans or not all(each.native for each in plans):
+            return step
+        inner = []
+        for name, each in zip(names, plans, strict=True):
+            inner.append(Inner(name, each, len(self.plan.constants)))
+            self.plan.constants += each.constants
+        most = max(1, *[each.arena_bytes for each in plans])
+        state = tensor_types(call.args[0].type) if call.op != "cond" else ()
+        kinds = [TensorType((most,), "uint8"), TensorType((), "int64"), *state]
+        scratch = tuple([Slot(kind, "arena") for kind in kinds])
+        return replace(step, inner=tuple(inner), scratch=scratch)
 
 
 def _name_outputs(plan: Plan) -> None:
@@ -257,8 +308,9 @@ def _share_places(plan: Plan, mod: IRModule) -> None:
     """Let results of element-wise steps take over the places of inputs that die there."""
     last = {slot: number for number, step in enumerate(plan.steps) for slot in step.slots}
     for number, step in enumerate(plan.steps):
-        func = mod[step.callee]
-        assert isinstance(func, PrimFunc)
+        func = mod.functions.get(step.callee)
+        if step.call is not None or not isinstance(func, PrimFunc):
+            continue
         dying = {s for s in step.inputs if s.kind == "arena" and last[s] == number}
         for at, result in enumerate(step.outputs, len(step.inputs)):
             for slot in [each for each in dict.fromkeys(step.inputs) if each in dying]:

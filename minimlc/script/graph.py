@@ -19,8 +19,10 @@ from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import decorator
+from minimlc.script.graph_control import CONTROLS
 from minimlc.script.graph_value import (
     GRAPHS,
+    PARTS,
     PLAIN,
     Siblings,
     Values,
@@ -30,6 +32,7 @@ from minimlc.script.graph_value import (
     out_type,
 )
 from minimlc.script.source import Names, Source, parameters
+from minimlc.sizes import size_of
 
 _HINT = '{}: R.Tensor((1, 784), "float32")'
 
@@ -44,6 +47,8 @@ def parse_function(
         var = graph.Var(reader.unique.take(item.arg), reader.guard(item, reader.type, kind))
         reader.scope[item.arg] = var
         params.append(reader.placed(var, item))
+    for name in graph.size_names(*[param.type for param in params]):
+        reader.scope.setdefault(name, size_of(name))
     for statement in node.body:
         if reader.result is not None:
             raise reader.error(statement, "nothing follows return", "E129")
@@ -101,6 +106,9 @@ def _assign(reader: Values, node: ast.Assign) -> None:
     target, siblings = node.targets[0], reader.siblings
     if isinstance(target, ast.Name) and _is_module(reader, target.id, node.value):
         reader.siblings = siblings._replace(owners=siblings.owners | {target.id})
+        return
+    if isinstance(target, ast.Name) and reader.called(node.value) in ("T.int64", "T.int32"):
+        reader.scope[target.id] = size_of(target.id)
         return
     value = reader.expr(node.value)
     if not isinstance(target, ast.Tuple | ast.List):
@@ -215,13 +223,14 @@ def _joint(
 
 
 _VALUES = {
-    "nn": Namespace("R.nn", FUNCTIONS),
+    **PARTS,
     "function": decorator(parse_function),
     "Tensor": tensor_type,
     "Tuple": tuple_type,
     "const": const,
     "const_data": const_data,
     **{op: partial(_joint, op) for op in ("call_tir", "call_dps_packed", "call")},
+    **CONTROLS,
     **dict.fromkeys(PLAIN, plain),
     **GRAPHS.markers("with", "action"),
 }

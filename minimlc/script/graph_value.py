@@ -11,14 +11,17 @@ from minimlc.constants import is_folded
 from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.graph import nodes as graph
 from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
-from minimlc.graph.op import FUNCTIONS
+from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import ALIASES, OPS
+from minimlc.graph.symbolic import result_for
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
+from minimlc.script.folding import FOLDABLE
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
+from minimlc.sizes import Size, applied, names_in, size_of
 
 Operator = Callable[..., Call]
 _OPERATORS = {
@@ -28,7 +31,8 @@ _OPERATORS = {
 }
 
 
-_OF_R: list[Any] = [{"nn": Namespace("R.nn", FUNCTIONS)}, FUNCTIONS]
+PARTS = {"nn": Namespace("R.nn", FUNCTIONS), "random": Namespace("R.random", RANDOM)}
+_OF_R: list[Any] = [PARTS, FUNCTIONS]
 OPERATORS = Namespace("R", ChainMap(*_OF_R))
 """What `mlc.op` means in a script, under whatever name."""
 
@@ -36,10 +40,12 @@ GRAPHS = Language(
     "graph function",
     PYTHON,
     {
-        ast.If: "choose per element: R.where(condition, a, b)",
-        **dict.fromkeys((ast.For, ast.While), "loops belong in a @T.prim_func"),
+        ast.If: "R.where(condition, a, b), element by element, or R.cond(p, then, otherwise, (x,))",
+        ast.While: "R.while_loop(condition, body, (x,)), or a loop in a @T.prim_func",
+        ast.For: "R.scan(body, (state,), (rows,)), or a loop in a @T.prim_func",
         ast.AugAssign: "values do not change: y = R.add(x, b)",
     },
+    spellings={f"R.random.{name}": f"R.random_{name}" for name in RANDOM},
     modules={"minimlc.graph.op": OPERATORS},
 )
 """The graph language."""
@@ -80,6 +86,15 @@ class Values(Reader):
     def type(self, node: ast.expr) -> Type:
         """The type that an annotation means."""
         return self.guard(node, as_type, self.read(unquoted(self.source, node)))
+
+    def size(self, node: ast.expr) -> Any:
+        """A size of a shape; a name that means nothing else is one that calls tell."""
+        known = {*self.scope, *self.names, *FOLDABLE}
+        unknown = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in known]
+        with self.own_names():
+            self.scope.update({name: size_of(name) for name in unknown if name not in self.hidden})
+            value = self.guard(node, size_of, self.read(node))
+        return value if isinstance(value, Size) else Reader.size(self, node)
 
     def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
         """Compare a value with the type that the script gives it."""
@@ -149,6 +164,8 @@ class Values(Reader):
         return value
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
+        if all(isinstance(value, int | Size) for value in operands):
+            return self.guard(node, applied, op, *operands)
         for value in operands:
             if not isinstance(value, Expr | np.ndarray | bool | int | float):
                 raise self.error(node, f'"{op}" needs tensors', "E124")
@@ -280,7 +297,8 @@ def _const(reader: Values, node: ast.Call, value: ast.expr, kind: ast.expr | Non
 @GRAPHS.reads(*(f"R.{name}(value)" for name in PLAIN), role="value")
 def _plain(reader: Values, node: ast.Call, value: ast.expr) -> Any:
     """A shape, a number or a text as TVM wraps it."""
-    return reader.constant(value, reader.called(node))
+    sizes = reader.read(value)
+    return sizes if names_in(sizes) else reader.constant(value, reader.called(node))
 
 
 @GRAPHS.reads("R.const_data(content, shape, dtype)", role="value")
@@ -307,21 +325,21 @@ def _joint(
     dtype: str | None = None,
 ) -> Call:
     """A call of another function, by its name."""
-    name, op = _callee(reader, callee), reader.called(node)[2:]
+    name, op = callee_of(reader, callee), reader.called(node)[2:]
     values = reader.expr(args)
     atoms = values.fields if isinstance(values, Tuple) else (reader.atom(values, args),)
     out = out or out_sinfo
     if out is not None:
         kind = reader.guard(out, out_type, reader.read(out), dtype)
     elif op == "call":
-        kind = _result_type(reader, name, node)
+        kind = result_type_of(reader, name, node, [atom.type for atom in atoms])
     else:
         hint = f'R.{op}("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise reader.error(node, f"R.{op} misses out, its result's type", "E121", hint)
     return reader.placed(Call(op, atoms, (("callee", name), *(attrs or ())), kind), node)
 
 
-def _callee(reader: Values, node: ast.expr) -> str:
+def callee_of(reader: Values, node: ast.expr) -> str:
     """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
     match node:
         case ast.Attribute(ast.Name(owner)) if owner in reader.siblings.owners:
@@ -360,15 +378,16 @@ def _call(reader: Values, node: ast.Call) -> Any:
     if node.keywords:
         raise reader.error(node.keywords[0], f"{name} takes no keywords", "E121")
     args = tuple([reader.as_expr(reader.operand(a), a) for a in node.args])
-    kind = _result_type(reader, name, node)
+    kind = result_type_of(reader, name, node, [arg.type for arg in args])
     return reader.placed(Call("call", args, (("callee", name),), kind), node)
 
 
-def _result_type(reader: Values, name: str, node: ast.Call) -> Type:
-    """The type that a graph function of this module returns."""
+def result_type_of(reader: Values, name: str, node: ast.Call, types: list[Type]) -> Type:
+    """The type that a graph function of this module returns for values of these types."""
     func, syntax = reader.siblings.done.get(name), reader.siblings.names.get(name)
     if isinstance(func, graph.Function):
-        return func.result.type
+        kind: Type = reader.guard(node, result_for, func, types)
+        return kind
     if func is not None:
         hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise reader.error(node.func, f"{name} is a primitive function", "E129", hint)

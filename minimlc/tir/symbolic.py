@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.errors import CallError, CompileError, did_you_mean, shown
-from minimlc.module import IRModule, not_a_module
+from minimlc.errors import CallError, CompileError, shown
 from minimlc.node import Mutator, replace
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.ranges import Ranges
@@ -35,37 +34,16 @@ ArgumentAxis = tuple[int, int]
 """An argument and one of its axes; -1 for a number."""
 
 
-def specialize(mod: IRModule | SymbolicFunc, func: str | None = None, /, **sizes: int) -> Any:
-    """`mod` with its symbolic function `func` (None: the only one) as it is for these sizes.
-
-    All of its sizes are given by name. Of a function instead of a module, the instance itself.
-    `CompileError` E136 for sizes that it does not have, or that it cannot have.
-    """
-    if isinstance(mod, SymbolicFunc):
-        return _specialized("main" if func is None else func, mod, sizes)
-    if not isinstance(mod, IRModule):
-        raise not_a_module(mod, "mlc.specialize")
-    names = [name for name, item in mod.entries if isinstance(item, SymbolicFunc)]
-    name = names[0] if func is None and len(names) == 1 else func
-    if name not in names:
-        which = (
-            "which symbolic function" if func is None else f'"{func}" is not a symbolic function'
-        )
-        raise CompileError(which, code="E105", hint=did_you_mean(str(func), names))
-    chosen: Any = mod[name]
-    return mod.with_function(name, _specialized(name, chosen, sizes))
-
-
-def _specialized(name: str, item: SymbolicFunc, sizes: Mapping[str, int]) -> PrimFunc:
-    own = [size.name for size in item.sizes]
+def checked_sizes(name: str, own: Sequence[str], sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of a function in order; `CompileError` E136 for others, and for no integers."""
     if sorted(own) != sorted(sizes):
         why = f"{name} has the sizes {', '.join(own)}, got {', '.join(sizes) or 'none'}"
         hint = f"mlc.specialize(mod, {', '.join(f'{size}=128' for size in own)})"
         raise CompileError(why, code="E136", hint=hint)
     for size, value in sizes.items():
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
             raise CompileError(f"the size {size} is an integer, got {shown(value)}", code="E136")
-    return instance(item, tuple(int(sizes[size]) for size in own))
+    return {size: int(sizes[size]) for size in own}
 
 
 @lru_cache(maxsize=MOST_INSTANCES)

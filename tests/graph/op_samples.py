@@ -56,6 +56,13 @@ SAMPLES: dict[str, Samples] = {
     **dict.fromkeys(("nll_loss", "cross_entropy"), CLASSES),
 }
 SAMPLES |= {
+    "threefry2x32": [([(2,), (3,), (3,)], {}), ([(2,), (1, 2), (1, 2)], {})],
+    "random_bits": [([(2,)], {"shape": (2, 3)}), ([(2,)], {"shape": (0,)})],
+    "random_split": [([(2,)], {}), ([(2,)], {"num": 3})],
+    "random_uniform": [([(2,)], {"shape": (2, 3)}), ([(2,)], {"shape": (), "low": -2.0})],
+    "random_normal": [([(2,)], {"shape": (5,)})],
+}
+SAMPLES |= {
     "batch_norm": [
         ([(2, 3, 4), (3,), (3,), (3,), (3,)], {}),
         ([(2, 3), (3,), (3,), (3,), (3,)], {"axis": -1, "epsilon": 0.1}),

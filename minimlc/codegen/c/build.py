@@ -1,6 +1,8 @@
 """Target "c": generated C, compiled by the system's compiler where there is one."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.c.entries import c_entries, c_text
@@ -31,7 +33,7 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
         for name, func in functions.items()
     }
 
-    def graph(name: str, func: Function) -> SteppedGraph:
-        return SteppedGraph(name, func, plan(module, name), kernels)
+    def graph(name: str, func: Function, known: Mapping[str, Any]) -> SteppedGraph:
+        return SteppedGraph(name, func, plan(module, name), known)
 
     return library(module, target, kernels, graph, {"c": partial(c_text, functions)})

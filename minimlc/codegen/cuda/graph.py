@@ -11,7 +11,8 @@ import numpy as np
 from minimlc.codegen.cuda.arrays import exported, is_on_gpu
 from minimlc.codegen.gpu.host import Driver, Entry, Kernel
 from minimlc.dtypes import to_numpy
-from minimlc.graph.nodes import Function, TensorType
+from minimlc.errors import BuildError
+from minimlc.graph.nodes import CONTROL, Function, TensorType
 from minimlc.run import call_packed, flatten, nest
 from minimlc.runtime.executable import GraphFunction
 from minimlc.runtime.plan import Plan, Slot
@@ -37,6 +38,10 @@ class DeviceGraph(GraphFunction):
     ):
         super().__init__(name, func, plan)
         self._kernels = kernels
+        controls = [step.op for step in plan.steps if step.op in CONTROL]
+        if controls:
+            why = f"{name} has a {controls[0]}, which is decided on the host, not on a GPU"
+            raise BuildError(why, code="E510", hint='build(mod, "llvm"), or "opencl"')
         called = [(step, kernels[step.callee]) for step in plan.steps if step.callee in kernels]
         self._own = {k: _slots(k.workspace, plan.arena_bytes) for _, k in called}
         ends = [slot.number + slot.size for slots in self._own.values() for slot in slots]

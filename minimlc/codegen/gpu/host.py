@@ -174,7 +174,7 @@ def _starts(params: Sequence[Buffer], launches: Iterable[Launch]) -> list[int]:
 def build_library(
     language: Language,
     driver: Driver,
-    graph: Callable[[str, Function, Plan, Mapping[str, Kernel]], Callable[..., Any]],
+    graph: Callable[[str, Function, Plan, Mapping[str, Any]], Callable[..., Any]],
     kind: type[Library],
     module: IRModule,
     target: Target,
@@ -182,7 +182,7 @@ def build_library(
     cache: bool,
 ) -> Library:
     """The library of a module, whose device is looked for at the first call. `graph` makes what
-    calls the kernels of a graph function. Nothing is cached.
+    calls the functions of a graph function. Nothing is cached.
     """
     if check:
         why = f'target "{target.name}" has no checked accesses'
@@ -191,13 +191,12 @@ def build_library(
     primitive = functions_of(module)
     program = Program(emit(primitive, language))
     kernels = {name: Kernel(name, func, program, driver) for name, func in primitive.items()}
-    functions = {
-        name: graph(name, func, plan(module, name), kernels)
-        if isinstance(func, Function)
-        else kernels[name]
-        for name, func in module.entries
-    }
-    return kind(module, target, functions, {language.name: lambda: program.emitted.text})
+    functions: dict[str, Any] = dict(kernels)
+    for name, func in module.entries:
+        if isinstance(func, Function):
+            functions[name] = graph(name, func, plan(module, name), functions)
+    ordered = {name: functions[name] for name in module.functions}
+    return kind(module, target, ordered, {language.name: lambda: program.emitted.text})
 
 
 def missing(target: str, why: str, hint: str) -> BuildError:

@@ -6,6 +6,8 @@ An entry point is one native function that calls the graph function's kernels in
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from minimlc.codegen.llvm.control import Control, Writer
+
 IN_PLACE = "in_place"
 """The attribute of a function whose result may be the memory of a parameter it is computed from."""
 
@@ -22,6 +24,8 @@ class Pointer(NamedTuple):
 
 
 KernelCall = tuple[str, tuple[Pointer, ...]]
+ControlCall = tuple[Control, tuple[Pointer, ...], tuple[Pointer, ...], tuple[Pointer, ...]]
+"""A condition or loop, its inputs, outputs and scratch memory."""
 
 
 def symbol(name: str) -> str:
@@ -42,7 +46,11 @@ def _plain(name: str) -> str:
 
 
 def emit_entry(
-    symbol: str, inputs: int, outputs: int, calls: Sequence[KernelCall], check: bool
+    symbol: str,
+    inputs: int,
+    outputs: int,
+    calls: Sequence[KernelCall | ControlCall],
+    check: bool,
 ) -> str:
     """LLVM's text of `i32 symbol(inputs..., outputs..., table, arena[, error])`.
 
@@ -52,7 +60,11 @@ def emit_entry(
     parameters += [f"ptr %output{n}" for n in range(outputs)]
     parameters += ["ptr %table", "ptr %arena"] + (["ptr %error"] if check else [])
     lines: list[str] = []
-    for step, (kernel, pointers) in enumerate(calls):
+    for step, call in enumerate(calls):
+        if isinstance(call[0], Control):
+            _control(lines, step, check, *call)  # type: ignore[arg-type]
+            continue
+        kernel, pointers = call  # type: ignore[misc]
         arguments = [_pointer(lines, f"{step}.{n}", p) for n, p in enumerate(pointers)]
         listed = ", ".join(f"ptr {a}" for a in [*arguments, *(["%error"] if check else [])])
         lines.append(f"  %status{step} = call i32 @{kernel}({listed})")
@@ -63,6 +75,19 @@ def emit_entry(
         lines.append(f"step{step + 1}:")
     body = "\n".join([*lines, "  ret i32 0"])
     return f"define i32 @{symbol}({', '.join(parameters)}) #0 {{\n{body}\n}}"
+
+
+def _control(
+    lines: list[str], step: int, check: bool, item: Control, *pointers: tuple[Pointer, ...]
+) -> None:
+    """The lines of a condition or loop, which end as those of other steps do."""
+    groups = [
+        [_pointer(lines, f"{step}.{n}.{m}", pointer) for m, pointer in enumerate(group)]
+        for n, group in enumerate(pointers)
+    ]
+    writer = Writer(lines, step, check)
+    writer.write(item, *groups)
+    writer.label(f"step{step + 1}")
 
 
 def _pointer(lines: list[str], name: str, pointer: Pointer) -> str:

@@ -28,6 +28,7 @@ from minimlc.codegen.source.writer import Statements
 from minimlc.dtypes import DTYPES, dtype_name
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph
+from minimlc.graph.control import parts
 from minimlc.graph.ops import OPS, evaluate, find_op
 from minimlc.literals import array_literal, literal, prints_inline
 from minimlc.module import IRModule
@@ -164,6 +165,7 @@ class _Emitter:
             (plain, f"from numpy import {', '.join(plain)}"),
             (self.shared.sites, "from minimlc.codegen.bounds import outside"),
             ("op" in used, "from minimlc.codegen.python.compile import op"),
+            *((op in used, f"from minimlc.graph.control import {op}") for op in graph.CONTROL),
             ("call_packed" in used, "from minimlc.run import call_packed"),
         )
         return [line for needed, line in lines if needed]
@@ -209,6 +211,7 @@ def _own_words() -> set[str]:
     defined += [f"scalar_{name}" for name in filter(is_formula, INTRINSICS)]
     typed = [f"{name}_{dtype}" for name in ("to", *defined) for dtype in DTYPES]
     own = ("np", "op", "call_packed", "constants", "bool_", "math", *HELPERS, *NAMED.values())
+    own = (*own, *graph.CONTROL)
     return set(map(spelled, (*own, *DTYPES, *defined, *typed))) - {"bool"}
 
 
@@ -295,9 +298,24 @@ class _GraphFunction(Visitor):
         args = [self.visit(arg) for arg in item.args]
         if item.op == "call":
             return f"{self.emitter.functions[item.callee]}({', '.join(args)})"
+        if item.op in graph.CONTROL:
+            return self.control(item, args)
         self.emitter.shared.used.add("op")
         args += [f"{key}={literal(value)}" for key, value in item.attrs]
         return f"op.{item.op}({', '.join(args)})"
+
+    def control(self, item: graph.Call, args: list[str]) -> str:
+        """A condition or loop: a call of the function of its name, on the functions it names."""
+        shared, functions = self.emitter.shared, [name for _, name in graph.called(item)]
+        shared.used.add(item.op)
+        named = [self.emitter.functions[name] for name in functions]
+        if item.op == "cond":
+            return f"cond({', '.join([args[0], *named, *args[1:]])})"
+        if item.op == "scan":
+            collected = parts(item.type)[len(parts(item.args[0].type)) :]
+            empty = [_empty(shared, t) for kind in collected for t in graph.tensor_types(kind)]
+            args.append(f"[{', '.join(empty)}]")
+        return f"{item.op}({', '.join([*named, *args])})"
 
     def binding(self, item: graph.Binding) -> None:
         value = item.value

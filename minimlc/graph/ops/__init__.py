@@ -21,6 +21,7 @@ from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the 
     normalize,
     pool,
     quantize,
+    random,
     recurrent,
     reduction,
     scan,

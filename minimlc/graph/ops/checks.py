@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 
 from minimlc.dtypes import whole_range
 from minimlc.errors import OpError
+from minimlc.sizes import Size
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
@@ -53,7 +54,7 @@ def sizes_of(value: object, name: str) -> tuple[int, ...]:
     """A tuple of integers; one integer stands for a 1-tuple."""
     items = value if isinstance(value, tuple) else (value,)
     for item in items:
-        if not isinstance(item, int) or isinstance(item, bool):
+        if not isinstance(item, int | Size) or isinstance(item, bool):
             refuse(f"{name} is a tuple of integers, got {value!r}", "E204")
     return items
 

@@ -9,14 +9,16 @@ from minimlc.dtypes import to_numpy
 from minimlc.graph.ops.checks import ALL, NO_DTYPE, NUMBERS, fits, refuse, sizes_of
 from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.values import Values, wide
+from minimlc.sizes import Size, names_in
 from minimlc.tir.nodes import const
 
 Number = int | float | bool
 
 
-def _check_number(name: str, value: object, dtype: str) -> None:
+def _check_number(name: str, value: Any, dtype: str) -> None:
     is_bool = isinstance(value, bool)
-    if is_bool != (dtype == "bool") or not isinstance(value, int | float) or not fits(value, dtype):
+    is_number = isinstance(value, int | float | Size)
+    if is_bool != (dtype == "bool") or not is_number or not fits(value, dtype):
         refuse(f"{name}={value!r} is not a value of {dtype}", "E204")
 
 
@@ -92,5 +94,7 @@ def arange(
         refuse("step is 0", "E204")
     inside = wide(dtype)
     base, by = const(first, inside), const(step, inside)
-    count = max(0, ceil((last - first) / step))
+    whole = names_in((first, last)) or all(isinstance(v, int) for v in (first, last, step))
+    count: Any = -((first - last) // step) if whole else ceil((last - first) / step)
+    count = max(0, count)
     return Values((count,), dtype, lambda i: (i.astype(inside) * by + base).astype(dtype))

@@ -10,9 +10,20 @@ import numpy as np
 from minimlc.constants import too_big
 from minimlc.dtypes import dtype_name, dtype_record, to_numpy
 from minimlc.errors import CompileError, OpError, did_you_mean, shown
-from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
+from minimlc.graph.nodes import (
+    Call,
+    Constant,
+    Expr,
+    TensorType,
+    Tuple,
+    TupleType,
+    Type,
+    constant,
+    size_names,
+)
 from minimlc.graph.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
 from minimlc.graph.ops.values import Values
+from minimlc.sizes import names_in, sample
 
 
 class _Required:
@@ -105,7 +116,23 @@ class Op(NamedTuple):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
             complete = self._complete(attrs)
             self._check_dtypes(types)
+            if size_names(*types) or names_in(tuple(complete.values())):
+                return self._type_of_sizes(types, complete)
             return _type_of(self._values(types, complete))
+
+    def _type_of_sizes(self, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+        """The result's type where calls tell sizes: the same whatever these are."""
+        one, other = (self._type_of_sample(number, types, attrs) for number in (0, 1))
+        if one != other:
+            why = "the result's shape is no formula of the sizes: it differs from one to the other"
+            refuse(why, "E136", "a size as a number, or mlc.specialize(mod, ...)")
+        return one
+
+    def _type_of_sample(
+        self, number: int, types: tuple[Type, ...], attrs: Mapping[str, Any]
+    ) -> Type:
+        with sample(number):
+            return _type_of(self._values(types, attrs))
 
     @contextmanager
     def refusing(self, lines: Iterable[str] = ()) -> Iterator[None]:

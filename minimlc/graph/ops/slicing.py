@@ -12,6 +12,7 @@ from minimlc.graph.ops.elementwise import sigmoid
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape
 from minimlc.graph.ops.values import Values, choose, iota, spread
+from minimlc.sizes import cut
 from minimlc.tir.nodes import Expr, as_expr, binary
 
 
@@ -69,13 +70,13 @@ def _slices(ndim: int, begin: Any, end: Any, strides: Any, axes: Any) -> tuple[s
 def strided_slice(x: Values, *, begin: Any, end: Any, strides: Any = None, axes: Any = None) -> Any:
     """x[begin:end:strides] along `axes` (the first ones when None), as Python slices."""
     cuts = _slices(x.ndim, begin, end, strides, axes)
-    ranges = [range(*cut.indices(size)) for cut, size in zip(cuts, x.shape, strict=True)]
+    starts, steps, counts = zip(*map(cut, cuts, x.shape), strict=True) if cuts else ((), (), ())
 
-    def place(i: Expr, span: range) -> Expr:
-        scaled = i if span.step == 1 else i * span.step
-        return scaled + span.start if span.start else scaled
+    def place(i: Expr, start: int, step: int) -> Expr:
+        scaled = i if step == 1 else i * step
+        return scaled + start if start else scaled
 
-    return Values(list(map(len, ranges)), x.dtype, lambda *i: x[tuple(map(place, i, ranges))])
+    return Values(counts, x.dtype, lambda *i: x[tuple(map(place, i, starts, steps))])
 
 
 def _pieces(size: int, sections: object) -> list[tuple[int, int]]:
@@ -227,14 +228,14 @@ def _slice_scatter(
     along = axis_of(axis, x.ndim)
     if not isinstance(stride, int) or stride < 1:
         refuse(f"stride is an integer >= 1, got {stride!r}", "E204")
-    (cut,) = _slices(1, begin, end, stride, 0)
-    places = range(*cut.indices(x.shape[along]))
-    if update.shape != resized(x.shape, along, len(places)):
-        refuse(f"update has shape {update.shape}, the slice {resized(x.shape, along, len(places))}")
-    if not places:
+    (part,) = _slices(1, begin, end, stride, 0)
+    start, _, count = cut(part, x.shape[along])
+    if update.shape != resized(x.shape, along, count):
+        refuse(f"update has shape {update.shape}, the slice {resized(x.shape, along, count)}")
+    if count == 0:
         return x
-    where_to = iota(x.shape[along], x) - places.start
-    hit = logical_and(where_to >= 0, where_to < len(places) * stride)
+    where_to = iota(x.shape[along], x) - start
+    hit = logical_and(where_to >= 0, where_to < count * stride)
     hit = logical_and(hit, where_to % stride == 0)
     return where(spread(hit, (along,), x.ndim), take(update, where_to // stride, axis=along), x)
 

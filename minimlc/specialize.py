@@ -1,0 +1,68 @@
+"""Functions of symbolic sizes for some sizes: instances, verified."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from minimlc.errors import CompileError, VerifyError, did_you_mean
+from minimlc.graph.nodes import Function, Type, is_symbolic, size_names
+from minimlc.graph.symbolic import instance, is_family, sizes_told
+from minimlc.module import IRModule, not_a_module
+from minimlc.node import Node
+from minimlc.tir.nodes import SymbolicFunc
+from minimlc.tir.symbolic import MOST_INSTANCES, checked_sizes
+from minimlc.tir.symbolic import instance as primitive_instance
+from minimlc.verify import verify
+
+
+def specialize(mod: Any, func: str | None = None, /, **sizes: int) -> Any:
+    """`mod` with its symbolic function `func` (None: the only one) as it is for these sizes.
+
+    All of its sizes are given by name. Of a function instead of a module, the instance itself.
+    What a graph function calls is added as instances, too. `CompileError` E136 for sizes that it
+    does not have, or that it cannot have.
+    """
+    if is_family(mod):
+        return _specialized(IRModule({"main": mod}), func or "main", mod, sizes)[func or "main"]
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "mlc.specialize")
+    names = [name for name, item in mod.entries if is_family(item)]
+    name = names[0] if func is None and len(names) == 1 else func
+    if name not in names:
+        which = (
+            "which symbolic function" if func is None else f'"{func}" is not a symbolic function'
+        )
+        raise CompileError(which, code="E105", hint=did_you_mean(str(func), names))
+    chosen = _specialized(mod, name, mod[name], sizes)
+    return mod.with_functions({**mod.functions, **chosen})
+
+
+def _specialized(
+    mod: IRModule, name: str, item: Any, sizes: Mapping[str, int]
+) -> Mapping[str, Node]:
+    if isinstance(item, SymbolicFunc):
+        own = checked_sizes(name, [size.name for size in item.sizes], sizes)
+        return {name: primitive_instance(item, tuple(own.values()))}
+    own = checked_sizes(name, size_names(*[param.type for param in item.params]), sizes)
+    return instance_of(mod, name, tuple(own.items())).functions
+
+
+@lru_cache(maxsize=MOST_INSTANCES)
+def instance_of(mod: IRModule, name: str, sizes: tuple[tuple[str, int], ...] = ()) -> IRModule:
+    """The graph function `name` for these sizes and all that it calls, verified.
+
+    `CompileError` E136 where an operator in it cannot have them.
+    """
+    try:
+        return verify(instance(mod, name, sizes))
+    except VerifyError as error:
+        at = ", ".join(f"{size} = {value}" for size, value in sizes)
+        why = f"{name} is not defined for {at}: {error.why}"
+        place = {"span": error.span, "excerpt": error.excerpt}
+        raise CompileError(why, code="E136", **place) from None  # type: ignore[arg-type]
+
+
+def instance_for(mod: IRModule, name: str, func: Function, types: Iterable[Type]) -> IRModule:
+    """The module in which the graph function `name` has the sizes of a call with these types."""
+    sizes = sizes_told(func.params, types) if is_symbolic(func) else {}
+    return instance_of(mod, name, tuple(sizes.items()))
