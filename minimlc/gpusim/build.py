@@ -77,5 +77,4 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
     def graph(name: str, func: Function) -> SteppedGraph:
         return SteppedGraph(name, func, plan(module, name), functions)
 
-    plain = library(module, target, functions, graph, {})
-    return Simulator(module, target, {name: plain[name] for name in plain.names()}, {})
+    return library(module, target, functions, graph, {}, Simulator)

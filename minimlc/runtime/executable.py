@@ -270,13 +270,14 @@ def library(
     kernels: Mapping[str, Callable[..., Any]],
     graph: Callable[[str, Function], Callable[..., Any]],
     sources: dict[str, Callable[[], str]],
+    kind: type[Library] = Library,
 ) -> Library:
     """A library of kernels, and of what `graph` makes of each graph function."""
     functions = {
         name: graph(name, func) if isinstance(func, Function) else kernels[name]
         for name, func in module.entries
     }
-    return Library(module, target, functions, sources)
+    return kind(module, target, functions, sources)
 
 
 def to_read(
