@@ -6,7 +6,6 @@ changed after that.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np

@@ -14,8 +14,9 @@ from minimlc_widgets.grids import element_text, shape_text
 from traitlets import Dict, List, Unicode
 
 from minimlc.arguments import Arguments, parameters_of, written
-from minimlc.codegen.gpu.emit import emit, launch_text
+from minimlc.codegen.gpu.emit import emit
 from minimlc.codegen.gpu.kernels import Launches, kernels
+from minimlc.codegen.gpu.launch import launch_text
 from minimlc.codegen.gpu.wgsl import WGSL
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CompileError
@@ -78,7 +79,7 @@ class RunInBrowser(View):
             launches=[
                 {
                     "symbol": each.symbol,
-                    "text": launch_text(each.kernel),
+                    "text": launch_text(each.kernel.grid, each.kernel.block),
                     "grid": list(each.kernel.grid),
                     "bindings": [order.index(buffer) for buffer in each.kernel.params],
                 }

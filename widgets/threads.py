@@ -13,8 +13,8 @@ from minimlc_widgets.grids import Grid, element_text, grid_of, shape_text
 from traitlets import Dict, Int, List, Unicode
 
 from minimlc.arguments import Arguments, parameters_of
-from minimlc.codegen.gpu.emit import launch_text
 from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches, kernels
+from minimlc.codegen.gpu.launch import launch_text
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.gpusim.active import WARP, Active
@@ -287,7 +287,12 @@ def _grid(buffer: Buffer) -> Grid:
 
 def _kernel_state(kernel: Kernel) -> dict[str, Any]:
     grid, block = list(kernel.grid), list(kernel.block)
-    return {"name": kernel.name, "launch": launch_text(kernel), "grid": grid, "block": block}
+    return {
+        "name": kernel.name,
+        "launch": launch_text(kernel.grid, kernel.block),
+        "grid": grid,
+        "block": block,
+    }
 
 
 def _buffer_state(buffer: Buffer) -> dict[str, Any]:

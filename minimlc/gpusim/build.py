@@ -78,5 +78,4 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
     def graph(name: str, func: Function, known: Mapping[str, Any]) -> SteppedGraph:
         return SteppedGraph(name, func, plan(module, name), known)
 
-    plain = library(module, target, functions, graph, {})
-    return Simulator(module, target, {name: plain[name] for name in plain.names()}, {})
+    return library(module, target, functions, graph, {}, Simulator)

@@ -1,10 +1,11 @@
 """Count what a kernel does: instructions, memory transactions, threads that sit idle."""
 
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 
-from minimlc.codegen.gpu.kernels import Barrier, Kernel
+from minimlc.codegen.gpu.launch import Barrier, Kernel, Touch, touches
 from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
@@ -14,28 +15,13 @@ from minimlc.gpusim.memory import Memory, bytes_of, space_of
 from minimlc.gpusim.profile import Access, KernelProfile, Statement
 from minimlc.gpusim.transactions import SECTOR, WIDEST, by_warps
 from minimlc.gpusim.values import Value
-from minimlc.node import Node, children, span_of, walk
+from minimlc.node import Node, children, span_of
+from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.threads import SHARED
-from minimlc.tir.nodes import (
-    ARITHMETIC,
-    Binary,
-    Buffer,
-    Cast,
-    Expr,
-    For,
-    IfThenElse,
-    Intrin,
-    Load,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-    While,
-)
 from minimlc.tir.walks import statements_in
 
-Pending = dict[Load | Store, list[tuple[Value, Active]]]
-COUNTED = (Store, IfThenElse, While, Barrier, Warp, Shuffle)
+Pending = dict[Touch, list[tuple[Value, Active]]]
+COUNTED = (tir.Store, tir.IfThenElse, tir.While, Barrier, Warp, Shuffle)
 """The statements that have instructions of their own."""
 
 
@@ -51,25 +37,26 @@ class Counters(Watch):
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.counts: Counter[tuple[Node, str]] = Counter()
-        self.touched: dict[Buffer, np.ndarray] = {}
-        together = [part for part in statements_in(kernel.body) if isinstance(part, Warp)]
-        inside = {part for item in together for part in statements_in(item.body)}
+        self.touched: dict[tir.Buffer, np.ndarray] = {}
         items = [item for item in statements_in(kernel.body) if isinstance(item, COUNTED)]
-        self.rows = [item for item in items if item not in inside]
+        warps = (item.body for item in items if isinstance(item, Warp))
+        inside = {part for body in warps for part in statements_in(body)}
+        self.costs = {item: _cost(item) for item in items if item not in inside}
         self.samples: dict[Node, tuple[int, tuple[int, ...]]] = {}
-        self.costs: dict[Stmt, tuple[int, int]] = {item: _cost(item) for item in self.rows}
         self.pending: Pending | None = None
 
-    def statement(self, item: Stmt, active: Active) -> None:
+    def statement(self, item: tir.Stmt, active: Active) -> None:
         if item not in self.costs:
             return  # what a warp does together is one instruction
-        instructions, flops = self.costs[item]
-        self.counts[item, "warps"] += active.warps
-        self.counts[item, "threads"] += active.threads
-        self.counts[item, "instructions"] += active.warps * instructions
-        self.counts[item, "flops"] += active.threads * flops
+        warps, threads, (instructions, flops) = active.warps, active.threads, self.costs[item]
+        self._add(item, warps=warps, threads=threads)
+        self._add(item, instructions=warps * instructions, flops=threads * flops)
 
-    def access(self, item: Load | Store, memory: Memory, element: Value, active: Active) -> None:
+    def _add(self, item: Node, **numbers: int) -> None:
+        for name, number in numbers.items():
+            self.counts[item, name] += number
+
+    def access(self, item: Touch, memory: Memory, element: Value, active: Active) -> None:
         if space_of(item.buffer, self.kernel) == "":
             return
         address = element * _size(item)
@@ -78,12 +65,12 @@ class Counters(Watch):
         else:
             self.pending.setdefault(item, []).append((address, active))
 
-    def lanes(self, loop: For, begins: bool) -> None:
+    def lanes(self, loop: tir.For, begins: bool) -> None:
         pending, self.pending = self.pending, {} if begins else None
         for item, parts in ({} if begins else pending or {}).items():
             self._vector(item, parts)
 
-    def _vector(self, item: Load | Store, parts: list[tuple[Value, Active]]) -> None:
+    def _vector(self, item: Touch, parts: list[tuple[Value, Active]]) -> None:
         """Count what the iterations of a vectorized loop access, by the widest instructions."""
         first, active = parts[0]
         together = all(each is active for _, each in parts)
@@ -96,22 +83,19 @@ class Counters(Watch):
             self._count(item, address, each, size * wide)
         return None
 
-    def _count(
-        self, item: Load | Store, address: Value, active: Active, size: int | None = None
-    ) -> None:
-        warps, counts, size = by_warps(address, active), self.counts, size or _size(item)
-        counts[item, "requests"] += warps.requests
+    def _count(self, item: Touch, address: Value, active: Active, size: int | None = None) -> None:
+        warps, size = by_warps(address, active), size or _size(item)
+        self._add(item, requests=warps.requests)
         if item not in self.samples:
             self.samples[item] = size, warps.first()
         if space_of(item.buffer, self.kernel) == SHARED:
             most, least = warps.wavefronts(size)
-            counts[item, "wavefronts"] += most
-            counts[item, "conflicts"] += most - least
+            self._add(item, wavefronts=most, conflicts=most - least)
         else:
-            counts[item, "sectors"] += warps.sectors
+            self._add(item, sectors=warps.sectors)
             self._touch(item.buffer, address // SECTOR, active)
 
-    def _touch(self, buffer: Buffer, sector: Value, active: Active) -> None:
+    def _touch(self, buffer: tir.Buffer, sector: Value, active: Active) -> None:
         if buffer not in self.touched:
             self.touched[buffer] = np.zeros(-(-bytes_of(buffer) // SECTOR), np.bool_)
         self.touched[buffer][active.those(sector)] = True
@@ -125,15 +109,15 @@ class Counters(Watch):
             kernel.block,
             sum(map(bytes_of, kernel.shared)),
             SECTOR * sum(int(sectors.sum()) for sectors in self.touched.values()),
-            tuple(map(self._row, self.rows)),
+            tuple(map(self._row, self.costs)),
         )
 
-    def _row(self, item: Stmt) -> Statement:
+    def _row(self, item: tir.Stmt) -> Statement:
         span, count = span_of(item), self.counts
-        own = item.condition if isinstance(item, IfThenElse | While) else item
+        own = item.condition if isinstance(item, tir.IfThenElse | tir.While) else item
         own = item.body if isinstance(item, Warp) else own
-        parts = dict.fromkeys(p for p in walk(own) if isinstance(p, Load | Store))
-        accesses = [self._access(part) for part in parts if space_of(part.buffer, self.kernel)]
+        parts = [part for part in touches(own) if space_of(part.buffer, self.kernel)]
+        accesses = [self._access(part) for part in dict.fromkeys(parts)]
         return Statement(
             0 if span is None else span.line,
             statement_text(item),
@@ -144,7 +128,7 @@ class Counters(Watch):
             tuple(accesses),
         )
 
-    def _access(self, item: Load | Store) -> Access:
+    def _access(self, item: Touch) -> Access:
         names = ("requests", "sectors", "wavefronts", "conflicts")
         numbers = {name: self.counts[item, name] for name in names}
         action, space = type(item).__name__.lower(), space_of(item.buffer, self.kernel)
@@ -152,7 +136,7 @@ class Counters(Watch):
         return Access(item.buffer.name, action, space, **numbers, size=size, sample=sample)
 
 
-def _size(item: Load | Store) -> int:
+def _size(item: Touch) -> int:
     """The bytes of an element."""
     return to_numpy(item.buffer.dtype).itemsize
 
@@ -164,10 +148,10 @@ def _widest(address: Value, active: Active, size: int, count: int) -> int:
     return next((n for n in fitting if not np.any(address % (n * size))), 1)
 
 
-def _cost(item: Stmt) -> tuple[int, int]:
+def _cost(item: tir.Stmt) -> tuple[int, int]:
     """A statement's instructions besides those that access memory, and its float operations."""
     match item:
-        case Store(value=value) | IfThenElse(condition=value) | While(condition=value):
+        case tir.Store(value=value) | tir.IfThenElse(condition=value) | tir.While(condition=value):
             operations = [part for part in _computed(value) if isinstance(part, OPERATION)]
         case Warp(flops=flops):
             return 1, flops
@@ -177,28 +161,29 @@ def _cost(item: Stmt) -> tuple[int, int]:
     return len(operations) - sum(map(_is_fused, operations)), flops
 
 
-OPERATION = (Unary, Binary, Select, Cast, Intrin)
+OPERATION = (tir.Unary, tir.Binary, tir.Select, tir.Cast, tir.Intrin)
 
 
-def _computed(item: Expr) -> list[Expr]:
+def _computed(item: tir.Expr) -> list[tir.Expr]:
     """The parts of an expression that are computed, without what decides where to load."""
-    inner = [] if isinstance(item, Load) else [p for p in children(item) if isinstance(p, Expr)]
-    return [item, *(part for each in inner for part in _computed(each))]
+    inner = () if isinstance(item, tir.Load) else children(item)
+    parts = (_computed(part) for part in inner if isinstance(part, tir.Expr))
+    return [item, *chain.from_iterable(parts)]
 
 
-def _is_flop(item: Expr) -> bool:
-    arithmetic = isinstance(item, Binary) and item.op in ARITHMETIC
-    return is_float(item.dtype) and (arithmetic or isinstance(item, Intrin))
+def _is_flop(item: tir.Expr) -> bool:
+    arithmetic = isinstance(item, tir.Binary) and item.op in tir.ARITHMETIC
+    return is_float(item.dtype) and (arithmetic or isinstance(item, tir.Intrin))
 
 
-def _is_fused(item: Expr) -> bool:
+def _is_fused(item: tir.Expr) -> bool:
     """Whether a sum takes a product with it, in a fused multiply-add."""
-    if not isinstance(item, Binary) or item.op not in ("+", "-") or not _is_flop(item):
+    if not isinstance(item, tir.Binary) or item.op not in ("+", "-") or not _is_flop(item):
         return False
-    return any(isinstance(part, Binary) and part.op == "*" for part in (item.a, item.b))
+    return any(isinstance(part, tir.Binary) and part.op == "*" for part in (item.a, item.b))
 
 
-def statement_text(item: Stmt) -> str:
+def statement_text(item: tir.Stmt) -> str:
     """A statement in one line."""
     match item:
         case Barrier(why):
@@ -207,9 +192,9 @@ def statement_text(item: Stmt) -> str:
             return f"a warp: {name}"
         case Shuffle(_, source, down):
             return f"shuffle: {source.script()} of the thread {down} further on"
-        case IfThenElse(condition=condition):
+        case tir.IfThenElse(condition=condition):
             return f"if {condition.script()}:"
-        case While(condition=condition):
+        case tir.While(condition=condition):
             return f"while {condition.script()}:"
         case _:  # other nodes: a store
             return item.script(full=False)

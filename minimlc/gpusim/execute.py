@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from minimlc.codegen.bounds import Site, outside
-from minimlc.codegen.gpu.kernels import BLOCK, Barrier, Kernel
+from minimlc.codegen.gpu.launch import BLOCK, Barrier, Kernel, Touch
 from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
@@ -15,29 +15,9 @@ from minimlc.gpusim.active import ALL, WARP, Active
 from minimlc.gpusim.memory import Memory, in_chunk
 from minimlc.gpusim.values import Value, binary_values, cast_values, intrin_values, unary_values
 from minimlc.node import span_of
+from minimlc.tir import nodes as tir
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import expanded
-from minimlc.tir.nodes import (
-    Alloc,
-    Binary,
-    Block,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    For,
-    IfThenElse,
-    Intrin,
-    Let,
-    Load,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    While,
-)
 
 
 class Watch:
@@ -46,13 +26,13 @@ class Watch:
     def begin(self, blocks: range) -> None:
         """Other blocks run from now on."""
 
-    def statement(self, item: Stmt, active: Active) -> None:
+    def statement(self, item: tir.Stmt, active: Active) -> None:
         """A store, a condition or a barrier runs."""
 
-    def access(self, item: Load | Store, memory: Memory, element: Value, active: Active) -> None:
+    def access(self, item: Touch, memory: Memory, element: Value, active: Active) -> None:
         """An element is read or written, by each active thread."""
 
-    def lanes(self, loop: For, begins: bool) -> None:
+    def lanes(self, loop: tir.For, begins: bool) -> None:
         """A vectorized loop begins, or ends."""
 
 
@@ -63,7 +43,7 @@ class Chunk:
         self,
         kernel: Kernel,
         numbers: range,
-        memory: Mapping[Buffer, Memory],
+        memory: Mapping[tir.Buffer, Memory],
         watches: tuple[Watch, ...] = (),
     ):
         self.threads = prod(kernel.block)
@@ -71,8 +51,8 @@ class Chunk:
         self.numbers = numbers
         self.memory = dict(memory)
         self.watches = watches
-        self.values: dict[Var, Value] = {}
-        self.statement: Stmt = kernel.body
+        self.values: dict[tir.Var, Value] = {}
+        self.statement: tir.Stmt = kernel.body
         self._place_axes(kernel)
 
     def _place_axes(self, kernel: Kernel) -> None:
@@ -84,7 +64,7 @@ class Chunk:
             side = "xyz".index(axis.name[-1])
             self.values[axis.var] = number // prod(sizes[:side]) % sizes[side]
 
-    def run(self, body: Stmt) -> None:
+    def run(self, body: tir.Stmt) -> None:
         """Run a statement by all threads, as many as there are."""
         whole = self.threads == self.width
         mask = ALL if whole else np.arange(self.width) < self.threads
@@ -92,25 +72,25 @@ class Chunk:
             watch.begin(self.numbers)
         self.stmt(body, Active(len(self.numbers), self.width, mask))
 
-    def stmt(self, item: Stmt, active: Active) -> None:
+    def stmt(self, item: tir.Stmt, active: Active) -> None:
         match item:
-            case Seq(stmts):
+            case tir.Seq(stmts):
                 for part in stmts:
                     self.stmt(part, active)
-            case Block(body=body):
+            case tir.Block(body=body):
                 self.stmt(body, active)
             case Warp(body=body):
                 self.seen(item, active)
                 self.stmt(body, active)
-            case For():
+            case tir.For():
                 self.loop(item, active)
-            case Store():
+            case tir.Store():
                 self.store(item, active)
-            case IfThenElse():
+            case tir.IfThenElse():
                 self.branch(item, active)
-            case While():
+            case tir.While():
                 self.repeat(item, active)
-            case Alloc(buffer, body):
+            case tir.Alloc(buffer, body):
                 if buffer not in self.memory:
                     self.memory[buffer] = in_chunk(buffer, *active.shape)
                 self.stmt(body, active)
@@ -121,13 +101,13 @@ class Chunk:
             case _:
                 raise CompileError(f"no meaning for the statement {type(item).__name__}")
 
-    def seen(self, item: Stmt, active: Active) -> None:
+    def seen(self, item: tir.Stmt, active: Active) -> None:
         """Tell those that look on that a statement runs."""
         self.statement = item
         for watch in self.watches:
             watch.statement(item, active)
 
-    def loop(self, item: For, active: Active) -> None:
+    def loop(self, item: tir.For, active: Active) -> None:
         """Iterations in order; threads that have no more of them wait for the others."""
         self.statement = item
         extent = self.expr(item.extent, active)
@@ -142,7 +122,7 @@ class Chunk:
         for watch in self.watches if vector else ():
             watch.lanes(item, False)
 
-    def branch(self, item: IfThenElse, active: Active) -> None:
+    def branch(self, item: tir.IfThenElse, active: Active) -> None:
         self.seen(item, active)
         condition = self.expr(item.condition, active)
         then, other = active.where(condition), active.where(np.logical_not(condition))
@@ -151,7 +131,7 @@ class Chunk:
         if other is not None and item.else_case is not None:
             self.stmt(item.else_case, other)
 
-    def repeat(self, item: While, active: Active) -> None:
+    def repeat(self, item: tir.While, active: Active) -> None:
         inside: Active | None = active
         while inside is not None:
             self.seen(item, inside)
@@ -159,7 +139,7 @@ class Chunk:
             if inside is not None:
                 self.stmt(item.body, inside)
 
-    def store(self, item: Store, active: Active) -> None:
+    def store(self, item: tir.Store, active: Active) -> None:
         self.seen(item, active)
         value = self.expr(item.value, active)
         element = self.element(item, active)
@@ -173,7 +153,7 @@ class Chunk:
         taken = np.where(lanes % WARP + item.down < WARP, lanes + item.down, lanes)
         self.memory[item.target.buffer].store(np.int64(0), values[:, taken], active)
 
-    def element(self, item: Load | Store, active: Active) -> Value:
+    def element(self, item: Touch, active: Active) -> Value:
         """Which element of its buffer each thread accesses, in row-major order."""
         buffer = item.buffer
         element: Value = np.int64(0)
@@ -189,11 +169,11 @@ class Chunk:
             watch.access(item, self.memory[buffer], element, active)
         return element
 
-    def _check(self, item: Load | Store, indices: list[Value], wrong: Active | None) -> None:
+    def _check(self, item: Touch, indices: list[Value], wrong: Active | None) -> None:
         """`BoundsError` if a thread that runs is at an index outside of the buffer."""
         if wrong is None:
             return
-        action = "store" if isinstance(item, Store) else "load"
+        action = "store" if isinstance(item, tir.Store) else "load"
         span = span_of(item) or span_of(self.statement)
         site = Site(item.buffer.name, item.buffer.shape, action, span)
         raise outside(site, [self._first(index, wrong) for index in indices])
@@ -202,34 +182,34 @@ class Chunk:
         """The value that the first active thread has."""
         return active.those(value).flat[0]
 
-    def expr(self, item: Expr, active: Active) -> Value:
+    def expr(self, item: tir.Expr, active: Active) -> Value:
         match item:
-            case Var():
+            case tir.Var():
                 return self.values[item]
-            case Const():
+            case tir.Const():
                 return to_numpy(item.dtype).type(item.value)
-            case Load():
+            case tir.Load():
                 element = self.element(item, active)
                 return self.memory[item.buffer].load(element, active)
-            case Binary("and" | "or"):
+            case tir.Binary("and" | "or"):
                 return self.logical(item, active)
-            case Binary():
+            case tir.Binary():
                 return self.binary(item, active)
-            case Unary():
+            case tir.Unary():
                 return unary_values(item.op, self.expr(item.a, active))
-            case Select():
+            case tir.Select():
                 return self.select(item, active)
-            case Cast():
+            case tir.Cast():
                 return cast_values(item.a.dtype, item.dtype, self.expr(item.a, active))
-            case Intrin():
+            case tir.Intrin():
                 return self.intrin(item, active)
-            case Let():
+            case tir.Let():
                 self.values[item.var] = self.expr(item.value, active)
                 return self.expr(item.body, active)
             case _:
                 raise CompileError(f"no meaning for the expression {type(item).__name__}")
 
-    def logical(self, item: Binary, active: Active) -> Value:
+    def logical(self, item: tir.Binary, active: Active) -> Value:
         """`and` and `or`: the threads that the first operand does not decide for go on."""
         a = self.expr(item.a, active)
         rest = active.where(a if item.op == "and" else np.logical_not(a))
@@ -238,14 +218,14 @@ class Chunk:
         b = self.expr(item.b, rest)
         return np.logical_and(a, b) if item.op == "and" else np.logical_or(a, b)
 
-    def select(self, item: Select, active: Active) -> Value:
+    def select(self, item: tir.Select, active: Active) -> Value:
         test = self.expr(item.condition, active)
         then, other = active.where(test), active.where(np.logical_not(test))
         if other is None or then is None:
             return self.expr(item.b if then is None else item.a, active)
         return np.where(test, self.expr(item.a, then), self.expr(item.b, other))
 
-    def binary(self, item: Binary, active: Active) -> Value:
+    def binary(self, item: tir.Binary, active: Active) -> Value:
         a, b = self.expr(item.a, active), self.expr(item.b, active)
         if item.op in ("//", "%") and not is_float(item.a.dtype):
             zero = active.where(b == 0)
@@ -254,7 +234,7 @@ class Chunk:
                 raise CompileError(why, code="E312", span=span_of(self.statement))
         return binary_values(item.op, item.a.dtype, a, b)
 
-    def intrin(self, item: Intrin, active: Active) -> Value:
+    def intrin(self, item: tir.Intrin, active: Active) -> Value:
         if is_formula(item.name):
             return self.expr(expanded(item), active)
         args = [self.expr(arg, active) for arg in item.args]

@@ -14,8 +14,8 @@ from minimlc.gpusim.profile import KernelProfile
 from minimlc.gpusim.races import Races
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.elements import poison
-from minimlc.tir.nodes import Alloc, Buffer
-from minimlc.tir.walks import statements_in
+from minimlc.tir.nodes import Buffer
+from minimlc.tir.walks import buffers_in
 
 MOST_THREADS = 1 << 17
 """The threads of a chunk, if a block has no more."""
@@ -70,7 +70,7 @@ def _run(kernel: Kernel, memory: dict[Buffer, Memory], others: Sequence[Watch]) 
 
 def _chunk(kernel: Kernel) -> int:
     """How many blocks run at once."""
-    allocated = [item.buffer for item in statements_in(kernel.body) if isinstance(item, Alloc)]
+    allocated = buffers_in(kernel.body)
     own = sum(bytes_of(b) for b in allocated if not b.scope.startswith(SHARED))
     shared = sum(bytes_of(b) for b in allocated if b.scope.startswith(SHARED))
     threads = max(1, prod(kernel.block))

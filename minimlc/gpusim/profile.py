@@ -5,6 +5,8 @@ from html import escape
 from math import prod
 from typing import NamedTuple
 
+from minimlc.codegen.gpu.launch import Sizes, launch_text
+from minimlc.deploy import table
 from minimlc.gpusim.active import WARP
 from minimlc.gpusim.devices import Occupancy, Roofline, device, occupancy, roofline
 
@@ -70,8 +72,8 @@ class KernelProfile(NamedTuple):
     """
 
     name: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    grid: Sizes
+    block: Sizes
     shared_bytes: int
     global_bytes: int
     statements: tuple[Statement, ...]
@@ -99,10 +101,8 @@ class KernelProfile(NamedTuple):
 
     def title(self) -> str:
         """The launch in words."""
-        grid, block = (" x ".join(map(str, _trimmed(sizes))) for sizes in (self.grid, self.block))
         shared = f", {self.shared_bytes} bytes of shared memory each" if self.shared_bytes else ""
-        blocks = "block" if prod(self.grid) == 1 else "blocks"
-        return f"{self.name}: {grid} {blocks} of {block} threads{shared}"
+        return f"{self.name}: {launch_text(self.grid, self.block)}{shared}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The table's rows under `HEAD`: each statement, and below it what it accesses."""
@@ -127,12 +127,6 @@ class Profile(NamedTuple):
         return "".join(map(_html, self.kernels))
 
 
-def _trimmed(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes without the ones at the end."""
-    used = max((n for n, size in enumerate(sizes) if size != 1), default=0)
-    return sizes[: used + 1]
-
-
 def _numbers(access: Access) -> tuple[str, str, str]:
     """An access in the table: requests, and how much each of them takes."""
     each = f"{access.sectors_per_request:.4g}", f"{access.wavefronts_per_request:.4g}"
@@ -142,16 +136,7 @@ def _numbers(access: Access) -> tuple[str, str, str]:
 
 def _text(kernel: KernelProfile) -> str:
     """A kernel's table, in columns."""
-    rows = [HEAD, *kernel.rows()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            cell.ljust(width) if name == "statement" else cell.rjust(width)
-            for cell, width, name in zip(row, widths, HEAD, strict=True)
-        )
-        for row in rows
-    )
-    return "\n".join([kernel.title(), *(line.rstrip() for line in lines)])
+    return table.text(kernel.title(), HEAD, [*kernel.rows()], ("statement",))
 
 
 def _html(kernel: KernelProfile) -> str:
@@ -159,8 +144,8 @@ def _html(kernel: KernelProfile) -> str:
     head = "".join(f"<th>{name.replace('/', '/<wbr>')}</th>" for name in HEAD)
     body = "".join(f"<tr>{''.join(map(_cell, row, HEAD))}</tr>" for row in kernel.rows())
     caption = f"<caption>{escape(kernel.title())}</caption>"
-    table = f'<table style="font-size: .85em">{caption}<tr>{head}</tr>{body}</table>'
-    return f'<div style="overflow-x: auto">{table}</div>'
+    whole = f'<table style="font-size: .85em">{caption}<tr>{head}</tr>{body}</table>'
+    return f'<div style="overflow-x: auto">{whole}</div>'
 
 
 def _cell(text: str, name: str) -> str:

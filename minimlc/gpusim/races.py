@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.codegen.gpu.kernels import Barrier, Kernel
+from minimlc.codegen.gpu.launch import Barrier, Kernel, Sizes, Touch, trimmed
 from minimlc.errors import RaceError
 from minimlc.gpusim.active import WARP, Active
 from minimlc.gpusim.execute import Watch
@@ -20,8 +20,8 @@ from minimlc.gpusim.memory import Memory, space_of
 from minimlc.gpusim.values import Value
 from minimlc.node import span_of
 from minimlc.tir.analysis.threads import SHARED
-from minimlc.tir.nodes import Buffer, Load, Stmt, Store
-from minimlc.tir.walks import statements_in
+from minimlc.tir.nodes import Buffer, Stmt, Store
+from minimlc.tir.walks import stored_in
 
 Stamps = Any
 """Accesses, a number each: its place in the program, the barriers before it, its thread; -1: none.
@@ -105,10 +105,9 @@ class Races(Watch):
         self.kernel = kernel
         self.threads = prod(kernel.block)
         self.width = -(-self.threads // WARP) * WARP
-        stored = (item.buffer for item in statements_in(kernel.body) if isinstance(item, Store))
-        self.written = {buffer for buffer in stored if space_of(buffer, kernel)}
+        self.written = {buffer for buffer in stored_in(kernel.body) if space_of(buffer, kernel)}
         self.shadows: dict[Buffer, _Shadow] = {}
-        self.places: list[Load | Store] = []
+        self.places: list[Touch] = []
         self.numbers = range(0)
         self.barriers: Value = np.int64(0)
         self.current: Stmt = kernel.body
@@ -131,7 +130,7 @@ class Races(Watch):
             raise self._divergent(item, active, int(np.argmax(apart)))
         self.barriers = self.barriers + (1 if here.all() else (here > 0).reshape(-1, 1))
 
-    def access(self, item: Load | Store, memory: Memory, element: Value, active: Active) -> None:
+    def access(self, item: Touch, memory: Memory, element: Value, active: Active) -> None:
         if item.buffer not in self.written:
             return
         mask = active.mask
@@ -161,7 +160,7 @@ class Races(Watch):
             shadow = self.shadows[buffer] = shadow.repeated(whole // one)
         return shadow, element if shadow.size < whole else memory.at(element)
 
-    def _stamps(self, item: Load | Store, rows: int) -> Stamps:
+    def _stamps(self, item: Touch, rows: int) -> Stamps:
         if item not in self.places:
             self.places.append(item)
         blocks = np.arange(self.numbers.start, self.numbers.start + rows).reshape(-1, 1)
@@ -171,7 +170,7 @@ class Races(Watch):
 
     # Errors
 
-    def _race(self, item: Load | Store, at: int, before: int, now: int) -> RaceError:
+    def _race(self, item: Touch, at: int, before: int, now: int) -> RaceError:
         buffer = item.buffer
         other = self.places[before >> THREAD_BITS + BARRIER_BITS]
         index = np.unravel_index(at % max(1, prod(buffer.shape)), buffer.shape)
@@ -201,7 +200,7 @@ class Races(Watch):
         return self._error("E619", why, item, f"{here}; it is there because {item.why}", hint)
 
     def _error(
-        self, code: str, why: str, item: Load | Store | Barrier, example: str, hint: str
+        self, code: str, why: str, item: Touch | Barrier, example: str, hint: str
     ) -> RaceError:
         """With the line of the script, or the statement where a schedule wrote it."""
         span = span_of(item) or span_of(self.current)
@@ -215,13 +214,11 @@ class Races(Watch):
         return f"thread {_at(thread, kernel.block)} of block {_at(block, kernel.grid)}"
 
 
-def _verb(item: Load | Store) -> str:
+def _verb(item: Touch) -> str:
     return "writes" if isinstance(item, Store) else "reads"
 
 
-def _at(number: int, sizes: tuple[int, int, int]) -> str:
+def _at(number: int, sizes: Sizes) -> str:
     """A number as a place on the axes x, y and z, as few of them as are used."""
-    x, y, _ = sizes
-    place = (number % x, number // x % y, number // (x * y))
-    used = max((axis for axis, size in enumerate(sizes) if size > 1), default=0)
-    return str(place[0]) if used == 0 else str(place[: used + 1])
+    place = [int(n) for n in np.unravel_index(number, sizes[::-1])][::-1][: len(trimmed(sizes))]
+    return str(tuple(place) if len(place) > 1 else place[0])

@@ -10,7 +10,7 @@ from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.access import loop_ranges
 from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.nodes import Load, Store
+from minimlc.tir.nodes import Load, Select, Store
 
 GPUS = ("cuda", "gpusim", "opencl")
 """Targets whose kernels run by threads in blocks."""
@@ -58,7 +58,10 @@ def is_moved(sch: Draft, name: str) -> bool:
         return False
     place = find_block(sch.func, name)
     ranges = loop_ranges(place.loops).extended({it.var: it.extent for it in place.stmt.iters})
-    return isinstance(simplify(body.value, ranges), Load) or used_once(sch, name)
+    value = simplify(body.value, ranges)
+    if isinstance(value, Select) and any(is_along_rows(sch, user) for user in sch.consumers(name)):
+        value = value.a  # sums end before the elements that a mask leaves out
+    return isinstance(value, Load) or used_once(sch, name)
 
 
 def has_kind(sch: Draft, name: str, kind: str) -> bool:
@@ -91,12 +94,13 @@ def on_rows(sch: Draft, names: list[str], target: Target) -> Draft:
     last = sch.blocks()[-1]
     row = around(sch, last)[-1]
     near = [name for name in partial if around(sch, name)[-1] == row]
-    if near and last in names:
-        sch = next_row_asked_for(sch, last, near, row, target)
+    is_last = last in names
     for name in names:
         if sch.loops_of(name, "S") and not has_kind(sch, name, "R"):
             before, sch = sch, attempt(sch, "loop_partition", sch.loops_of(name, "S")[-1])
             names = [*names, *sch.added(before)]
+    if near and is_last:
+        sch = next_row_asked_for(sch, last, near, row, target)
     for name in (*partial, *names):
         sch = in_vectors(sch, name, around(sch, name)[-1:], name in partial, False)
     return sch

@@ -7,6 +7,7 @@ cache. Each sum is kept in several vectors of partial sums, which do not wait fo
 from math import prod
 
 from minimlc.node import nodes_of, walk
+from minimlc.recipes.general import attempt
 from minimlc.recipes.views import (
     WORTH_THREADS,
     Draft,
@@ -19,7 +20,7 @@ from minimlc.recipes.views import (
 )
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import IfThenElse, Load, Store
+from minimlc.tir.nodes import IfThenElse, Load, Select, Store
 
 VECTORS = 8
 """Vectors of partial sums: adders and load ports are then about equally busy."""
@@ -215,8 +216,8 @@ def in_vectors(sch: Draft, name: str, rows: list[str], is_partial: bool, togethe
     if is_partial:
         sch = sch.vectorize(sch.loops(init)[-1]).vectorize(sch.loops(update)[-1])
     sch = sch.unrolled(near)
-    if isinstance(sch.block(update).body, IfThenElse):
-        sch = sch.loop_partition(sums[0])
+    if any(isinstance(part, IfThenElse | Select) for part in walk(sch.block(update).body)):
+        sch = attempt(sch, "loop_partition", sums[0])
     return sch.unroll(sums[0]) if is_soon_done(sch, init, update) else sch
 
 

@@ -350,6 +350,7 @@ def library(
     kernels: Mapping[str, Callable[..., Any]],
     graph: Callable[[str, Function, Mapping[str, Callable[..., Any]]], Callable[..., Any]],
     sources: dict[str, Callable[[], str]],
+    kind: type[Library] = Library,
 ) -> Library:
     """A library of kernels, and of what `graph` makes of each graph function, which may call all
     functions of the library.
@@ -359,7 +360,7 @@ def library(
         if isinstance(func, Function):
             functions[name] = graph(name, func, functions)
     ordered = {name: functions[name] for name in module.functions}
-    return Library(module, target, ordered, sources)
+    return kind(module, target, ordered, sources)
 
 
 def to_read(

@@ -19,16 +19,9 @@ import numpy as np
 from minimlc.arguments import Arguments
 from minimlc.codegen.cuda.arrays import argument, is_on_gpu, is_tensor, placed
 from minimlc.codegen.cuda.graph import DeviceGraph
+from minimlc.codegen.gpu import host
 from minimlc.codegen.gpu.cuda import CUDA
 from minimlc.codegen.gpu.emit import Emitted, Launch
-from minimlc.codegen.gpu.host import (
-    Argument,
-    Driver,
-    Entry,
-    build_library,
-    missing,
-    not_compiled,
-)
 from minimlc.codegen.gpu.limits import Limits, check_limits, dynamic_bytes
 from minimlc.errors import BuildError, CallError
 from minimlc.run import flatten
@@ -79,7 +72,7 @@ class Device(NamedTuple):
         try:
             code, _ = compiler.compile_using_nvrtc(emitted.text)
         except compiler.CompileException as error:
-            raise not_compiled("NVRTC", "cuda", error) from error
+            raise host.not_compiled("NVRTC", "cuda", error) from error
         with TemporaryDirectory() as folder:
             file = Path(folder, "kernels.cubin")
             file.write_bytes(code)
@@ -139,26 +132,24 @@ class Device(NamedTuple):
 
 
 @contextmanager
-def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[tuple[Device, list[Argument]]]:
+def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[host.Opened]:
     """The GPU that arguments are on, with the stream of their owner. Where an owner's stream is not
     known, or memory is the host's, the call ends when all is done.
     """
     cp = cupy()
     there = [is_on_gpu(each) for each in values]
     with placed(cp, list(compress(values, there))) as stream:
-        yield (
-            device_of(cp, cp.cuda.runtime.getDevice()),
-            [
-                argument(cp, at, expected, each) if on_gpu else Argument(each)
-                for at, (each, on_gpu) in enumerate(zip(values, there, strict=True))
-            ],
-        )
+        ready = [
+            argument(cp, at, expected, each) if on_gpu else host.Argument(each)
+            for at, (each, on_gpu) in enumerate(zip(values, there, strict=True))
+        ]
+        yield device_of(cp, cp.cuda.runtime.getDevice()), ready
         known = [isinstance(each, cp.ndarray) or is_tensor(each) for each in values]
         if not all((*there, *known)):
             stream.synchronize()
 
 
-def at_once(entry: Entry, values: Sequence[Any]) -> Device | None:
+def at_once(entry: host.Entry, values: Sequence[Any]) -> Device | None:
     """The current GPU, where all arguments are CuPy's and fit: microseconds count here."""
     cp, expected, addresses = sys.modules.get("cupy"), entry.arguments, []
     if cp is None or len(values) != len(entry.starts):
@@ -194,7 +185,7 @@ def cupy() -> Any:
 
 def _missing(why: str) -> BuildError:
     others = 'target="gpusim" and "opencl" work without'
-    return missing("cuda", why, f"pip install cupy-cuda12x  # needs an NVIDIA GPU; {others}")
+    return host.missing("cuda", why, f"pip install cupy-cuda12x  # needs an NVIDIA GPU; {others}")
 
 
 @cache
@@ -205,6 +196,6 @@ def device_of(cp: Any, number: int) -> Device:
     return Device(cp, number, Limits(facts["name"].decode(), *(facts[key] for key in keys)))
 
 
-DRIVER = Driver(opened, at_once)
-build = partial(build_library, CUDA, DRIVER, partial(DeviceGraph, DRIVER), CudaLibrary)
+DRIVER = host.Driver(opened, at_once)
+build = partial(host.build_library, CUDA, DRIVER, partial(DeviceGraph, DRIVER), CudaLibrary)
 """Graph functions keep their values on the GPU."""

@@ -4,18 +4,25 @@ but for some words.
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 
-from minimlc.codegen.c.expr import STORED
+from minimlc.codegen.c.expr import STORED, Expressions
 from minimlc.codegen.c.functions import FUNCTIONS, entered
 from minimlc.codegen.c.names import LOCAL
 from minimlc.codegen.c.stmt import SYNTAX, dimensions
-from minimlc.codegen.gpu.emit import KernelText, written_in
+from minimlc.codegen.gpu.emit import KernelText, Language, written_in
 from minimlc.codegen.gpu.kernels import Kernel
 from minimlc.tir.nodes import Buffer
 
-LOOP = SYNTAX._replace(loop="for ({2} {0} = 0; {0} < {1}; ++{0}) {{")
 WIDTH = 100
+INTEGERS = [f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+def words(signed: str, unsigned: str, **more: str) -> dict[str, str]:
+    """Words of C as the language spells them: the integers, the smallest first, and more."""
+    spelled = [*signed.split(", "), *unsigned.split(", ")]
+    return {**dict(zip(INTEGERS, spelled, strict=True)), **more}
 
 
 def reserved(words: Mapping[str, str], more: str) -> frozenset[str]:
@@ -26,6 +33,14 @@ def reserved(words: Mapping[str, str], more: str) -> frozenset[str]:
 def array(kind: str, name: str, shape: tuple[int, ...]) -> str:
     """The declaration of an array."""
     return f"{kind} {name}" + "".join(f"[{size}]" for size in shape)
+
+
+def same_bits(bits: str, number: str) -> dict[str, str]:
+    """C's functions that take a float's bits as an integer and back, by two of the language."""
+    return {
+        "bits_f32": f"static inline int32_t bits_f32(float x) {{\n    return {bits}(x);\n}}",
+        "number_f32": f"static inline float number_f32(int32_t x) {{\n    return {number}(x);\n}}",
+    }
 
 
 def functions(inline: str, own: Mapping[str, str]) -> Callable[[], Mapping[str, str]]:
@@ -78,3 +93,15 @@ def header(
 
 def _lines(listed: list[str]) -> list[str]:
     return [f"    {part}{',' * (part is not listed[-1])}" for part in listed]
+
+
+like_c = partial(
+    Language,
+    syntax=SYNTAX._replace(loop="for ({2} {0} = 0; {0} < {1}; ++{0}) {{"),
+    expressions=Expressions,
+    stored=STORED,
+    array=array,
+    axis="const {} {} = {};",
+    unroll="#pragma unroll",
+)
+"""A language with C's expressions, types and statements."""

@@ -1,33 +1,21 @@
 """CUDA C++, as NVRTC takes it: without any header."""
 
-from minimlc.codegen.c.expr import STORED, Expressions
-from minimlc.codegen.gpu.clike import LOOP, array, finish, functions, header, reserved
-from minimlc.codegen.gpu.emit import Background, Language
+from minimlc.codegen.gpu.clike import finish, functions, header, like_c, reserved, same_bits, words
+from minimlc.codegen.gpu.emit import Background
 from minimlc.codegen.gpu.mma import TEXTS, called, declared
 
-WORDS = {
-    "uint64_t": "unsigned long long",
-    "int64_t": "long long",
-    "uint32_t": "unsigned",
-    "int32_t": "int",
-    "uint16_t": "unsigned short",
-    "int16_t": "short",
-    "uint8_t": "unsigned char",
-    "int8_t": "signed char",
-    "INFINITY": "__int_as_float(0x7f800000)",
-    "NAN": "__int_as_float(0x7fc00000)",
-    "INT32_MIN": "(-2147483647 - 1)",
-    "INT64_MIN": "(-9223372036854775807LL - 1)",
-    "INT64_C": "(long long)",
-}
+WORDS = words(
+    "signed char, short, int, long long",
+    "unsigned char, unsigned short, unsigned, unsigned long long",
+    INFINITY="__int_as_float(0x7f800000)",
+    NAN="__int_as_float(0x7fc00000)",
+    INT32_MIN="(-2147483647 - 1)",
+    INT64_MIN="(-9223372036854775807LL - 1)",
+    INT64_C="(long long)",
+)
 
 OWN = {
-    "bits_f32": """static inline int32_t bits_f32(float x) {
-    return __float_as_int(x);
-}""",
-    "number_f32": """static inline float number_f32(int32_t bits) {
-    return __int_as_float(bits);
-}""",
+    **same_bits("__float_as_int", "__int_as_float"),
     "f16_to_f32": """// float16 is stored as 16 bits and computed with as float32.
 static inline float f16_to_f32(uint16_t bits) {
     float x;
@@ -71,18 +59,13 @@ template <typename T, int count> struct __align__(count * sizeof(T)) Lanes { T l
 
 KERNEL = 'extern "C" __global__ void __launch_bounds__({1}) {0}'
 
-CUDA = Language(
+CUDA = like_c(
     name="cuda",
     title="CUDA",
-    syntax=LOOP,
-    expressions=Expressions,
-    stored=STORED,
     functions=functions("__device__ static inline", {**OWN, **TEXTS}),
     reserved=reserved(
         WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
     ),
-    array=array,
-    axis="const {} {} = {};",
     places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
     barrier="__syncthreads();",
     header=header(KERNEL, "{}", "__restrict__"),
@@ -92,7 +75,6 @@ CUDA = Language(
         "extern __shared__ __align__(16) unsigned char shared_memory[];",
         "{} = *({})(shared_memory + {});",
     ),
-    unroll="#pragma unroll",
     copy="*(Lanes<{3}, {2}> *)&{0} = *(const Lanes<{3}, {2}> *)&{1};",
     shuffle="{} = __shfl_down_sync(0xffffffffu, {}, {});",
     background=Background(

@@ -16,6 +16,7 @@ from minimlc.codegen.c.names import comment, unique_names
 from minimlc.codegen.c.stmt import updates
 from minimlc.codegen.gpu.kernels import Axis, Barrier, Kernel, Launches, kernels
 from minimlc.codegen.gpu.lanes import BYTES, Copy, Wide, copy_of, wide_of
+from minimlc.codegen.gpu.launch import launch_text
 from minimlc.codegen.gpu.limits import dynamic_bytes, shared_bytes
 from minimlc.codegen.gpu.narrow import narrow
 from minimlc.codegen.gpu.pipelines import AHEAD
@@ -157,7 +158,8 @@ class KernelText(Statements):
         self.spaces |= dict.fromkeys(kernel.shared, "__local ")
         self.constant = set(kernel.params) - stored_in(kernel.body)
         self.exprs.names.update(known)
-        header = [comment(f"{kernel.name}: {launch_text(kernel)}"), *language.header(self, kernel)]
+        launch = launch_text(kernel.grid, kernel.block)
+        header = [comment(f"{kernel.name}: {launch}"), *language.header(self, kernel)]
         used = {part for part in walk(kernel.body) if isinstance(part, Var)}
         for axis in kernel.axes:
             self.exprs.bounds.ranges[axis.var] = 0, max(0, axis.extent - 1)
@@ -288,17 +290,6 @@ class KernelText(Statements):
         elif item.buffer not in self.exprs.names:
             self.line(self.language.own.format(self.declared(item.buffer)))
         self.visit(item.body)
-
-
-def launch_text(kernel: Kernel) -> str:
-    """How many blocks of how many threads a kernel is launched with."""
-    parts = []
-    for sizes, noun in ((kernel.grid, "block"), (kernel.block, "thread")):
-        shown = list(sizes)
-        while len(shown) > 1 and shown[-1] == 1:
-            shown.pop()
-        parts.append(f"{' x '.join(map(str, shown))} {noun}" + "s" * (shown != [1]))
-    return " of ".join(parts)
 
 
 def _check_dtypes(kernel: Kernel, language: Language) -> None:

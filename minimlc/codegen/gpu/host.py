@@ -19,7 +19,7 @@ from minimlc.errors import BuildError, CallError
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
 from minimlc.node import nodes_of
-from minimlc.runtime.executable import functions_of
+from minimlc.runtime.executable import functions_of, library
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import Plan, plan
 from minimlc.target import Target
@@ -32,6 +32,10 @@ class Argument(NamedTuple):
     array: Any
     memory: Any = None
     copied: bool = False
+
+
+Opened = tuple[Any, list[Argument]]
+"""The device for a call, and its arguments there."""
 
 
 class Device(Protocol):
@@ -77,9 +81,7 @@ class Entry(NamedTuple):
     starts: Sequence[int]
 
     @contextmanager
-    def opened(
-        self, values: Sequence[Any], named: Iterable[str] = ()
-    ) -> Iterator[tuple[Any, list[Argument]]]:
+    def opened(self, values: Sequence[Any], named: Iterable[str] = ()) -> Iterator[Opened]:
         """The device for a call, and its arguments there. `CallError` for one that does not fit."""
         if named or len(values) != len(self.starts):
             raise self.arguments.miscounted(len(values), len(self.starts), named)
@@ -88,13 +90,11 @@ class Entry(NamedTuple):
             for number, (each, address) in enumerate(zip(ready, addresses, strict=True)):
                 if each.memory is not None and each.array.size and address % self.starts[number]:
                     raise self._misplaced(number)
-            yield (
-                device,
-                [
-                    Argument(array, device.filled(array), True) if each.memory is None else each
-                    for each, array in zip(ready, arrays, strict=True)
-                ],
-            )
+            arguments = [
+                Argument(array, device.filled(array), True) if each.memory is None else each
+                for each, array in zip(ready, arrays, strict=True)
+            ]
+            yield device, arguments
 
     def _misplaced(self, number: int) -> CallError:
         size = self.starts[number]
@@ -191,12 +191,14 @@ def build_library(
     primitive = functions_of(module)
     program = Program(emit(primitive, language))
     kernels = {name: Kernel(name, func, program, driver) for name, func in primitive.items()}
-    functions: dict[str, Any] = dict(kernels)
-    for name, func in module.entries:
-        if isinstance(func, Function):
-            functions[name] = graph(name, func, plan(module, name), functions)
-    ordered = {name: functions[name] for name in module.functions}
-    return kind(module, target, ordered, {language.name: lambda: program.emitted.text})
+
+    def planned(
+        name: str, func: Function, functions: Mapping[str, Callable[..., Any]]
+    ) -> Callable[..., Any]:
+        return graph(name, func, plan(module, name), functions)
+
+    texts = {language.name: lambda: program.emitted.text}
+    return library(module, target, kernels, planned, texts, kind)
 
 
 def missing(target: str, why: str, hint: str) -> BuildError:

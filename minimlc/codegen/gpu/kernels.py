@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 
 from minimlc.codegen.dialect import PLAIN, Dialect
-from minimlc.codegen.gpu.launch import BLOCK, VIRTUAL, Axis, Barrier, Kernel, Launches
+from minimlc.codegen.gpu.launch import BLOCK, VIRTUAL, Axis, Barrier, Kernel, Launches, touches
 from minimlc.codegen.gpu.meetings import Part, Place, Use, apart, guarded, meeting, uses, waits
 from minimlc.codegen.gpu.pipelines import AHEAD, with_pipelines
 from minimlc.codegen.gpu.refusal import refused
@@ -21,36 +21,18 @@ from minimlc.codegen.gpu.warps import FRAGMENT, Warp, X, tiles_in, warp_of
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
 from minimlc.node import Node, nodes_of, replace, walk
+from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import conflicting_pairs
 from minimlc.tir.analysis.threads import SHARED, THREAD
-from minimlc.tir.nodes import (
-    Alloc,
-    Binary,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    IfThenElse,
-    Load,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    conjunction,
-    index,
-    seq,
-    substitute,
-)
-from minimlc.tir.walks import inner_stmts, loops_in, statements_in
+from minimlc.tir.walks import buffers_in, inner_stmts, loops_in, statements_in
 
 
 def kernels(
     name: str,
-    func: PrimFunc,
+    func: tir.PrimFunc,
     dialect: Dialect = PLAIN,
     *,
     check: bool = True,
@@ -71,13 +53,13 @@ def kernels(
     return Launches(flat, tuple(workspace), tuple(launched))
 
 
-def _regions(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:
+def _regions(stmt: tir.Stmt) -> tuple[list[tir.Buffer], list[tir.Stmt]]:
     """The global memory that a function needs, and the statements that are launched."""
     match stmt:
-        case Seq(stmts):
+        case tir.Seq(stmts):
             found = [_regions(part) for part in stmts]
             return [b for one, _ in found for b in one], [s for _, some in found for s in some]
-        case Alloc(buffer, body) if _is_bound(body) or len(_regions(body)[1]) > 1:
+        case tir.Alloc(buffer, body) if _is_bound(body) or len(_regions(body)[1]) > 1:
             workspace, parts = _regions(body)
             if buffer.scope.startswith((SHARED, "local", FRAGMENT)):
                 if not _is_bound(body):
@@ -90,25 +72,25 @@ def _regions(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:
             return [], [stmt]
 
 
-def _is_bound(stmt: Stmt) -> bool:
+def _is_bound(stmt: tir.Stmt) -> bool:
     return any(loop.thread for loop in loops_in(stmt))
 
 
 def _is_ahead(item: Node) -> bool:
-    return isinstance(item, Block) and AHEAD in dict(item.annotations)
+    return isinstance(item, tir.Block) and AHEAD in dict(item.annotations)
 
 
-def _kernel(name: str, stmt: Stmt, memory: Sequence[Buffer], shuffles: bool) -> Kernel:
+def _kernel(name: str, stmt: tir.Stmt, memory: Sequence[tir.Buffer], shuffles: bool) -> Kernel:
     axes = tuple(_axes(stmt))
     threads = _Threads({axis.name: axis for axis in axes}, accesses(stmt))
     threads.tiles = tiles_in(stmt, threads.items, {axis.name: axis.extent for axis in axes})
     threads.shuffles = shuffles
     body = threads.stmt(stmt, Place()).stmt
-    used = {part.buffer for part in walk(body) if isinstance(part, Load | Store)}
+    used = {part.buffer for part in touches(body)}
     return Kernel(name, tuple(buffer for buffer in memory if buffer in used), axes, body)
 
 
-def _axes(stmt: Stmt) -> Iterator[Axis]:
+def _axes(stmt: tir.Stmt) -> Iterator[Axis]:
     found = set()
     for loop in loops_in(stmt):
         if loop.thread.startswith((BLOCK, THREAD)) and loop.thread not in found:
@@ -116,7 +98,7 @@ def _axes(stmt: Stmt) -> Iterator[Axis]:
             extent = constant_value(loop.extent)
             if extent is None:
                 raise refused(f"{loop.thread} has {loop.extent.script()} threads, not a constant")
-            yield Axis(loop.thread, Var(loop.var.name), int(extent))
+            yield Axis(loop.thread, tir.Var(loop.var.name), int(extent))
 
 
 class _Threads:
@@ -126,42 +108,41 @@ class _Threads:
         self.axes = axes
         self.items = items
         self.own = {axis.var for axis in axes.values() if axis.name.startswith(THREAD)}
-        self.tiles: frozenset[Buffer] = frozenset()
+        self.tiles: frozenset[tir.Buffer] = frozenset()
         self.shuffles = False
 
-    def stmt(self, item: Stmt, at: Place) -> Part:
+    def stmt(self, item: tir.Stmt, at: Place) -> Part:
         if not self._is_spread(item):
             return self._leaf(item, at)
         match item:
-            case Seq(stmts):
+            case tir.Seq(stmts):
                 return self._seq(stmts, at)
-            case For(thread=axis) if axis in self.axes:
+            case tir.For(thread=axis) if axis in self.axes:
                 return self._bound(item, at)
-            case For():
+            case tir.For():
                 return self._loop(item, at)
-            case Alloc():
+            case tir.Alloc():
                 return self._alloc(item, at)
-            case Block() if _is_ahead(item):
+            case tir.Block() if _is_ahead(item):
                 return self._ahead(item, at)
-            case Block() if self.shuffles and is_tree(item) and fits(item, self.axes, at.bound):
+            case tir.Block() if self.shuffles and is_tree(item) and fits(item, self.axes, at.bound):
                 return self._tree(item, at)
-            case Block() if self.tiles and (warp := warp_of(item, self.axes[X].var)):
+            case tir.Block() if self.tiles and (warp := warp_of(item, self.axes[X].var)):
                 return self._warp(warp, at)
-            case Block():
+            case tir.Block():
                 part = self.stmt(item.body, at)
                 return part._replace(stmt=replace(item, body=part.stmt))
-            case IfThenElse():
+            case tir.IfThenElse():
                 return self._condition(item, at)
             case _:
                 raise refused(f"loops are bound to threads inside {type(item).__name__}")
 
-    def _is_spread(self, item: Stmt) -> bool:
+    def _is_spread(self, item: tir.Stmt) -> bool:
         """Whether other threads look at parts of a statement."""
         return _is_bound(item) or self._is_of_warps(item) or any(map(_is_ahead, walk(item)))
 
-    def _is_of_warps(self, item: Stmt) -> bool:
-        used = (part.buffer for part in walk(item) if isinstance(part, Load | Store))
-        return bool(self.tiles) and not self.tiles.isdisjoint(used)
+    def _is_of_warps(self, item: tir.Stmt) -> bool:
+        return bool(self.tiles) and any(part.buffer in self.tiles for part in touches(item))
 
     def _warp(self, item: Warp, at: Place) -> Part:
         """What all threads of a warp do. Each has elements of its own, so others wait for it, and
@@ -170,38 +151,40 @@ class _Threads:
         used = apart(uses(item.body, at), item.body)
         return self._first(item, used, at._replace(bound=at.bound | {X}))
 
-    def _tree(self, item: Block, at: Place) -> Part:
+    def _tree(self, item: tir.Block, at: Place) -> Part:
         """Threads of a warp combine values: the first one stores them, as if it were alone."""
         stmt, loops = shuffled(item, self.axes), tuple(loops_in(item))
-        used = uses(stmt, at._replace(nest=(*at.nest, *loops), private=at.private | _own(stmt)))
+        used = uses(
+            stmt, at._replace(nest=(*at.nest, *loops), private=at.private.union(buffers_in(stmt)))
+        )
         if all(loop.thread in ("", X) for loop in loops):
             used = tuple(use._replace(nest=at.nest) if use.writes else use for use in used)
         return Part(stmt, used, used)
 
-    def _ahead(self, item: Block, at: Place) -> Part:
+    def _ahead(self, item: tir.Block, at: Place) -> Part:
         """Copies that a thread does not wait for, so that it meets others even for its own."""
         part = self.stmt(item.body, at)
         head, tail = (apart(uses, item.body) for uses in (part.head, part.tail))
         return part._replace(stmt=replace(item, body=part.stmt), head=head, tail=tail)
 
-    def _leaf(self, item: Stmt, at: Place) -> Part:
+    def _leaf(self, item: tir.Stmt, at: Place) -> Part:
         """What has no bound loop in it: a thread does it alone."""
-        own = _own(item)
+        own = buffers_in(item)
         for buffer in own:
             _check_alone(buffer, at)
-        used = uses(item, at._replace(private=at.private | own))
+        used = uses(item, at._replace(private=at.private.union(own)))
         return self._first(item, used, at)
 
-    def _first(self, item: Stmt, used: tuple[Use, ...], at: Place) -> Part:
+    def _first(self, item: tir.Stmt, used: tuple[Use, ...], at: Place) -> Part:
         """What the first thread does of each axis that is not bound."""
-        first = conjunction(
-            Binary("==", axis.var, index(0))
+        first = tir.conjunction(
+            tir.Binary("==", axis.var, tir.index(0))
             for axis in self.axes.values()
             if axis.name not in at.bound and axis.extent > 1
         )
-        return Part(item if first is None else IfThenElse(first, item), used, used)
+        return Part(item if first is None else tir.IfThenElse(first, item), used, used)
 
-    def _alloc(self, item: Alloc, at: Place) -> Part:
+    def _alloc(self, item: tir.Alloc, at: Place) -> Part:
         buffer = item.buffer
         inside = {loop.thread for loop in loops_in(item.body)}
         inside |= {X} if self._is_of_warps(item.body) else set()
@@ -219,11 +202,11 @@ class _Threads:
         part = self.stmt(item.body, at)
         return part._replace(stmt=replace(item, body=part.stmt))
 
-    def _seq(self, stmts: Iterable[Stmt], at: Place) -> Part:
+    def _seq(self, stmts: Iterable[tir.Stmt], at: Place) -> Part:
         """Statements in order; those without bound loops that follow each other are one."""
-        whole = Part(Seq(()), (), ())
+        whole = Part(tir.Seq(()), (), ())
         for bound, items in groupby(stmts, self._is_spread):
-            for item in items if bound else [seq(items)]:
+            for item in items if bound else [tir.seq(items)]:
                 whole = self._then(whole, self.stmt(item, at), at)
         return whole
 
@@ -233,7 +216,7 @@ class _Threads:
         between = [Barrier(why)] if why else []
         head = one.head if one.meets or why else (*one.head, *other.head)
         tail = other.tail if other.meets or why else (*one.tail, *other.tail)
-        stmt = seq((one.stmt, *between, other.stmt))
+        stmt = tir.seq((one.stmt, *between, other.stmt))
         return Part(stmt, head, tail, one.meets or other.meets or bool(why))
 
     def _meeting(
@@ -241,7 +224,7 @@ class _Threads:
         before: Iterable[Use],
         after: Sequence[Use],
         at: Place,
-        outside: tuple[For, ...] | None = None,
+        outside: tuple[tir.For, ...] | None = None,
     ) -> str:
         """Why threads have to wait here; "" where they need not. No barrier stops other blocks."""
         why, buffer = meeting(before, after, outside)
@@ -253,7 +236,7 @@ class _Threads:
             )
         return why
 
-    def _bound(self, item: For, at: Place) -> Part:
+    def _bound(self, item: tir.For, at: Place) -> Part:
         """A loop of threads becomes the place of one. Those around it do not tell apart what they
         run together.
         """
@@ -261,22 +244,22 @@ class _Threads:
         if axis in bound:
             bound = frozenset(name for name in bound if not name.startswith(THREAD))
             nest = tuple(loop for loop in nest if not loop.thread.startswith(THREAD))
-        body = substitute(item.body, {item.var: self.axes[axis].var})
+        body = tir.substitute(item.body, {item.var: self.axes[axis].var})
         return self.stmt(body, at._replace(bound=bound | {axis}, nest=(*nest, item)))
 
-    def _loop(self, item: For, at: Place) -> Part:
+    def _loop(self, item: tir.For, at: Place) -> Part:
         if item.thread.startswith(VIRTUAL):
             item = replace(item, kind="unrolled", thread="")
         part = self.stmt(item.body, at)
         tail = [use for use in part.tail if self._is_carried(use.buffer, item.var)]
         why = self._meeting(tail, part.head, at, at.nest)
         if why:
-            part = part._replace(stmt=seq((part.stmt, Barrier(why))), tail=(), meets=True)
+            part = part._replace(stmt=tir.seq((part.stmt, Barrier(why))), tail=(), meets=True)
         part = self._decided(part, item.extent, at)
         meets = part.meets and (constant_value(item.extent) or 0) > 0
         return part._replace(stmt=replace(item, body=part.stmt), meets=meets)
 
-    def _is_carried(self, buffer: Buffer, var: Var) -> bool:
+    def _is_carried(self, buffer: tir.Buffer, var: tir.Var) -> bool:
         """Whether iterations of the loop over `var` may meet in a buffer, run by whatever threads
         of a block.
         """
@@ -290,25 +273,27 @@ class _Threads:
                 return True
         return False
 
-    def _condition(self, item: IfThenElse, at: Place) -> Part:
+    def _condition(self, item: tir.IfThenElse, at: Place) -> Part:
         """Each case, as far as it goes with its barriers outside of the condition."""
         condition = item.condition
         parts = [self._decided(self.stmt(case, at), condition, at) for case in inner_stmts(item)]
         head = tuple(use for part in parts for use in part.head)
         tail = tuple(use for part in parts for use in part.tail)
         meets = item.else_case is not None and all(part.meets for part in parts)
-        if nodes_of(condition, Load) or not any(map(waits, (part.stmt for part in parts))):
+        if nodes_of(condition, tir.Load) or not any(map(waits, (part.stmt for part in parts))):
             new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
             return Part(replace(item, **new), head, tail, meets)
         cases = zip((condition, ~condition), parts, strict=False)
-        stmt = seq(guarded(holds, part.stmt) for holds, part in cases)
-        inside = any(isinstance(each, IfThenElse) and waits(each) for each in statements_in(stmt))
+        stmt = tir.seq(guarded(holds, part.stmt) for holds, part in cases)
+        inside = any(
+            isinstance(each, tir.IfThenElse) and waits(each) for each in statements_in(stmt)
+        )
         meets = meets or (not inside and any(part.meets for part in parts))
         return Part(stmt, head, tail, meets)
 
-    def _decided(self, part: Part, expr: Expr, at: Place) -> Part:
+    def _decided(self, part: Part, expr: tir.Expr, at: Place) -> Part:
         """A part that runs as often as an expression says; barriers in it are for all threads."""
-        own = {load.buffer for load in walk(expr) if isinstance(load, Load)} & at.private
+        own = {load.buffer for load in walk(expr) if isinstance(load, tir.Load)} & at.private
         together = any(isinstance(each, Barrier | Shuffle) for each in walk(part.stmt))
         if together and (own or variables(expr) & self.own):
             why = f"how often a thread meets the others depends on {expr.script()}"
@@ -320,19 +305,14 @@ class _Threads:
         return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
 
 
-def _own(item: Stmt) -> set[Buffer]:
-    """The buffers that a statement brings."""
-    return {part.buffer for part in statements_in(item) if isinstance(part, Alloc)}
-
-
-def _check_alone(buffer: Buffer, at: Place) -> None:
+def _check_alone(buffer: tir.Buffer, at: Place) -> None:
     """No thread has memory for itself that its block shares."""
     if buffer.scope.startswith(SHARED) and any(axis.startswith(THREAD) for axis in at.bound):
         why = f"each thread has {buffer.name} for itself, in memory that a block shares"
         raise refused(why, f'T.alloc_buffer({buffer.shape}, ..., scope="local")')
 
 
-def _used_by_blocks(buffer: Buffer) -> BuildError:
+def _used_by_blocks(buffer: tir.Buffer) -> BuildError:
     return refused(
         f"the {buffer.scope} buffer {buffer.name} is used by more than one block",
         f'sch.set_scope("...", "{buffer.name}", "global"), or compute_at below blockIdx',

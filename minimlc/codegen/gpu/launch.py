@@ -2,13 +2,36 @@
 
 from typing import NamedTuple
 
-from minimlc.node import node
+from minimlc.node import Node, node, walk
 from minimlc.tir.analysis.threads import SHARED, THREAD
-from minimlc.tir.nodes import Alloc, Buffer, PrimFunc, Stmt, Var
-from minimlc.tir.walks import statements_in
+from minimlc.tir.nodes import Buffer, Load, PrimFunc, Stmt, Store, Var
+from minimlc.tir.walks import buffers_in
 
 BLOCK = "blockIdx"
 VIRTUAL = "vthread"
+Sizes = tuple[int, int, int]
+"""By x, y and z."""
+Touch = Load | Store
+"""What accesses an element."""
+
+
+def touches(item: Node) -> list[Touch]:
+    """The loads and stores in a part of a kernel."""
+    return [part for part in walk(item) if isinstance(part, Touch)]
+
+
+def trimmed(sizes: Sizes) -> tuple[int, ...]:
+    """Sizes without the ones at the end."""
+    used = max((n for n, size in enumerate(sizes) if size != 1), default=0)
+    return sizes[: used + 1]
+
+
+def launch_text(grid: Sizes, block: Sizes) -> str:
+    """How many blocks of how many threads a kernel is launched with."""
+    pairs = ((trimmed(grid), "block"), (trimmed(block), "thread"))
+    return " of ".join(
+        f"{' x '.join(map(str, shown))} {noun}{'s' * (shown != (1,))}" for shown, noun in pairs
+    )
 
 
 @node
@@ -38,22 +61,22 @@ class Kernel(NamedTuple):
     body: Stmt
 
     @property
-    def grid(self) -> tuple[int, int, int]:
-        """The blocks of a launch, by x, y and z."""
+    def grid(self) -> Sizes:
+        """The blocks of a launch."""
         return self._sizes(BLOCK)
 
     @property
-    def block(self) -> tuple[int, int, int]:
-        """The threads of a block, by x, y and z."""
+    def block(self) -> Sizes:
+        """The threads of a block."""
         return self._sizes(THREAD)
 
     @property
     def shared(self) -> tuple[Buffer, ...]:
         """The buffers that a block's threads share."""
-        found = (part.buffer for part in statements_in(self.body) if isinstance(part, Alloc))
-        return tuple(buffer for buffer in found if buffer.scope.startswith(SHARED))
+        own = buffers_in(self.body)
+        return tuple(buffer for buffer in own if buffer.scope.startswith(SHARED))
 
-    def _sizes(self, kind: str) -> tuple[int, int, int]:
+    def _sizes(self, kind: str) -> Sizes:
         known = {axis.name: axis.extent for axis in self.axes}
         x, y, z = (known.get(f"{kind}.{side}", 1) for side in "xyz")
         return x, y, z

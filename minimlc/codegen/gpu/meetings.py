@@ -3,24 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from minimlc.codegen.gpu.launch import Barrier
-from minimlc.node import replace, walk
-from minimlc.tir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    IfThenElse,
-    Load,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    index,
-    seq,
-)
+from minimlc.codegen.gpu.launch import Barrier, touches
+from minimlc.node import replace
+from minimlc.tir import nodes as tir
 from minimlc.tir.walks import statements_in
 
 
@@ -30,45 +15,45 @@ class Place(NamedTuple):
     """
 
     bound: frozenset[str] = frozenset()
-    nest: tuple[For, ...] = ()
-    private: frozenset[Buffer] = frozenset()
+    nest: tuple[tir.For, ...] = ()
+    private: frozenset[tir.Buffer] = frozenset()
 
 
 class Use(NamedTuple):
     """A buffer in memory that threads share, and the nest of loops that says which use it."""
 
-    buffer: Buffer
+    buffer: tir.Buffer
     writes: bool
-    nest: tuple[For, ...]
+    nest: tuple[tir.For, ...]
 
 
 class Part(NamedTuple):
     """A statement of one thread; what it uses before its first barrier and after its last."""
 
-    stmt: Stmt
+    stmt: tir.Stmt
     head: tuple[Use, ...]
     tail: tuple[Use, ...]
     meets: bool = False
 
 
-def apart(uses: Iterable[Use], body: Stmt) -> tuple[Use, ...]:
+def apart(uses: Iterable[Use], body: tir.Stmt) -> tuple[Use, ...]:
     """Uses as in a nest of its own, which no other one is the same as."""
-    own = For(Var("own"), index(1), "serial", body)
+    own = tir.For(tir.Var("own"), tir.index(1), "serial", body)
     return tuple(use._replace(nest=(*use.nest, own)) for use in uses)
 
 
-def uses(item: Stmt | Expr, at: Place) -> tuple[Use, ...]:
+def uses(item: tir.Stmt | tir.Expr, at: Place) -> tuple[Use, ...]:
     """What a thread uses of the memory that it shares with others."""
     used = (
-        Use(part.buffer, isinstance(part, Store), at.nest)
-        for part in walk(item)
-        if isinstance(part, Load | Store) and part.buffer not in at.private
+        Use(part.buffer, isinstance(part, tir.Store), at.nest)
+        for part in touches(item)
+        if part.buffer not in at.private
     )
     return tuple(dict.fromkeys(used))
 
 
 def meeting(
-    before: Iterable[Use], after: Sequence[Use], outside: tuple[For, ...] | None
+    before: Iterable[Use], after: Sequence[Use], outside: tuple[tir.For, ...] | None
 ) -> tuple[str, str]:
     """Why threads have to wait between two parts, and for the use of which buffer: one touches what
     another has written, or writes what another has read; "" where they need not.
@@ -91,24 +76,24 @@ def meeting(
     return "", ""
 
 
-def waits(stmt: Stmt) -> bool:
+def waits(stmt: tir.Stmt) -> bool:
     """Whether there is a barrier in a statement."""
     return any(isinstance(part, Barrier) for part in statements_in(stmt))
 
 
-def guarded(condition: Expr, stmt: Stmt) -> Stmt:
+def guarded(condition: tir.Expr, stmt: tir.Stmt) -> tir.Stmt:
     """A statement where a condition holds, which is the same for all threads and reads no memory.
     Barriers between its parts stay outside, for all threads in any case: PoCL 3.1 computes wrong
     numbers where one inside a condition precedes a condition on the thread.
     """
     match stmt:
         case _ if not waits(stmt):
-            return IfThenElse(condition, stmt)
+            return tir.IfThenElse(condition, stmt)
         case Barrier():
             return stmt
-        case Seq(stmts):
-            return seq(guarded(condition, part) for part in stmts)
-        case Alloc() | Block() | For(extent=Const()):
+        case tir.Seq(stmts):
+            return tir.seq(guarded(condition, part) for part in stmts)
+        case tir.Alloc() | tir.Block() | tir.For(extent=tir.Const()):
             return replace(stmt, body=guarded(condition, stmt.body))
         case _:  # other nodes: a condition that reads memory, or a loop whose extent does
-            return IfThenElse(condition, stmt)
+            return tir.IfThenElse(condition, stmt)

@@ -77,6 +77,21 @@ static inline void {name}(const T *from, int down, int right, uint32_t *tile) {{
 }}"""
 
 
+def _words(name: str, count: int, across: str, along: str, step: str, by: str) -> str:
+    """A load word by word: `count` registers, `across` and `along` k from the thread's first one,
+    the latter in words; rows or columns are `step` apart, neighbours along k `by`.
+    """
+    return f"""template <typename T>
+static inline void {name}(const T *from, int down, int right, uint32_t *tile) {{
+    const int count = 4 / sizeof(T), line = threadIdx.x / 4, k = threadIdx.x % 4 * count;
+    #pragma unroll
+    for (int n = 0; n < {count}; ++n) {{
+        const T *first = from + (line + {across}) * {step} + (k + {along} * 4 * count) * {by};
+        tile[n] = mma_word(first, {by});
+    }}
+}}"""
+
+
 def _product(kind: str, shape: str, a: Sequence[int], b: Sequence[int], c: Sequence[int]) -> str:
     """The instruction on some registers of the operands."""
     sums, register = ("s32", "+r") if kind == "s8" else ("f32", "+f")
@@ -102,6 +117,21 @@ def _mma(name: str, kind: str, shape: str, *older: str) -> str:
 }}"""
 
 
+_HALVES = [_product("f16", "m16n8k8", (2 * k, 2 * k + 1), (k,), range(4)) for k in (0, 1)]
+_QUARTERS = [
+    _product("s8", "m8n8k16", (row + 2 * k,), (k,), (2 * row, 2 * row + 1))
+    for row, k in ((0, 0), (0, 1), (1, 0), (1, 1))
+]
+"""The instructions of older devices for one of newer ones."""
+
+_LAYOUTS = {
+    "mma_load_a_rows": ("down", "lane / 8 % 2", "lane / 16"),
+    "mma_load_a_columns": ("right", "lane / 16", "lane / 8 % 2", ".trans"),
+    "mma_load_b_rows": ("down", "lane / 8 % 2", "0", ".trans"),
+    "mma_load_b_columns": ("right", "0", "lane / 8 % 2"),
+}
+"""How `ldmatrix` loads tiles by rows and by columns."""
+
 _STORE = """template <typename T, typename C>
 static inline void {}(const C *tile, T *to, int down, int right) {{
     const int row = threadIdx.x / 4, column = threadIdx.x % 4 * 2;
@@ -122,23 +152,8 @@ static inline uint32_t mma_word(const T *from, int step) {
     }
     return word;
 }""",
-    "mma_load_a": """template <typename T>
-static inline void mma_load_a(const T *from, int down, int right, uint32_t *tile) {
-    const int count = 4 / sizeof(T), row = threadIdx.x / 4, column = threadIdx.x % 4 * count;
-    #pragma unroll
-    for (int n = 0; n < 4; ++n) {
-        const T *first = from + (row + n % 2 * 8) * down + (column + n / 2 * 4 * count) * right;
-        tile[n] = mma_word(first, right);
-    }
-}""",
-    "mma_load_b": """template <typename T>
-static inline void mma_load_b(const T *from, int down, int right, uint32_t *tile) {
-    const int count = 4 / sizeof(T), row = threadIdx.x % 4 * count, column = threadIdx.x / 4;
-    #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-        tile[n] = mma_word(from + (row + n * 4 * count) * down + column * right, down);
-    }
-}""",
+    "mma_load_a": _words("mma_load_a", 4, "n % 2 * 8", "n / 2", "down", "right"),
+    "mma_load_b": _words("mma_load_b", 2, "0", "n", "right", "down"),
     "mma_zero": """template <typename C>
 static inline void mma_zero(C *tile) {
     tile[0] = tile[1] = tile[2] = tile[3] = 0;
@@ -146,28 +161,9 @@ static inline void mma_zero(C *tile) {
     "mma_store": _STORE.format("mma_store", "(T)tile[n]"),
     "mma_store_f16": _STORE.format("mma_store_f16", "f32_to_f16(tile[n])"),
     "mma_store_bf16": _STORE.format("mma_store_bf16", "f32_to_bf16(tile[n])"),
-    "mma_load_a_rows": _matrices("mma_load_a_rows", "down", "lane / 8 % 2", "lane / 16"),
-    "mma_load_a_columns": _matrices(
-        "mma_load_a_columns", "right", "lane / 16", "lane / 8 % 2", ".trans"
-    ),
-    "mma_load_b_rows": _matrices("mma_load_b_rows", "down", "lane / 8 % 2", "0", ".trans"),
-    "mma_load_b_columns": _matrices("mma_load_b_columns", "right", "0", "lane / 8 % 2"),
-    "mma_f16": _mma(
-        "mma_f16",
-        "f16",
-        "m16n8k16",
-        *(_product("f16", "m16n8k8", (2 * k, 2 * k + 1), (k,), range(4)) for k in (0, 1)),
-    ),
+    **{name: _matrices(name, *row) for name, row in _LAYOUTS.items()},
+    "mma_f16": _mma("mma_f16", "f16", "m16n8k16", *_HALVES),
     "mma_bf16": _mma("mma_bf16", "bf16", "m16n8k16"),
-    "mma_i8": _mma(
-        "mma_i8",
-        "s8",
-        "m16n8k32",
-        *(
-            _product("s8", "m8n8k16", (row + 2 * k,), (k,), (2 * row, 2 * row + 1))
-            for row in (0, 1)
-            for k in (0, 1)
-        ),
-    ),
+    "mma_i8": _mma("mma_i8", "s8", "m16n8k32", *_QUARTERS),
 }
 """Functions by name; those that load by rows or columns let `ldmatrix` do it."""

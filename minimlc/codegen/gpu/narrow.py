@@ -10,18 +10,7 @@ from minimlc.codegen.gpu.kernels import Kernel
 from minimlc.codegen.source.interval import Intervals
 from minimlc.dtypes import INDEX, integer_range
 from minimlc.node import Mutator, replace
-from minimlc.tir.nodes import (
-    COMPARISONS,
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    For,
-    Load,
-    Select,
-    Store,
-    Var,
-)
+from minimlc.tir import nodes as tir
 
 NARROW = "int32"
 _WITHIN = ("int32", "int16", "int8", "uint8")
@@ -40,69 +29,69 @@ class _Narrow(Mutator):
 
     def __init__(self) -> None:
         self.bounds = Intervals()
-        self.twins: dict[Var, Var] = {}
+        self.twins: dict[tir.Var, tir.Var] = {}
 
-    def counter(self, var: Var, most: int) -> Var:
+    def counter(self, var: tir.Var, most: int) -> tir.Var:
         """What counts up to `most` instead of a variable."""
         self.bounds.ranges[var] = 0, max(0, most - 1)
         if var.dtype != INDEX or most > integer_range(NARROW)[1]:
             return var
-        self.twins[var] = Var(var.name, NARROW)
+        self.twins[var] = tir.Var(var.name, NARROW)
         return self.twins[var]
 
-    def short(self, item: Expr) -> Expr | None:
+    def short(self, item: tir.Expr) -> tir.Expr | None:
         """An integer in 32 bits; None where it is not known to fit."""
         if item.dtype in _WITHIN:
             new = self.visit(item)
-            return new if item.dtype == NARROW else Cast(NARROW, new)
+            return new if item.dtype == NARROW else tir.Cast(NARROW, new)
         if item.dtype != INDEX or not self.bounds.stays_in(item, NARROW):
             return None
         match item:
-            case Var():
+            case tir.Var():
                 return self.twins.get(item)
-            case Const(value):
-                return Const(value, NARROW)
-            case Cast(_, a) if a.dtype in _WITHIN or a.dtype == INDEX:
+            case tir.Const(value):
+                return tir.Const(value, NARROW)
+            case tir.Cast(_, a) if a.dtype in _WITHIN or a.dtype == INDEX:
                 return self.short(a)
-            case Binary("+" | "-" | "*" | "//" | "%" | "min" | "max", a, b):
+            case tir.Binary("+" | "-" | "*" | "//" | "%" | "min" | "max", a, b):
                 return _whole(item, {"a": self.short(a), "b": self.short(b)})
-            case Select(condition, a, b):
+            case tir.Select(condition, a, b):
                 new = _whole(item, {"a": self.short(a), "b": self.short(b)})
                 return None if new is None else replace(new, condition=self.visit(condition))
             case _:  # other nodes: computed in 64 bits
                 return None
 
-    def index(self, item: Expr) -> Expr:
+    def index(self, item: tir.Expr) -> tir.Expr:
         """An expression where any integer dtype will do."""
         new = self.short(item)
         return self.visit(item) if new is None else new
 
-    def indices(self, items: Iterable[Expr]) -> tuple[Expr, ...]:
+    def indices(self, items: Iterable[tir.Expr]) -> tuple[tir.Expr, ...]:
         return tuple(map(self.index, items))
 
-    def visit_Var(self, item: Var) -> Expr:
-        return Cast(INDEX, self.twins[item]) if item in self.twins else item
+    def visit_Var(self, item: tir.Var) -> tir.Expr:
+        return tir.Cast(INDEX, self.twins[item]) if item in self.twins else item
 
-    def visit_Binary(self, item: Binary) -> Expr:
+    def visit_Binary(self, item: tir.Binary) -> tir.Expr:
         if item.a.dtype != INDEX:
             return self.visit_children(item)
-        if item.op in COMPARISONS:
+        if item.op in tir.COMPARISONS:
             new = _whole(item, {"a": self.short(item.a), "b": self.short(item.b)})
             return self.visit_children(item) if new is None else new
         new = self.short(item)
-        return self.visit_children(item) if new is None else Cast(INDEX, new)
+        return self.visit_children(item) if new is None else tir.Cast(INDEX, new)
 
-    def visit_Cast(self, item: Cast) -> Expr:
+    def visit_Cast(self, item: tir.Cast) -> tir.Expr:
         new = self.short(item.a) if item.a.dtype == INDEX else None
-        return self.visit_children(item) if new is None else Cast(item.dtype, new)
+        return self.visit_children(item) if new is None else tir.Cast(item.dtype, new)
 
-    def visit_Load(self, item: Load) -> Expr:
+    def visit_Load(self, item: tir.Load) -> tir.Expr:
         return replace(item, indices=self.indices(item.indices))
 
-    def visit_Store(self, item: Store) -> Store:
+    def visit_Store(self, item: tir.Store) -> tir.Store:
         return replace(item, indices=self.indices(item.indices), value=self.visit(item.value))
 
-    def visit_For(self, item: For) -> For:
+    def visit_For(self, item: tir.For) -> tir.For:
         extent = self.short(item.extent)
         most = self.bounds.interval(item.extent)[1]
         var = item.var if extent is None else self.counter(item.var, most)
@@ -111,7 +100,7 @@ class _Narrow(Mutator):
         return replace(item, var=var, extent=extent, body=self.visit(item.body))
 
 
-def _whole(item: Expr, parts: dict[str, Expr | None]) -> Expr | None:
+def _whole(item: tir.Expr, parts: dict[str, tir.Expr | None]) -> tir.Expr | None:
     """`item` with new parts; None if one of them is missing."""
     missing = any(part is None for part in parts.values())
     return None if missing else replace(item, **parts)

@@ -22,28 +22,11 @@ from typing import Any, NamedTuple
 from minimlc.codegen.gpu.refusal import refused
 from minimlc.errors import BuildError
 from minimlc.node import Mutator, Node, nodes_of, replace
+from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.regions import is_private
-from minimlc.tir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    IfThenElse,
-    Load,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    index,
-    seq,
-    substitute,
-)
 from minimlc.tir.walks import buffers_in, loops_in, stored_in
 
 STAGES = "software_pipeline_stage"
@@ -56,7 +39,7 @@ of so many newer ones as it says.
 """
 
 
-def with_pipelines(func: PrimFunc) -> PrimFunc:
+def with_pipelines(func: tir.PrimFunc) -> tir.PrimFunc:
     """A lowered function, the loops with stages in it as pipelines. `BuildError` E510 where what is
     fetched depends on an earlier iteration.
     """
@@ -73,47 +56,53 @@ class _Pipeline(NamedTuple):
     between them. So many are fetched `ahead`.
     """
 
-    loop: For
+    loop: tir.For
     iterations: int
-    fetch: Stmt
-    use: Stmt
-    copies: dict[Buffer, list[Buffer]]
+    fetch: tir.Stmt
+    use: tir.Stmt
+    copies: dict[tir.Buffer, list[tir.Buffer]]
     ahead: int
     is_async: bool
 
-    def stmt(self) -> Stmt:
+    def stmt(self) -> tir.Stmt:
         """What replaces the loop."""
-        first = (self._fetched(index(number), number) for number in range(self.ahead))
+        first = (self._fetched(tir.index(number), number) for number in range(self.ahead))
         size = self.ahead + 1
-        var, parts = Var(self.loop.var.name), []
+        var, parts = tir.Var(self.loop.var.name), []
         for number in range(size):
             parts.append(self._fetched(var * size + (number + self.ahead), number + self.ahead))
             parts.append(self._if_any(var * size + number, number, self.use))
-        rounds = index(-(-self.iterations // size))
-        body = seq(parts)
-        return seq((*first, replace(self.loop, var=var, extent=rounds, body=body, annotations=())))
+        rounds = tir.index(-(-self.iterations // size))
+        body = tir.seq(parts)
+        return tir.seq(
+            (*first, replace(self.loop, var=var, extent=rounds, body=body, annotations=()))
+        )
 
-    def _fetched(self, place: Expr, number: int) -> Stmt:
+    def _fetched(self, place: tir.Expr, number: int) -> tir.Stmt:
         fetched = self._if_any(place, number, self.fetch)
         if not self.is_async:
             return fetched
-        return Block("ahead", (), None, None, fetched, ((AHEAD, self.ahead - 1),))
+        return tir.Block("ahead", (), None, None, fetched, ((AHEAD, self.ahead - 1),))
 
-    def _if_any(self, place: Expr, number: int, stmt: Stmt) -> Stmt:
+    def _if_any(self, place: tir.Expr, number: int, stmt: tir.Stmt) -> tir.Stmt:
         """A statement in iteration `place`, if there is one; it is `number` in the first round."""
         size = self.ahead + 1
         new: dict[Node, Node] = {tile: each[number % size] for tile, each in self.copies.items()}
-        moved = substitute(_renewed(stmt), new | {self.loop.var: place})
-        most = number if isinstance(place, Const) else number + (self.iterations - 1) // size * size
-        return moved if most < self.iterations else IfThenElse(place < self.iterations, moved)
+        moved = tir.substitute(_renewed(stmt), new | {self.loop.var: place})
+        most = (
+            number
+            if isinstance(place, tir.Const)
+            else number + (self.iterations - 1) // size * size
+        )
+        return moved if most < self.iterations else tir.IfThenElse(place < self.iterations, moved)
 
 
-def _pipeline(loop: For, items: Sequence[Access]) -> _Pipeline:
+def _pipeline(loop: tir.For, items: Sequence[Access]) -> _Pipeline:
     notes: dict[str, Any] = dict(loop.annotations)
     count, body = constant_value(loop.extent), loop.body
-    while isinstance(body, Alloc):
+    while isinstance(body, tir.Alloc):
         body = body.body
-    stmts = body.stmts if isinstance(body, Seq) else (body,)
+    stmts = body.stmts if isinstance(body, tir.Seq) else (body,)
     stages = notes[STAGES]
     _check_stages(loop, stages, len(stmts))
     if count is None or loop.kind not in ("serial", "unrolled"):
@@ -121,7 +110,7 @@ def _pipeline(loop: For, items: Sequence[Access]) -> _Pipeline:
     if any(STAGES in dict(inner.annotations) for inner in loops_in(loop.body)):
         raise _wrong(loop, "there is another one inside")
     cut = stages.count(0)
-    fetch, use = seq(stmts[:cut]), seq(stmts[cut:])
+    fetch, use = tir.seq(stmts[:cut]), tir.seq(stmts[cut:])
     copies = {tile: _copies(tile, max(stages)) for tile in stored_in(fetch)}
     is_async = notes.get(ASYNC) == (0,)
     _check_fetch(loop, fetch, use, items)
@@ -130,7 +119,7 @@ def _pipeline(loop: For, items: Sequence[Access]) -> _Pipeline:
     return _Pipeline(loop, int(count), fetch, use, copies, max(stages), is_async)
 
 
-def _check_stages(loop: For, stages: Any, count: int) -> None:
+def _check_stages(loop: tir.For, stages: Any, count: int) -> None:
     """Stages are one for each statement: some zeros, then one number for all others."""
     last = stages[-1] if isinstance(stages, tuple) and stages else 0
     fetches = stages.count(0) if last else 0
@@ -141,21 +130,21 @@ def _check_stages(loop: For, stages: Any, count: int) -> None:
         raise _wrong(loop, f"{why} then one for the others", hint)
 
 
-def _check_fetch(loop: For, fetch: Stmt, use: Stmt, items: Sequence[Access]) -> None:
+def _check_fetch(loop: tir.For, fetch: tir.Stmt, use: tir.Stmt, items: Sequence[Access]) -> None:
     """What is fetched is for its iteration alone, and nothing there changes where it comes from."""
     tiles = stored_in(fetch)
     for tile in tiles:
         if not is_private(tile, loop, items):
             raise _wrong(loop, f"iterations do not have {tile.name} for themselves")
-    read = {part.buffer for part in nodes_of(fetch, Load)} - tiles
+    read = {part.buffer for part in nodes_of(fetch, tir.Load)} - tiles
     for buffer in read & stored_in(use):
         raise _wrong(loop, f"it changes {buffer.name}, which a later iteration fetches from")
 
 
-def _check_copies(loop: For, fetch: Stmt, items: Sequence[Access]) -> None:
+def _check_copies(loop: tir.For, fetch: tir.Stmt, items: Sequence[Access]) -> None:
     """What is copied meanwhile is not used before threads wait, nor copied twice."""
-    stores = nodes_of(fetch, Store)
-    used = {part.buffer for part in nodes_of(fetch, Load)}
+    stores = nodes_of(fetch, tir.Store)
+    used = {part.buffer for part in nodes_of(fetch, tir.Load)}
     mine = (item for item in items if item.is_write and item.node in stores)
     used |= {item.buffer for item in mine if _is_repeated(item, loop)}
     for tile, count in Counter(part.buffer for part in stores).items():
@@ -163,7 +152,7 @@ def _check_copies(loop: For, fetch: Stmt, items: Sequence[Access]) -> None:
             raise _wrong(loop, f"it goes on with {tile.name} while that is copied", f"no {ASYNC}")
 
 
-def _is_repeated(item: Access, loop: For) -> bool:
+def _is_repeated(item: Access, loop: tir.For) -> bool:
     """Whether a thread may store an element again in an iteration of `loop`."""
     inner = [each for each in item.below(loop) if not each.thread]
     same = {each.var: "0" for each in item.loops if each not in inner}
@@ -171,19 +160,19 @@ def _is_repeated(item: Access, loop: For) -> bool:
     return any(question.possible({**same, each.var: "+"}) for each in inner)
 
 
-def _copies(tile: Buffer, ahead: int) -> list[Buffer]:
+def _copies(tile: tir.Buffer, ahead: int) -> list[tir.Buffer]:
     names = (f"{tile.name}_{number}" for number in range(1, ahead + 1))
     return [tile, *(replace(tile, name=name) for name in names)]
 
 
-def _renewed(stmt: Stmt) -> Stmt:
+def _renewed(stmt: tir.Stmt) -> tir.Stmt:
     """A statement whose loops and buffers are its own."""
-    new: dict[Node, Node] = {loop.var: Var(loop.var.name) for loop in loops_in(stmt)}
-    new |= {b: Buffer(b.name, b.shape, b.dtype, b.scope) for b in buffers_in(stmt)}
-    return substitute(stmt, new)
+    new: dict[Node, Node] = {loop.var: tir.Var(loop.var.name) for loop in loops_in(stmt)}
+    new |= {b: tir.Buffer(b.name, b.shape, b.dtype, b.scope) for b in buffers_in(stmt)}
+    return tir.substitute(stmt, new)
 
 
-def _wrong(loop: For, why: str, hint: str = "") -> BuildError:
+def _wrong(loop: tir.For, why: str, hint: str = "") -> BuildError:
     return refused(f"{STAGES} of {loop.var.name}: {why}", hint)
 
 
@@ -193,16 +182,16 @@ class _Placed(Mutator):
     def __init__(self, pipeline: _Pipeline):
         self.pipeline = pipeline
 
-    def visit_For(self, item: For) -> Stmt:
+    def visit_For(self, item: tir.For) -> tir.Stmt:
         if item is not self.pipeline.loop:
             return self.visit_children(item)
         new, body = self.pipeline.stmt(), item.body
-        while isinstance(body, Alloc):
-            new, body = Alloc(body.buffer, new), body.body
+        while isinstance(body, tir.Alloc):
+            new, body = tir.Alloc(body.buffer, new), body.body
         return self.visit(new)
 
-    def visit_Alloc(self, item: Alloc) -> Stmt:
+    def visit_Alloc(self, item: tir.Alloc) -> tir.Stmt:
         body = self.visit(item.body)
         for copy in self.pipeline.copies.get(item.buffer, [])[1:]:
-            body = Alloc(copy, body)
+            body = tir.Alloc(copy, body)
         return replace(item, body=body)

@@ -25,6 +25,7 @@ from minimlc.codegen.gpu.warps import LANES, X
 from minimlc.codegen.lower import TENSOR
 from minimlc.node import Node, replace
 from minimlc.schedule.tree import replaced
+from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access, accesses, reads_any
 from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, variables
 from minimlc.tir.analysis.legality import combined, commutes
@@ -32,33 +33,16 @@ from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import Reducer, reducer
 from minimlc.tir.analysis.simplify import Simplifier
 from minimlc.tir.analysis.threads import SHARED, THREAD
-from minimlc.tir.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    IfThenElse,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    conjunction,
-    index,
-    seq,
-    substitute,
-)
 from minimlc.tir.walks import loops_in
 
 
-def with_trees(func: PrimFunc) -> PrimFunc:
+def with_trees(func: tir.PrimFunc) -> tir.PrimFunc:
     """`func` without reductions over the threads of a block. Raises `BuildError` for one that is
     not of the form that a tree needs.
     """
     items = accesses(func)
     private = [buffer for buffer in func.allocs if not buffer.scope.startswith(SHARED)]
-    reductions: dict[Block, list[For]] = {}
+    reductions: dict[tir.Block, list[tir.For]] = {}
     for loop in loops_in(func.body):
         if loop.thread.startswith(THREAD):
             for block in combined(loop, items, private):
@@ -76,23 +60,23 @@ class _Tree(NamedTuple):
     of a block of threads and that of a thread.
     """
 
-    block: Block
-    chain: tuple[For, ...]
-    combining: tuple[For, ...]
-    around: tuple[For, ...]
+    block: tir.Block
+    chain: tuple[tir.For, ...]
+    combining: tuple[tir.For, ...]
+    around: tuple[tir.For, ...]
     reducer: Reducer
-    buffers: tuple[Buffer, Buffer]
+    buffers: tuple[tir.Buffer, tir.Buffer]
 
     @property
-    def bound(self) -> list[For]:
+    def bound(self) -> list[tir.For]:
         return [loop for loop in self.chain if loop.thread]
 
     @property
-    def serial(self) -> list[For]:
+    def serial(self) -> list[tir.For]:
         return [loop for loop in self.chain if not loop.thread]
 
     @property
-    def inner(self) -> set[Var]:
+    def inner(self) -> set[tir.Var]:
         """What tells apart the instances that are combined."""
         return {loop.var for loop in (*self.combining, *self.serial)}
 
@@ -101,125 +85,125 @@ class _Tree(NamedTuple):
         return {it.var: it.value for it in self.block.iters}
 
     @property
-    def guards(self) -> list[Expr]:
+    def guards(self) -> list[tir.Expr]:
         """The conditions under which an instance combines a value, over the loops."""
-        inside = (substitute(part, self.values) for part in _conditions(self.block.body))
+        inside = (tir.substitute(part, self.values) for part in _conditions(self.block.body))
         return [*conjuncts(self.block.predicate), *inside]
 
-    def stmt(self) -> Stmt:
+    def stmt(self) -> tir.Stmt:
         """What replaces the outermost loop of the chain."""
         rest = [loop for loop in self.bound if loop not in self.combining]
-        parts: list[Stmt] = [_each(self._partial(), self.bound)]
+        parts: list[tir.Stmt] = [_each(self._partial(), self.bound)]
         for is_near, steps in groupby(self._halves(), lambda step: 0 < step[0] <= LANES // 2):
             listed = list(steps)
             parts += [stmt for _, stmt in listed]
             if is_near:
                 whole = len(parts) == len(listed) + 1
                 parts = self._near(parts, [half for half, _ in listed], whole)
-        return seq((*parts, _each(self._result(), rest)))
+        return tir.seq((*parts, _each(self._result(), rest)))
 
-    def _near(self, parts: list[Stmt], halves: list[int], whole: bool) -> list[Stmt]:
+    def _near(self, parts: list[tir.Stmt], halves: list[int], whole: bool) -> list[tir.Stmt]:
         """Parts whose last ones are steps within a warp, these as a block; all are if `whole`."""
         count = len(parts) if whole else len(halves)
         notes = (TENSOR, SHUFFLES), (HALVES, tuple(halves))
         name = f"{self.block.name}_tree"
-        return [*parts[:-count], Block(name, (), None, None, seq(parts[-count:]), notes)]
+        return [*parts[:-count], tir.Block(name, (), None, None, tir.seq(parts[-count:]), notes)]
 
-    def both(self, place: Load, value: Expr) -> Store:
+    def both(self, place: tir.Load, value: tir.Expr) -> tir.Store:
         """`value` combined with what is in a place."""
         update = self.reducer.stores[0].value
-        assert isinstance(update, Binary)
-        return _stored(place, Binary(update.op, place, value))
+        assert isinstance(update, tir.Binary)
+        return _stored(place, tir.Binary(update.op, place, value))
 
-    def _place(self, moved: Mapping[Var, Expr]) -> Load:
+    def _place(self, moved: Mapping[tir.Var, tir.Expr]) -> tir.Load:
         """The value of a thread, of another one where variables have `moved`."""
         loops = [*self.around, *_threads(self.chain)]
-        return Load(self.buffers[0], tuple(moved.get(loop.var, loop.var) for loop in loops))
+        return tir.Load(self.buffers[0], tuple(moved.get(loop.var, loop.var) for loop in loops))
 
-    def _partial(self) -> Stmt:
+    def _partial(self) -> tir.Stmt:
         """What a thread combines alone."""
-        shared, guard = self._place({}), conjunction(self.guards)
-        value = substitute(self.reducer.values[0], self.values)
+        shared, guard = self._place({}), tir.conjunction(self.guards)
+        value = tir.substitute(self.reducer.values[0], self.values)
         if not self.serial and guard is None:
             return _stored(shared, value)
-        own = Load(self.buffers[1], (index(0),))
-        body: Stmt = self.both(own, value)
-        body = body if guard is None else IfThenElse(guard, body)
+        own = tir.Load(self.buffers[1], (tir.index(0),))
+        body: tir.Stmt = self.both(own, value)
+        body = body if guard is None else tir.IfThenElse(guard, body)
         for loop in reversed(self.serial):
             body = replace(loop, body=body)
-        return seq((_stored(own, self.reducer.start[0]), body, _stored(shared, own)))
+        return tir.seq((_stored(own, self.reducer.start[0]), body, _stored(shared, own)))
 
-    def _halves(self) -> Iterator[tuple[int, Stmt]]:
+    def _halves(self) -> Iterator[tuple[int, tir.Stmt]]:
         """The steps of the tree, an axis after the other; how far apart the threads are on axis X,
         0 on others.
         """
-        done: list[Expr] = []
+        done: list[tir.Expr] = []
         for loop in reversed(self.combining):
             count = _extent(loop)
             while count > 1:
                 half = (count + 1) // 2
                 other = self._place({loop.var: loop.var + half})
-                active = conjunction([loop.var < count - half, *done])
+                active = tir.conjunction([loop.var < count - half, *done])
                 assert active is not None
-                step = IfThenElse(active, self.both(self._place({}), other))
+                step = tir.IfThenElse(active, self.both(self._place({}), other))
                 yield half * (loop.thread == X), _each(step, self.bound)
                 count = half
-            done.append(Binary("==", loop.var, index(0)))
+            done.append(tir.Binary("==", loop.var, tir.index(0)))
 
-    def _result(self) -> Block:
+    def _result(self) -> tir.Block:
         """What one thread does with the value of all: the block at its first instance. Where no
         instance is to run, neither does that: with an init, the first one runs if any does
         (`first_comes_first`); without one, to combine the start changes nothing.
         """
-        block, zero = self.block, {var: index(0) for var in self.inner}
-        held: Iterable[Expr] = conjuncts(block.predicate)
+        block, zero = self.block, {var: tir.index(0) for var in self.inner}
+        held: Iterable[tir.Expr] = conjuncts(block.predicate)
         if block.init is None:
             held = (part for part in self.guards if not variables(part) & self.inner)
         held = [_simplified(part, zero) for part in held]
         iters = tuple(replace(it, value=_simplified(it.value, zero)) for it in block.iters)
-        kept = Load(self.reducer.stores[0].buffer, self.reducer.stores[0].indices)
+        kept = tir.Load(self.reducer.stores[0].buffer, self.reducer.stores[0].indices)
         body = self.both(kept, self._place({**zero}))
-        return replace(block, iters=iters, predicate=conjunction(held), body=body)
+        return replace(block, iters=iters, predicate=tir.conjunction(held), body=body)
 
 
-def _conditions(body: Stmt) -> list[Expr]:
+def _conditions(body: tir.Stmt) -> list[tir.Expr]:
     """The conditions around the update that a block's body is."""
     match body:
-        case Store():
+        case tir.Store():
             return []
-        case IfThenElse(condition, inside, None):
+        case tir.IfThenElse(condition, inside, None):
             return [*conjuncts(condition), *_conditions(inside)]
         case _:
             raise refused("threads combine values by more than an update of one element")
 
 
-def _each(body: Stmt, loops: Sequence[For]) -> Stmt:
+def _each(body: tir.Stmt, loops: Sequence[tir.For]) -> tir.Stmt:
     """`body` in each iteration of loops, which are new ones."""
     for loop in reversed(loops):
-        var = Var(loop.var.name)
-        body = replace(loop, var=var, body=substitute(body, {loop.var: var}))
+        var = tir.Var(loop.var.name)
+        body = replace(loop, var=var, body=tir.substitute(body, {loop.var: var}))
     return body
 
 
-def _simplified(item: Expr, values: Mapping[Var, Expr]) -> Expr:
+def _simplified(item: tir.Expr, values: Mapping[tir.Var, tir.Expr]) -> tir.Expr:
     mapping: dict[Node, Node] = dict(values.items())
-    new: Expr = Simplifier(Ranges()).visit(substitute(item, mapping))
+    new: tir.Expr = Simplifier(Ranges()).visit(tir.substitute(item, mapping))
     return new
 
 
-def _stored(place: Load, value: Expr) -> Store:
-    return Store(place.buffer, place.indices, value)
+def _stored(place: tir.Load, value: tir.Expr) -> tir.Store:
+    return tir.Store(place.buffer, place.indices, value)
 
 
-def _extent(loop: For) -> int:
+def _extent(loop: tir.For) -> int:
     return int(constant_value(loop.extent) or 0)
 
 
-def _threads(loops: Iterable[For]) -> list[For]:
+def _threads(loops: Iterable[tir.For]) -> list[tir.For]:
     return [loop for loop in loops if loop.thread.startswith(THREAD)]
 
 
-def _tree(block: Block, loops: Sequence[For], items: Sequence[Access]) -> _Tree:
+def _tree(block: tir.Block, loops: Sequence[tir.For], items: Sequence[Access]) -> _Tree:
     update = next(item for item in items if item.block is block and item.role == "update")
     start = min(map(update.loops.index, loops))
     kind = reducer(block)
@@ -227,14 +211,14 @@ def _tree(block: Block, loops: Sequence[For], items: Sequence[Access]) -> _Tree:
         raise refused(f"how threads are to combine the values of {block.name} is not known")
     home = kind.stores[0].indices
     values: dict[Node, Node] = {it.var: it.value for it in block.iters}
-    fixed = set().union(*(variables(substitute(at, values)) for at in home))
+    fixed = set().union(*(variables(tir.substitute(at, values)) for at in home))
     while start and _joins(update.loops[start - 1], update, fixed):
         start -= 1
     chain, around = update.loops[start:], _threads(update.loops[:start])
     shape = tuple(_extent(loop) for loop in (*around, *_threads(chain)))
     name, dtype = kind.stores[0].buffer.name, kind.stores[0].buffer.dtype
-    shared = Buffer(f"{name}_block", shape, dtype, SHARED)
-    buffers = (shared, Buffer(f"{name}_thread", (1,), dtype, "local"))
+    shared = tir.Buffer(f"{name}_block", shape, dtype, SHARED)
+    buffers = (shared, tir.Buffer(f"{name}_thread", (1,), dtype, "local"))
     combining = tuple(loop for loop in chain if loop in loops)
     tree = _Tree(block, chain, combining, tuple(around), kind, buffers)
     _check_chain(tree)
@@ -242,7 +226,7 @@ def _tree(block: Block, loops: Sequence[For], items: Sequence[Access]) -> _Tree:
     return tree
 
 
-def _joins(loop: For, update: Access, fixed: set[Var]) -> bool:
+def _joins(loop: tir.For, update: Access, fixed: set[tir.Var]) -> bool:
     """Whether a thread can run a loop around the chain on its own: it only adds instances, in
     whatever order, to the same elements.
     """
@@ -265,7 +249,7 @@ def _check_chain(tree: _Tree) -> None:
         raise refused(f"threads combine the values of {name} where they fetch together")
 
 
-def _check_element(tree: _Tree, fixed: set[Var]) -> None:
+def _check_element(tree: _Tree, fixed: set[tir.Var]) -> None:
     """A thread's values all go to one element, and it is known whether there is one."""
     first, kept = tree.combining[0].var.name, tree.reducer.stores[0]
     inside = [loop.var.name for loop in tree.chain if loop.var in fixed & tree.inner]

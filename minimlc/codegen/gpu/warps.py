@@ -13,28 +13,16 @@ from itertools import starmap
 from typing import Any, NamedTuple
 
 from minimlc.codegen.gpu.lanes import quotient
+from minimlc.codegen.gpu.launch import touches
 from minimlc.codegen.lower import TENSOR
-from minimlc.node import Node, node, walk
+from minimlc.node import node
 from minimlc.rooms import room
 from minimlc.schedule.redirect import Redirect, to
+from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import Simplifier
-from minimlc.tir.nodes import (
-    Alloc,
-    Binary,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    Load,
-    LoopKind,
-    Stmt,
-    Store,
-    Var,
-    index,
-    substitute,
-)
+from minimlc.tir.walks import blocks_in, buffers_in
 
 blocks, intrinsics = room("codegen.llvm.tensor.blocks"), room("schedule.tensor.intrinsics")
 
@@ -66,7 +54,7 @@ UNITS = {
 
 
 @node
-class Warp(Stmt):
+class Warp(tir.Stmt):
     """What the threads of a warp do together: the intrinsic `name`, on operands that begin at
     `places`, whose rows and columns are so many elements apart as `steps` say; the place of a tile
     is its number in a buffer of tiles. `body` is what each thread does where there is no
@@ -74,9 +62,9 @@ class Warp(Stmt):
     """
 
     name: str
-    places: tuple[Load, ...]
+    places: tuple[tir.Load, ...]
     steps: tuple[tuple[int, ...], ...]
-    body: Stmt
+    body: tir.Stmt
 
     @property
     def flops(self) -> int:
@@ -92,7 +80,7 @@ def kind_of(name: str) -> str:
     return f"{parts[1]}{parts[2] or ''}" if parts[1] else "mma"
 
 
-def warp_of(block: Block, lane: Expr) -> Warp | None:
+def warp_of(block: tir.Block, lane: tir.Expr) -> Warp | None:
     """A tensorized block as the work of a warp, whose threads have the number `lane`; None for one
     of another kind, or with operands that do not lie as they have to.
     """
@@ -111,32 +99,32 @@ def warp_of(block: Block, lane: Expr) -> Warp | None:
     return Warp(name, places, tuple(map(blocks.strides_of, operands)), body)
 
 
-def _place(operand: Any, param: Buffer, scope: str) -> Load | None:
+def _place(operand: Any, param: tir.Buffer, scope: str) -> tir.Load | None:
     """Where an operand begins; None if it is not in the memory that it has to be in."""
     buffer = operand.buffer
     if not scope:
         private = buffer.scope.startswith(("local", FRAGMENT))
-        return None if private else Load(buffer, operand.base)
+        return None if private else tir.Load(buffer, operand.base)
     number = _number(operand, param.shape) if buffer.scope == scope else None
-    return None if number is None else Load(buffer, (number,))
+    return None if number is None else tir.Load(buffer, (number,))
 
 
-def _spread(unit: Unit, loops: Sequence[For], store: Store, lane: Expr) -> Stmt:
+def _spread(unit: Unit, loops: Sequence[tir.For], store: tir.Store, lane: tir.Expr) -> tir.Stmt:
     """A nest whose rows and columns are those of a thread."""
-    row, column = Binary("//", lane, index(4)), Binary("%", lane, index(4)) * 2
-    body: Stmt = store
+    row, column = tir.Binary("//", lane, tir.index(4)), tir.Binary("%", lane, tir.index(4)) * 2
+    body: tir.Stmt = store
     for kind, loop in reversed(list(zip(unit.loops, loops, strict=True))):
-        var = Var(loop.var.name)
+        var = tir.Var(loop.var.name)
         mine = {"i": row + var * 8, "j": column + var, "k": var}[kind]
-        extent = loop.extent if kind == "k" else index(2)
-        order: LoopKind = "serial" if kind == "k" else "unrolled"
-        body = For(var, extent, order, substitute(body, {loop.var: mine}))
+        extent = loop.extent if kind == "k" else tir.index(2)
+        order: tir.LoopKind = "serial" if kind == "k" else "unrolled"
+        body = tir.For(var, extent, order, tir.substitute(body, {loop.var: mine}))
     return body
 
 
-def _number(operand: Any, tile: Sequence[int]) -> Expr | None:
+def _number(operand: Any, tile: Sequence[int]) -> tir.Expr | None:
     """Which of a buffer's tiles an operand is; None where it is not known to be a whole one."""
-    number, shape = index(0), operand.buffer.shape
+    number, shape = tir.index(0), operand.buffer.shape
     sides = *[1] * (len(shape) - 2), *tile
     if operand.dims != (len(shape) - 2, len(shape) - 1):
         return None
@@ -148,28 +136,28 @@ def _number(operand: Any, tile: Sequence[int]) -> Expr | None:
     return Simplifier(Ranges()).visit(number)
 
 
-def tiles_in(stmt: Stmt, items: Iterable[Access], sizes: Mapping[str, int]) -> frozenset[Buffer]:
+def tiles_in(
+    stmt: tir.Stmt, items: Iterable[Access], sizes: Mapping[str, int]
+) -> frozenset[tir.Buffer]:
     """The tiles that warps keep in registers: all that a statement has, if units alone use them,
     and the threads of an axis are a warp; else none.
     """
-    own = {part.buffer for part in walk(stmt) if isinstance(part, Alloc)}
-    tiles = frozenset(buffer for buffer in own if buffer.scope.startswith(FRAGMENT))
+    tiles = frozenset(b for b in buffers_in(stmt) if b.scope.startswith(FRAGMENT))
     apart = any(lp.thread == X for it in items if it.buffer in tiles for lp in it.loops)
     return frozenset() if apart or sizes.get(X) != LANES or _others(stmt, tiles) else tiles
 
 
-def _others(stmt: Stmt, tiles: frozenset[Buffer]) -> bool:
+def _others(stmt: tir.Stmt, tiles: frozenset[tir.Buffer]) -> bool:
     """Whether something else than a unit uses tiles, or units those of a buffer by two shapes."""
-    parts = ((part, warp_of(part, index(0))) for part in walk(stmt) if isinstance(part, Block))
-    units = {part: warp for part, warp in parts if warp}
-    inside: set[Node] = {part for unit in units for part in walk(unit)}
-    used = (part for part in walk(stmt) if isinstance(part, Load | Store) and part.buffer in tiles)
+    warps = ((block, warp_of(block, tir.index(0))) for block in blocks_in(stmt))
+    units = {block: warp for block, warp in warps if warp}
+    inside = {part for unit in units for part in touches(unit)}
     shapes = {pair for warp in units.values() for pair in _shapes(warp) if pair[0] in tiles}
     mixed = len(shapes) > len({buffer for buffer, _ in shapes})
-    return mixed or any(part not in inside for part in used)
+    return mixed or any(each.buffer in tiles and each not in inside for each in touches(stmt))
 
 
-def _shapes(warp: Warp) -> Iterable[tuple[Buffer, tuple[int, ...]]]:
+def _shapes(warp: Warp) -> Iterable[tuple[tir.Buffer, tuple[int, ...]]]:
     """The buffers of a warp's operands, each with the shape that its intrinsic gives it."""
     assert blocks is not None
     _, params = blocks.implementation(warp.name)

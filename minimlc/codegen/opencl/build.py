@@ -16,7 +16,7 @@ import numpy as np
 
 from minimlc.arguments import Arguments
 from minimlc.codegen.gpu.emit import Emitted, Launch
-from minimlc.codegen.gpu.host import Argument, Driver, build_library, missing, not_compiled
+from minimlc.codegen.gpu.host import Argument, Driver, Opened, build_library, missing, not_compiled
 from minimlc.codegen.gpu.limits import Limits
 from minimlc.codegen.gpu.opencl import OPENCL
 from minimlc.errors import BuildError
@@ -78,7 +78,7 @@ class Device(NamedTuple):
 
 
 @contextmanager
-def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[tuple[Device, list[Argument]]]:
+def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[Opened]:
     """The device, for arguments in the memory of the host; the call ends when all is done."""
     here = device()
     yield here, [Argument(each) for each in values]
