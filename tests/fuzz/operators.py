@@ -58,9 +58,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.operators")
     parser.add_argument("--count", type=int, help="cases taken by chance (all)")
     parser.add_argument("--seed", type=int, default=0, help="of the choice (0)")
+    parser.add_argument("--op", help="one operator (all)")
     parser.add_argument("--target", choices=TARGETS, action="append", help="one of them (all)")
     options = parser.parse_args()
-    chosen = cases(every=True)
+    chosen = [case for case in cases(every=True) if options.op in (None, case.op)]
     if options.count is not None:
         chosen = random.Random(options.seed).sample(chosen, min(options.count, len(chosen)))
     groups = defaultdict(list)

@@ -52,9 +52,9 @@ def test_each_program_is_scheduled():
 
 
 def test_what_is_drawn_sensibly_is_mostly_accepted():
-    counts = fuzz(range(200), ())
+    counts = fuzz(range(100), ())
     sensible = [attempt.accepted for attempt in counts.attempts if not attempt.wild]
-    assert len(sensible) > 1000
+    assert len(sensible) > 500
     assert sum(sensible) >= 0.85 * len(sensible)
 
 

@@ -29,17 +29,25 @@ ALDER = Target("llvm", "alderlake", "+avx2,+fma,+f16c,+avxvnni", 256, **SMALL)
 SIZES = [(64, 64, 128), (33, 40, 130), (14, 50, 70), (65, 33, 31)]
 
 
+def half(cases):
+    """Each case with two of the four sizes, which take turns."""
+    return [
+        (*case, SIZES[number % 2 + more]) for number, case in enumerate(cases) for more in (0, 2)
+    ]
+
+
 @pytest.mark.parametrize(
-    ("dtypes", "instruction"),
-    [
-        (("int8", "int8", "int32"), "tdpbssd"),
-        (("int8", "uint8", "int32"), "tdpbsud"),
-        (("uint8", "int8", "int32"), "tdpbusd"),
-        (("uint8", "uint8", "int32"), "tdpbuud"),
-        (("bfloat16", "bfloat16", "float32"), "tdpbf16ps"),
-    ],
+    ("dtypes", "instruction", "sizes"),
+    half(
+        [
+            (("int8", "int8", "int32"), "tdpbssd"),
+            (("int8", "uint8", "int32"), "tdpbsud"),
+            (("uint8", "int8", "int32"), "tdpbusd"),
+            (("uint8", "uint8", "int32"), "tdpbuud"),
+            (("bfloat16", "bfloat16", "float32"), "tdpbf16ps"),
+        ]
+    ),
 )
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_on_tiles(sizes, dtypes, instruction):
     turned = (sizes[0] == 33, sizes[0] == 65)
     mod = product(*sizes, *dtypes, turned=turned)
@@ -63,20 +71,21 @@ def check(found, turned, arrays, dtypes):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "dtypes", "instruction"),
-    [
-        (ICE_LAKE, ("uint8", "int8", "int32"), "avx512.vpdpbusd.512"),
-        (ICE_LAKE, ("int8", "int8", "int32"), "avx512.vpdpbusd.512"),
-        (SIERRA, ("int8", "int8", "int32"), "avx2.vpdpbssd.256"),
-        (SIERRA, ("uint8", "int8", "int32"), "avx512.vpdpbusd.256"),
-        (ALDER, ("int8", "int8", "int32"), "avx512.vpdpbusd.256"),
-        (ALDER, ("int8", "uint8", "int32"), "avx512.vpdpbusd.256"),
-        (ICE_LAKE, ("uint8", "uint8", "int32"), "avx512.vpdpbusd.512"),
-        (ZEN_4, ("bfloat16", "bfloat16", "float32"), "avx512bf16.dpbf16ps.512"),
-    ],
+    ("chosen", "dtypes", "instruction", "sizes"),
+    half(
+        [
+            (ICE_LAKE, ("uint8", "int8", "int32"), "avx512.vpdpbusd.512"),
+            (ICE_LAKE, ("int8", "int8", "int32"), "avx512.vpdpbusd.512"),
+            (SIERRA, ("int8", "int8", "int32"), "avx2.vpdpbssd.256"),
+            (SIERRA, ("uint8", "int8", "int32"), "avx512.vpdpbusd.256"),
+            (ALDER, ("int8", "int8", "int32"), "avx512.vpdpbusd.256"),
+            (ALDER, ("int8", "uint8", "int32"), "avx512.vpdpbusd.256"),
+            (ICE_LAKE, ("uint8", "uint8", "int32"), "avx512.vpdpbusd.512"),
+            (ZEN_4, ("bfloat16", "bfloat16", "float32"), "avx512bf16.dpbf16ps.512"),
+        ]
+    ),
     ids=lambda item: getattr(item, "cpu", None),
 )
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_in_vectors(sizes, chosen, dtypes, instruction):
     mod = product(*sizes, *dtypes)
     arrays = arguments(mod)
