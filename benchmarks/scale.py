@@ -15,8 +15,8 @@ import numpy as np
 import minimlc as mlc
 from benchmarks.harness import Measured
 from benchmarks.machine import describe
-from benchmarks.samples import tensor
 from benchmarks.report import Claim, Report, Table
+from benchmarks.samples import tensor
 from minimlc import op
 
 SMALL, LARGE = 200, 2000
