@@ -39,7 +39,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
             text = "geometric mean of the models"
             found.report.claims.append(Claim(text, geometric_mean(known), ">=", 1.15, "×"))
         found.report.notes += [
-            "Inputs and weights are random; weights are constants, and arguments for torch and jax.",
+            "Inputs and weights are random; the latter are constants, for torch and jax arguments.",
             "ResNet-18 and MobileNet keep their normalizations: nobody was given folded weights.",
         ]
     for name in MODELS:

@@ -6,6 +6,7 @@ the next random weight. Sizes are arguments, so that the tests can run small one
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
@@ -20,7 +21,7 @@ class Model(NamedTuple):
 
 def mlp(f: Any, w: Any, x: Any, widths: Sequence[int] = (784, 128, 10)) -> Any:
     """Layers of these widths, with ReLU between them."""
-    for at, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for at, (inputs, outputs) in enumerate(pairwise(widths)):
         x = f.linear(f.relu(x) if at else x, w(outputs, inputs), w(outputs))
     return x
 

@@ -1,5 +1,6 @@
 """Attention: two products, and the work on each row of scores between them."""
 
+from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.product import find_product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
@@ -15,6 +16,8 @@ def attention(sch: Draft, block: str | None, target: Target) -> Draft:
     Raises `ScheduleError` where there are none, or nothing between them.
     """
     first, *between = sch.blocks()
+    while between and is_elementwise(sch, between[-1]):  # on what the last product gives
+        between.pop()
     last = between.pop() if between else first
     kinds = [name for name in between if is_along_rows(sch, name)]
     if not kinds or block not in (None, first, last):

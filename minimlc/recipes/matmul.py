@@ -12,7 +12,14 @@ from typing import NamedTuple
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Factor, Product, factors_of, find_product
-from minimlc.recipes.skinny import FEW_ROWS, FEWEST_COLUMNS, few_rows, most_summed, summed_apart
+from minimlc.recipes.skinny import (
+    FEW_ROWS,
+    FEWEST_COLUMNS,
+    few_rows,
+    most_summed,
+    one_row,
+    summed_apart,
+)
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
     Draft,
@@ -139,9 +146,11 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     in_order, ahead = product.right.axes.endswith("n"), sch.is_constant(product.right.buffer)
     few = product.rows <= FEW_ROWS and in_order and not ahead
     fewest = min(lanes, FEWEST_COLUMNS) if not in_order else FEWEST_COLUMNS if few else 1
-    check_kind(sch, product, fewest, ahead)
+    check_kind(sch, product, fewest, lanes, ahead)
     if few:
         return few_rows(sch, product)
+    if product.rows == 1 and not in_order and not ahead:
+        return one_row(sch, product, lanes)
     if product.columns < lanes and in_order:
         sch = pad(sch, product.block, {"n": lanes})
         product = find_product(sch, product.block)
@@ -151,7 +160,7 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     return packed(sch, product, target)
 
 
-def check_kind(sch: Draft, product: Product, columns: int, ahead: bool) -> None:
+def check_kind(sch: Draft, product: Product, columns: int, lanes: int, ahead: bool) -> None:
     """Refuse what these plans do not fit, such as fewer than `columns` columns; B is packed `ahead`
     of time, or costs more to copy than to go through once.
     """
@@ -162,7 +171,9 @@ def check_kind(sch: Draft, product: Product, columns: int, ahead: bool) -> None:
         why = f"is {product.rows}x{product.columns}x{product.sums}, too small for vectors"
     elif sch.block(name).init is None:
         why = f"adds to what is in {product.output} before; it would have to begin with T.init()"
-    elif product.rows == 1 and product.right.axes.endswith("k") and not ahead:
+    elif ahead or product.rows > 1 or product.right.axes.endswith("n"):
+        return
+    elif product.sums % lanes or product.columns % FEWEST_COLUMNS:
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:
         return
@@ -385,8 +396,8 @@ def in_panels(
     inner = sch.loops_below(copy, loop)
     if len(inner) < 2:  # one row
         return sch.vectorize(inner[-1]), ""
-    across = inner[-2:][side.axes[-2:].index(role)]
-    along = inner[-2:][side.axes[-2:].index("k")]
+    own = side.axes.replace("b", "")
+    across, along = (inner[-2:][own.index(axis)] for axis in (role, "k"))
     sch = sch.split(across, [None, width])
     panel, lane = [name for name in sch.loops_below(copy, loop) if name not in inner]
     if side.axes[-1] != role:

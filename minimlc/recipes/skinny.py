@@ -3,6 +3,7 @@
 from math import ceil, prod
 
 from minimlc.recipes.product import Product
+from minimlc.recipes.rowwise import lanes_last
 from minimlc.recipes.views import Draft, divisor, refusal
 
 FEW_ROWS = 12
@@ -21,6 +22,9 @@ FEW_ELEMENTS = 1024
 
 FEWEST_COLUMNS = 8
 """The fewest columns of C that this plan takes, whatever the machine's vectors."""
+
+COLUMNS = 8
+"""Columns of B that lie along k and are read side by side."""
 
 DEPTH = 8
 """Rows of B that each pass over C adds."""
@@ -53,6 +57,26 @@ def few_rows(sch: Draft, product: Product) -> Draft:
     sch = sch.decompose_reduction(name, at=down)
     sch = sch.vectorize(columns[-1]).vectorize(sch.loops_along(f"{name}_init", -1)[-1])
     return sch.unrolled((deep, *group[1:]))
+
+
+def one_row(sch: Draft, product: Product, lanes: int) -> Draft:
+    """One row of C, with B's columns side by side along k: some of them at a time, each summed up
+    in the lanes of a vector, which are added up at the end.
+    """
+    name = product.block
+    (k,) = sch.loops_of(name, "R")
+    sch = sch.split(k, [None, lanes])
+    sch, (sums,) = sch.making("rfactor", sch.loops_of(name, "R")[-1])
+    sch = lanes_last(sch, sums)
+    (column,) = sch.loops_along(name, -1)
+    sch, (outer, _) = sch.cut(name, column, divisor(product.columns, COLUMNS))
+    sch = sch.compute_at(sums, outer)
+    down = sch.loops_of(sums, "R")
+    *columns, lane = [each for each in sch.loops_below(sums, outer) if each not in down]
+    sch = sch.reorder(*down, *columns, lane)
+    sch = sch.decompose_reduction(sums, at=down[0]).in_registers([*columns, lane])
+    sch = sch.in_registers(sch.loops_below(f"{sums}_init", outer))
+    return sch.unrolled(sch.loops_below(name, outer))
 
 
 def summed_apart(product: Product) -> int:

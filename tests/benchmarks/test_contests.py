@@ -13,9 +13,12 @@ from benchmarks import (
     conv2d,
     elementwise,
     installed,
+    kits,
     layernorm,
     matmul,
     matmul_facts,
+    models,
+    networks,
     peers,
     programs,
     softmax,
@@ -51,6 +54,10 @@ CONTESTS = {
     "tile softmax": lambda found: tile.compared(found, "softmax", (3, 16)),
     "tile layer norm": lambda found: tile.compared(found, "layer norm", (3, 16)),
     "tile product": lambda found: tile.compared(found, "product", (20, 130, 9)),
+    **{
+        f"whole {name}": lambda found, name=name: models.race(found, name, networks.TINY[name])
+        for name in ("MLP", "MobileNet", "LSTM")
+    },
     "channels": lambda found: transpose.transpose(found, (2, 3, 4, 4), (0, 2, 3, 1)),
 }
 
@@ -86,6 +93,28 @@ def test_peers_are_right_in_every_dtype(found, monkeypatch, name):
     assert "torch" in [row.name for row in table.rows]
     assert ("onnxruntime" in [row.name for row in table.rows]) == (name == "int8")
     assert not any("cores busy" in note for note in found.report.notes)
+
+
+@pytest.mark.requires("torch", "onnx")
+@pytest.mark.parametrize("name", networks.TINY)
+def test_every_kit_computes_the_same_models(found, name):
+    model = networks.TINY[name]
+    arrays = kits.inputs_of(model)
+    exact = models.reference(model, arrays)
+    weights = kits.ours(model)[1].arrays
+    named = {f"x{at}": array for at, array in enumerate(arrays)}
+    for contender in (
+        *peers.torch(kits.replayed(model, kits.Torch()), *arrays, *weights),
+        *peers.onnx(lambda: kits.onnx(model, exact.shape), 1, **named),
+    ):
+        check(contender, exact, 1e-5)
+
+
+def test_another_activation_changes_a_layer_and_no_weight():
+    model = networks.TINY["MLP"]
+    (plain, weights), (changed, others) = (kits.ours(model, changed=c) for c in (False, True))
+    assert "R.relu" in plain.script() and "R.tanh" in changed.script()
+    assert all(map(np.array_equal, weights.arrays, others.arrays))
 
 
 @pytest.mark.requires("torch", "cc")

@@ -201,6 +201,29 @@ def test_a_smaller_value_is_broadcast():
     keeps_bits(before, after)
 
 
+@pytest.mark.parametrize("axis", [1, -1])
+def test_normalizations_with_known_statistics_are_taken_apart(axis):
+    statistics = np.random.default_rng(0).random((4, 3), np.float32) + 1
+
+    def body(x):
+        return op.batch_norm(x, *map(constant, statistics), axis=axis, epsilon=0.1)
+
+    before = module((tensor("x", (2, 3, 4, 3)),), body)
+    after = settled(simplify, before)
+    assert operators(after) == ["subtract", "multiply", "add"]
+    keeps_bits(before, after)
+
+
+def test_normalizations_of_halves_and_of_computed_statistics_stay():
+    def body(x, *statistics):
+        return op.batch_norm(x, *statistics)
+
+    known = [constant(np.ones(3, np.float16)) for _ in range(4)]
+    half = module((tensor("x", (2, 3, 4), "float16"),), lambda x: body(x, *known))
+    given = module((tensor("x", (2, 3, 4)), *(tensor(n, (3,)) for n in "abcd")), body)
+    assert simplify(half) is half and simplify(given) is given
+
+
 def test_what_is_built_gives_arrays_of_its_own():
     """Also where nothing is left but the parameter, twice."""
     x = tensor("x", (3, 4))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from benchmarks.programs import graph
 from minimlc import recipes, te
 from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import TensorType
@@ -136,3 +137,37 @@ def test_refusals():
     refuses("E170", lambda: scheduled(conv2d(1, 2, 3, 3, 8), target()), "1 pixels")
     whole = conv2d(1, 2, 8, 8, 8, dtype="int32")
     refuses("E170", lambda: scheduled(whole), "no block is")
+
+
+def test_filters_of_one_channel_each_go_along_rows():
+    """With what follows element by element computed piece by piece, in the same loops."""
+    x, w = (
+        np.random.default_rng(0).standard_normal(s, np.float32)
+        for s in ((1, 8, 9, 9), (8, 1, 3, 3))
+    )
+
+    def program(a):
+        return mlc.op.relu(mlc.op.conv2d(a, mlc.constant(w), padding=1, groups=8))
+
+    mod = graph(program, x)
+    lib = mlc.build(mod, cache=False)
+    (func,) = [f for _, f in lib.mod.entries if isinstance(f, mlc.PrimFunc)]
+    assert func.params[1].shape == w.shape  # not by channels
+    np.testing.assert_allclose(lib["main"](x), mlc.interpret(mod, "main", x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_residual_and_a_relu_are_added_as_sums_are_written():
+    x, y, w = (
+        np.random.default_rng(0).standard_normal(s, np.float32)
+        for s in ((1, 4, 6, 6), (1, 16, 6, 6), (16, 4, 3, 3))
+    )
+
+    def program(a, b):
+        return mlc.op.relu(mlc.op.add(mlc.op.conv2d(a, mlc.constant(w), padding=1), b))
+
+    mod = graph(program, x, y)
+    lib = mlc.build(mod, cache=False)
+    (func,) = [f for _, f in lib.mod.entries if isinstance(f, mlc.PrimFunc)]
+    assert not any(buffer.shape == func.params[-1].shape for buffer in func.allocs)
+    means = mlc.interpret(mod, "main", x, y)
+    np.testing.assert_allclose(lib["main"](x, y), means, rtol=1e-4, atol=1e-5)
