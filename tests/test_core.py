@@ -52,7 +52,7 @@ CORE = {
     "codegen": 212,
     "codegen/llvm": 1590,
     "runtime": 1421,
-    "": 1976,
+    "": 1979,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 
