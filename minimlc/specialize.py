@@ -44,6 +44,9 @@ def _specialized(
         own = checked_sizes(name, [size.name for size in item.sizes], sizes)
         return {name: primitive_instance(item, tuple(own.values()))}
     own = checked_sizes(name, size_names(*[param.type for param in item.params]), sizes)
+    for size, value in own.items():
+        if value < 0:
+            raise CompileError(f"the size {size} is at least 0, got {value}", code="E136")
     return instance_of(mod, name, tuple(own.items())).functions
 
 

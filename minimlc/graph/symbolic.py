@@ -5,7 +5,7 @@ numbers, with instances of what it calls; its types are derived anew and compare
 were declared. So no pass and no target knows symbolic sizes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -204,7 +204,7 @@ class _Callees:
         told = sizes_told(func.params, passed(call, key)) if is_symbolic(func) else {}
         return self.named(name, tuple(told.items()), lambda: self.built(func, told))
 
-    def named(self, name: str, sizes: tuple[Any, ...], function: Any) -> str:
+    def named(self, name: str, sizes: tuple[Any, ...], function: Callable[[], Node]) -> str:
         if (name, sizes) not in self.known:
             self.known[name, sizes] = self.names.take(name) if sizes else name
             self.functions[self.known[name, sizes]] = function()

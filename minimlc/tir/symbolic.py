@@ -41,7 +41,7 @@ def checked_sizes(name: str, own: Sequence[str], sizes: Mapping[str, int]) -> di
         hint = f"mlc.specialize(mod, {', '.join(f'{size}=128' for size in own)})"
         raise CompileError(why, code="E136", hint=hint)
     for size, value in sizes.items():
-        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise CompileError(f"the size {size} is an integer, got {shown(value)}", code="E136")
     return {size: int(sizes[size]) for size in own}
 

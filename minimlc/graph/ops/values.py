@@ -14,7 +14,7 @@ import numpy as np
 from minimlc.dtypes import INDEX
 from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, refuse
 from minimlc.tir import te
-from minimlc.tir.nodes import Expr, select
+from minimlc.tir.nodes import Expr, as_expr, select
 
 Element = Callable[..., Any]
 
@@ -157,7 +157,7 @@ def spread(x: Any, axes: Sequence[int], ndim: int) -> Any:
 def iota(size: int, like: Any) -> Any:
     """The vector 0, 1, ... size - 1, int64, of `Values` or an array as `like` is."""
     if isinstance(like, Values):
-        return Values((size,), INDEX, lambda i: i)
+        return Values((size,), INDEX, lambda i: as_expr(i, INDEX))
     return np.arange(size)
 
 
