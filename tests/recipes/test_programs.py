@@ -5,6 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc.errors import ScheduleError
+from minimlc.script import T, tile
 from minimlc.tir.walks import loops_in
 from tests.helpers import random_args
 from tests.recipes.programs import matmul
@@ -39,6 +40,25 @@ def test_programs_are_blocks_and_elements_are_threads(name, target):
 def test_a_product_is_in_registers():
     text = mlc.recipes.apply(CASES["product"].func, "llvm").script()
     assert "dot_update" in text and "T.unroll" in text
+
+
+@tile.kernel(grid=9)
+def masked(A: T.Buffer((9, 250)), C: T.Buffer((9, 250))):
+    row, columns = tile.program_id(0), tile.arange(0, 256)
+    inside = columns < 250
+    x = tile.load(A[row, columns], inside)
+    tile.store(C[row, columns], x - tile.sum(x, axis=0), inside)
+
+
+def test_masked_rows_are_summed_up_where_they_lie():
+    """No copy of a row is made; a loop over whole vectors ends before what the mask leaves out."""
+    mod = mlc.recipes.apply(masked, "llvm")
+    a = np.random.default_rng(0).standard_normal((9, 250), np.float32)
+    c = np.empty_like(a)
+    mlc.build(mod)["main"](a, c)
+    np.testing.assert_allclose(c, a - a.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-4)
+    assert "x" not in {buffer.name for buffer in mod["main"].allocs}
+    assert any(loop.var.name.endswith("_tail") for loop in loops_in(mod["main"].body))
 
 
 def test_other_functions_are_refused():
