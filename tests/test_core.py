@@ -31,7 +31,7 @@ ROOMS = {
     "gpusim": 942,
     "machine": 484,
     "deploy": 614,
-    "recipes": 1935,
+    "recipes": 1932,
     "frontends": 867,
     "tile": 400,
     "homework": 2405,

@@ -9,17 +9,10 @@ guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the f
 from math import ceil, prod
 from typing import NamedTuple
 
+from minimlc.recipes import skinny
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import FLOATS, Unit, are_multiplied, converted, grouped, unit_for
-from minimlc.recipes.product import Factor, Product, factors_of, find_product
-from minimlc.recipes.skinny import (
-    FEW_ROWS,
-    FEWEST_COLUMNS,
-    few_rows,
-    most_summed,
-    one_row,
-    summed_apart,
-)
+from minimlc.recipes.product import Factor, Product, factors_of, find_product, is_constant
 from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
     Draft,
@@ -100,7 +93,7 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
     if not unit.intrin:
-        most = most_summed(product)
+        most = skinny.most_summed(product)
     else:
         most = held if product.dtypes[2] == "int32" and not unit.loads else MOST_BY_A_UNIT
     sums = even(held, min(most, held), max(unit.step, UNROLLED if held > most else 1), PART)
@@ -143,27 +136,27 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     """
     product = find_product(sch, block)
     lanes = lanes_of(target, product.dtypes[2])
-    in_order, ahead = product.right.axes.endswith("n"), sch.is_constant(product.right.buffer)
-    few = product.rows <= FEW_ROWS and in_order and not ahead
-    fewest = min(lanes, FEWEST_COLUMNS) if not in_order else FEWEST_COLUMNS if few else 1
-    check_kind(sch, product, fewest, lanes, ahead)
+    in_order, ahead = product.right.axes.endswith("n"), is_constant(sch, product.right.buffer)
+    few = product.rows <= skinny.FEW_ROWS and in_order and not ahead
+    least = skinny.FEWEST_COLUMNS
+    least = min(lanes, least) if not in_order else least if few else 1
+    check_kind(sch, product, least, lanes, ahead)
     if few:
-        return few_rows(sch, product)
+        return skinny.few_rows(sch, product)
     if product.rows == 1 and not in_order and not ahead:
-        return one_row(sch, product, lanes)
+        return skinny.one_row(sch, product, lanes)
     if product.columns < lanes and in_order:
         sch = pad(sch, product.block, {"n": lanes})
         product = find_product(sch, product.block)
-    alike = product.sums % summed_apart(product) == 0 and not unit_for(product, target).intrin
+    alike = product.sums % skinny.summed_apart(product) == 0
+    alike = alike and not unit_for(product, target).intrin
     if product.columns <= 2 * lanes and in_order and alike:
         return few_columns(sch, product, lanes)
     return packed(sch, product, target)
 
 
 def check_kind(sch: Draft, product: Product, columns: int, lanes: int, ahead: bool) -> None:
-    """Refuse what these plans do not fit, such as fewer than `columns` columns; B is packed `ahead`
-    of time, or costs more to copy than to go through once.
-    """
+    """Refuse what these plans do not fit, such as few columns; B may be packed `ahead` of time."""
     name, (left, right, result) = product.block, product.dtypes
     if not are_multiplied(product.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
@@ -173,7 +166,7 @@ def check_kind(sch: Draft, product: Product, columns: int, lanes: int, ahead: bo
         why = f"adds to what is in {product.output} before; it would have to begin with T.init()"
     elif ahead or product.rows > 1 or product.right.axes.endswith("n"):
         return
-    elif product.sums % lanes or product.columns % FEWEST_COLUMNS:
+    elif product.sums % lanes or product.columns % skinny.FEWEST_COLUMNS:
         why = "takes products of one vector with rows, which is a reduction along each row"
     else:
         return
@@ -239,7 +232,7 @@ def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:
 def few_columns(sch: Draft, product: Product, lanes: int) -> Draft:
     """Few columns of C: each element of A is read once, so nothing is copied."""
     rows = divisor(product.rows, 12 if product.columns <= lanes else 6)
-    part = summed_apart(product)
+    part = skinny.summed_apart(product)
     tiles = Tiles(rows, product.columns, part, product.rows, product.columns, product.sums)
     sch, sums, result = divide(sch, product, tiles)
     sch, *_ = tile(sch, sums, result, tiles)

@@ -1,6 +1,6 @@
 """What kind of product a block computes: which of its iters are rows, columns, sums, batches."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minimlc.recipes.views import HINT, Draft, first
 from minimlc.schedule import Schedule
@@ -121,3 +121,9 @@ def _is_matmul(left: str, right: str, output: str) -> bool:
         and sorted(left) == sorted(f"{batch}mk")
         and sorted(right.replace("b", "")) == ["k", "n"]
     )
+
+
+def is_constant(sch: Draft, buffer: str) -> bool:
+    """Whether a parameter is the same in all calls, by the attribute "constants"."""
+    constants: Any = dict(sch.func.attrs).get("constants", ())
+    return buffer in constants

@@ -39,10 +39,6 @@ class Draft(Schedule):
         old = set(before.blocks())
         return [name for name in self.blocks() if name not in old]
 
-    def is_constant(self, buffer: str) -> bool:
-        """Whether a parameter is the same in all calls, by the attribute "constants"."""
-        return buffer in dict(self.func.attrs).get("constants", ())
-
     def store(self, block: str) -> Store:
         """What a block writes (the first element, if several)."""
         return nodes_of(self.block(block).body, Store)[0]
