@@ -97,7 +97,7 @@ class Ours:
         return self._once("gelu", x)
 
     def split(self, x: Any, count: int, axis: int) -> list[Any]:
-        parts = self._bb.emit(mlc.op.split(x, indices_or_sections=count, axis=axis))
+        parts: Any = self._bb.emit(mlc.op.split(x, indices_or_sections=count, axis=axis))
         return [self._bb.emit(parts[at]) for at in range(count)]
 
     def concat(self, parts: Sequence[Any], axis: int) -> Any:
@@ -274,14 +274,14 @@ class Onnx:
         return self.node("Transpose", self.node("MatMul", weights, v), perm=(0, 2, 1, 3))
 
     def conv(self, x: str, w: str, stride: int, padding: int, groups: int = 1) -> str:
-        attrs = {"strides": [stride] * 2, "pads": [padding] * 4, "group": groups}
+        attrs: dict[str, Any] = {"strides": [stride] * 2, "pads": [padding] * 4, "group": groups}
         return self.node("Conv", x, w, **attrs)
 
     def norm(self, x: str, *parameters: str) -> str:
         return self.node("BatchNormalization", x, *parameters)
 
     def pool(self, x: str) -> str:
-        attrs = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+        attrs: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
         return self.node("MaxPool", x, **attrs)
 
     def average(self, x: str) -> str:
@@ -291,7 +291,9 @@ class Onnx:
         """Its gates are in the order input, output, forget, cell, for each direction."""
         parts = ((*self.split(each, 4, 0),) for each in (w, recurrent, bias))
         own = [self.concat((i, o, f, g), 0) for i, f, g, o in parts]
-        own[2] = self.concat((own[2], self.node("Mul", own[2], self.constant(np.float32(0)))), 0)
+        own[2] = self.concat(
+            (own[2], self.node("Mul", own[2], self.constant(np.zeros((), np.float32)))), 0
+        )
         turned = [self.node("Unsqueeze", each, self.numbers(0)) for each in own]
         hidden = int(self.constants[int(recurrent[1:])].dims[1])
         every = self.node("LSTM", x, *turned, hidden_size=hidden)

@@ -25,6 +25,7 @@ from minimlc.recipes.views import (
     Draft,
     bytes_of,
     divisor,
+    even,
     lanes_of,
     recipe,
     refusal,
@@ -121,16 +122,6 @@ def shares_columns(down: int, across: int, cores: int) -> bool:
     share = ceil(across / cores)
     even = share >= TILES_TO_SHARE and share * cores * 16 <= across * 17
     return even or down < TILES_TO_SHARE * cores
-
-
-def even(size: int, most: int, multiple: int = 1, cost: int = 0) -> int:
-    """The size of a block when `size` is cut into even blocks of at most about `most`.
-
-    The largest with the least total work, at `cost` for each block besides its size.
-    """
-    least = ceil(size / max(most, multiple))
-    blocks = [ceil(ceil(size / n) / multiple) * multiple for n in range(least, 2 * least + 1)]
-    return min(blocks, key=lambda block: ceil(size / block) * (block + cost))
 
 
 @recipe

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import signature
-from math import prod
+from math import ceil, prod
 from typing import Any, TypeVar
 
 from minimlc.dtypes import DTYPES
@@ -41,7 +41,8 @@ class Draft(Schedule):
 
     def is_constant(self, buffer: str) -> bool:
         """Whether a parameter is the same in all calls, by the attribute "constants"."""
-        return buffer in dict(self.func.attrs).get("constants", ())
+        names = dict(self.func.attrs).get("constants", ())
+        return isinstance(names, tuple) and buffer in names
 
     def store(self, block: str) -> Store:
         """What a block writes (the first element, if several)."""
@@ -189,3 +190,13 @@ def vector_registers(target: Target) -> int:
 def divisor(size: int, most: int) -> int:
     """The largest divisor of `size` that is at most `most`; 1 of nothing."""
     return max((d for d in range(1, min(size, most) + 1) if size % d == 0), default=1)
+
+
+def even(size: int, most: int, multiple: int = 1, cost: int = 0) -> int:
+    """The size of a block when `size` is cut into even blocks of at most about `most`.
+
+    The largest with the least total work, at `cost` for each block besides its size.
+    """
+    least = ceil(size / max(most, multiple))
+    blocks = [ceil(ceil(size / n) / multiple) * multiple for n in range(least, 2 * least + 1)]
+    return min(blocks, key=lambda block: ceil(size / block) * (block + cost))

@@ -35,8 +35,9 @@ def is_by_windows(sch: Draft, name: str) -> bool:
     item = sch.block(name)
     spatial, sums = (sch.loops_of(name, kind) for kind in "SR")
     body = item.body
-    own = isinstance(body, Store) and isinstance(item.init, Store) and len(sums) > 1
-    if not own or not spatial or sch.loops(name) != [*spatial, *sums]:
+    if not isinstance(body, Store) or not isinstance(item.init, Store) or len(sums) < 2:
+        return False
+    if not spatial or sch.loops(name) != [*spatial, *sums]:
         return False
     if len(sch.loops_along(name, -1)) != 1 or not is_along(body):
         return False
