@@ -105,7 +105,10 @@ def test_a_tile_fills_the_registers(features, most):
     made = recipes.conv2d(Schedule(mod, check=False), target=chosen)
     sums = next(name for name in made.blocks() if name.endswith("_update"))
     loops = {loop.var.name: (loop.kind, loop.extent.value) for loop in loops_in(made.func.body)}
-    assert [loops[name] for name in made.loops(sums)[-2:]] == [("unrolled", most), ("vectorized", 16)]
+    assert [loops[name] for name in made.loops(sums)[-2:]] == [
+        ("unrolled", most),
+        ("vectorized", 16),
+    ]
 
 
 @pytest.mark.parametrize(("l1", "block"), [(4096, 4), (1, 1), (1 << 15, 8)])
