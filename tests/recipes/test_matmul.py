@@ -44,7 +44,7 @@ def scheduled(mod, chosen=None):
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_any_size_and_layout_is_right(sizes, turned):
     mod = matmul(*sizes, turned=turned)
-    if sizes[0] == 1 and turned[1]:
+    if sizes[:2] == (1, 33) and turned[1]:  # columns that are not shared out evenly
         refuses("E170", lambda: scheduled(mod), "a reduction along each row")
         return
     arrays = arguments(mod)
