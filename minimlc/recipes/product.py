@@ -1,6 +1,6 @@
 """What kind of product a block computes: which of its iters are rows, columns, sums, batches."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minimlc.recipes.views import HINT, Draft, first
 from minimlc.schedule import Schedule
@@ -125,5 +125,5 @@ def _is_matmul(left: str, right: str, output: str) -> bool:
 
 def is_constant(sch: Draft, buffer: str) -> bool:
     """Whether a parameter is the same in all calls, by the attribute "constants"."""
-    constants: Any = dict(sch.func.attrs).get("constants", ())
-    return buffer in constants
+    constants = dict(sch.func.attrs).get("constants")
+    return isinstance(constants, tuple) and buffer in constants
