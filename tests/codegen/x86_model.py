@@ -146,7 +146,7 @@ def vector_body(name: str, parameters: Sequence[str]) -> str:
     names = [*(["c"] if given else []), "a", "b"]
     listed = ", ".join(f"{kind} %{each}" for kind, each in zip(parameters, names, strict=True))
     body = "\n  ".join([*lines, f"ret {result} {total}"])
-    return f"define internal {result} @model.{name}({listed}) {{\n  {body}\n}}"
+    return f"define internal {result} @model.{name}({listed}) noinline {{\n  {body}\n}}"
 
 
 DECLARED = re.compile(
