@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import re
 import stat
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,15 +44,16 @@ needs_compiler = pytest.mark.requires("cc")
 i, j, k, m = Var("i"), Var("j"), Var("k"), Var("m")
 
 
-def stays_inside(func: PrimFunc) -> None:
-    """Between guard pages it touches its arrays alone, and leaves in them what is meant."""
-    run = compiled({"main": func})["main"]
-    for at_end in (True, False):
+def stay_inside(*functions: PrimFunc) -> None:
+    """Between guard pages they touch their arrays alone, and leave in them what is meant."""
+    named = {f"f{number}": func for number, func in enumerate(functions)}
+    kernels = compiled(named)
+    for (name, func), at_end in product(named.items(), (True, False)):
         arrays = [guarded(p.shape, p.dtype, at_end) for p in func.params]
         meant = [array.copy() for array in arrays]
         mlc.interpret(IRModule.of({"main": func}), "main", *meant)
-        assert isolated(lambda a=arrays: run(*a)) == ""
-        run(*arrays)
+        assert isolated(lambda run=kernels[name], a=arrays: run(*a)) == ""
+        kernels[name](*arrays)
         assert_close(tuple(arrays), tuple(meant), exact=True)
 
 
@@ -86,9 +88,8 @@ def main(
 def test_what_a_condition_holds_off_is_not_touched(body, dtype, kind):
     """GCC 12 reads whole vectors where it knows the mask of a masked load."""
     needs_masks()
-    for n in (1, 3, 5, 9):
-        text = GUARDED.format(body=body, dtype=dtype, kind=kind, n="{n}").format(n=n, dtype=dtype)
-        stays_inside(mlc.parse(text)["main"])
+    text = GUARDED.format(body=body, dtype=dtype, kind=kind, n="{n}")
+    stay_inside(*(mlc.parse(text.format(n=n, dtype=dtype))["main"] for n in (1, 3, 5, 9)))
 
 
 FRAMED = """
@@ -113,11 +114,10 @@ def main(A: T.Buffer((4, 6), "int32"), B: T.Buffer((6, 4), "int32"), C: T.Buffer
 
 @needs_compiler
 @needs_guard_pages
-@pytest.mark.parametrize("last", [1, 2])
-@pytest.mark.parametrize("n", [3, 4, 5, 8])
-def test_a_functions_array_is_where_aligned_stores_need_it(n, last):
+def test_a_functions_array_is_where_aligned_stores_need_it():
     """GCC 12 keeps one 8 bytes beside in the red zone: five of these ended with a fault."""
-    stays_inside(mlc.parse(FRAMED.format(n=n, last=last))["main"])
+    texts = (FRAMED.format(n=n, last=last) for n in (3, 4, 5, 8) for last in (1, 2))
+    stay_inside(*(mlc.parse(text)["main"] for text in texts))
 
 
 BACKWARD = """
@@ -134,11 +134,11 @@ def main(x: T.Buffer(({n}, 2), "{dtype}"), out: T.Buffer(({n}, 2, 2), "{dtype}")
 @pytest.mark.parametrize("j", ["j", "1 - j", "j * 5 % 2"])
 def test_groups_that_go_backward_are_read_from_their_array_only(j, dtype):
     """GCC 12 reads one group of bytes too many, before the array's start."""
-    for n in (2, 3, 5, 8, 17):
-        text = BACKWARD.format(n=n, last=n - 1, j=j, dtype=dtype)
-        func = mlc.parse(text)["main"]
-        assert emit_c({"main": func}).backward
-        stays_inside(func)
+    sizes = (2, 3, 5, 8, 17)
+    texts = (BACKWARD.format(n=n, last=n - 1, j=j, dtype=dtype) for n in sizes)
+    functions = [mlc.parse(text)["main"] for text in texts]
+    assert all(emit_c({"main": func}).backward for func in functions)
+    stay_inside(*functions)
 
 
 def test_what_goes_forward_is_vectorized_as_ever():

@@ -14,7 +14,7 @@ from tests.codegen.test_llvm_loops import compiled
 from tests.guard_pages import isolated, needs_guard_pages, needs_masks
 
 pytestmark = needs_guard_pages
-COUNT = 8
+COUNT = 6
 
 
 def first_wrong(check: Callable[[int], None], seeds: Sequence[int]) -> str:

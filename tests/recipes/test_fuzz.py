@@ -132,7 +132,7 @@ def depthwise(rng: random.Random) -> mlc.IRModule:
 
 def scores(rng: random.Random) -> mlc.IRModule:
     """softmax(Q Kᵀ) V for several heads."""
-    heads, n, m, width = rng.choice((1, 2)), rng.choice((5, 16, 33)), rng.choice((17, 24)), 8
+    heads, n, m, width = rng.choice((1, 2)), rng.choice((5, 16, 21)), rng.choice((9, 17)), 8
     q, k, v = (
         te.placeholder((heads, size, width), "float32", name=name)
         for name, size in zip("QKV", (n, m, m), strict=True)
@@ -187,9 +187,9 @@ TARGETS = (target(256), target(128, **SMALL_CACHES), target(512))
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_apply_makes_means_the_same(kind):
     rng = random.Random(kind)
-    for at in range(4):
+    for chosen in TARGETS:
         mod = KINDS[kind](rng)
-        made = recipes.apply(mod, TARGETS[at % len(TARGETS)])
+        made = recipes.apply(mod, chosen)
         assert difference(mod, made) == "", mod.script()
 
 
