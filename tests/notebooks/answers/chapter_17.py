@@ -1,5 +1,7 @@
 """Wrong answers to chapter 17."""
 
+import numpy as np
+
 import minimlc as mlc
 from minimlc import te
 from minimlc.script import I, R, T
@@ -38,9 +40,12 @@ def wrong(chapter):
             bb.emit_func_output(bb.emit(value))
         return bb.get()
 
-    def narrow(back):
-        near = mlc.op.less(back, mlc.constant(3))
-        return mlc.op.where(near, mlc.constant(0.0), mlc.constant(float("-inf")))
+    def within(width):
+        def bias(back):
+            near = mlc.op.less(back, mlc.constant(np.int32(width)))
+            return mlc.op.where(near, *map(mlc.constant, np.float32([0, -np.inf])))
+
+        return bias
 
     @I.ir_module
     class Greedy:
@@ -68,8 +73,8 @@ def wrong(chapter):
         ],
         "window": [
             (chapter.Attention, "CallError"),
-            (attends(lambda back: mlc.op.multiply(back.astype("float32"), mlc.constant(0.0))), "e"),
-            (lambda: attends(narrow), "for these inputs: element [0, 3, 0, 0] is"),
+            (attends(within(12)), "for these inputs: element [0, 4, 0, 0] is"),
+            (lambda: attends(within(3)), "for these inputs: element [0, 3, 0, 0] is"),
         ],
         "top_three": [
             (chapter.Draw, "a letter came that is not among the three"),
