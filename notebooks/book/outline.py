@@ -117,9 +117,9 @@ OUTLINE = (
     ),
     Chapter(
         "17_transformers",
-        "Attention, caches, generated text.",
+        "A small GPT from operators: attention and its fused form, derived step by step, a cache of "
+        "keys and values, and text drawn by explicit keys.",
         ("09", "10"),
-        planned="Transformers",
     ),
     Chapter(
         "90_primitives",
