@@ -117,8 +117,8 @@ OUTLINE = (
     ),
     Chapter(
         "17_transformers",
-        "A small GPT from operators: attention and its fused form, derived step by step, a cache of "
-        "keys and values, and text drawn by explicit keys.",
+        "A small GPT from operators: attention and its fused form, derived step by step, a cache "
+        "of keys and values, and text drawn by explicit keys.",
         ("09", "10"),
     ),
     Chapter(

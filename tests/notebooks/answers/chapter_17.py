@@ -57,6 +57,22 @@ def wrong(chapter):
         ):
             return R.argmax(scores, axis=1)
 
+    @I.ir_module
+    class Lukewarm:
+        """Forgets the temperature."""
+
+        @R.function
+        def main(
+            scores: R.Tensor((1, 32), "float32"),
+            temperature: R.Tensor((), "float32"),
+            key: R.Tensor((2,), "uint32"),
+        ):
+            bar = R.strided_slice(R.sort(scores), begin=29, end=30, axes=1)
+            low = R.const(float("-inf"), "float32")
+            high = R.where(R.greater_equal(scores, bar), scores, low)
+            u = R.random.uniform(key, shape=(1, 32))
+            return R.argmax(high - R.log(R.negative(R.log(u))), axis=1)
+
     return {
         "cache_bytes": [
             (2**30, f"{2**30} is too small. Keys and values"),
@@ -79,6 +95,7 @@ def wrong(chapter):
         "top_three": [
             (chapter.Draw, "a letter came that is not among the three"),
             (lambda: Greedy, "in 300 draws, only 1 of the three came"),
+            (Lukewarm, "they came ["),
         ],
         "rooms": [
             ([64, 128, 256, 512, 1024], "800,416 positions; at most 740,000 wanted"),
