@@ -57,9 +57,11 @@ def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
 
 @functools.cache
 def host() -> str:
-    """This machine, as results name it: the CPU's model, and a hash of its features and caches."""
+    """This machine, as results name it: the CPU's model, and a hash of its features, its caches and
+    how many cores this process may use.
+    """
     here = Target.host()
-    facts = f"{here.features} {here.l1} {here.l2} {here.l3} {_model()}"
+    facts = f"{here.features} {here.l1} {here.l2} {here.l3} {here.cores} {_model()}"
     return f"{here.cpu}-{hashlib.blake2b(facts.encode(), digest_size=4).hexdigest()}"
 
 
