@@ -124,8 +124,7 @@ class Database:
         """What was recorded for a function, by any version, in the order of recording; for one
         target and one host, where they are given.
         """
-        rows = self._rows(mod, func)
-        kept = [_record(row) for row in rows]
+        kept = [_record(row) for row in self._rows(mod, func)]
         name = None if target is None else _name(target)
         return [
             each
