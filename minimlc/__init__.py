@@ -42,7 +42,7 @@ from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.verify import verify
 
 if TYPE_CHECKING:
-    from minimlc import datasets, exercise, homework, passes, recipes, schedule
+    from minimlc import datasets, exercise, homework, passes, recipes, schedule, tune
     from minimlc.deploy.load import load
     from minimlc.graph import op
     from minimlc.graph.builder import BlockBuilder
@@ -92,7 +92,7 @@ LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "exercise", "homework"):
+    if name in ("datasets", "exercise", "homework", "tune"):
         return import_module(f"minimlc.{name}")
     if name == "load" and room("deploy.load"):  # and nothing else: it needs no compiler
         return resolve_name("minimlc.deploy.load:load")
@@ -170,5 +170,6 @@ __all__ = [
     "te",
     "time",
     "topi",
+    "tune",
     "verify",
 ]

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.apart.message import Failed, in_order, numbered
 from minimlc.errors import MAX_WIDTH, CompileError
 from minimlc.homework import evaluate
 from minimlc.homework.allowed import is_number
 from minimlc.homework.answer import only_function, program_text, scheduled
 from minimlc.homework.compare import Outcome, changed, wrong
 from minimlc.homework.judge import ROUNDS, poisoned
-from minimlc.homework.message import Failed, in_order, numbered
 from minimlc.homework.nest import Nest
 from minimlc.homework.questions import USUAL, filled
 from minimlc.homework.report import shown

@@ -65,6 +65,7 @@ ORDER = (
     "minimlc/machine/",
     "minimlc/deploy/",
     "minimlc/gpusim/",
+    "minimlc/apart/",
     "minimlc/tune/",
     "minimlc/frontends/",
     "minimlc/tile/",

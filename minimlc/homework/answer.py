@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.homework.message import Arrays, Failed, Malformed
+from minimlc.apart.message import Arrays, Failed, Malformed
 from minimlc.module import IRModule
 from minimlc.schedule import Schedule
 from minimlc.tir.nodes import PrimFunc

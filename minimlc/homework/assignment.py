@@ -15,12 +15,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from minimlc.apart.message import NUMBERS, Failed
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.homework import allowed, questions
 from minimlc.homework.allowed import HomeworkError, invalid, is_number
 from minimlc.homework.answer import only_function
 from minimlc.homework.limits import Limits
-from minimlc.homework.message import NUMBERS, Failed
 from minimlc.homework.nest import Nest, Unrecognized
 from minimlc.homework.report import Report, Result
 from minimlc.homework.structure import Requirement

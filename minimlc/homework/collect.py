@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.apart.message import Arrays, Failed, numbered
 from minimlc.errors import CompileError
 from minimlc.homework.allowed import above
 from minimlc.homework.answer import Answer, program_text, scheduled
 from minimlc.homework.assignment import Assignment
-from minimlc.homework.message import Arrays, Failed, numbered
 from minimlc.homework.questions import questions
 from minimlc.homework.source import source_text
 from minimlc.homework.worker import fresh_worker

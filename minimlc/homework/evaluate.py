@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from minimlc import recipes
+from minimlc.apart.message import Arrays, Failed, Message, in_order, numbered
 from minimlc.codegen.c.compiler import compiler
 from minimlc.codegen.gpu.kernels import kernels
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CompileError
 from minimlc.homework.answer import limited, only_function
 from minimlc.homework.counters import WARP, Counted
-from minimlc.homework.message import Arrays, Failed, Message, in_order, numbered
 from minimlc.machine.record import Execution, Record, record
 from minimlc.module import IRModule
 from minimlc.node import structural_equal

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.apart.message import Failed, Malformed, in_order, numbered
 from minimlc.errors import ScheduleError
 from minimlc.homework.allowed import Recorded, in_trace
 from minimlc.homework.answer import Answer, only_function
@@ -18,7 +19,6 @@ from minimlc.homework.assignment import Assignment, Item
 from minimlc.homework.compare import Outcome, alike, changed, wrong
 from minimlc.homework.counters import Counts
 from minimlc.homework.limits import Limits
-from minimlc.homework.message import Failed, Malformed, in_order, numbered
 from minimlc.homework.nest import Nest
 from minimlc.homework.questions import Question, filled, questions
 from minimlc.homework.report import Report, Result

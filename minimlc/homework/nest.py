@@ -11,8 +11,8 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
+from minimlc.apart.message import Failed
 from minimlc.codegen.lower import lower
-from minimlc.homework.message import Failed
 from minimlc.node import Node, walk
 from minimlc.schedule import tree
 from minimlc.schedule.tree import find_block, names_of

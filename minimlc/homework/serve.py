@@ -5,7 +5,6 @@ Requests come from stdin, answers go to what was stdout; a submission's output g
 Python.
 """
 
-import io
 import linecache
 import os
 import sys
@@ -18,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.apart.limits import Limits, apply
+from minimlc.apart.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
+from minimlc.apart.processes import apart, go_on_guarded, own_streams
 from minimlc.errors import CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
 from minimlc.homework.evaluate import ratio, replay, run, simulate, touched, written
-from minimlc.homework.limits import Limits, apply
-from minimlc.homework.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
-from minimlc.homework.processes import apart, go_on_guarded
 from minimlc.node import structural_equal
 from minimlc.schedule import Schedule
 from minimlc.script import I, R, T, parse
@@ -41,14 +40,7 @@ def main() -> None:
     """
     if sys.platform == "linux":
         go_on_guarded()
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    assert isinstance(sys.stdout, io.TextIOWrapper)
-    # So that a crash loses no line, and a lone surrogate can be printed.
-    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    requests, answers = own_streams()
     send(answers, {"ready": os.getpid()}, {})
     while (request := receive(requests)) is not None:
         body, arrays = request

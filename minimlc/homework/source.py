@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from minimlc.homework.message import Failed
+from minimlc.apart.message import Failed
 from minimlc.module import IRModule
 from minimlc.script.constructs import Namespace
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from minimlc.apart.message import Arrays, Malformed, packed, unpacked
 from minimlc.files import write_atomically
 from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.answer import Answer
 from minimlc.homework.assignment import Assignment, find
 from minimlc.homework.collect import collect
 from minimlc.homework.judge import judge
-from minimlc.homework.message import Arrays, Malformed, packed, unpacked
 from minimlc.homework.report import Report
 from minimlc.homework.worker import warm
 

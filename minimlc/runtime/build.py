@@ -8,7 +8,7 @@ from typing import Any
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.control import COPY, Callee, Control
 from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol, symbol
-from minimlc.errors import BuildError, check_flags, did_you_mean
+from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.control import steps
 from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
@@ -47,6 +47,7 @@ def build(
     recipes: bool = True,
     cache: bool = True,
     pipeline: Sequence[Pass] | None = None,
+    database: Any = None,
 ) -> Library:
     """Compile a module (or one function, then called "main") for a target.
 
@@ -54,7 +55,9 @@ def build(
     `pipeline` (the default one, if None) lowers them first, and leaves out what nothing calls
     then; `recipes=False` leaves out its schedules. `bounds="check"` makes an access outside a
     buffer an `IndexError`, at a cost. Target "c" compiles with the system's C compiler.
-    `cache=False` neither reads nor writes the compile cache. Raises `BuildError`.
+    `cache=False` neither reads nor writes the compile cache. With a `database` (or one in use for
+    the whole process: `mlc.tune.use`), functions without a schedule get the best one that was
+    recorded for this target and machine, else a recipe's. Raises `BuildError`.
     """
     chosen = Target.of(target)
     if bounds is not None and bounds not in BOUNDS:
@@ -63,14 +66,17 @@ def build(
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
     module = verify(_as_module(mod))
     builder = _builder(chosen.name)
+    tuned = _tuned(database, chosen)
 
     def built(part: IRModule) -> Library:
         return builder(part, chosen, bounds == "check", cache)
 
     def lowered(part: IRModule) -> Library:
         if pipeline is None and not _has_operators(part):
-            return built(part)
-        return built(verify(run_passes(part, _passes(pipeline, recipes, chosen))))
+            steps = _passes(scheduling, recipes, chosen, tuned) if tuned else ()
+            return built(verify(run_passes(part, steps)) if steps else part)
+        steps = _passes(default_pipeline, recipes, chosen, tuned) if pipeline is None else pipeline
+        return built(verify(run_passes(part, steps)))
 
     return _whole(module, lowered, built)
 
@@ -158,17 +164,38 @@ def _has_operators(module: IRModule) -> bool:
     )
 
 
-def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) -> Sequence[Pass]:
-    """The caller's pipeline; or the default one, with recipes for the target or without."""
-    if pipeline is not None:
-        return pipeline
+def _passes(
+    pipeline: Sequence[Any], scheduled: bool, target: Target, tuned: Sequence[Pass]
+) -> Sequence[Pass]:
+    """A pipeline with what schedules functions: by records, by recipes for the target, neither."""
     steps: list[Pass] = []
-    for step in default_pipeline:
+    for step in pipeline:
         if step not in scheduling:
             steps.append(step)
-        elif scheduled:
+            continue
+        steps += tuned
+        if scheduled:
             steps.append(partial(step, target=target))
     return steps
+
+
+_USED: list[Any] = []
+
+
+def use_database(database: Any) -> None:
+    """Have every `build` of this process use a database; None for none, as at the start."""
+    _tuned(database, Target.host())
+    _USED[:] = [] if database is None else [database]
+
+
+def _tuned(database: Any, target: Target) -> Sequence[Pass]:
+    """The pass that schedules by a database's records, or by those of the one in use."""
+    chosen = [database] if database is not None else _USED
+    for each in chosen:
+        if not callable(getattr(each, "scheduled", None)):
+            why = f"database is a mlc.tune.Database, got {shown(each)}"
+            raise BuildError(why, code="E505", hint='mlc.tune.Database("tuning.db")')
+    return [partial(each.scheduled, target=target) for each in chosen]
 
 
 def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:

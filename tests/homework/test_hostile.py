@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from minimlc import homework
+from minimlc.apart.limits import MIB
 from minimlc.homework.assignment import find
-from minimlc.homework.limits import MIB, Limits
+from minimlc.homework.limits import Limits
 
 LIMITS = Limits(cpu_seconds=3, wall_seconds=60, memory_bytes=512 * MIB)
 TOTAL = homework.register(

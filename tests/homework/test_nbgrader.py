@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.apart.message import to_npz
 from minimlc.homework import assignments
-from minimlc.homework.message import to_npz
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = {"hw1": "hw1_tensor_programs", "hw2": "hw2_schedules", "hw4": "hw4_gpu"}

@@ -11,9 +11,9 @@ import pytest
 
 import minimlc as mlc
 from minimlc import homework
+from minimlc.apart.message import Malformed, from_npz, to_npz
 from minimlc.homework import evaluate
 from minimlc.homework.limits import Limits
-from minimlc.homework.message import Malformed, from_npz, to_npz
 from minimlc.script import I, T
 from tests.helpers import refuses
 

@@ -8,10 +8,12 @@ import psutil
 import pytest
 
 from minimlc import homework
+from minimlc.apart.limits import MIB, apply
+from minimlc.apart.message import Failed
+from minimlc.apart.processes import how_it_ended
 from minimlc.homework import worker
-from minimlc.homework.limits import MIB, Limits, apply, enforced
-from minimlc.homework.processes import how_it_ended
-from minimlc.homework.worker import Failed, fresh_worker
+from minimlc.homework.limits import Limits, enforced
+from minimlc.homework.worker import fresh_worker
 
 SOON = Limits(cpu_seconds=1, wall_seconds=60)
 SMALL = Limits(cpu_seconds=20, wall_seconds=60, memory_bytes=512 * MIB)
@@ -83,7 +85,7 @@ def test_an_answer_of_somebody_else_does_not_count():
     """A well-formed message, written where answers go, lacks the request's token."""
     source = (
         "import io, os\n"
-        "from minimlc.homework.message import send\n"
+        "from minimlc.apart.message import send\n"
         "def f(n):\n"
         "    text = io.BytesIO(); send(text, {'programs': [''], 'same': True}, {})\n"
         "    for pipe in range(1, 30):\n"

@@ -15,6 +15,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import homework, te
+from minimlc.apart.message import to_npz
 from minimlc.homework import allowed
 from minimlc.homework import structure as st
 from minimlc.script import I, R, T
@@ -304,7 +305,7 @@ def test_grading_knows_a_recipes_steps(change, tmp_path):
         packed.writestr(
             "submission.json", json.dumps({"format": 1, "answers": {"hw2.dense": body}})
         )
-        packed.writestr("arrays.npz", homework.message.to_npz({}))
+        packed.writestr("arrays.npz", to_npz({}))
     report = homework.grade(tmp_path / "work.zip", "hw2.dense")
     assert report.points == 0 and "mlc.recipes.matmul" in report.results[0].why
 

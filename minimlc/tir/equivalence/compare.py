@@ -105,7 +105,7 @@ def _compare(old: PrimFunc, new: PrimFunc, trial: Trial, exact: bool) -> str:
         got = _run(new, trial.arguments)
     except CompileError as error:
         return brief(error)
-    wrong = _first_difference(old.params, trial.results, got, None if exact else TOLERANCE)
+    wrong = first_difference(old.params, trial.results, got, None if exact else TOLERANCE)
     if wrong and not exact and _is_rounding(old, new, trial, got):
         return ""
     return wrong
@@ -117,9 +117,12 @@ def brief(error: CompileError) -> str:
     return f"{text}; {error.example}" if error.example else text
 
 
-def _first_difference(
+def first_difference(
     params: Sequence[Buffer], expected: Arrays, got: Arrays, tolerance: dict[str, float] | None
 ) -> str:
+    """The first element that differs, in words; '' if none does. `tolerance` is by dtype, relative
+    to the largest element; without, floats must agree to the bit.
+    """
     for param, a, b in zip(params, expected, got, strict=True):
         limit = None if tolerance is None else tolerance.get(a.dtype.name)
         wrong = _differ(a, b) if limit is None else _differ_much(a, b, limit)

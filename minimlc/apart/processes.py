@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import io
 import os
 import shutil
 import signal
@@ -13,10 +14,25 @@ from typing import BinaryIO, NoReturn
 
 import psutil
 
-from minimlc.homework.message import FOREIGN, Malformed, Message, receive, send
+from minimlc.apart.message import FOREIGN, Malformed, Message, receive, send
 
 STARTED = "it started other processes, which a submission may not"
 """The reason for refusing a submission that left processes behind, or has too many."""
+
+
+def own_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Where requests come from and answers go to. What runs from now on reads nothing, and its
+    output goes where errors do.
+    """
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    # So that a crash loses no line, and a lone surrogate can be printed.
+    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    return requests, answers
 
 
 def go_on_guarded() -> None:
@@ -27,7 +43,7 @@ def go_on_guarded() -> None:
     child = os.fork()
     if child:
         _guard(child)
-    _die_with_parent()
+    die_with_parent()
     os.setsid()  # killing the group or the session does not reach the guard
     _adopt_orphans()  # what a copy leaves behind is seen at once, not only when this one ends
 
@@ -36,7 +52,8 @@ def _adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Have this process killed when its parent ends (Linux)."""
     ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -67,7 +84,7 @@ def apart(answer: Callable[[], Message], token: str, private: tuple[BinaryIO, ..
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _die_with_parent()
+        die_with_parent()
         for stream in private:
             os.close(stream.fileno())
         os.close(reading)

@@ -1,0 +1,182 @@
+"""One candidate, from its text to its times: what a process of its own runs."""
+
+import contextlib
+import functools
+import gc
+import hashlib
+import platform
+from collections.abc import Callable, Iterator
+from math import inf, prod
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from minimlc.apart.copies import Tell
+from minimlc.errors import CompileError
+from minimlc.files import write_atomically
+from minimlc.module import IRModule
+from minimlc.runtime.build import build
+from minimlc.runtime.foreign import missing_features
+from minimlc.runtime.parallel import set_num_threads
+from minimlc.schedule import Schedule
+from minimlc.script import parse
+from minimlc.target import Target
+from minimlc.tir.equivalence.compare import TOLERANCE, first_difference, inputs
+from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.walks import blocks_in
+from minimlc.tune.records import Candidate, Result, target_of
+
+try:
+    import fcntl
+except ImportError:  # Windows: timings there do not wait for each other
+    fcntl = None  # type: ignore[assignment]
+
+Arrays = list[np.ndarray]
+EXPECTED_TIMES = 20
+"""How many times as long as a candidate may run, the unscheduled program may."""
+
+STAGES = {2: 4.0, 4: 1.6, 6: 1.2}
+"""Successive halving: whose fastest of so many samples takes longer than so many times the best
+score so far gets no more.
+"""
+MOST_SAMPLES = 12
+SAMPLE_SECONDS = 2e-3
+"""A sample is of as many calls as take about this long."""
+
+REFERENCE = """
+@T.prim_func
+def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
+    for step, i_0 in T.grid(2048, 16):
+        for i_1 in T.vectorized(64):
+            B[i_0 * 64 + i_1] = B[i_0 * 64 + i_1] * T.float32(0.5) + A[i_0 * 64 + i_1]
+"""
+"""What is timed between a candidate's samples: arithmetic on arrays that every cache holds."""
+
+
+@functools.cache
+def host() -> str:
+    """This machine, as results name it: the CPU's model, and a hash of its features, its caches and
+    how many cores this process may use.
+    """
+    here = Target.host()
+    facts = f"{here.features} {here.l1} {here.l2} {here.l3} {here.cores} {_model()}"
+    return f"{here.cpu}-{hashlib.blake2b(facts.encode(), digest_size=4).hexdigest()}"
+
+
+def _model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+@functools.cache
+def reference() -> Callable[[], None]:
+    """A call of the reference kernel, compiled once in a process."""
+    kernel = build(parse(REFERENCE))["main"]
+    return functools.partial(kernel, *np.ones((2, 1024), np.float32))
+
+
+def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tell: Tell) -> Result:
+    """What comes of a candidate. `folder` keeps what its unscheduled program computes; `seconds`
+    is the limit of a run, `best` the best score so far (see `STAGES`).
+    """
+    gc.disable()
+    answer = functools.partial(Result, host=host())
+    try:
+        mod = parse(candidate.mod)
+        plain = Schedule(mod, candidate.func, check=False).func
+        sch = Schedule.replay(mod, candidate.trace, candidate.func, check=False)
+    except CompileError as error:
+        return answer("illegal", message=str(error))
+    try:
+        target = target_of(candidate.target)
+        if missing := missing_features(target):
+            return answer("build", message=f"this CPU lacks {', '.join(missing)}")
+        call = build(_alone(sch.func), target, cache=False)["main"]
+    except CompileError as error:
+        return answer("build", message=str(error))
+    arguments, expected = _known(plain, folder, seconds, tell)
+    with _turn(folder, seconds, tell):
+        set_num_threads(min(target.cores, Target.host().cores))
+        results = [array.copy() for array in arguments]
+        call(*results)
+        if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
+            return answer("wrong", message=wrong)
+        again, end = functools.partial(call, *results), perf_counter() + seconds / 3
+        times, beside = samples(again, best, end)
+    return answer("ok", times, beside)
+
+
+def _alone(func: PrimFunc) -> IRModule:
+    return IRModule.of({"main": func})
+
+
+def _tolerance(func: PrimFunc) -> dict[str, float]:
+    """How far results may differ, relative to the largest element, as sums may be taken in another
+    order. Rounding errors of n terms add like a random walk, to about sqrt(n) * eps, and stay
+    below four times that for all of many elements (N. Higham, T. Mary, SIAM J. Sci. Comput. 41,
+    2019, theorem 2.4). A schedule changes nothing else but products fused into sums.
+    """
+    sums = [[it.extent for it in each.iters if it.kind == "R"] for each in blocks_in(func.body)]
+    terms = max(map(prod, sums), default=1)
+    wide = {"float64": 2.0**-52, "float32": 2.0**-23}
+    return {key: max(it, 4 * terms**0.5 * wide.get(key, 0)) for key, it in TOLERANCE.items()}
+
+
+def _known(func: PrimFunc, folder: Path, seconds: float, tell: Tell) -> tuple[Arrays, Arrays]:
+    """Random arguments of a function and what it makes of them, computed once for a folder."""
+    name = hashlib.blake2b(_alone(func).script().encode(), digest_size=16).hexdigest()
+    path = folder / f"{name}.arrays"
+    arguments = inputs(func, "ordinary")
+    if not path.exists():
+        tell("expected", EXPECTED_TIMES * seconds)
+        results = [array.copy() for array in arguments]
+        build(_alone(func), cache=False)["main"](*results)
+        write_atomically(path, b"".join(array.tobytes() for array in results))
+        tell("build", seconds)
+    return arguments, list(_read(path, arguments))
+
+
+def _read(path: Path, like: Arrays) -> Iterator[np.ndarray]:
+    with path.open("rb") as file:
+        for array in like:
+            yield np.frombuffer(file.read(array.nbytes), array.dtype).reshape(array.shape)
+
+
+@contextlib.contextmanager
+def _turn(folder: Path, seconds: float, tell: Tell) -> Iterator[None]:
+    """One candidate at a time is timed on a host. The system ends the turn of one that dies."""
+    tell("wait", inf)
+    with open(folder.parent / "timing.lock", "ab") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        tell("run", seconds)
+        yield
+
+
+def samples(
+    call: Callable[[], Any], best: float, end: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Seconds of one call, several times, and of the reference kernel after each. It stops early
+    where it is far from the `best` score, and at the time `end`.
+    """
+    batch = max(1, min(1 << 16, int(SAMPLE_SECONDS / max(_seconds(call, 1), 1e-8))))
+    times, beside = list[float](), list[float]()
+    while len(times) < MOST_SAMPLES and (not times or perf_counter() < end):
+        times.append(_seconds(call, batch))
+        beside.append(_seconds(reference(), 1))
+        fastest = min(a / b for a, b in zip(times, beside, strict=True))
+        if fastest > best * STAGES.get(len(times), inf):
+            break
+    return tuple(times), tuple(beside)
+
+
+def _seconds(call: Callable[[], Any], count: int) -> float:
+    start = perf_counter()
+    for _ in range(count):
+        call()
+    return (perf_counter() - start) / count

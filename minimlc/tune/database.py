@@ -1,0 +1,287 @@
+"""The database: what was measured, in one SQLite file that many processes read and write."""
+
+import hashlib
+import json
+import os
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minimlc.errors import CompileError
+from minimlc.files import write_atomically
+from minimlc.module import IRModule
+from minimlc.node import replace, structural_equal, structural_hash
+from minimlc.recipes import SCHEDULED, is_scheduled
+from minimlc.schedule import Schedule
+from minimlc.script import parse
+from minimlc.target import Target
+from minimlc.tir.analysis.wellformed import check_prim_func
+from minimlc.tir.nodes import PrimFunc, substitute
+from minimlc.tune.attempt import host as this_host
+from minimlc.tune.records import Candidate, Result, TuneError, target_text
+
+APPLICATION, VERSION = 0x6D6C6364, 1
+"""What the file says it is: SQLite's `application_id`, and the version of these tables."""
+
+TABLES = """
+create table workloads (
+    id integer primary key, hash text not null, mod text not null, func text not null,
+    unique (hash, mod, func));
+create table records (
+    number integer primary key, digest text not null unique,
+    workload integer not null references workloads, trace text not null, target text not null,
+    version text not null, host text not null, result text not null);
+create index by_workload on records (workload, version);
+"""
+COLUMNS = "mod, func, trace, target, result, version"
+INSERT_PROGRAM = "insert or ignore into workloads (hash, mod, func) values (?, ?, ?)"
+FIND_PROGRAM = "select id from workloads where hash = ? and mod = ? and func = ?"
+INSERT_RECORD = """
+insert or ignore into records (digest, workload, trace, target, version, host, result)
+values (?, ?, ?, ?, ?, ?, ?)
+"""
+JOINED = f"select {COLUMNS} from records join workloads on workload = id"
+
+
+class Record(NamedTuple):
+    """What was tried, and what came of it."""
+
+    candidate: Candidate
+    result: Result
+
+
+class Database:
+    """Results by program, target, host and version of minimlc, in the file `path`.
+
+    A program is found by its structural hash and then compared. Every record is a transaction: a
+    process that is killed loses at most the one that it writes. `seconds` is how long to wait for
+    other writers. Raises `TuneError`: E905 for a file that is something else, E906 for one of
+    another version, E907 where another process has it locked, E908 where it can't be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, seconds: float = 10.0):
+        self.path, self.seconds = Path(path), seconds
+        with self._transaction() as connection:
+            self._check(connection)
+        with self._connection() as connection, suppress(sqlite3.OperationalError):
+            connection.execute("pragma journal_mode = wal")  # another may just do the same
+
+    def __repr__(self) -> str:
+        return f'Database("{self.path}")'
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Make the tables in a new file; refuse any other that does not have them."""
+        (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
+        (kind,) = connection.execute("pragma application_id").fetchone()
+        (version,) = connection.execute("pragma user_version").fetchone()
+        if not tables:
+            for statement in TABLES.split(";")[:-1]:
+                connection.execute(statement)
+            connection.execute(f"pragma application_id = {APPLICATION}")
+            connection.execute(f"pragma user_version = {VERSION}")
+        elif kind != APPLICATION:
+            raise _no_database(self.path, "it holds other tables")
+        elif version != VERSION:
+            why = f"{self.path} is a tuning database of version {version}, this one reads {VERSION}"
+            hint = "database.export(path) with the other minimlc, load(path) with this one"
+            raise TuneError(why, code="E906", hint=hint)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own for each use: threads and forks share none."""
+        try:
+            opened = sqlite3.connect(self.path, timeout=self.seconds, isolation_level=None)
+            with closing(opened) as connection:
+                connection.execute("pragma synchronous = normal")
+                yield connection
+        except sqlite3.Error as error:
+            raise _explained(self.path, error) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._connection() as connection:
+            connection.execute("begin immediate")
+            yield connection
+            connection.execute("commit")
+
+    def add(self, mod: IRModule, func: str, candidate: Candidate, result: Result) -> None:
+        """Keep what came of a candidate for the function `func` of a module. A record that is there
+        already is kept once.
+        """
+        key = structural_hash(_plain(mod[func]))
+        with self._transaction() as connection:
+            _insert(connection, key, candidate, result, _version())
+
+    def records(
+        self, mod: IRModule, func: str, target: str | Target | None = None, host: str | None = None
+    ) -> list[Record]:
+        """What this version recorded for a function, in the order of recording; for one target and
+        one host, where they are given.
+        """
+        name = None if target is None else _name(target)
+        return [
+            each
+            for each in map(_record, self._rows(mod, func))
+            if name in (None, each.candidate.target) and host in (None, each.result.host)
+        ]
+
+    def best(
+        self, mod: IRModule, func: str, target: str | Target = "llvm", host: str | None = None
+    ) -> Record | None:
+        """The record with the best score for a target, of this version, on one host (this one). A
+        schedule that was measured several times counts with the median of its scores. None where
+        there is none.
+        """
+        groups: dict[tuple[str, str], list[Record]] = {}
+        for each in self.records(mod, func, target, host or this_host()):
+            if each.result.kind == "ok":
+                groups.setdefault((each.candidate.mod, each.candidate.trace), []).append(each)
+        return min(map(_middle, groups.values()), key=lambda each: each.result.score, default=None)
+
+    def _rows(self, mod: IRModule, func: str) -> list[tuple]:
+        """The rows of records of the same program, whatever its parts are called."""
+        plain, mine = _plain(mod[func]), {}
+        with self._connection() as connection:
+            key = structural_hash(plain)
+            question = f"{JOINED} where hash = ? and version = ? order by number"
+            rows = connection.execute(question, (key, _version())).fetchall()
+        for text, name in {row[:2] for row in rows}:
+            mine[text, name] = structural_equal(_parsed(text, name), plain)
+        return [row for row in rows if mine[row[:2]]]
+
+    def scheduled(self, mod: IRModule, target: str | Target = "llvm") -> IRModule:
+        """A pass: `mod` with the best recorded schedule for each function that has none yet. A
+        schedule is replayed, step by step checked, so no record can change what a program means.
+        """
+        functions = {
+            name: self._best_of(mod, name, func, Target.of(target))
+            if isinstance(func, PrimFunc) and not is_scheduled(func)
+            else func
+            for name, func in mod.entries
+        }
+        return mod.with_functions(functions)
+
+    def _best_of(self, mod: IRModule, name: str, func: PrimFunc, target: Target) -> PrimFunc:
+        record = self.best(mod, name, target)
+        if record is None:
+            return func
+        there = record.candidate
+        try:
+            start = parse(there.mod)
+            done = Schedule.replay(start, there.trace, there.func, check=False).func
+            done = substitute(done, dict(zip(done.params, func.params, strict=True)))
+            check_prim_func(name, done)
+        except CompileError:  # a step that this version refuses: the recipe takes over
+            return func
+        return replace(done, attrs=(*func.attrs, (SCHEDULED, True)))
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write all records to a file as JSON lines; how many there are."""
+        with self._connection() as connection:
+            rows = connection.execute(f"{JOINED} order by number").fetchall()
+        lines = [
+            {"version": row[-1], **{key: json.loads(each.to_json()) for key, each in pair}}
+            for row in rows
+            for pair in [zip(Record._fields, _record(row), strict=True)]
+        ]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        try:
+            write_atomically(Path(path), text.encode())
+        except OSError as error:
+            raise _not_written(path, str(error)) from error
+        return len(lines)
+
+    def load(self, path: str | os.PathLike[str]) -> int:
+        """Add the records of a file that `export` wrote; how many lines were read. A line that is
+        none, such as a last one that was torn off, is skipped with a `UserWarning`.
+        """
+        try:
+            lines = Path(path).read_text("utf-8", "replace").splitlines()
+        except OSError as error:
+            raise _not_written(path, str(error), "read") from error
+        read = []
+        for number, line in enumerate(lines, 1):
+            try:
+                read.append(_line(line))
+            except (CompileError, ValueError, LookupError, TypeError) as error:
+                why = str(error).partition("\n")[0][:200]
+                warnings.warn(f"{path}, line {number} was skipped: {why}", stacklevel=2)
+        with self._transaction() as connection:
+            for each in read:
+                _insert(connection, *each)
+        return len(read)
+
+
+def _plain(func: Any) -> PrimFunc:
+    """A function without its attributes: they say how it is built, not what it computes."""
+    if not isinstance(func, PrimFunc):
+        raise TuneError(f"a {type(func).__name__} is not measured by itself", code="E902")
+    return replace(func, attrs=())
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, func: str) -> PrimFunc:
+    return _plain(parse(text)[func])
+
+
+def _version() -> str:
+    return str(import_module("minimlc").__version__)
+
+
+def _name(target: str | Target) -> str:
+    return target if isinstance(target, str) else target_text(target)
+
+
+def _record(row: tuple) -> Record:
+    return Record(Candidate(*row[:4]), Result.from_json(row[4]))
+
+
+def _middle(group: list[Record]) -> Record:
+    """The record with the median score."""
+    return sorted(group, key=lambda each: each.result.score)[len(group) // 2]
+
+
+def _line(text: str) -> tuple[str, Candidate, Result, str]:
+    """A line of JSON as `_insert` takes it."""
+    data = json.loads(text)
+    candidate, result = Candidate.of(data["candidate"]), Result.of(data["result"])
+    key = structural_hash(_parsed(candidate.mod, candidate.func))
+    return key, candidate, result, str(data["version"])
+
+
+def _insert(
+    connection: sqlite3.Connection, key: str, candidate: Candidate, result: Result, version: str
+) -> None:
+    program = (key, candidate.mod, candidate.func)
+    connection.execute(INSERT_PROGRAM, program)
+    (number,) = connection.execute(FIND_PROGRAM, program).fetchone()
+    text = result.to_json()
+    values = (number, candidate.trace, candidate.target, version, result.host, text)
+    digest = hashlib.blake2b(repr(values).encode(), digest_size=16).hexdigest()
+    connection.execute(INSERT_RECORD, (digest, *values))
+
+
+def _explained(path: Path, error: sqlite3.Error) -> TuneError:
+    """SQLite's error in this library's words."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return _no_database(path, str(error))
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        why = f"another process keeps {path} locked; nothing was recorded"
+        return TuneError(why, code="E907", hint="mlc.tune.Database(path, seconds=60)")
+    return _not_written(path, str(error))
+
+
+def _no_database(path: Path, why: str) -> TuneError:
+    why = f"{path} is not a tuning database: {why}"
+    return TuneError(why, code="E905", hint='mlc.tune.Database("tuning.db")  # makes a new one')
+
+
+def _not_written(path: Any, why: str, verb: str = "written") -> TuneError:
+    hint = "free space, or another folder; what was recorded before is kept"
+    return TuneError(f"{path} cannot be {verb}: {why}", code="E908", hint=hint)

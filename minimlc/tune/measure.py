@@ -1,0 +1,161 @@
+"""Measurement: candidates run in workers, one timing at a time, and never end more than a trial."""
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from minimlc.apart.limits import Limits
+from minimlc.apart.message import Failed
+from minimlc.apart.pool import Pool
+from minimlc.errors import shown
+from minimlc.runtime.cache import own_folder
+from minimlc.runtime.foreign import missing_features
+from minimlc.tune.records import Candidate, Result, TuneError, target_of
+
+SERVER = "minimlc.tune.serve"
+LONGEST_WAIT = 3600.0
+"""Seconds until a worker that does not answer is given up; it watches what it runs itself."""
+
+
+@cache
+def _pool() -> Pool:
+    """The workers of a process that an executor started."""
+    return Pool(SERVER)
+
+
+@cache
+def _folder(process: int) -> Path:
+    """A folder of this process's, in one of this user's that all processes share."""
+    shared = own_folder(make=True) or Path(tempfile.mkdtemp(prefix="minimlc-"))
+    for left in shared.glob("tune-*"):  # by processes that were killed
+        if not psutil.pid_exists(int(left.name.partition("-")[2])):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = shared / f"tune-{process}"
+    folder.mkdir(exist_ok=True)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def run_unit(text: str, pool: Pool | None = None) -> str:
+    """A unit of work, JSON in and out: measure a candidate in a worker of this process's."""
+    body = {**json.loads(text), "folder": str(_folder(os.getpid()))}
+    try:
+        with (pool or _pool()).worker() as worker:
+            answer, _ = worker.ask(body, {}, Limits(wall_seconds=LONGEST_WAIT), watched=False)
+    except Failed as error:
+        return Result("crash", message=str(error)).to_json()
+    return str(answer["result"])
+
+
+class Runner:
+    """Measures candidates, each in a process of its own within limits.
+
+        with Runner(workers=2) as runner:
+            for result in runner.submit(candidates): ...
+
+    `workers` candidates are compiled at a time, one at a time is timed on a host. One may take
+    `seconds` to be compiled and as many to run, and `memory_bytes` of memory. An `executor` (any
+    of `concurrent.futures`) brings other processes and hosts: it gets units of plain JSON.
+    Raises `TuneError` E902 for anything else, E903 for a target that is not this machine.
+    """
+
+    def __init__(
+        self,
+        workers: int = 1,
+        seconds: float = 10.0,
+        memory_bytes: int = 4 << 30,
+        executor: Executor | None = None,
+    ):
+        _check_above_zero(workers=workers, memory_bytes=memory_bytes)
+        _check_above_zero(int | float, seconds=seconds)
+        if executor is not None and not callable(getattr(executor, "submit", None)):
+            why = f"executor is one of concurrent.futures, got {shown(executor)}"
+            raise TuneError(why, code="E902", hint="mlc.tune.Runner(workers=2)")
+        self._limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        self._ahead = workers
+        self._pool = Pool(SERVER) if executor is None else None
+        self._executor = executor or ThreadPoolExecutor(workers)
+        self._best: dict[tuple[str, ...], dict[str, float]] = {}
+        if self._pool:
+            self._pool.warm(workers)
+
+    def __enter__(self) -> "Runner":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what is running, and the workers."""
+        if self._pool:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._pool.close()
+
+    def submit(self, candidates: Iterable[Candidate]) -> Iterator[Result]:
+        """The results, in the candidates' order, each as soon as it is there."""
+        left = deque(candidates)
+        for candidate in left:
+            self._check_here(candidate)
+        return self._results(left)
+
+    def _results(self, left: deque[Candidate]) -> Iterator[Result]:
+        running: deque[tuple[Candidate, Future[str]]] = deque()
+        try:
+            while left or running:
+                while left and len(running) < self._ahead:
+                    running.append((left[0], self._started(left.popleft())))
+                yield self._noted(*running.popleft())
+        finally:
+            for _, future in running:
+                future.cancel()
+
+    def _started(self, candidate: Candidate) -> "Future[str]":
+        best = self._best.get(_workload(candidate), {})
+        unit = {"candidate": json.loads(candidate.to_json()), "best": best, **self._limits}
+        own = [self._pool] if self._pool else []
+        try:
+            return self._executor.submit(run_unit, json.dumps(unit), *own)
+        except Exception as error:
+            why = f"the executor takes no more work: {type(error).__name__}: {error}"
+            raise TuneError(why, code="E904", hint="mlc.tune.Runner(workers=2)") from error
+
+    def _noted(self, candidate: Candidate, future: "Future[str]") -> Result:
+        try:
+            result = Result.from_json(future.result())
+        except Exception as error:  # whatever an executor says of a lost worker
+            return Result("crash", message=f"the worker was lost: {type(error).__name__}: {error}")
+        if result.kind == "ok":
+            best = self._best.setdefault(_workload(candidate), {})
+            best[result.host] = min(best.get(result.host, result.score), result.score)
+        return result
+
+    def _check_here(self, candidate: Candidate) -> None:
+        """Refuse code for another machine; an executor may reach that machine."""
+        if self._pool is None or not candidate.target.startswith("{"):
+            return
+        missing = missing_features(target_of(candidate.target))
+        if missing:
+            why = f"the target is not this machine: this CPU lacks {', '.join(missing)}"
+            raise TuneError(why, code="E903", hint="mlc.Target.host()")
+
+
+def _workload(candidate: Candidate) -> tuple[str, ...]:
+    return candidate.mod, candidate.func, candidate.target
+
+
+def _check_above_zero(kind: Any = int, **values: Any) -> None:
+    for name, value in values.items():
+        if isinstance(value, kind) and not isinstance(value, bool) and 0 < value < float("inf"):
+            continue
+        why = f"{name} is a number above 0, got {shown(value)}"
+        raise TuneError(why, code="E902", hint="mlc.tune.Runner(workers=2, seconds=10.0)")

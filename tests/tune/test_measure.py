@@ -1,0 +1,145 @@
+"""Candidates in workers: what comes of good ones, of wrong ones, and of those that misbehave."""
+
+import json
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+
+import pytest
+
+import minimlc as mlc
+from minimlc.schedule import Trace
+from minimlc.tune import measure
+from minimlc.tune.attempt import MOST_SAMPLES, samples
+from minimlc.tune.measure import Runner
+from minimlc.tune.records import Candidate, Result, target_of, target_text
+from tests.helpers import refuses
+
+SCALE = """
+@T.prim_func
+def main(A: T.Buffer((64, 48), "float32"), {out}: T.Buffer((64,), "float32")):
+    for i, k in T.grid(64, 48):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                {out}[vi] = T.float32(0)
+            {out}[vi] = {out}[vi] + A[vi, vk] * T.float32(3)
+"""
+MOD = mlc.parse(SCALE.format(out="S"))
+HOSTILE = {
+    "segfault": "crash",
+    "endless_loop": "timeout",
+    "memory_bomb": "memory",
+    "fork_bomb": "processes",
+    "output_flood": "output",
+    "orphans": "processes",
+}
+
+
+def candidate(sch=None, **changes):
+    trace = Trace(() if sch is None else sch.trace)
+    return replace(Candidate(MOD.script(), "main", trace.to_json(), "llvm"), **changes)
+
+
+@pytest.fixture(scope="module")
+def runner():
+    with Runner(seconds=5) as runner:
+        yield runner
+
+
+@pytest.fixture
+def hostile(monkeypatch):
+    monkeypatch.setattr(measure, "SERVER", "tests.tune.hostile")
+    with Runner(seconds=1, memory_bytes=1 << 30) as runner:
+        yield runner
+
+
+def test_good_candidates_have_times_and_bad_ones_a_kind(runner):
+    sch = mlc.Schedule(MOD)
+    good = sch.split("k", [None, 8]).reorder("k_0", "i")
+    illegal = Trace((("vectorize", {"loop": "k"}),)).to_json()
+    tries = [candidate(good), candidate(trace=illegal), candidate(mod="no script"), candidate()]
+    results = list(runner.submit(tries))
+    assert [each.kind for each in results] == ["ok", "illegal", "illegal", "ok"]
+    assert len(results[0].seconds) == len(results[0].reference) > 1
+    assert 0 < results[0].score < float("inf") == results[1].score
+    assert "E1" in results[1].message and results[0].host == results[3].host != ""
+
+
+def test_values_are_checked_before_times(hostile):
+    """It leaves its result as it was, filled with what the check put there."""
+    wrong = candidate(mod=SCALE.format(out="noise"), target="hostile")
+    (result,) = hostile.submit([wrong])
+    assert result.kind == "wrong" and "noise[0] comes out as" in result.message
+    assert result.seconds == ()
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(sys.platform != "linux", reason="copies of workers are Linux's")
+def test_who_misbehaves_costs_one_trial(hostile, record_property):
+    quick, waits = candidate(trace="{}"), {}
+    list(hostile.submit([quick]))
+    for kind, expected in HOSTILE.items():
+        bad = candidate(mod=SCALE.format(out=kind), target="hostile")
+        (result,) = hostile.submit([bad])
+        assert result.kind == expected, (kind, result)
+        start = time.perf_counter()
+        assert next(hostile.submit([quick])).kind == "illegal"
+        waits[kind] = round(time.perf_counter() - start, 3)
+    record_property("next_trial_seconds", json.dumps(waits))
+    assert max(waits.values()) < 0.5, waits
+
+
+def test_samples_end_early_far_from_the_best():
+    slow = lambda: time.sleep(0.003)  # noqa: E731
+    counts = [len(samples(slow, best, time.perf_counter() + 60)[0]) for best in (1e-3, 1e9)]
+    assert counts == [2, MOST_SAMPLES]
+    assert len(samples(slow, 1e9, 0.0)[0]) == 1
+
+
+def test_a_lost_worker_loses_only_its_unit(runner):
+    """A worker that waits is killed; the next candidate gets another."""
+    results = runner.submit([candidate(), candidate()])
+    worker = runner._pool.idle[0]
+    worker._process.kill()
+    worker._process.wait()
+    assert [each.kind for each in results] == ["ok", "ok"]
+
+
+def test_units_are_plain_data_for_any_executor():
+    with ProcessPoolExecutor(1) as pool, Runner(executor=pool, seconds=5) as runner:
+        first, second = runner.submit([candidate(), candidate(trace="{}")])
+    assert (first.kind, second.kind) == ("ok", "illegal")
+
+
+def test_times_of_different_hosts_are_never_mixed():
+    """The best score that a worker stops samples by is that of its own host."""
+    units = []
+
+    class Executor:
+        def submit(self, function, text):
+            units.append(json.loads(text))
+            host = "ab"[len(units) % 2]
+            answer = Result("ok", (float(len(units)),), (1.0,), host=host)
+            return type("Future", (), {"result": lambda self: answer.to_json()})()
+
+    runner = Runner(executor=Executor())
+    assert [each.score for each in runner.submit([candidate()] * 4)] == [1, 2, 3, 4]
+    assert units[3]["best"] == {"a": 2.0, "b": 1.0}
+
+
+def test_what_no_runner_takes():
+    refuses("E902", lambda: Runner(workers=0), "workers is a number above 0")
+    refuses("E902", lambda: Runner(seconds=float("inf")), "seconds")
+    refuses("E902", lambda: Runner(executor=3), "executor")
+    refuses("E901", lambda: Candidate.from_json("[]"))
+    refuses("E901", lambda: Result.from_json('{"kind": "good"}'))
+
+
+def test_a_target_that_is_not_this_machine(runner):
+    here = target_of("llvm")
+    assert target_text(here) == "llvm" and target_of(json.dumps(asdict(here))) == here
+    other = replace(here, features=f"{here.features},+avx10.2-512,+sve2p1")
+    assert target_of(target_text(other)) == other
+    refuses("E903", lambda: runner.submit([candidate(target=target_text(other))]))
