@@ -1,0 +1,110 @@
+"""What is tried and what came of it: plain data that crosses processes and hosts as JSON."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from statistics import median
+from typing import Any, Self
+
+from minimlc.errors import CompileError, shown
+
+KINDS = {
+    "ok": "it ran, its values are right, and its samples are its times",
+    "illegal": "a step of the schedule would change the program's meaning",
+    "build": "the target could not compile it",
+    "wrong": "its values differ from those of the unscheduled program",
+    "crash": "the process that ran it ended by a signal, or was lost",
+    "timeout": "it took longer than it may",
+    "memory": "it needed more memory than it may",
+    "processes": "it started processes",
+    "output": "it wrote more output than it may",
+}
+"""What can come of a candidate."""
+
+
+class TuneError(CompileError):
+    """A measurement or a database that cannot be used; what was recorded before is kept."""
+
+
+class _Data:
+    """A record's JSON text and back; every field's type is checked."""
+
+    def to_json(self) -> str:
+        """This record as JSON text."""
+        return json.dumps(asdict(self), allow_nan=False)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """A record from JSON text; `TuneError` E901 where it is none. Nothing is evaluated."""
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError, TypeError) as error:
+            raise _no_record(cls, f"{shown(text)} ({error})") from None
+        return cls.of(data)
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """A record from what JSON text holds."""
+        known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+        if not isinstance(data, Mapping) or not set(data) <= set(known):
+            raise _no_record(cls, f"expected the fields {', '.join(known)}, got {shown(data)}")
+        values = {key: tuple(v) if isinstance(v, list) else v for key, v in data.items()}
+        for key, value in values.items():
+            wanted = str if known[key].type in (str, "str") else tuple
+            numbers = isinstance(value, tuple) and all(map(_is_time, value))
+            if not (isinstance(value, str) if wanted is str else numbers):
+                raise _no_record(cls, f'"{key}" cannot be {shown(value)}')
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise _no_record(cls, str(error).partition(") ")[2]) from None
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+
+
+def _no_record(kind: type, why: str) -> TuneError:
+    return TuneError(f"no {kind.__name__.lower()}: {why}", code="E901")
+
+
+@dataclass(frozen=True)
+class Candidate(_Data):
+    """A program to try: the steps of `trace` on the function `func` of the module `mod`.
+
+    `mod` is the unscheduled module as a script with its constants, `trace` the JSON text of a
+    `Trace`, `target` a target's name, or its fields as JSON.
+    """
+
+    mod: str
+    func: str
+    trace: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Result(_Data):
+    """What came of a candidate: its `kind` is one of `KINDS`.
+
+    `seconds` are samples of one call, `reference` those of a fixed kernel taken in between, so that
+    a machine that slows down slows down both. `host` says on what machine: times of different
+    hosts are never compared.
+    """
+
+    kind: str
+    seconds: tuple[float, ...] = ()
+    reference: tuple[float, ...] = ()
+    message: str = ""
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        pairs = len(self.seconds) == len(self.reference) and 0 not in self.reference
+        if self.kind not in KINDS or not pairs or (self.kind == "ok") != bool(self.seconds):
+            raise _no_record(Result, shown((self.kind, self.seconds, self.reference)))
+
+    @property
+    def score(self) -> float:
+        """The median of a call's time by the reference's beside it; infinite unless `ok`."""
+        ratios = [a / b for a, b in zip(self.seconds, self.reference, strict=True)]
+        return median(ratios) if self.kind == "ok" else math.inf
