@@ -27,7 +27,7 @@ class Chance(NamedTuple):
     """
 
     key: int | None = None
-    decisions: Mapping[str, Any] = {}  # noqa: RUF012 (nothing changes it)
+    decisions: Mapping[str, Any] = {}
     strict: bool = True
 
 

@@ -186,6 +186,4 @@ def _tiles(extent: int, n: int) -> tuple[tuple[int, ...], ...]:
     if n == 1:
         return ((extent,),)
     divisors = [size for size in range(1, extent + 1) if extent % size == 0]
-    return tuple(
-        (*outer, size) for size in divisors for outer in _tiles(extent // size, n - 1)
-    )
+    return tuple((*outer, size) for size in divisors for outer in _tiles(extent // size, n - 1))

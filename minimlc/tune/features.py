@@ -101,9 +101,12 @@ class Touch(NamedTuple):
         """How far apart elements are in a loop's iterations: 0, 1, or 2 for farther."""
         if not self.moves(loop):
             return 0
-        return 1 if [axis.get(loop, 0) for axis in self.steps[-1:]] == [1] and not any(
-            loop in axis for axis in self.steps[:-1]
-        ) else 2
+        return (
+            1
+            if [axis.get(loop, 0) for axis in self.steps[-1:]] == [1]
+            and not any(loop in axis for axis in self.steps[:-1])
+            else 2
+        )
 
 
 def features(func: PrimFunc, target: Target) -> np.ndarray:
@@ -170,9 +173,7 @@ def _works(func: PrimFunc) -> Iterator[Work]:
         yield Work(store, loops, extents, tuple(lp.kind for lp in loops), touches, guarded, reduces)
 
 
-def _touch(
-    item: Access, fixed: int, places: dict[Var, int], extents: tuple[int, ...]
-) -> Touch:
+def _touch(item: Access, fixed: int, places: dict[Var, int], extents: tuple[int, ...]) -> Touch:
     steps = tuple(
         {
             at: step
@@ -222,7 +223,9 @@ def _of_work(work: Work, func: PrimFunc, target: Target) -> dict[str, float]:
     registers = 32 if target.vector_bits >= 512 or "+neon" in target.features else 16
     counted = (at for at in range(len(kinds)) if at != lane and at not in out)
     last = max(counted, default=0)
-    numbers["iterations"] = float(prod(e for at, e in enumerate(extents[: last + 1]) if at not in out))
+    numbers["iterations"] = float(
+        prod(e for at, e in enumerate(extents[: last + 1]) if at not in out)
+    )
     numbers["code"] = float(prod(extents[at] for at in out))
     numbers["sums"] = float(sums)
     numbers["spilled"] = float(max(0, sums + 2 - registers))
@@ -254,7 +257,12 @@ def _cycles(numbers: dict[str, float]) -> float:
 
 
 def _count(
-    numbers: dict[str, float], touch: Touch, work: Work, vectors: float, lane: int | None, width: int
+    numbers: dict[str, float],
+    touch: Touch,
+    work: Work,
+    vectors: float,
+    lane: int | None,
+    width: int,
 ) -> None:
     """Add an access's instructions. Written-out loops that do not move it use a register again;
     so do loops around them, if it is a sum.
@@ -325,8 +333,9 @@ def _operations(value: Expr) -> int:
     match value:
         case Load():
             return 0
-        case Binary(op="+" | "-", a=Binary(op="*", a=a, b=b), b=c) | Binary(
-            op="+" | "-", a=c, b=Binary(op="*", a=a, b=b)
+        case (
+            Binary(op="+" | "-", a=Binary(op="*", a=a, b=b), b=c)
+            | Binary(op="+" | "-", a=c, b=Binary(op="*", a=a, b=b))
         ):
             return 1 + _operations(a) + _operations(b) + _operations(c)
         case Binary(op=op, a=a, b=b):
