@@ -8,17 +8,8 @@ ROOMS = (
     *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net", "schedule.sampling"),
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
     *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.cuda", "codegen.python"),
-    *(
-        "gpusim",
-        "machine",
-        "recipes",
-        "frontends",
-        "homework",
-        "exercise",
-        "tile",
-        "deploy",
-        "tune",
-    ),
+    *("gpusim", "machine", "recipes", "frontends", "homework", "exercise", "tile", "deploy"),
+    "tune",
 )
 """What can be removed: packages and modules."""
 

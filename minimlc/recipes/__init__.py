@@ -123,15 +123,15 @@ def fitting(sch: Draft, block: str | None, target: Target) -> Draft:
         sch = _first(RECIPES, sch, name, target)
     if sch is not start:
         return left_over(sch, start.blocks(), target)
-    whole = _first((rowwise, elementwise), sch, None, target)
+    whole: Draft = _first((rowwise, elementwise), sch, None, target)
     return rows(sch) if whole is sch else whole
 
 
 def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Target) -> Any:
     """The schedule by the first recipe that fits a block; unchanged if none does."""
-    for recipe in recipes:
+    for each in recipes:
         try:
-            return recipe(sch, block, target=target)
+            return each(sch, block, target=target)
         except ScheduleError:
             continue
     return sch

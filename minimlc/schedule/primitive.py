@@ -22,8 +22,8 @@ class Decided(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """Where a schedule's decisions come from: by name from `decisions`, else drawn by `key`; without
-    a key, each is its first choice. If not `strict`, a given decision that is no choice is drawn.
+    """Where a schedule's decisions come from: by name from `decisions`, else drawn by `key`, or the
+    first choices without one. If not `strict`, a given decision that is no choice is drawn.
     """
 
     key: int | None = None

@@ -209,7 +209,7 @@ def _child(
 
 
 def noise(result: Result) -> float:
-    """The share of a score by which it may be off: a standard error of the median of its samples."""
+    """The share of a score by which it may be off: the standard error of its samples' median."""
     ratios = np.divide(result.seconds, result.reference) if result.seconds else np.ones(1)
     low, high = np.quantile(ratios, (0.25, 0.75))
     return 0.93 * float(high - low) / float(np.median(ratios)) / sqrt(len(ratios))
