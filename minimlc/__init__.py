@@ -92,7 +92,7 @@ LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "exercise", "homework"):
+    if name in ("datasets", "exercise", "homework", "tune"):
         return import_module(f"minimlc.{name}")
     if name == "load" and room("deploy.load"):  # and nothing else: it needs no compiler
         return resolve_name("minimlc.deploy.load:load")
@@ -170,5 +170,6 @@ __all__ = [
     "te",
     "time",
     "topi",
+    "tune",
     "verify",
 ]

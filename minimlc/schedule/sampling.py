@@ -22,7 +22,7 @@ import numpy as np
 
 from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
-from minimlc.schedule.primitive import PRIMITIVES, SAMPLES, Chance, Decided, refuse
+from minimlc.schedule.primitive import PRIMITIVES, SAMPLES, Chance, Decided, Refusal, refuse
 from minimlc.schedule.schedule import Schedule
 from minimlc.schedule.trace import bound_arguments, decision_name, frozen, literal
 from minimlc.schedule.tree import find_block, find_loop
@@ -40,10 +40,16 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
     """Enters what has these choices as a step of traces and a method of `Schedule`."""
     name = choices.__name__
 
+    def possible(func: PrimFunc, *args: Any, **options: Any) -> Choices:
+        try:
+            return choices(func, *args, **options)
+        except Refusal as refusal:
+            raise refusal.by(name) from None
+
     @wraps(choices)
     def decided(func: PrimFunc, *args: Any, decision: Any = None, **options: Any) -> Decided:
         """Its first choice, or the decision that a trace holds. It changes no program."""
-        among, _ = choices(func, *args, **options)
+        among, _ = possible(func, *args, **options)
         chosen = among[0] if decision is None else frozen(decision)
         if chosen not in among:
             shown = ", ".join(map(literal, among[:8])) + (", ..." if len(among) > 8 else "")
@@ -62,8 +68,7 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
         arguments = bound_arguments(name, args, options)
         if "decision" not in arguments:
             label = decision_name(self.trace.decisions, name, arguments)
-            drawn = _drawn(self, label, choices(self.func, **arguments))
-            arguments["decision"] = drawn
+            arguments["decision"] = _drawn(self, label, possible(self.func, **arguments))
         after = self._stepped(name, (), arguments)
         return after, after.trace[-1][1]["decision"]
 
