@@ -10,24 +10,20 @@ from tests.recipes.programs import matmul
 from tests.tune.stand_in import InProcess, Pretended, Remembered, scheduled
 
 MM = matmul(32, 16, 8)
+POWERS = (1, 2, 4, 8, 16, 32)
 WANTED = {"i": (2, 4, 4), "j": (2, 8), "k": (4, 2)}
+
+
+TILES = {"i": [(32 // a // b, a, b) for b in POWERS for a in POWERS if 32 % (a * b) == 0]}
+TILES |= {"j": [(16 // a, a) for a in POWERS[:5]], "k": [(8 // a, a) for a in POWERS[:4]]}
 
 
 def space(sch):
     """Three tiles: 21 * 5 * 4 programs."""
-    for axis, loop, parts in zip("ijk", sch.loops("C"), (3, 2, 2), strict=True):
-        sch, tile = sch.sample_categorical(*tiles(sch, loop, parts), name=axis)
+    for axis, loop in zip("ijk", sch.loops("C"), strict=True):
+        sch, tile = sch.sample_categorical(TILES[axis], name=axis)
         sch = sch.split(loop, tile)
     return sch
-
-
-def tiles(sch, loop, parts):
-    """Its perfect tiles as candidates, the whole loop outside first."""
-    tiles = {
-        mlc.Schedule(sch.mod, check=False, key=key).sample_perfect_tile(loop, parts)[1]
-        for key in range(60)
-    }
-    return (sorted(tiles, reverse=True),)
 
 
 def score(candidate):
