@@ -78,7 +78,7 @@ def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = Non
     chosen, constants = Target.of(target), constant_arguments(mod)
     functions = {
         name: _schedule(name, func, chosen, constants.get(name, frozenset()))
-        if isinstance(func, PrimFunc) and not _is_scheduled(func)
+        if isinstance(func, PrimFunc) and not is_scheduled(func)
         else func
         for name, func in mod.entries
     }
@@ -137,6 +137,7 @@ def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Tar
     return sch
 
 
-def _is_scheduled(func: PrimFunc) -> bool:
+def is_scheduled(func: PrimFunc) -> bool:
+    """Whether a function has a schedule already, as `apply` sees it."""
     marked = (SCHEDULED, True) in func.attrs
     return marked or any(loop.kind != "serial" for loop in loops_in(func.body))

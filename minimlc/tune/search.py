@@ -93,8 +93,8 @@ class Tuned:
 
 
 @dataclass
-class _Search:
-    """A search under way."""
+class Search:
+    """A search under way, of programs of one function."""
 
     mod: IRModule
     func: str
@@ -243,26 +243,28 @@ def search(
         hint = did_you_mean(str(strategy), STRATEGIES)
         raise CompileError(f'no strategy "{strategy}"', hint=hint)
     chosen = Target.of(target)
-    state = _Search(alone, start.func_name, chosen, space or usual(chosen), key)
+    state = Search(alone, start.func_name, chosen, space or usual(chosen), key)
+    stopped = "interrupt"
+    batches = rounds(state, runner, database, trials, strategy, stop, observe)
     try:
-        stopped = _run(state, runner, database, trials, strategy, stop, observe)
+        for reason in batches:
+            stopped = reason or stopped
     except KeyboardInterrupt:
         if not state.trials:
             raise
-        stopped = "interrupt"
     return Tuned(tuple(state.trials), stopped)
 
 
-def _run(
-    state: _Search,
+def rounds(
+    state: Search,
     runner: Measures,
     database: Any,
     most: int,
-    strategy: str,
-    stop: bool,
-    observe: Callable[[Trial], None] | None,
-) -> str:
-    """Trials until one of the reasons to stop, which it gives."""
+    strategy: str = "evolution",
+    stop: bool = True,
+    observe: Callable[[Trial], None] | None = None,
+) -> Iterator[str]:
+    """A search batch by batch, `most` trials in all: "" after each, at last why it stopped."""
     measured = _recorded(state, database)
     queue = _replayed(state, measured) if strategy == "replay" else None
     points, expected = [state.default()], [inf]
@@ -276,20 +278,23 @@ def _run(
                 observe(state.trials[-1])
         left = min(BATCH, most - len(state.trials))
         if left <= 0:
-            return "trials"
+            yield "trials"
+            return
         best = min(state.trials, key=lambda trial: trial.score)
         quiet = quiet + 1 if state.expected_gain < noise(best.result) else 0
         if stop and quiet > 1 and len(state.trials) >= EARLIEST:
-            return "noise"
+            yield "noise"
+            return
+        yield ""
         if queue is not None:
             points = [queue.pop(0) for _ in range(min(left, len(queue)))]
             expected = [inf] * len(points)
         else:
             points, expected = state.batch(strategy, left)
-    return "space"
+    yield "space"
 
 
-def _recorded(state: _Search, database: Any) -> dict[str, Result]:
+def _recorded(state: Search, database: Any) -> dict[str, Result]:
     """What a database has of the function, by trace: of the host that measured it last."""
     if database is None:
         return {}
@@ -297,14 +302,14 @@ def _recorded(state: _Search, database: Any) -> dict[str, Result]:
     return {record.candidate.trace: record.result for record in records}
 
 
-def _replayed(state: _Search, measured: Mapping[str, Result]) -> list[Program]:
+def _replayed(state: Search, measured: Mapping[str, Result]) -> list[Program]:
     """The programs that a database has, the fastest first."""
     ok = sorted((r.score, trace) for trace, r in measured.items() if isfinite(r.score))
     return [replayed(state.mod, state.func, state.target, trace) for _, trace in ok]
 
 
 def _results(
-    state: _Search,
+    state: Search,
     runner: Measures,
     database: Any,
     measured: Mapping[str, Result],

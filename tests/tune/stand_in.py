@@ -85,4 +85,5 @@ class Remembered:
         self.kept.append(Record(candidate, result))
 
     def records(self, mod, func: str, target=None, host=None) -> list[Record]:
-        return self.kept
+        script = mod.script(constants="inline")
+        return [record for record in self.kept if record.candidate.mod == script]
