@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, Self
 
 from minimlc.errors import CompileError, shown
+from minimlc.target import Target
 
 KINDS = {
     "ok": "it ran, its values are right, and its samples are its times",
@@ -108,3 +109,18 @@ class Result(_Data):
         """The median of a call's time by the reference's beside it; infinite unless `ok`."""
         ratios = [a / b for a, b in zip(self.seconds, self.reference, strict=True)]
         return median(ratios) if self.kind == "ok" else math.inf
+
+
+def target_of(text: str) -> Target:
+    """The target that a candidate names, in full."""
+    if not text.startswith("{"):
+        return Target.of(text)
+    try:
+        return Target(**json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _no_record(Candidate, f"the target {shown(text)} ({error})") from None
+
+
+def target_text(target: Target) -> str:
+    """A target as candidates have it: a name for the machine at hand, else all fields."""
+    return target.name if target == Target.host(target.name) else json.dumps(asdict(target))

@@ -5,9 +5,7 @@ target: without a key it is the recipe's own program. Any other function `Schedu
 will do as well.
 """
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +18,7 @@ from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import SAMPLES, Chance
 from minimlc.target import Target
 from minimlc.tune.features import features
-from minimlc.tune.records import Candidate
+from minimlc.tune.records import Candidate, target_text
 
 Space = Callable[[Schedule], Schedule]
 
@@ -74,4 +72,4 @@ def fixed(decisions: Mapping[str, Any], key: int) -> Chance:
 def candidate(mod: IRModule, func: str, target: Target, point: Program) -> Candidate:
     """A program as data."""
     script = mod.script(constants="inline")
-    return Candidate(script, func, point.schedule.trace.to_json(), json.dumps(asdict(target)))
+    return Candidate(script, func, point.schedule.trace.to_json(), target_text(target))

@@ -112,6 +112,8 @@ def test_observers_see_each_trial():
 def test_what_cannot_be_searched():
     with pytest.raises(mlc.CompileError, match="evolution"):
         found(strategy="evolve")
+    with pytest.raises(mlc.ScheduleError, match="64 bits"):
+        found(key=-1)
     with pytest.raises(mlc.ScheduleError, match="no program"):
         search(MM, space=lambda s: s.vectorize(s.loops("C")[-1]), runner=InProcess())
 
