@@ -32,7 +32,7 @@ ROOMS = {
     "gpusim": 942,
     "machine": 484,
     "deploy": 614,
-    "recipes": 2019,
+    "recipes": 2016,
     "frontends": 867,
     "tile": 400,
     "tune": 837,
