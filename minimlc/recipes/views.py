@@ -95,6 +95,16 @@ class Draft(Schedule):
         return self.vectorize(loops[-1]).unrolled(loops[:-1])
 
 
+def choose(sch: Draft, name: str, choices: Iterable[Any]) -> tuple[Draft, Any]:
+    """One of the choices, the first unless the schedule decides by chance; and the schedule then.
+
+    So a recipe is a space, and what it takes from the shapes and the target a point of that.
+    """
+    if sch.chance is None:
+        return sch, next(iter(choices))
+    return sch.sample_categorical(tuple(dict.fromkeys(choices)), name=name)
+
+
 def _feeding(place: Place[Block], chosen: Callable[[BlockIter], bool]) -> list[str]:
     """The loops around a block that feed the chosen ones of its iters."""
     iters = [it for it in place.stmt.iters if chosen(it)]

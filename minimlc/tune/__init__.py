@@ -2,7 +2,28 @@
 
 from minimlc.runtime.build import use_database as use
 from minimlc.tune.database import Database, Record
+from minimlc.tune.features import features
 from minimlc.tune.measure import Runner
 from minimlc.tune.records import Candidate, Result, TuneError
+from minimlc.tune.search import Trial, Tuned, search
+from minimlc.tune.spaces import usual
+from minimlc.tune.tasks import Task, TunedModel, search_model, tasks
 
-__all__ = ["Candidate", "Database", "Record", "Result", "Runner", "TuneError", "use"]
+__all__ = [
+    "Candidate",
+    "Database",
+    "Record",
+    "Result",
+    "Runner",
+    "Task",
+    "Trial",
+    "TuneError",
+    "Tuned",
+    "TunedModel",
+    "features",
+    "search",
+    "search_model",
+    "tasks",
+    "use",
+    "usual",
+]
