@@ -12,7 +12,7 @@ from minimlc.errors import BuildError, check_flags, did_you_mean
 from minimlc.graph.control import steps
 from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
-from minimlc.module import IRModule, Pass, not_a_module, run_passes
+from minimlc.module import IRModule, Pass, not_a_module, pass_name, run_passes
 from minimlc.node import Node
 from minimlc.passes import default_pipeline, scheduling
 from minimlc.rooms import is_there, room
@@ -28,6 +28,7 @@ from minimlc.runtime.executable import (
 )
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
+from minimlc.runtime.kept import kept
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import Unit, backend, compile_native, machine_of, units_of
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
@@ -70,7 +71,14 @@ def build(
     def lowered(part: IRModule) -> Library:
         if pipeline is None and not _has_operators(part):
             return built(part)
-        return built(verify(run_passes(part, _passes(pipeline, recipes, chosen))))
+        steps = _passes(pipeline, recipes, chosen)
+
+        def run() -> Library:
+            return built(verify(run_passes(part, steps)))
+
+        if pipeline is not None or bounds or not cache or builder is not _build_native:
+            return run()
+        return kept(part, chosen, " ".join(map(pass_name, steps)), run)
 
     return _whole(module, lowered, built)
 
@@ -203,7 +211,8 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
         address = at[entry_symbol(name)]
         return NativeGraph(name, func, plans[name], address, sites, native.library)
 
-    return library(module, target, compiled, graph, sources)
+    kind = partial(Library, entries=native.entries)
+    return library(module, target, compiled, graph, sources, kind)
 
 
 def _native_sources(

@@ -1,7 +1,7 @@
 """What `build` returns: the compiled functions by name, their source, and their time."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -35,11 +35,14 @@ class Library:
         target: Target,
         functions: Mapping[str, Callable[..., Any]],
         sources: Mapping[str, Callable[[], str]],
+        entries: Sequence[str] = (),
     ):
+        """`entries` name its object code in the cache."""
         self._mod = mod
         self.target = target
         self._functions = dict(functions)
         self._sources = dict(sources)
+        self.entries = tuple(entries)
 
     @cached_property
     def mod(self) -> IRModule:

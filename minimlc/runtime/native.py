@@ -27,12 +27,13 @@ from minimlc.tir.nodes import For, Intrin, PrimFunc
 class NativeCode(NamedTuple):
     """Linked code: the address of each exported name, and what its error slots mean.
 
-    `library` keeps the code in memory.
+    `library` keeps the code in memory, `entries` are the names of its parts in the cache.
     """
 
     addresses: Mapping[str, int]
     sites: tuple[Site, ...]
     library: object
+    entries: tuple[str, ...] = ()
 
 
 def backend() -> ModuleType:
@@ -149,7 +150,8 @@ def compile_native(
             about = {k: {"functions": [*by_key[k].functions], "target": target.cpu} for k in new}
             store_entries([(k, about[k], code) for k, code in new.items()])
         codes = {**known, **new}
-        return link([codes[key] for key in by_key], exports, imports)
+        code = link([codes[key] for key in by_key], exports, imports)
+        return code._replace(entries=tuple(by_key)) if cache else code
 
     if stored:
         with contextlib.suppress(RuntimeError, ValueError):
@@ -157,13 +159,17 @@ def compile_native(
     return linked({})
 
 
+def surroundings() -> list[str]:
+    """What else machine code depends on: LLVM's version, and the kind of machine and system."""
+    backend()
+    llvm = import_module("llvmlite.binding")
+    return [".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()]
+
+
 def _key(
     functions: Mapping[str, PrimFunc], target: Target, extra: str, check: bool, use_openmp: bool
 ) -> str:
-    backend()
-    llvm = import_module("llvmlite.binding")
-    parts = [".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()]
-    parts += [target.cpu, target.features, str(target.vector_bits), extra]
+    parts = [*surroundings(), target.cpu, target.features, str(target.vector_bits), extra]
     parts += [str(check), str(use_openmp)]
     for name, func in functions.items():
         if any(is_formula(part.name) for part in nodes_of(func, Intrin)):

@@ -1,0 +1,190 @@
+"""What a build of a module with operators leaves for the next one, so that no pass runs again.
+
+An entry says how the functions are called, which object code they are, and where each constant
+comes from: it is one of the module's, a copy of one of those along numbers (`passes.copies`), or
+small and written down. The entry's name is made from all that decided it: the module with its
+names and constants, the target, and the source of the whole package.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from functools import cache, partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from minimlc.arguments import parameters_of
+from minimlc.codegen.dialect import PLAIN, Legalize
+from minimlc.codegen.llvm.entry import entry_symbol, symbol
+from minimlc.dtypes import dtype_name, to_numpy
+from minimlc.graph.nodes import Constant, Function
+from minimlc.module import IRModule
+from minimlc.node import Node, nodes_of, structural_hash, walk
+from minimlc.passes.copies import copy_from
+from minimlc.passes.pack_constants import ORIGINS
+from minimlc.rooms import is_there
+from minimlc.runtime.cache import cache_key, load_entry, store_entry
+from minimlc.runtime.executable import NativeGraph, functions_of
+from minimlc.runtime.library import Library
+from minimlc.runtime.native import is_threaded, link, surroundings
+from minimlc.runtime.parallel import openmp, symbols
+from minimlc.runtime.records import plan_record, restored, signature_record
+from minimlc.target import Target
+from minimlc.tir.nodes import Block, PrimFunc
+
+MOST_BYTES = 1 << 20
+"""Of constants that are written down: what passes computed from others."""
+
+FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
+"""What reading an entry that is none may raise."""
+
+
+def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) -> Library:
+    """The library that `build` gives, from the cache where that has it. `how` is what else decides
+    what `build` gives.
+    """
+    key = key_of(mod, target, how)
+    library = _from_entry(key, mod, target, build)
+    if library is None:
+        library = build()
+        _store(key, mod, library)
+    return library
+
+
+def key_of(mod: IRModule, target: Target, how: str) -> str:
+    """The name of a module's entry: of its meaning, and of all names that a user may see."""
+    plain = {name: _without_formulas(func) for name, func in mod.entries}
+    names = [str(each.name) for each in walk(mod) if each._symbol]  # type: ignore[attr-defined]
+    parts = [structural_hash(mod.with_functions(plain)), json.dumps(names)]
+    return cache_key([*parts, json.dumps(asdict(target)), how, *surroundings()])
+
+
+def _without_formulas(func: Node) -> Node:
+    """A primitive function with what the user's formulas say: in it, they are only names."""
+    return Legalize(PLAIN).visit(func) if isinstance(func, PrimFunc) else func
+
+
+def constants_of(mod: IRModule) -> list[Constant]:
+    """The constants of the graph functions, in order."""
+    graphs = [func for _, func in mod.entries if isinstance(func, Function)]
+    return [each for func in graphs for each in nodes_of(func, Constant)]
+
+
+def _store(key: str, mod: IRModule, library: Library) -> None:
+    """Write an entry, where the library is native code that does not depend on trials of units."""
+    kernels = functions_of(library.mod)
+    graphs = {n: library[n] for n, f in library.mod.entries if isinstance(f, Function)}
+    native = all(isinstance(each, NativeGraph) for each in graphs.values())
+    if not library.entries or not native or any(map(_has_units, kernels.values())):
+        return
+    plans = {name: each.plan for name, each in graphs.items()}
+    arrays = {id(data): data for plan in plans.values() for data in plan.constants}
+    places = {number: str(at) for at, number in enumerate(arrays)}
+    origins = _Origins(mod, library.mod)
+    records = [origins.record(data) for data in arrays.values()]
+    if len(origins.written) > MOST_BYTES:
+        return
+    functions: list[Any] = []
+    for name, func in library.mod.entries:
+        if isinstance(func, Function):
+            about = {**signature_record(func), "plan": plan_record(plans[name], places)}
+            functions.append({"name": name, "symbol": entry_symbol(name), **about})
+        elif isinstance(func, PrimFunc):
+            parameters = [list(each) for each in parameters_of(func)]
+            functions.append({"name": name, "symbol": symbol(name), "parameters": parameters})
+    record = {
+        "functions": functions,
+        "constants": records,
+        "threads": _threads() if is_threaded(kernels) else "",
+        "code": list(library.entries),
+    }
+    store_entry(key, record, bytes(origins.written))
+
+
+def _has_units(func: PrimFunc) -> bool:
+    blocks = nodes_of(func, Block)
+    return any("tensor_intrin" in dict(block.annotations) for block in blocks)
+
+
+def _threads() -> str:
+    return "pool" if openmp() is None else "openmp"
+
+
+class _Origins:
+    """Where the constants of a library come from."""
+
+    def __init__(self, before: IRModule, after: IRModule):
+        self.numbers = {id(each.data): at for at, each in enumerate(constants_of(before))}
+        self.nodes = {id(each.data): each for each in constants_of(after)}
+        self.written = bytearray()
+
+    def record(self, data: np.ndarray) -> list[Any]:
+        """[number of the module's constant, copies of copies of it], or [dtype, shape] of one that
+        is written down, in this order.
+        """
+        node, copies = self.nodes.get(id(data)), []
+        while node in ORIGINS:
+            node, copy = ORIGINS[node]
+            copies.insert(0, copy)
+        number = self.numbers.get(id(data if node is None else node.data))
+        if number is not None:
+            return [number, copies]
+        self.written += data.tobytes()
+        return [dtype_name(data.dtype), list(data.shape)]
+
+
+def _from_entry(
+    key: str, mod: IRModule, target: Target, build: Callable[[], Library]
+) -> Library | None:
+    """The library of an entry; None where there is no sound one."""
+    entry = load_entry(key)
+    if entry is None:
+        return None
+    record, written = entry
+    codes = [load_entry(each) for each in record.get("code", ())]
+    if record.get("threads") not in ("", _threads() if record.get("threads") else ""):
+        return None
+    try:
+        arrays = dict(enumerate(_arrays(record["constants"], mod, written)))
+        return _library(record, [c[1] for c in codes if c], len(codes), arrays, target, build)
+    except FAULTS:
+        return None
+
+
+def _library(
+    record: Mapping[str, Any],
+    codes: list[bytes],
+    count: int,
+    arrays: Mapping[int, np.ndarray],
+    target: Target,
+    build: Callable[[], Library],
+) -> Library:
+    if len(codes) != count:
+        raise KeyError("object code is missing")
+    exports = [each["symbol"] for each in record["functions"]]
+    imports = symbols(pool=record["threads"] == "pool") if record["threads"] else {}
+    native = link(codes, exports, imports)
+    named = {str(at): data for at, data in arrays.items()}
+    functions = {each["name"]: restored(each, native, named, {}) for each in record["functions"]}
+    whole = cache(build)
+    texts = ("llvm", "asm", *(("c",) if is_there("codegen.c") else ()))
+    sources = {each: partial(lambda text: whole().source(text), each) for each in texts}
+    return Library(lambda: whole().mod, target, functions, sources, record["code"])
+
+
+def _arrays(records: list[Any], mod: IRModule, written: bytes) -> Iterator[np.ndarray]:
+    """The constants, read-only."""
+    own, start = constants_of(mod), 0
+    for first, rest in records:
+        if isinstance(first, int):
+            data = own[first].data
+            for copy in rest:
+                data = copy_from(copy).of(data)
+        else:
+            dtype = to_numpy(first)
+            data = np.frombuffer(written, dtype, prod(rest), start).reshape(rest)
+            start += data.nbytes
+        data.setflags(write=False)
+        yield data
