@@ -84,8 +84,9 @@ def strided(block: Block, param: Buffer) -> Copy | None:
     if load is None or not target.shape or not param.shape:
         return None
     places = (_offset(block.body.indices, target.shape), _offset(load.indices, param.shape))
-    terms = [_terms(index) for index in (*block.body.indices, *load.indices)]
-    if any(len(_vars(term)) > 1 for term in [*sum(terms, []), *conditions]):
+    indices = (*block.body.indices, *load.indices)
+    terms = [term for index in indices for term in _terms(index)]
+    if any(len(_vars(term)) > 1 for term in [*terms, *conditions]):
         return None
     try:
         return _boxes(block, target, places, conditions)

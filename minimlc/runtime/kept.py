@@ -22,7 +22,7 @@ from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
 from minimlc.module import IRModule
 from minimlc.node import Node, nodes_of, structural_hash, walk
-from minimlc.passes.copies import copy_from
+from minimlc.passes.copies import Copy, copy_from
 from minimlc.passes.pack_constants import ORIGINS
 from minimlc.rooms import is_there
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
@@ -75,11 +75,12 @@ def constants_of(mod: IRModule) -> list[Constant]:
 def _store(key: str, mod: IRModule, library: Library) -> None:
     """Write an entry, where the library is native code that does not depend on trials of units."""
     kernels = functions_of(library.mod)
-    graphs = {n: library[n] for n, f in library.mod.entries if isinstance(f, Function)}
-    native = all(isinstance(each, NativeGraph) for each in graphs.values())
-    if not library.entries or not native or any(map(_has_units, kernels.values())):
+    graphs = [name for name, func in library.mod.entries if isinstance(func, Function)]
+    calls = {name: call for name in graphs if isinstance(call := library[name], NativeGraph)}
+    whole = library.entries and len(calls) == len(graphs)
+    if not whole or any(map(_has_units, kernels.values())):
         return
-    plans = {name: each.plan for name, each in graphs.items()}
+    plans = {name: each.plan for name, each in calls.items()}
     arrays = {id(data): data for plan in plans.values() for data in plan.constants}
     places = {number: str(at) for at, number in enumerate(arrays)}
     origins = _Origins(mod, library.mod)
@@ -124,8 +125,8 @@ class _Origins:
         """[number of the module's constant, copies of copies of it], or [dtype, shape] of one that
         is written down, in this order.
         """
-        node, copies = self.nodes.get(id(data)), []
-        while node in ORIGINS:
+        node, copies = self.nodes.get(id(data)), list[Copy]()
+        while node is not None and node in ORIGINS:
             node, copy = ORIGINS[node]
             copies.insert(0, copy)
         number = self.numbers.get(id(data if node is None else node.data))
