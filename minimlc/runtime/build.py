@@ -13,7 +13,7 @@ from minimlc.graph.control import steps
 from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule, Pass, not_a_module, pass_name, run_passes
-from minimlc.node import Node
+from minimlc.node import Node, nodes_of
 from minimlc.passes import default_pipeline, scheduling
 from minimlc.rooms import is_there, room
 from minimlc.runtime.executable import (
@@ -62,8 +62,8 @@ def build(
         hint = did_you_mean(str(bounds), BOUNDS)
         raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
-    module = verify(_as_module(mod))
-    builder = _builder(chosen.name)
+    module, builder = _as_module(mod), _builder(chosen.name)
+    again = partial(build, target=chosen, bounds=bounds, recipes=recipes, cache=cache)
 
     def built(part: IRModule) -> Library:
         return builder(part, chosen, bounds == "check", cache)
@@ -71,24 +71,27 @@ def build(
     def lowered(part: IRModule) -> Library:
         if pipeline is None and not _has_operators(part):
             return built(part)
-        steps = _passes(pipeline, recipes, chosen)
+        return built(verify(run_passes(part, _passes(pipeline, recipes, chosen))))
 
-        def run() -> Library:
-            return built(verify(run_passes(part, steps)))
+    def whole() -> Library:
+        return _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
 
-        if pipeline is not None or bounds or not cache or builder is not _build_native:
-            return run()
-        return kept(part, chosen, " ".join(map(pass_name, steps)), run)
-
-    return _whole(module, lowered, built)
+    native = builder is _build_native and not bounds
+    if pipeline is not None or not native or not cache or not _has_operators(module):
+        return whole()
+    how = " ".join(map(pass_name, _passes(None, recipes, chosen)))
+    return kept(module, chosen, how, whole)
 
 
 def _whole(
     module: IRModule,
     lowered: Callable[[IRModule], Library],
+    again: Callable[[IRModule], Library],
     built: Callable[[IRModule], Library],
 ) -> Library:
-    """The library of a module; instances of its symbolic functions are built as calls need them."""
+    """The library of a module; instances of its symbolic functions are built as calls need them:
+    those of graph functions as modules of their own (`again`).
+    """
     families = {name: f for name, f in module.entries if is_family(f)}
     if not families:
         return lowered(module)
@@ -98,7 +101,7 @@ def _whole(
         if isinstance(func, SymbolicFunc):
             functions[name] = SymbolicKernel(name, func, built)
         else:
-            functions[name] = SymbolicGraph(name, module, lowered)
+            functions[name] = SymbolicGraph(name, module, again)
     whole = library.mod.with_functions({**library.mod.functions, **families})
     return library.of(whole, functions)
 
@@ -158,12 +161,8 @@ def _as_module(mod: IRModule | PrimFunc | SymbolicFunc | Function) -> IRModule:
 
 
 def _has_operators(module: IRModule) -> bool:
-    return any(
-        isinstance(binding.value, Call) and binding.value.op not in JOINTS
-        for _, func in module.entries
-        if isinstance(func, Function)
-        for binding in func.bindings()
-    )
+    graphs = [func for _, func in module.entries if isinstance(func, Function)]
+    return any(call.op not in JOINTS for func in graphs for call in nodes_of(func, Call))
 
 
 def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) -> Sequence[Pass]:

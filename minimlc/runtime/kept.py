@@ -32,7 +32,8 @@ from minimlc.runtime.native import is_threaded, link, surroundings
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.runtime.records import plan_record, restored, signature_record
 from minimlc.target import Target
-from minimlc.tir.nodes import Block, PrimFunc
+from minimlc.tir.intrinsics import is_formula
+from minimlc.tir.nodes import Block, Intrin, PrimFunc
 
 MOST_BYTES = 1 << 20
 """Of constants that are written down: what passes computed from others."""
@@ -43,7 +44,7 @@ FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeEr
 
 def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) -> Library:
     """The library that `build` gives, from the cache where that has it. `how` is what else decides
-    what `build` gives.
+    what `build` gives. `mod` need not be well-formed: an entry is one of an equal module that is.
     """
     key = key_of(mod, target, how)
     library = _from_entry(key, mod, target, build)
@@ -56,14 +57,15 @@ def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) 
 def key_of(mod: IRModule, target: Target, how: str) -> str:
     """The name of a module's entry: of its meaning, and of all names that a user may see."""
     plain = {name: _without_formulas(func) for name, func in mod.entries}
-    names = [str(each.name) for each in walk(mod) if each._symbol]  # type: ignore[attr-defined]
+    names = [str(getattr(each, "name", "")) for each in walk(mod) if each._symbol]
     parts = [structural_hash(mod.with_functions(plain)), json.dumps(names)]
     return cache_key([*parts, json.dumps(asdict(target)), how, *surroundings()])
 
 
 def _without_formulas(func: Node) -> Node:
     """A primitive function with what the user's formulas say: in it, they are only names."""
-    return Legalize(PLAIN).visit(func) if isinstance(func, PrimFunc) else func
+    parts = nodes_of(func, Intrin) if isinstance(func, PrimFunc) else []
+    return Legalize(PLAIN).visit(func) if any(is_formula(p.name) for p in parts) else func
 
 
 def constants_of(mod: IRModule) -> list[Constant]:

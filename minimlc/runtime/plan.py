@@ -224,10 +224,6 @@ class Place:
         """Bytes."""
         return max(slot.size for slot in self.slots)
 
-    def meets(self, other: "Place") -> bool:
-        """Whether a step uses both."""
-        return self.first <= other.last and other.first <= self.last
-
 
 def places_of(plan: Plan) -> list[Place]:
     """What the arena has to hold, in the order of the first steps."""
@@ -287,9 +283,14 @@ def _end(starts: Mapping[Place, int]) -> int:
 def _packed(places: Iterable[Place]) -> dict[Place, int]:
     """Where each place begins, found for one after the other."""
     starts: dict[Place, int] = {}
+    used: dict[int, list[Place]] = {}
     for place in places:
-        taken = sorted((starts[each], each.size) for each in starts if each.meets(place))
+        steps = [used.setdefault(number, []) for number in range(place.first, place.last + 1)]
+        meeting = {each for step in steps for each in step}
+        taken = sorted((starts[each], each.size) for each in meeting)
         starts[place] = _smallest_gap(taken, place.size)
+        for step in steps:
+            step.append(place)
     return starts
 
 
