@@ -4,10 +4,11 @@ A block that copies, `B[v // 16, v % 16] = A[v]`, puts an element where the digi
 As numbers it needs no compiler, runs at the speed of memory, and can be written to a file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import copysign, prod
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,7 +16,19 @@ from minimlc.dtypes import to_numpy
 from minimlc.node import nodes_of
 from minimlc.tir.analysis.arith import has_loads
 from minimlc.tir.analysis.points import evaluate
-from minimlc.tir.nodes import Binary, Block, Buffer, Cast, Const, Expr, Load, Select, Store, Var
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    PrimFunc,
+    Select,
+    Store,
+    Var,
+)
 
 EXACT = {("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")}
 """Conversions that change no number: what the recipes for 16-bit floats copy by."""
@@ -194,3 +207,21 @@ def _pieces(target: np.ndarray, source: np.ndarray) -> list[Box]:
     outer = _pieces(rows[0][:, 0], rows[1][:, 0])
     pieces = [box._replace(digits=(*box.digits, digit)) for box in outer]
     return pieces if whole == len(target) else [*pieces, *_pieces(target[whole:], source[whole:])]
+
+
+class Ready(NamedTuple):
+    """What is known of a function that was scheduled and compiled before: a stub stands for it.
+
+    `copies` are those to be made ahead: parameter, its new name, how. A result may be the memory of
+    a parameter in `shares`. `codes` has the name of its code and of the entry in the cache, by
+    whether use is made of that.
+    """
+
+    copies: tuple[tuple[int, str, Copy], ...]
+    shares: frozenset[tuple[int, int]]
+    codes: Mapping[bool, tuple[str, str]]
+    threaded: bool
+
+
+READY: WeakKeyDictionary[PrimFunc, Ready] = WeakKeyDictionary()
+"""The stubs."""

@@ -13,7 +13,7 @@ from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, call_tir
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace, structural_equal, walk
-from minimlc.passes.copies import EXACT, Copy, strided
+from minimlc.passes.copies import EXACT, READY, Copy, Ready, strided
 from minimlc.schedule.redirect import with_storage
 from minimlc.schedule.shape import check_full_domain, check_plain_path
 from minimlc.schedule.tree import find_block, replaced
@@ -95,9 +95,16 @@ Packed = tuple[PrimFunc, list[tuple[int, Copy | Gathered]]]
 """A function without its copies, and the copies in their order, each by its parameter."""
 
 
+PACKED: WeakKeyDictionary[PrimFunc, Packed] = WeakKeyDictionary()
+"""What packed functions were before, and the copies."""
+
+
 def packed(func: PrimFunc, places: Iterable[int]) -> Packed:
     """`func` without the copies of those parameters, which are constants, that can be made."""
+    if func in READY:
+        return _packed_stub(func, READY[func])
     copies: list[tuple[int, Copy | Gathered]] = []
+    before = func
     for place in sorted(places):
         while block := copy_of(func, func.params[place]):
             param = func.params[place]
@@ -106,7 +113,18 @@ def packed(func: PrimFunc, places: Iterable[int]) -> Packed:
                 break
             copies.append((place, copy))
             func = without_copy(func, place, block)
+    if func is not before:
+        PACKED[func] = before, copies
     return func, copies
+
+
+def _packed_stub(func: PrimFunc, ready: Ready) -> Packed:
+    params = list(func.params)
+    for place, name, copy in ready.copies:
+        params[place] = Buffer(name, copy.shape, copy.dtype)
+    new = replace(func, params=params)
+    READY[new] = ready._replace(copies=())
+    return new, [(place, copy) for place, _, copy in ready.copies]
 
 
 def _is_known(copy: Gathered) -> bool:

@@ -1,5 +1,6 @@
 """`build`: a module becomes a library of callable functions."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -29,9 +30,17 @@ from minimlc.runtime.executable import (
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
 from minimlc.runtime.kept import kept
-from minimlc.runtime.library import Library
-from minimlc.runtime.native import Unit, backend, compile_native, machine_of, units_of
+from minimlc.runtime.library import Library, Stored
+from minimlc.runtime.native import (
+    Unit,
+    backend,
+    code_name,
+    compile_native,
+    machine_of,
+    units_of,
+)
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
+from minimlc.runtime.stubs import with_stubs
 from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -65,22 +74,31 @@ def build(
     module, builder = _as_module(mod), _builder(chosen.name)
     again = partial(build, target=chosen, bounds=bounds, recipes=recipes, cache=cache)
 
+    native = builder is _build_native and not bounds
+    known = native and pipeline is None and cache and sys.platform != "win32"
+
     def built(part: IRModule) -> Library:
         return builder(part, chosen, bounds == "check", cache)
 
     def lowered(part: IRModule) -> Library:
         if pipeline is None and not _has_operators(part):
             return built(part)
-        return built(verify(run_passes(part, _passes(pipeline, recipes, chosen))))
+        steps = _passes(pipeline, recipes, chosen)
+        if known:
+            return with_stubs(part, chosen, steps, _shared)
+        return built(verify(run_passes(part, steps)))
 
     def whole() -> Library:
         return _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
 
-    native = builder is _build_native and not bounds
-    if pipeline is not None or not native or not cache or not _has_operators(module):
+    if not known or not _has_operators(module):
         return whole()
     how = " ".join(map(pass_name, _passes(None, recipes, chosen)))
     return kept(module, chosen, how, whole)
+
+
+def _shared(module: IRModule, target: Target) -> Library:
+    return _build_native(module, target, False, True, shared=True)
 
 
 def _whole(
@@ -178,7 +196,12 @@ def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) ->
     return steps
 
 
-def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
+def _build_native(
+    module: IRModule, target: Target, check: bool, cache: bool, shared: bool = False
+) -> Library:
+    """A library of machine code. Where it is `shared`, a function's code goes by a name made from
+    what it does: the cache has it for every module.
+    """
     kernels = functions_of(module)
     hardware = room("machine.hardware")
     target = hardware.trusted(kernels, target) if hardware else target
@@ -187,20 +210,24 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     over = {name for steps in plans.values() for name in steps.in_place}
     kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
-    texts = [_entry_text(name, steps, check) for name, steps in entries.items()]
-    loops = any(step.call for steps in entries.values() for step in steps.steps)
-    extra = "\n\n".join([*([COPY] if loops else []), *texts])
-    sources = _native_sources(kernels, target, extra, check)
+    named = {name: name for name in kernels}
+    sources = _native_sources(kernels, target, _extra(entries, named, check), check)
     backend()
     missing = missing_features(target)
     if missing:
         return to_read(module, target, missing, sources)
-    exports = [symbol(name) for name in module.functions if name not in plans]
-    exports += [entry_symbol(name) for name in entries]
-    native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
+    if shared:
+        named = {name: code_name(func, target) for name, func in kernels.items()}
+    symbols = {name: symbol(alias) for name, alias in named.items()}
+    symbols |= {name: entry_symbol(name) for name in entries}
+    codes, extra = {named[name]: f for name, f in kernels.items()}, _extra(entries, named, check)
+    exports = list(dict.fromkeys(symbols.values()))
+    native = compile_native(
+        codes, target, exports, extra=extra, check=check, cache=cache, apart=shared
+    )
     sites, at = native.sites if check else None, native.addresses
     compiled = {
-        name: Kernel(name, parameters_of(func), at[symbol(name)], sites, native.library)
+        name: Kernel(name, parameters_of(func), at[symbols[name]], sites, native.library)
         for name, func in kernels.items()
     }
 
@@ -210,7 +237,12 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
         address = at[entry_symbol(name)]
         return NativeGraph(name, func, plans[name], address, sites, native.library)
 
-    kind = partial(Library, entries=native.entries)
+    by_code = dict(zip(codes, native.entries, strict=False))
+    stored = None
+    if shared:
+        about = {n: (code, by_code[code], n in over) for n, code in named.items()}
+        stored = Stored(module, native.entries, symbols, about)
+    kind = partial(Library, stored=stored)
     return library(module, target, compiled, graph, sources, kind)
 
 
@@ -230,9 +262,16 @@ def _assembly(unit: Unit, target: Target, check: bool) -> str:
     return str(backend().compile_assembly(text, machine_of(target)))
 
 
-def _entry_text(name: str, planned: Plan, check: bool) -> str:
+def _extra(entries: Mapping[str, Plan], named: Mapping[str, str], check: bool) -> str:
+    """LLVM's text of the entry points; `named` are the names of the functions' code."""
+    texts = [_entry_text(name, steps, named, check) for name, steps in entries.items()]
+    loops = any(step.call for steps in entries.values() for step in steps.steps)
+    return "\n\n".join([*([COPY] if loops else []), *texts])
+
+
+def _entry_text(name: str, planned: Plan, named: Mapping[str, str], check: bool) -> str:
     calls = [
-        _control(each) if each.call else (symbol(each.callee), _pointers(each.slots))
+        _control(each) if each.call else (symbol(named[each.callee]), _pointers(each.slots))
         for each in planned.steps
     ]
     return emit_entry(entry_symbol(name), len(planned.inputs), len(planned.outputs), calls, check)

@@ -1,6 +1,7 @@
 """Whether a compiled function may work in place: its result over an input, element by element."""
 
 from minimlc.codegen.llvm.entry import IN_PLACE
+from minimlc.passes.copies import READY
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import Conflict, Direction
@@ -14,6 +15,8 @@ def may_share(func: PrimFunc, source: int, result: int) -> bool:
     nothing reads the result, and the source is read in the value of this store alone, at the same
     element.
     """
+    if func in READY:
+        return (source, result) in READY[func].shares
     a, b = func.params[source], func.params[result]
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False
@@ -42,4 +45,7 @@ def _writes_once(write: Access) -> bool:
 
 def sharing(func: PrimFunc) -> PrimFunc:
     """The function, for calls in which `may_share` is made use of."""
-    return func.with_attr(IN_PLACE, True)
+    result = func.with_attr(IN_PLACE, True)
+    if func in READY:
+        READY[result] = READY[func]
+    return result

@@ -9,7 +9,6 @@ names and constants, the target, and the source of the whole package.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.dialect import PLAIN, Legalize
-from minimlc.codegen.llvm.entry import entry_symbol, symbol
 from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
 from minimlc.module import IRModule
@@ -56,13 +54,13 @@ def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) 
 
 def key_of(mod: IRModule, target: Target, how: str) -> str:
     """The name of a module's entry: of its meaning, and of all names that a user may see."""
-    plain = {name: _without_formulas(func) for name, func in mod.entries}
+    plain = {name: without_formulas(func) for name, func in mod.entries}
     names = [str(getattr(each, "name", "")) for each in walk(mod) if each._symbol]
     parts = [structural_hash(mod.with_functions(plain)), json.dumps(names)]
     return cache_key([*parts, json.dumps(asdict(target)), how, *surroundings()])
 
 
-def _without_formulas(func: Node) -> Node:
+def without_formulas(func: Node) -> Node:
     """A primitive function with what the user's formulas say: in it, they are only names."""
     parts = nodes_of(func, Intrin) if isinstance(func, PrimFunc) else []
     return Legalize(PLAIN).visit(func) if any(is_formula(p.name) for p in parts) else func
@@ -76,37 +74,39 @@ def constants_of(mod: IRModule) -> list[Constant]:
 
 def _store(key: str, mod: IRModule, library: Library) -> None:
     """Write an entry, where the library is native code that does not depend on trials of units."""
-    kernels = functions_of(library.mod)
-    graphs = [name for name, func in library.mod.entries if isinstance(func, Function)]
+    if library.stored is None:
+        return
+    after, entries, symbols, _ = library.stored
+    kernels = functions_of(after)
+    graphs = [name for name, func in after.entries if isinstance(func, Function)]
     calls = {name: call for name in graphs if isinstance(call := library[name], NativeGraph)}
-    whole = library.entries and len(calls) == len(graphs)
-    if not whole or any(map(_has_units, kernels.values())):
+    if len(calls) < len(graphs) or any(map(has_units, kernels.values())):
         return
     plans = {name: each.plan for name, each in calls.items()}
     arrays = {id(data): data for plan in plans.values() for data in plan.constants}
     places = {number: str(at) for at, number in enumerate(arrays)}
-    origins = _Origins(mod, library.mod)
+    origins = _Origins(mod, after)
     records = [origins.record(data) for data in arrays.values()]
     if len(origins.written) > MOST_BYTES:
         return
     functions: list[Any] = []
-    for name, func in library.mod.entries:
+    for name, func in after.entries:
         if isinstance(func, Function):
             about = {**signature_record(func), "plan": plan_record(plans[name], places)}
-            functions.append({"name": name, "symbol": entry_symbol(name), **about})
+            functions.append({"name": name, "symbol": symbols[name], **about})
         elif isinstance(func, PrimFunc):
             parameters = [list(each) for each in parameters_of(func)]
-            functions.append({"name": name, "symbol": symbol(name), "parameters": parameters})
+            functions.append({"name": name, "symbol": symbols[name], "parameters": parameters})
     record = {
         "functions": functions,
         "constants": records,
         "threads": _threads() if is_threaded(kernels) else "",
-        "code": list(library.entries),
+        "code": list(entries),
     }
     store_entry(key, record, bytes(origins.written))
 
 
-def _has_units(func: PrimFunc) -> bool:
+def has_units(func: PrimFunc) -> bool:
     blocks = nodes_of(func, Block)
     return any("tensor_intrin" in dict(block.annotations) for block in blocks)
 
@@ -171,10 +171,8 @@ def _library(
     native = link(codes, exports, imports)
     named = {str(at): data for at, data in arrays.items()}
     functions = {each["name"]: restored(each, native, named, {}) for each in record["functions"]}
-    whole = cache(build)
     texts = ("llvm", "asm", *(("c",) if is_there("codegen.c") else ()))
-    sources = {each: partial(lambda text: whole().source(text), each) for each in texts}
-    return Library(lambda: whole().mod, target, functions, sources, record["code"])
+    return Library(IRModule(), target, functions, dict.fromkeys(texts, str)).read_from(build)
 
 
 def _arrays(records: list[Any], mod: IRModule, written: bytes) -> Iterator[np.ndarray]:

@@ -1,6 +1,5 @@
 """From primitive functions to callable machine code, through the cache."""
 
-import contextlib
 import ctypes
 import functools
 import itertools
@@ -13,9 +12,10 @@ from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import PLAIN, Legalize
-from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
+from minimlc.passes.copies import READY
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
@@ -78,8 +78,27 @@ def machine_of(target: Target) -> Any:
 def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
     """Whether any of the functions has a parallel loop."""
     return any(
-        loop.kind == "parallel" for func in functions.values() for loop in nodes_of(func, For)
+        (func in READY and READY[func].threaded)
+        or any(loop.kind == "parallel" for loop in nodes_of(func, For))
+        for func in functions.values()
     )
+
+
+class MissingCode(RuntimeError):
+    """A stub stands for code that the cache has no longer."""
+
+
+def code_of_stub(func: PrimFunc) -> tuple[str, str]:
+    """The name of its code, and that of its entry in the cache."""
+    return READY[func].codes.get(IN_PLACE in dict(func.attrs), ("missing", "missing"))
+
+
+def code_name(func: PrimFunc, target: Target) -> str:
+    """A name for a function's code, made from what it does: whatever it is called."""
+    if func in READY:
+        return code_of_stub(func)[0]
+    threads = is_threaded({"": func}) and openmp() is not None
+    return "k" + _key({"": func}, target, "", False, threads)
 
 
 class Unit(NamedTuple):
@@ -93,9 +112,15 @@ class Unit(NamedTuple):
         """Whether its parallel loops run on a library for OpenMP."""
         return is_threaded(self.functions) and openmp() is not None
 
+    @property
+    def stored(self) -> str:
+        """The name of the entry that stubs stand for; "" for other functions."""
+        keys = [code_of_stub(func)[1] for func in self.functions.values() if func in READY]
+        return keys[0] if keys else ""
+
     def key(self, target: Target) -> str:
         """The name of its entry in the cache."""
-        return _key(self.functions, target, self.extra, False, self.uses_openmp)
+        return self.stored or _key(self.functions, target, self.extra, False, self.uses_openmp)
 
     def emitted(self, target: Target, check: bool = False) -> Any:
         """LLVM's text for it, and what its error slots mean."""
@@ -103,18 +128,22 @@ class Unit(NamedTuple):
         return emit_llvm(self.functions, machine_of(target), **options)
 
     def compiled(self, target: Target) -> bytes:
-        """Its machine code."""
+        """Its machine code; `MissingCode` for a stub."""
+        if self.stored:
+            raise MissingCode(self.stored)
         code: bytes = backend().compile_object(self.emitted(target).text, machine_of(target))
         return code
 
 
-def units_of(functions: Mapping[str, PrimFunc], extra: str, check: bool) -> list[Unit]:
+def units_of(
+    functions: Mapping[str, PrimFunc], extra: str, check: bool, apart: bool = False
+) -> list[Unit]:
     """A unit for each function and one for the entry points: where one changes, the cache has the
-    others. One function and its entry points are one unit. So is checked code, whose accesses are
-    numbered from function to function, and all code on Windows, where the linker ends the process
-    if two sections are 2 GiB apart.
+    others. One function and its entry points are one unit, unless they are to be `apart`. So is
+    checked code, whose accesses are numbered from function to function, and all code on Windows,
+    where the linker ends the process if two sections are 2 GiB apart.
     """
-    if check or len(functions) < 2 or sys.platform == "win32":
+    if check or (len(functions) < 2 and not apart) or sys.platform == "win32":
         return [Unit(functions, extra)]
     alone = [Unit({name: func}) for name, func in functions.items()]
     called = [
@@ -132,9 +161,10 @@ def compile_native(
     extra: str = "",
     check: bool = False,
     cache: bool = True,
+    apart: bool = False,
 ) -> NativeCode:
     """Machine code for primitive functions and the entry points in `extra`, linked and ready."""
-    units = units_of(functions, extra, check)
+    units = units_of(functions, extra, check, apart)
     imports = symbols() if is_threaded(functions) else {}
     if check:
         emitted = units[0].emitted(target, check)
@@ -154,8 +184,12 @@ def compile_native(
         return code._replace(entries=tuple(by_key)) if cache else code
 
     if stored:
-        with contextlib.suppress(RuntimeError, ValueError):
+        try:
             return linked(stored)
+        except MissingCode:
+            raise
+        except (RuntimeError, ValueError):
+            pass  # an entry that does not link
     return linked({})
 
 

@@ -1,0 +1,153 @@
+"""Functions that were scheduled and compiled before: a stub stands for each in the module, so that
+no recipe looks at it and nothing is proved again.
+
+An entry's name is made from the function before it has a schedule, from which of its arguments are
+constants, and from the target. It says how constants are copied ahead, which results may be written
+over arguments, and which code it became.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from minimlc.graph.nodes import Call, Constant, Function
+from minimlc.module import IRModule, Pass, pass_name, run_passes
+from minimlc.node import nodes_of, replace, structural_hash
+from minimlc.passes import pack_constants, scheduling
+from minimlc.passes.copies import READY, Copy, Ready, copy_from
+from minimlc.passes.pack_constants import PACKED
+from minimlc.runtime.cache import cache_key, load_entry, store_entries
+from minimlc.runtime.in_place import may_share
+from minimlc.runtime.kept import FAULTS, has_units, without_formulas
+from minimlc.runtime.library import Library, Stored
+from minimlc.runtime.native import MissingCode, is_threaded, surroundings
+from minimlc.runtime.parallel import openmp
+from minimlc.target import Target
+from minimlc.tir.nodes import PrimFunc, Store, seq, store
+from minimlc.verify import verify
+
+Linked = Callable[[IRModule, Target], Library]
+
+
+def with_stubs(mod: IRModule, target: Target, steps: Sequence[Pass], link: Linked) -> Library:
+    """The library of a module by the passes `steps`, of which functions that the cache has are left
+    out from schedules on.
+    """
+    first = next(at for at, step in enumerate(steps) if _schedules(step))
+    plain = run_passes(mod, steps[:first])
+    keys = _keys(plain, target, " ".join(map(pass_name, steps)))
+    stubs = {name: stub for name, key in keys.items() if (stub := _stub(plain[name], key))}
+    try:
+        return _finished(plain, stubs, keys, target, steps[first:], link)
+    except MissingCode:  # an entry was left out, or one of a function in place is not there yet
+        return _finished(plain, {}, keys, target, steps[first:], link)
+
+
+def _schedules(step: Pass) -> bool:
+    return getattr(step, "func", step) in (*scheduling, pack_constants)
+
+
+def _keys(mod: IRModule, target: Target, how: str) -> dict[str, str]:
+    """The entry's name for each primitive function all of whose calls have constants at the same
+    places.
+    """
+    about = [json.dumps(asdict(target)), how, str(openmp() is not None), *surroundings()]
+    places: dict[str, set[tuple[int, ...]]] = {}
+    for call in _calls(mod):
+        own = tuple([at for at, arg in enumerate(call.args) if isinstance(arg, Constant)])
+        places.setdefault(call.callee, set()).add(own)
+    keys = {}
+    for name, func in mod.entries:
+        if isinstance(func, PrimFunc) and len(places.get(name, ())) == 1:
+            what = [structural_hash(without_formulas(func)), str(*places[name])]
+            keys[name] = cache_key(["stub", *what, *about])
+    return keys
+
+
+def _calls(mod: IRModule) -> list[Call]:
+    graphs = [func for _, func in mod.entries if isinstance(func, Function)]
+    return [call for func in graphs for call in nodes_of(func, Call) if call.op == "call_tir"]
+
+
+def _stub(func: Any, key: str) -> PrimFunc | None:
+    """What stands for a function that the cache has: it stores to the same parameters, and nothing
+    else is said of it.
+    """
+    entry = load_entry(key)
+    if entry is None or any(0 in param.shape for param in func.params):
+        return None
+    try:
+        ready = _ready_from(entry[0])
+        written = [func.params[at] for at in entry[0]["written"]]
+    except FAULTS:
+        return None
+    body = seq([store(each, (0,) * len(each.shape), 0) for each in written])
+    attrs = (*func.attrs, ("scheduled", True), ("stub", key))
+    stub = replace(func, allocs=(), body=body, attrs=attrs)
+    READY[stub] = ready
+    return stub
+
+
+def _ready_from(record: Mapping[str, Any]) -> Ready:
+    copies = [(int(at), str(name), copy_from(copy)) for at, name, copy in record["copies"]]
+    shares = frozenset([(int(a), int(b)) for a, b in record["shares"]])
+    codes = {key == "in place": (str(a), str(b)) for key, (a, b) in record["codes"].items()}
+    return Ready(tuple(copies), shares, codes, bool(record["threaded"]))
+
+
+def _finished(
+    plain: IRModule,
+    stubs: Mapping[str, PrimFunc],
+    keys: Mapping[str, str],
+    target: Target,
+    steps: Sequence[Pass],
+    link: Linked,
+) -> Library:
+    """The library, with an entry for each function that had none."""
+    scheduled = plain.with_functions({**plain.functions, **stubs})
+    names: dict[PrimFunc, str] = {}
+    for at, step in enumerate(steps):
+        scheduled = run_passes(scheduled, [step])
+        if at == 0:
+            names = {f: name for name, f in scheduled.entries if isinstance(f, PrimFunc)}
+    library = link(verify(scheduled), target)
+    if library.stored is not None:
+        _store(library.stored, names, keys)
+    if not stubs:
+        return library
+    return library.read_from(lambda: link(verify(run_passes(plain, steps)), target))
+
+
+def _store(stored: Stored, names: Mapping[PrimFunc, str], keys: Mapping[str, str]) -> None:
+    entries = []
+    for name, func in stored.mod.entries:
+        if not isinstance(func, PrimFunc) or func in READY or has_units(func):
+            continue
+        before, copies = PACKED.get(func, (func, []))
+        key = keys.get(names.get(before, ""))
+        if key is None or not all(isinstance(copy, Copy) for _, copy in copies):
+            continue
+        entries.append((key, _record(key, func, copies, stored.codes[name]), b""))
+    store_entries(entries)
+
+
+def _record(
+    entry: str,
+    func: PrimFunc,
+    copies: Sequence[tuple[int, Any]],
+    code: tuple[str, str, bool],
+) -> dict[str, Any]:
+    stored = {part.buffer for part in nodes_of(func.body, Store)}
+    written = [at for at, param in enumerate(func.params) if param in stored]
+    read = [at for at in range(len(func.params)) if at not in written]
+    shares = [(a, b) for a in read for b in written if may_share(func, a, b)]
+    alias, key, in_place = code
+    known = (load_entry(entry) or ({},))[0].get("codes", {})
+    return {
+        "copies": [(at, func.params[at].name, copy) for at, copy in copies],
+        "shares": shares,
+        "codes": {**known, "in place" if in_place else "": (alias, key)},
+        "threaded": is_threaded({"": func}),
+        "written": written,
+    }
