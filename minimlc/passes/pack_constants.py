@@ -49,7 +49,6 @@ ORIGINS: WeakKeyDictionary[Constant, tuple[Constant, Copy]] = WeakKeyDictionary(
 class _Pack(Mutator):
     def __init__(self, mod: IRModule):
         self.mod = mod
-        self.known: dict[tuple[str, frozenset[int]], Packed] = {}
         self.made: dict[tuple[Constant, Any], Constant] = {}
 
     def visit_Call(self, call: Call) -> Expr:
@@ -57,10 +56,7 @@ class _Pack(Mutator):
         if not isinstance(func, PrimFunc):
             return call
         places = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
-        key = (call.callee, places)
-        if key not in self.known:
-            self.known[key] = packed(func, places)
-        new, copies = self.known[key]
+        new, copies = packed(func, places)
         if new is func:
             return call
         args = list(call.args)
@@ -97,14 +93,19 @@ Packed = tuple[PrimFunc, list[tuple[int, Copy | Gathered]]]
 
 PACKED: WeakKeyDictionary[PrimFunc, Packed] = WeakKeyDictionary()
 """What packed functions were before, and the copies."""
+_KNOWN: WeakKeyDictionary[PrimFunc, dict[frozenset[int], Packed]] = WeakKeyDictionary()
 
 
-def packed(func: PrimFunc, places: Iterable[int]) -> Packed:
+def packed(func: PrimFunc, places: frozenset[int]) -> Packed:
     """`func` without the copies of those parameters, which are constants, that can be made."""
-    if func in READY:
-        return _packed_stub(func, READY[func])
-    copies: list[tuple[int, Copy | Gathered]] = []
-    before = func
+    known = _KNOWN.setdefault(func, {})
+    if places not in known:
+        known[places] = _packed_stub(func, READY[func]) if func in READY else _packed(func, places)
+    return known[places]
+
+
+def _packed(func: PrimFunc, places: Iterable[int]) -> Packed:
+    before, copies = func, list[tuple[int, Copy | Gathered]]()
     for place in sorted(places):
         while block := copy_of(func, func.params[place]):
             param = func.params[place]

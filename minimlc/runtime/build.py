@@ -40,7 +40,7 @@ from minimlc.runtime.native import (
     units_of,
 )
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
-from minimlc.runtime.stubs import with_stubs
+from minimlc.runtime.stubs import Jobs, with_stubs
 from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -97,8 +97,8 @@ def build(
     return kept(module, chosen, how, whole)
 
 
-def _shared(module: IRModule, target: Target) -> Library:
-    return _build_native(module, target, False, True, shared=True)
+def _shared(module: IRModule, target: Target, jobs: Jobs) -> Library:
+    return _build_native(module, target, False, True, jobs)
 
 
 def _whole(
@@ -197,11 +197,12 @@ def _passes(pipeline: Sequence[Pass] | None, scheduled: bool, target: Target) ->
 
 
 def _build_native(
-    module: IRModule, target: Target, check: bool, cache: bool, shared: bool = False
+    module: IRModule, target: Target, check: bool, cache: bool, jobs: Jobs | None = None
 ) -> Library:
-    """A library of machine code. Where it is `shared`, a function's code goes by a name made from
-    what it does: the cache has it for every module.
+    """A library of machine code. With `jobs`, code that is being compiled, a function's code goes
+    by a name made from what it does: the cache has it for every module.
     """
+    shared = jobs is not None
     kernels = functions_of(module)
     hardware = room("machine.hardware")
     target = hardware.trusted(kernels, target) if hardware else target
@@ -223,7 +224,14 @@ def _build_native(
     codes, extra = {named[name]: f for name, f in kernels.items()}, _extra(entries, named, check)
     exports = list(dict.fromkeys(symbols.values()))
     native = compile_native(
-        codes, target, exports, extra=extra, check=check, cache=cache, apart=shared
+        codes,
+        target,
+        exports,
+        extra=extra,
+        check=check,
+        cache=cache,
+        apart=shared,
+        jobs=jobs or {},
     )
     sites, at = native.sites if check else None, native.addresses
     compiled = {

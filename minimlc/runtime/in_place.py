@@ -1,11 +1,14 @@
 """Whether a compiled function may work in place: its result over an input, element by element."""
 
+from weakref import WeakKeyDictionary
+
 from minimlc.codegen.llvm.entry import IN_PLACE
+from minimlc.node import nodes_of
 from minimlc.passes.copies import READY
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import key
 from minimlc.tir.analysis.dependence import Conflict, Direction
-from minimlc.tir.nodes import PrimFunc, Var
+from minimlc.tir.nodes import PrimFunc, Store, Var
 
 
 def may_share(func: PrimFunc, source: int, result: int) -> bool:
@@ -17,6 +20,24 @@ def may_share(func: PrimFunc, source: int, result: int) -> bool:
     """
     if func in READY:
         return (source, result) in READY[func].shares
+    known = _KNOWN.setdefault(func, {})
+    if (source, result) not in known:
+        known[source, result] = _may_share(func, source, result)
+    return known[source, result]
+
+
+_KNOWN: WeakKeyDictionary[PrimFunc, dict[tuple[int, int], bool]] = WeakKeyDictionary()
+
+
+def shares(func: PrimFunc) -> list[tuple[int, int]]:
+    """All pairs of parameters for which `may_share` holds."""
+    stored = {part.buffer for part in nodes_of(func.body, Store)}
+    read = [at for at, param in enumerate(func.params) if param not in stored]
+    written = [at for at, param in enumerate(func.params) if param in stored]
+    return [(a, b) for a in read for b in written if may_share(func, a, b)]
+
+
+def _may_share(func: PrimFunc, source: int, result: int) -> bool:
     a, b = func.params[source], func.params[result]
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False

@@ -6,8 +6,9 @@ import itertools
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
@@ -127,12 +128,14 @@ class Unit(NamedTuple):
         options = {"check": check, "openmp": self.uses_openmp, "extra": self.extra}
         return emit_llvm(self.functions, machine_of(target), **options)
 
-    def compiled(self, target: Target) -> bytes:
-        """Its machine code; `MissingCode` for a stub."""
+    def compiled(self, target: Target, pool: ThreadPoolExecutor) -> Future[bytes]:
+        """Its machine code, which a thread makes: LLVM works while Python writes the next text.
+        `MissingCode` for a stub. (llvmlite lets one thread at a time into LLVM.)
+        """
         if self.stored:
             raise MissingCode(self.stored)
-        code: bytes = backend().compile_object(self.emitted(target).text, machine_of(target))
-        return code
+        text, machine = self.emitted(target).text, machine_of(target)
+        return pool.submit(lambda: backend().compile_object(text, machine))
 
 
 def units_of(
@@ -162,8 +165,11 @@ def compile_native(
     check: bool = False,
     cache: bool = True,
     apart: bool = False,
+    jobs: Mapping[str, Future[bytes]] = MappingProxyType({}),
 ) -> NativeCode:
-    """Machine code for primitive functions and the entry points in `extra`, linked and ready."""
+    """Machine code for primitive functions and the entry points in `extra`, linked and ready.
+    `jobs` are what is being compiled already, by the names of the entries.
+    """
     units = units_of(functions, extra, check, apart)
     imports = symbols() if is_threaded(functions) else {}
     if check:
@@ -175,7 +181,13 @@ def compile_native(
     stored = {key: entry[1] for key, entry in entries.items() if entry is not None}
 
     def linked(known: Mapping[str, bytes]) -> NativeCode:
-        new = {k: unit.compiled(target) for k, unit in by_key.items() if k not in known}
+        with ThreadPoolExecutor(1) as pool:
+            work = {
+                key: jobs.get(key) or unit.compiled(target, pool)
+                for key, unit in by_key.items()
+                if key not in known
+            }
+            new = {key: job.result() for key, job in work.items()}
         if cache:
             about = {k: {"functions": [*by_key[k].functions], "target": target.cpu} for k in new}
             store_entries([(k, about[k], code) for k, code in new.items()])

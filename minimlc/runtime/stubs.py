@@ -8,6 +8,7 @@ over arguments, and which code it became.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -16,18 +17,20 @@ from minimlc.module import IRModule, Pass, pass_name, run_passes
 from minimlc.node import nodes_of, replace, structural_hash
 from minimlc.passes import pack_constants, scheduling
 from minimlc.passes.copies import READY, Copy, Ready, copy_from
-from minimlc.passes.pack_constants import PACKED
+from minimlc.passes.pack_constants import PACKED, packed
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
-from minimlc.runtime.in_place import may_share
+from minimlc.runtime.in_place import shares
 from minimlc.runtime.kept import FAULTS, has_units, without_formulas
 from minimlc.runtime.library import Library, Stored
-from minimlc.runtime.native import MissingCode, is_threaded, surroundings
+from minimlc.runtime.native import MissingCode, Unit, code_name, is_threaded, surroundings
 from minimlc.runtime.parallel import openmp
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc, Store, seq, store
 from minimlc.verify import verify
 
-Linked = Callable[[IRModule, Target], Library]
+Jobs = dict[str, Future[bytes]]
+"""Code that is being compiled, by the names of its entries."""
+Linked = Callable[[IRModule, Target, Jobs], Library]
 
 
 def with_stubs(mod: IRModule, target: Target, steps: Sequence[Pass], link: Linked) -> Library:
@@ -53,14 +56,13 @@ def _keys(mod: IRModule, target: Target, how: str) -> dict[str, str]:
     places.
     """
     about = [json.dumps(asdict(target)), how, str(openmp() is not None), *surroundings()]
-    places: dict[str, set[tuple[int, ...]]] = {}
+    places: dict[str, set[frozenset[int]]] = {}
     for call in _calls(mod):
-        own = tuple([at for at, arg in enumerate(call.args) if isinstance(arg, Constant)])
-        places.setdefault(call.callee, set()).add(own)
+        places.setdefault(call.callee, set()).add(_constants(call))
     keys = {}
     for name, func in mod.entries:
         if isinstance(func, PrimFunc) and len(places.get(name, ())) == 1:
-            what = [structural_hash(without_formulas(func)), str(*places[name])]
+            what = [structural_hash(without_formulas(func)), str(sorted(*places[name]))]
             keys[name] = cache_key(["stub", *what, *about])
     return keys
 
@@ -68,6 +70,10 @@ def _keys(mod: IRModule, target: Target, how: str) -> dict[str, str]:
 def _calls(mod: IRModule) -> list[Call]:
     graphs = [func for _, func in mod.entries if isinstance(func, Function)]
     return [call for func in graphs for call in nodes_of(func, Call) if call.op == "call_tir"]
+
+
+def _constants(call: Call) -> frozenset[int]:
+    return frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
 
 
 def _stub(func: Any, key: str) -> PrimFunc | None:
@@ -105,18 +111,45 @@ def _finished(
     link: Linked,
 ) -> Library:
     """The library, with an entry for each function that had none."""
-    scheduled = plain.with_functions({**plain.functions, **stubs})
-    names: dict[PrimFunc, str] = {}
-    for at, step in enumerate(steps):
-        scheduled = run_passes(scheduled, [step])
-        if at == 0:
-            names = {f: name for name, f in scheduled.entries if isinstance(f, PrimFunc)}
-    library = link(verify(scheduled), target)
+    mod = plain.with_functions({**plain.functions, **stubs})
+    jobs: Jobs = {}
+    with ThreadPoolExecutor(1) as pool:
+        mod = _scheduled(mod, keys, steps[0], lambda func: _start(func, target, pool, jobs))
+        names = {func: name for name, func in mod.entries if isinstance(func, PrimFunc)}
+        library = link(verify(run_passes(mod, steps[1:])), target, jobs)
     if library.stored is not None:
         _store(library.stored, names, keys)
     if not stubs:
         return library
-    return library.read_from(lambda: link(verify(run_passes(plain, steps)), target))
+    return library.read_from(lambda: link(verify(run_passes(plain, steps)), target, {}))
+
+
+def _scheduled(
+    mod: IRModule, keys: Mapping[str, str], step: Pass, start: Callable[[PrimFunc], None]
+) -> IRModule:
+    """The module after its first step, which takes one function after the other: what is to be
+    compiled is handed to `start` as soon as it is known.
+    """
+    graphs = {name: func for name, func in mod.entries if isinstance(func, Function)}
+    places = {call.callee: _constants(call) for call in _calls(mod)}
+    functions = mod.functions
+    for name, func in mod.entries:
+        if isinstance(func, PrimFunc) and func not in READY and name in keys:
+            new = step(mod.with_functions({**graphs, name: func}))[name]
+            functions = {**functions, name: new}
+            assert isinstance(new, PrimFunc)
+            start(packed(new, places[name])[0])
+    return step(mod.with_functions(functions))
+
+
+def _start(func: PrimFunc, target: Target, pool: ThreadPoolExecutor, jobs: Jobs) -> None:
+    """Have a thread compile a function, unless it may turn out to work in place."""
+    if shares(func) or has_units(func):
+        return
+    unit = Unit({code_name(func, target): func})
+    key = unit.key(target)
+    if key not in jobs and load_entry(key) is None:
+        jobs[key] = unit.compiled(target, pool)
 
 
 def _store(stored: Stored, names: Mapping[PrimFunc, str], keys: Mapping[str, str]) -> None:
@@ -140,13 +173,11 @@ def _record(
 ) -> dict[str, Any]:
     stored = {part.buffer for part in nodes_of(func.body, Store)}
     written = [at for at, param in enumerate(func.params) if param in stored]
-    read = [at for at in range(len(func.params)) if at not in written]
-    shares = [(a, b) for a in read for b in written if may_share(func, a, b)]
     alias, key, in_place = code
     known = (load_entry(entry) or ({},))[0].get("codes", {})
     return {
         "copies": [(at, func.params[at].name, copy) for at, copy in copies],
-        "shares": shares,
+        "shares": shares(func),
         "codes": {**known, "in place" if in_place else "": (alias, key)},
         "threaded": is_threaded({"": func}),
         "written": written,
