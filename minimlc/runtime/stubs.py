@@ -10,13 +10,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
+from minimlc.graph.mutator import is_primitive
 from minimlc.graph.nodes import Call, Constant, Function
 from minimlc.module import IRModule, Pass, pass_name, run_passes
 from minimlc.node import nodes_of, replace, structural_hash
-from minimlc.passes import pack_constants, scheduling
+from minimlc.passes import fuse_tir, pack_constants, scheduling
 from minimlc.passes.copies import READY, Copy, Ready, copy_from
+from minimlc.passes.fuse_tir import inline_elements, join_groups
 from minimlc.passes.pack_constants import PACKED, packed
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.in_place import shares
@@ -37,14 +39,34 @@ def with_stubs(mod: IRModule, target: Target, steps: Sequence[Pass], link: Linke
     """The library of a module by the passes `steps`, of which functions that the cache has are left
     out from schedules on.
     """
+    joins = [at for at, step in enumerate(steps) if step is fuse_tir]
     first = next(at for at, step in enumerate(steps) if _schedules(step))
-    plain = run_passes(mod, steps[:first])
-    keys = _keys(plain, target, " ".join(map(pass_name, steps)))
-    stubs = {name: stub for name, key in keys.items() if (stub := _stub(plain[name], key))}
+    mod = run_passes(mod, steps[: joins[0] if joins else first])
+    groups = {name for name, func in mod.entries if is_primitive(func)}
+    if joins:
+        mod = run_passes(join_groups(mod), steps[joins[0] + 1 : first])
+    work = _Work(mod, groups, _keys(mod, target, " ".join(map(pass_name, steps))), target, link)
+    stubs = {name: stub for name, key in work.keys.items() if (stub := _stub(mod[name], key))}
     try:
-        return _finished(plain, stubs, keys, target, steps[first:], link)
+        return _finished(work, stubs, steps[first:])
     except MissingCode:  # an entry was left out, or one of a function in place is not there yet
-        return _finished(plain, {}, keys, target, steps[first:], link)
+        return _finished(work, {}, steps[first:])
+
+
+class _Work(NamedTuple):
+    """A module whose `groups` are joined and not yet simplified, and what is to be done with it;
+    `keys` are the entries' names.
+    """
+
+    mod: IRModule
+    groups: set[str]
+    keys: Mapping[str, str]
+    target: Target
+    link: Linked
+
+    def simplified(self, name: str, func: Any) -> Any:
+        """A function as `fuse_tir` gives it."""
+        return inline_elements(func) if name in self.groups and func not in READY else func
 
 
 def _schedules(step: Pass) -> bool:
@@ -102,42 +124,43 @@ def _ready_from(record: Mapping[str, Any]) -> Ready:
     return Ready(tuple(copies), shares, codes, bool(record["threaded"]))
 
 
-def _finished(
-    plain: IRModule,
-    stubs: Mapping[str, PrimFunc],
-    keys: Mapping[str, str],
-    target: Target,
-    steps: Sequence[Pass],
-    link: Linked,
-) -> Library:
+def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass]) -> Library:
     """The library, with an entry for each function that had none."""
-    mod = plain.with_functions({**plain.functions, **stubs})
+    target, link = work.target, work.link
     jobs: Jobs = {}
     with ThreadPoolExecutor(1) as pool:
-        mod = _scheduled(mod, keys, steps[0], lambda func: _start(func, target, pool, jobs))
+        mod = work.mod.with_functions({**work.mod.functions, **stubs})
+        mod = _scheduled(work, mod, steps[0], lambda func: _start(func, target, pool, jobs))
         names = {func: name for name, func in mod.entries if isinstance(func, PrimFunc)}
         library = link(verify(run_passes(mod, steps[1:])), target, jobs)
     if library.stored is not None:
-        _store(library.stored, names, keys)
+        _store(library.stored, names, work.keys)
     if not stubs:
         return library
-    return library.read_from(lambda: link(verify(run_passes(plain, steps)), target, {}))
+
+    def whole() -> Library:
+        functions = {name: work.simplified(name, func) for name, func in work.mod.entries}
+        mod = run_passes(work.mod.with_functions(functions), steps)
+        return link(verify(mod), target, {})
+
+    return library.read_from(whole)
 
 
 def _scheduled(
-    mod: IRModule, keys: Mapping[str, str], step: Pass, start: Callable[[PrimFunc], None]
+    work: _Work, mod: IRModule, step: Pass, start: Callable[[PrimFunc], None]
 ) -> IRModule:
     """The module after its first step, which takes one function after the other: what is to be
     compiled is handed to `start` as soon as it is known.
     """
     graphs = {name: func for name, func in mod.entries if isinstance(func, Function)}
     places = {call.callee: _constants(call) for call in _calls(mod)}
-    functions = mod.functions
+    functions = dict(mod.functions)
     for name, func in mod.entries:
-        if isinstance(func, PrimFunc) and func not in READY and name in keys:
+        functions[name] = func = work.simplified(name, func)
+        if isinstance(func, PrimFunc) and func not in READY and name in work.keys:
             new = step(mod.with_functions({**graphs, name: func}))[name]
-            functions = {**functions, name: new}
             assert isinstance(new, PrimFunc)
+            functions[name] = new
             start(packed(new, places[name])[0])
     return step(mod.with_functions(functions))
 
