@@ -28,7 +28,7 @@ GROWTH = 2
 
 
 @module_pass
-def pack_constants(mod: IRModule) -> IRModule:
+def pack_constants(mod: IRModule, known: "Packs | None" = None) -> IRModule:
     """Make the copies of constants that scheduled functions begin with.
 
         lv = R.call_tir(mm, (x, const))    -->    lv = R.call_tir(mm_packed, (x, const'))
@@ -37,9 +37,9 @@ def pack_constants(mod: IRModule) -> IRModule:
     a wider dtype, and alone writes a buffer of the function's own: panels of a matrix, a
     convolution's weights by channels. The buffer becomes the parameter in the constant's place,
     where nothing else reads that and the copy is not much larger. (Bytes in groups for a tensor
-    unit are no such copy.)
+    unit are no such copy.) `known` are functions that were packed before; others are added.
     """
-    return _Pack(mod)(mod)
+    return _Pack(mod, {} if known is None else known)(mod)
 
 
 ORIGINS: WeakKeyDictionary[Constant, tuple[Constant, Copy]] = WeakKeyDictionary()
@@ -47,8 +47,9 @@ ORIGINS: WeakKeyDictionary[Constant, tuple[Constant, Copy]] = WeakKeyDictionary(
 
 
 class _Pack(Mutator):
-    def __init__(self, mod: IRModule):
+    def __init__(self, mod: IRModule, known: "Packs"):
         self.mod = mod
+        self.known = known
         self.made: dict[tuple[Constant, Any], Constant] = {}
 
     def visit_Call(self, call: Call) -> Expr:
@@ -56,7 +57,7 @@ class _Pack(Mutator):
         if not isinstance(func, PrimFunc):
             return call
         places = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
-        new, copies = packed(func, places)
+        new, copies = packed(func, places, self.known)
         if new is func:
             return call
         args = list(call.args)
@@ -91,21 +92,20 @@ Packed = tuple[PrimFunc, list[tuple[int, Copy | Gathered]]]
 """A function without its copies, and the copies in their order, each by its parameter."""
 
 
-PACKED: WeakKeyDictionary[PrimFunc, Packed] = WeakKeyDictionary()
-"""What packed functions were before, and the copies."""
-_KNOWN: WeakKeyDictionary[PrimFunc, dict[frozenset[int], Packed]] = WeakKeyDictionary()
+Packs = dict[tuple[PrimFunc, frozenset[int]], Packed]
+"""What became of functions, by those of their parameters that are constants."""
 
 
-def packed(func: PrimFunc, places: frozenset[int]) -> Packed:
+def packed(func: PrimFunc, places: frozenset[int], known: Packs) -> Packed:
     """`func` without the copies of those parameters, which are constants, that can be made."""
-    known = _KNOWN.setdefault(func, {})
-    if places not in known:
-        known[places] = _packed_stub(func, READY[func]) if func in READY else _packed(func, places)
-    return known[places]
+    key = func, places
+    if key not in known:
+        known[key] = _packed_stub(func, READY[func]) if func in READY else _packed(func, places)
+    return known[key]
 
 
 def _packed(func: PrimFunc, places: Iterable[int]) -> Packed:
-    before, copies = func, list[tuple[int, Copy | Gathered]]()
+    copies: list[tuple[int, Copy | Gathered]] = []
     for place in sorted(places):
         while block := copy_of(func, func.params[place]):
             param = func.params[place]
@@ -114,8 +114,6 @@ def _packed(func: PrimFunc, places: Iterable[int]) -> Packed:
                 break
             copies.append((place, copy))
             func = without_copy(func, place, block)
-    if func is not before:
-        PACKED[func] = before, copies
     return func, copies
 
 

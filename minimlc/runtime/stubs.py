@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from typing import Any, NamedTuple
 
 from minimlc.graph.mutator import is_primitive
@@ -19,7 +20,7 @@ from minimlc.node import nodes_of, replace, structural_hash
 from minimlc.passes import fuse_tir, pack_constants, scheduling
 from minimlc.passes.copies import READY, Copy, Ready, copy_from
 from minimlc.passes.fuse_tir import inline_elements, join_groups
-from minimlc.passes.pack_constants import PACKED, packed
+from minimlc.passes.pack_constants import Packs, packed
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.in_place import shares
 from minimlc.runtime.kept import FAULTS, has_units, without_formulas
@@ -127,14 +128,19 @@ def _ready_from(record: Mapping[str, Any]) -> Ready:
 def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass]) -> Library:
     """The library, with an entry for each function that had none."""
     target, link = work.target, work.link
-    jobs: Jobs = {}
+    jobs, packs = Jobs(), Packs()
+
+    def start(func: PrimFunc, places: frozenset[int]) -> None:
+        _start(packed(func, places, packs)[0], target, pool, jobs)
+
     with ThreadPoolExecutor(1) as pool:
         mod = work.mod.with_functions({**work.mod.functions, **stubs})
-        mod = _scheduled(work, mod, steps[0], lambda func: _start(func, target, pool, jobs))
+        mod = _scheduled(work, mod, steps[0], start)
         names = {func: name for name, func in mod.entries if isinstance(func, PrimFunc)}
-        library = link(verify(run_passes(mod, steps[1:])), target, jobs)
+        rest = [partial(step, known=packs) if step is pack_constants else step for step in steps]
+        library = link(verify(run_passes(mod, rest[1:])), target, jobs)
     if library.stored is not None:
-        _store(library.stored, names, work.keys)
+        _store(library.stored, names, work.keys, packs)
     if not stubs:
         return library
 
@@ -147,7 +153,7 @@ def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass])
 
 
 def _scheduled(
-    work: _Work, mod: IRModule, step: Pass, start: Callable[[PrimFunc], None]
+    work: _Work, mod: IRModule, step: Pass, start: Callable[[PrimFunc, frozenset[int]], None]
 ) -> IRModule:
     """The module after its first step, which takes one function after the other: what is to be
     compiled is handed to `start` as soon as it is known.
@@ -161,7 +167,7 @@ def _scheduled(
             new = step(mod.with_functions({**graphs, name: func}))[name]
             assert isinstance(new, PrimFunc)
             functions[name] = new
-            start(packed(new, places[name])[0])
+            start(new, places[name])
     return step(mod.with_functions(functions))
 
 
@@ -175,12 +181,15 @@ def _start(func: PrimFunc, target: Target, pool: ThreadPoolExecutor, jobs: Jobs)
         jobs[key] = unit.compiled(target, pool)
 
 
-def _store(stored: Stored, names: Mapping[PrimFunc, str], keys: Mapping[str, str]) -> None:
+def _store(
+    stored: Stored, names: Mapping[PrimFunc, str], keys: Mapping[str, str], packs: Packs
+) -> None:
+    origins = {new: (old, copies) for (old, _), (new, copies) in packs.items()}
     entries = []
     for name, func in stored.mod.entries:
         if not isinstance(func, PrimFunc) or func in READY or has_units(func):
             continue
-        before, copies = PACKED.get(func, (func, []))
+        before, copies = origins.get(func, (func, []))
         key = keys.get(names.get(before, ""))
         if key is None or not all(isinstance(copy, Copy) for _, copy in copies):
             continue
