@@ -13,12 +13,12 @@ from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, call_tir
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace, structural_equal, walk
-from minimlc.passes.copies import EXACT, READY, Copy, Ready, strided
 from minimlc.schedule.redirect import with_storage
 from minimlc.schedule.shape import check_full_domain, check_plain_path
 from minimlc.schedule.tree import find_block, replaced
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads
+from minimlc.tir.analysis.copies import EXACT, READY, Copy, Ready, strided
 from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.nodes import Block, Buffer, Cast, Const, Load, PrimFunc, Select, Store, Var
 from minimlc.tir.nodes import Expr as Value

@@ -4,9 +4,9 @@ from weakref import WeakKeyDictionary
 
 from minimlc.codegen.llvm.entry import IN_PLACE
 from minimlc.node import nodes_of
-from minimlc.passes.copies import READY
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import key
+from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
 from minimlc.tir.nodes import PrimFunc, Store, Var
 

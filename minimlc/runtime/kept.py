@@ -1,9 +1,9 @@
 """What a build of a module with operators leaves for the next one, so that no pass runs again.
 
 An entry says how the functions are called, which object code they are, and where each constant
-comes from: it is one of the module's, a copy of one of those along numbers (`passes.copies`), or
-small and written down. The entry's name is made from all that decided it: the module with its
-names and constants, the target, and the source of the whole package.
+comes from: it is one of the module's, a copy of one of those (`tir.analysis.copies`), or small and
+written down. The entry's name is made from all that decided it: the module with its names and
+constants, the target, and the source of all that compiles.
 """
 
 import json
@@ -20,7 +20,6 @@ from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
 from minimlc.module import IRModule
 from minimlc.node import Node, nodes_of, structural_hash, walk
-from minimlc.passes.copies import Copy, copy_from
 from minimlc.passes.pack_constants import ORIGINS
 from minimlc.rooms import is_there
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
@@ -30,6 +29,7 @@ from minimlc.runtime.native import is_threaded, link, surroundings
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.runtime.records import plan_record, restored, signature_record
 from minimlc.target import Target
+from minimlc.tir.analysis.copies import Copy, copy_from
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.nodes import Block, Intrin, PrimFunc
 

@@ -16,11 +16,11 @@ from minimlc.codegen.dialect import PLAIN, Legalize
 from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
-from minimlc.passes.copies import READY
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
+from minimlc.tir.analysis.copies import READY
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.nodes import For, Intrin, PrimFunc
 

@@ -18,7 +18,6 @@ from minimlc.graph.nodes import Call, Constant, Function
 from minimlc.module import IRModule, Pass, pass_name, run_passes
 from minimlc.node import nodes_of, replace, structural_hash
 from minimlc.passes import fuse_tir, pack_constants, scheduling
-from minimlc.passes.copies import READY, Copy, Ready, copy_from
 from minimlc.passes.fuse_tir import inline_elements, join_groups
 from minimlc.passes.pack_constants import Packs, packed
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
@@ -28,6 +27,7 @@ from minimlc.runtime.library import Library, Stored
 from minimlc.runtime.native import MissingCode, Unit, code_name, is_threaded, surroundings
 from minimlc.runtime.parallel import openmp
 from minimlc.target import Target
+from minimlc.tir.analysis.copies import READY, Copy, Ready, copy_from
 from minimlc.tir.nodes import PrimFunc, Store, seq, store
 from minimlc.verify import verify
 
@@ -168,7 +168,7 @@ def _scheduled(
             assert isinstance(new, PrimFunc)
             functions[name] = new
             start(new, places[name])
-    return step(mod.with_functions(functions))
+    return run_passes(mod.with_functions(functions), [step])
 
 
 def _start(func: PrimFunc, target: Target, pool: ThreadPoolExecutor, jobs: Jobs) -> None:
@@ -206,7 +206,8 @@ def _record(
     stored = {part.buffer for part in nodes_of(func.body, Store)}
     written = [at for at, param in enumerate(func.params) if param in stored]
     alias, key, in_place = code
-    known = (load_entry(entry) or ({},))[0].get("codes", {})
+    known = (load_entry(entry) or ({},))[0].get("codes")
+    known = known if isinstance(known, dict) else {}
     return {
         "copies": [(at, func.params[at].name, copy) for at, copy in copies],
         "shares": shares(func),
