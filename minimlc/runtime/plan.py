@@ -11,6 +11,7 @@ the graph, so some are tried, until one needs no more than is alive at once.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -219,9 +220,9 @@ class Place:
     first: int
     last: int
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Bytes."""
+        """Bytes; asked for when all slots are there."""
         return max(slot.size for slot in self.slots)
 
 
@@ -232,10 +233,10 @@ def places_of(plan: Plan) -> list[Place]:
         for slot in step.slots:
             if slot.kind != "arena":
                 continue
-            place = found.get(slot) or found.get(slot.reuses) or Place([], number, number)
-            found[slot], place.last = place, number
-            if slot not in place.slots:
-                place.slots.append(slot)
+            if slot not in found:
+                found[slot] = found.get(slot.reuses) or Place([], number, number)
+                found[slot].slots.append(slot)
+            found[slot].last = number
     return list(dict.fromkeys(found.values()))
 
 

@@ -1,5 +1,6 @@
 """A module that was built before: no pass runs; where one layer changed, one kernel is compiled."""
 
+import cProfile
 import subprocess
 import sys
 
@@ -189,3 +190,27 @@ def test_what_is_not_to_be_cached_is_not(folder):
     build(network(), cache=False)
     build(network(), bounds="check")
     assert not folder.exists()
+
+
+def chain(count: int) -> mlc.IRModule:
+    """So many operators, some of whose results live for long."""
+    bb = mlc.BlockBuilder()
+    x = mlc.Var("x", R.Tensor((3, 24), "float32"))
+    with bb.function("main", [x]):
+        values = [x, x]
+        for number in range(count):
+            op = (mlc.op.add, mlc.op.matmul, mlc.op.maximum)[number % 3]
+            other = mlc.constant(np.eye(24, dtype="float32")) if number % 3 == 1 else values[-2]
+            values.append(bb.emit(op(values[-1], other)))
+        bb.emit_func_output(values[-1])
+    return bb.get()
+
+
+def test_work_grows_with_the_number_of_operators(folder):
+    """Calls of Python functions, which no other process changes."""
+    counts = []
+    for number in (100, 100, 1000):  # the first one also imports what compiles
+        mod, profile = chain(number), cProfile.Profile()
+        profile.runcall(build, mod, cache=False)
+        counts.append(sum(entry.callcount for entry in profile.getstats()))
+    assert counts[2] <= 12 * counts[1]
