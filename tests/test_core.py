@@ -31,7 +31,7 @@ ROOMS = {
     "gpusim": 942,
     "machine": 484,
     "deploy": 534,
-    "recipes": 1932,
+    "recipes": 1936,
     "frontends": 867,
     "tile": 400,
     "homework": 2405,
