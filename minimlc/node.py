@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
+from minimlc.contents import digest_of
 from minimlc.depth import MOST_LEVELS, PLAIN_LEVELS, make_room
 from minimlc.errors import Span, TooLarge, did_you_mean
 
@@ -393,8 +394,7 @@ def _token(value: Any) -> bytes:
     if isinstance(value, float):
         return b"f" + struct.pack("<d", value)
     if isinstance(value, np.ndarray):
-        head = f"a{value.dtype.name}{value.shape}".encode()
-        return head + hashlib.blake2b(np.ascontiguousarray(value).tobytes()).digest()
+        return f"a{value.dtype.name}{value.shape}".encode() + digest_of(value)
     if type(value) is int:  # Python writes no decimals of more than 4300 digits
         return f"int:{value:x};".encode()
     return f"{type(value).__name__}:{value!r};".encode()

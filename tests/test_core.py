@@ -31,8 +31,8 @@ ROOMS = {
     "codegen/python": 524,
     "gpusim": 942,
     "machine": 484,
-    "deploy": 614,
-    "recipes": 2016,
+    "deploy": 534,
+    "recipes": 2020,
     "frontends": 867,
     "tile": 400,
     "apart": 579,
@@ -45,17 +45,17 @@ ROOMS = {
 
 CORE = {
     "tir": 2209,
-    "tir/analysis": 3073,
+    "tir/analysis": 3224,
     "tir/math": 495,
     "graph": 1567,
     "graph/ops": 2760,
     "script": 2406,
     "schedule": 2608,
-    "passes": 1783,
+    "passes": 1825,
     "codegen": 212,
-    "codegen/llvm": 1674,
-    "runtime": 1439,
-    "": 1981,
+    "codegen/llvm": 1701,
+    "runtime": 1931,
+    "": 1995,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -36,6 +36,7 @@ ORDER = (
     "minimlc/dtypes.py",
     "minimlc/target.py",
     "minimlc/depth.py",
+    "minimlc/contents.py",
     "minimlc/node.py",
     "minimlc/sizes.py",
     "minimlc/literals.py",

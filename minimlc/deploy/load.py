@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, path_of, unpack
-from minimlc.deploy.records import parameter_from, plan_from, signature_from
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
 from minimlc.machine.trial import tiles_permitted
 from minimlc.module import IRModule
-from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library
-from minimlc.runtime.native import NativeCode, link
+from minimlc.runtime.native import link
 from minimlc.runtime.parallel import openmp, symbols
+from minimlc.runtime.records import restored
 from minimlc.script import parse
 from minimlc.target import Target
 
@@ -90,28 +89,11 @@ def _library(
     native = link([members[CODE]], exports, imports)
     functions: dict[str, Callable[..., Any]] = {}
     for record in sorted(records, key=lambda record: "plan" in record):
-        functions[record["name"]] = _function(record, native, arrays, functions)
+        functions[record["name"]] = restored(record, native, arrays, functions)
     ordered = {record["name"]: functions[record["name"]] for record in records}
     text = members[MODULE].decode()
     mod = partial(parse, text, arrays)
     return Library(mod, target, ordered, {"llvm": partial(_rebuilt, mod, target)})
-
-
-def _function(
-    record: Mapping[str, Any],
-    native: NativeCode,
-    arrays: Mapping[str, np.ndarray],
-    kernels: Mapping[str, Callable[..., Any]],
-) -> Callable[..., Any]:
-    """A kernel, or a graph function of kernels."""
-    name, code = record["name"], native.addresses.get(record["symbol"], 0)
-    if "plan" not in record:
-        parameters = list(map(parameter_from, record["parameters"]))
-        return Kernel(name, parameters, code, None, native.library)
-    func, steps = signature_from(record), plan_from(record["plan"], arrays)
-    if code:
-        return NativeGraph(name, func, steps, code, None, native.library)
-    return SteppedGraph(name, func, steps, dict(kernels))
 
 
 def _rebuilt(mod: Callable[[], IRModule], target: Target) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import entry_symbol, symbol
 from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, pack, path_of, zipped
-from minimlc.deploy.records import plan_record, signature_record
 from minimlc.dtypes import dtype_name
 from minimlc.errors import BuildError
 from minimlc.files import write_atomically
@@ -24,6 +23,7 @@ from minimlc.runtime.library import Library
 from minimlc.runtime.native import backend, is_threaded, machine_of
 from minimlc.runtime.parallel import openmp
 from minimlc.runtime.plan import Plan, plan
+from minimlc.runtime.records import plan_record, signature_record
 
 READABLE = 0o644
 """All may read a library's file, its owner may write it."""

@@ -30,6 +30,14 @@ def fuse_tir(mod: IRModule) -> IRModule:
     What goes from one to the next becomes a local allocation; a value that is computed element by
     element and read once is computed where it is read.
     """
+    joined = join_groups(mod)
+    groups = {name for name, func in mod.entries if is_primitive(func)}
+    functions = {n: inline_elements(f) if n in groups else f for n, f in joined.entries}  # type: ignore[arg-type]
+    return joined.with_functions(functions)
+
+
+def join_groups(mod: IRModule) -> IRModule:
+    """The first half of `fuse_tir`: each group is one function, all that it computes is stored."""
     fused: dict[str, _Fused] = {}
     for name, func in mod.entries:
         if isinstance(func, Function) and is_primitive(func):
@@ -67,7 +75,7 @@ class _Fused:
         params = [self._parameter(param) for param in func.params]
         outputs = self._outputs(execute(func, params, self._constant, self._call))
         params += [*self.constants.values(), *outputs]
-        self.prim_func = inline_elements(self.merger.function(params))
+        self.prim_func = self.merger.function(params)
 
     def _parameter(self, param: Var) -> Buffer:
         if not isinstance(param.type, TensorType):

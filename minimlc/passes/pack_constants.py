@@ -1,15 +1,16 @@
 """Copy constant weights ahead of time into the order in which a kernel reads them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from minimlc.dtypes import to_numpy
 from minimlc.errors import ScheduleError
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, Constant, Expr, call_tir, constant
+from minimlc.graph.nodes import Call, Constant, Expr, call_tir
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace, structural_equal, walk
 from minimlc.schedule.redirect import with_storage
@@ -17,19 +18,17 @@ from minimlc.schedule.shape import check_full_domain, check_plain_path
 from minimlc.schedule.tree import find_block, replaced
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads
+from minimlc.tir.analysis.copies import EXACT, READY, Copy, Ready, strided
 from minimlc.tir.analysis.points import evaluate
 from minimlc.tir.nodes import Block, Buffer, Cast, Const, Load, PrimFunc, Select, Store, Var
 from minimlc.tir.nodes import Expr as Value
-
-EXACT = {("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")}
-"""Conversions that change no number: what the recipes for 16-bit floats copy by."""
 
 GROWTH = 2
 """How many times larger than the constant its copy may be, for zeros at its edges."""
 
 
 @module_pass
-def pack_constants(mod: IRModule) -> IRModule:
+def pack_constants(mod: IRModule, known: "Packs | None" = None) -> IRModule:
     """Make the copies of constants that scheduled functions begin with.
 
         lv = R.call_tir(mm, (x, const))    -->    lv = R.call_tir(mm_packed, (x, const'))
@@ -38,42 +37,102 @@ def pack_constants(mod: IRModule) -> IRModule:
     a wider dtype, and alone writes a buffer of the function's own: panels of a matrix, a
     convolution's weights by channels. The buffer becomes the parameter in the constant's place,
     where nothing else reads that and the copy is not much larger. (Bytes in groups for a tensor
-    unit are no such copy.)
+    unit are no such copy.) `known` are functions that were packed before; others are added.
     """
-    return _Pack(mod)(mod)
+    return _Pack(mod, {} if known is None else known)(mod)
+
+
+ORIGINS: WeakKeyDictionary[Constant, tuple[Constant, Copy]] = WeakKeyDictionary()
+"""What packed constants were copied from, and how."""
 
 
 class _Pack(Mutator):
-    def __init__(self, mod: IRModule):
+    def __init__(self, mod: IRModule, known: "Packs"):
         self.mod = mod
-        self.packed: dict[Constant, list[Constant]] = {}
+        self.known = known
+        self.made: dict[tuple[Constant, Any], Constant] = {}
 
     def visit_Call(self, call: Call) -> Expr:
         func = self.mod.functions.get(call.callee) if call.op == "call_tir" else None
         if not isinstance(func, PrimFunc):
             return call
-        args, packed = list(call.args), func
-        for place, arg in enumerate(args):
-            while isinstance(arg, Constant) and (copy := copy_of(packed, packed.params[place])):
-                try:
-                    data = contents(copy, packed.params[place], arg.data)
-                except ValueError:
-                    break
-                arg = args[place] = self.once(arg, data)
-                packed = without_copy(packed, place, copy)
-        if packed is func:
+        places = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
+        new, copies = packed(func, places, self.known)
+        if new is func:
             return call
-        name = self.builder.add_func(packed, f"{call.callee}_packed")
+        args = list(call.args)
+        for place, copy in copies:
+            args[place] = self.once(args[place], copy)
+        name = self.builder.add_func(new, f"{call.callee}_packed")
         return call_tir(name, tuple(args), call.type)
 
-    def once(self, source: Constant, data: np.ndarray) -> Constant:
+    def once(self, source: Expr, copy: "Copy | Gathered") -> Constant:
         """A constant computed from another: the same one for weights that two layers share."""
-        known, new = self.packed.setdefault(source, []), constant(data)
-        for item in known:
-            if structural_equal(item, new):
-                return item
-        known.append(new)
-        return new
+        assert isinstance(source, Constant)
+        if (source, copy) not in self.made:
+            data = copy.of(source.data)
+            data.setflags(write=False)
+            new = self.made[source, copy] = Constant(data)
+            if isinstance(copy, Copy):
+                ORIGINS[new] = source, copy
+        return self.made[source, copy]
+
+
+class Gathered(NamedTuple):
+    """A copy that is not one along digits: element by element, by its indices."""
+
+    block: Block
+    param: Buffer
+
+    def of(self, data: np.ndarray) -> np.ndarray:
+        return contents(self.block, self.param, data)
+
+
+Packed = tuple[PrimFunc, list[tuple[int, Copy | Gathered]]]
+"""A function without its copies, and the copies in their order, each by its parameter."""
+
+
+Packs = dict[tuple[PrimFunc, frozenset[int]], Packed]
+"""What became of functions, by those of their parameters that are constants."""
+
+
+def packed(func: PrimFunc, places: frozenset[int], known: Packs) -> Packed:
+    """`func` without the copies of those parameters, which are constants, that can be made."""
+    key = func, places
+    if key not in known:
+        known[key] = _packed_stub(func, READY[func]) if func in READY else _packed(func, places)
+    return known[key]
+
+
+def _packed(func: PrimFunc, places: Iterable[int]) -> Packed:
+    copies: list[tuple[int, Copy | Gathered]] = []
+    for place in sorted(places):
+        while block := copy_of(func, func.params[place]):
+            param = func.params[place]
+            copy = strided(block, param) or Gathered(block, param)
+            if isinstance(copy, Gathered) and not _is_known(copy):
+                break
+            copies.append((place, copy))
+            func = without_copy(func, place, block)
+    return func, copies
+
+
+def _packed_stub(func: PrimFunc, ready: Ready) -> Packed:
+    params = list(func.params)
+    for place, name, copy in ready.copies:
+        params[place] = Buffer(name, copy.shape, copy.dtype)
+    new = replace(func, params=params)
+    READY[new] = ready._replace(copies=())
+    return new, [(place, copy) for place, _, copy in ready.copies]
+
+
+def _is_known(copy: Gathered) -> bool:
+    """Whether numpy can say what a block writes."""
+    try:
+        copy.of(np.zeros(copy.param.shape, to_numpy(copy.param.dtype)))
+    except ValueError:
+        return False
+    return True
 
 
 def copy_of(func: PrimFunc, param: Buffer) -> Block | None:

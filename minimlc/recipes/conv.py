@@ -35,6 +35,10 @@ SQUARES = (8, 4, 7, 6, 5)
 """Pixels that are copied to the output at a time: a part of a row of the image."""
 
 
+LONG_SUMS = 512
+"""Products of a sum from which on the copy to the output may be a loop, which is little code."""
+
+
 class Convolution(NamedTuple):
     """out[n, o, i, j] += image[...] * weights[o, c, p, q]; `iters` in the block's order.
 
@@ -85,7 +89,8 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sums = sch.buffer(name)
     sch, (o, _) = sch.cut(result, sch.loops(result)[0], tiles.channels)
     sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
-    sch = in_squares(sch, result, o, sums, size["j"])
+    short = size["c"] * size["p"] * size["q"] < LONG_SUMS
+    sch = in_squares(sch, result, o, sums if short else "", size["j"])
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
     return sch
@@ -172,13 +177,17 @@ def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> Draft:
 
 
 def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draft:
-    """Copy the sums to the output, where pixels lie side by side, by way of registers."""
+    """Copy the sums to the output, where pixels lie side by side: the buffer `sums` by way of
+    registers, others ("") in a loop over channels.
+    """
     channel, f = sch.loops_below(result, outer)
     side = next((side for side in SQUARES if row % side == 0), None)
     if side is None:
         return sch.vectorize(f)
     sch, (square, pixel) = sch.cut(result, f, side)
     sch = sch.reorder(square, channel, pixel)
+    if not sums:
+        return sch.vectorize(pixel)
     return through_registers(sch, result, sums, square, [channel, pixel])
 
 

@@ -1,5 +1,6 @@
 """`build`: a module becomes a library of callable functions."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -12,8 +13,8 @@ from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.control import steps
 from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
-from minimlc.module import IRModule, Pass, not_a_module, run_passes
-from minimlc.node import Node
+from minimlc.module import IRModule, Pass, not_a_module, pass_name, run_passes
+from minimlc.node import Node, nodes_of
 from minimlc.passes import default_pipeline, scheduling
 from minimlc.rooms import is_there, room
 from minimlc.runtime.executable import (
@@ -28,9 +29,18 @@ from minimlc.runtime.executable import (
 )
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
-from minimlc.runtime.library import Library
-from minimlc.runtime.native import Unit, backend, compile_native, machine_of, units_of
+from minimlc.runtime.kept import kept
+from minimlc.runtime.library import Library, Stored
+from minimlc.runtime.native import (
+    Unit,
+    backend,
+    code_name,
+    compile_native,
+    machine_of,
+    units_of,
+)
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
+from minimlc.runtime.stubs import Jobs, with_stubs
 from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -64,9 +74,14 @@ def build(
         hint = did_you_mean(str(bounds), BOUNDS)
         raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
-    module = verify(_as_module(mod))
-    builder = _builder(chosen.name)
+    module, builder = _as_module(mod), _builder(chosen.name)
     tuned = _tuned(database, chosen)
+    again = partial(build, target=chosen, bounds=bounds, recipes=recipes, cache=cache)
+    again = partial(again, database=database)
+
+    native = builder is _build_native and not bounds
+    # What records say may change between two builds: then nothing is taken as it was.
+    known = native and pipeline is None and cache and not tuned and sys.platform != "win32"
 
     def built(part: IRModule) -> Library:
         return builder(part, chosen, bounds == "check", cache)
@@ -76,17 +91,32 @@ def build(
             steps = _passes(scheduling, recipes, chosen, tuned) if tuned else ()
             return built(verify(run_passes(part, steps)) if steps else part)
         steps = _passes(default_pipeline, recipes, chosen, tuned) if pipeline is None else pipeline
+        if known:
+            return with_stubs(part, chosen, steps, _shared)
         return built(verify(run_passes(part, steps)))
 
-    return _whole(module, lowered, built)
+    def whole() -> Library:
+        return _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
+
+    if not known or not _has_operators(module):
+        return whole()
+    how = " ".join(map(pass_name, _passes(default_pipeline, recipes, chosen, ())))
+    return kept(module, chosen, how, whole)
+
+
+def _shared(module: IRModule, target: Target, jobs: Jobs) -> Library:
+    return _build_native(module, target, False, True, jobs)
 
 
 def _whole(
     module: IRModule,
     lowered: Callable[[IRModule], Library],
+    again: Callable[[IRModule], Library],
     built: Callable[[IRModule], Library],
 ) -> Library:
-    """The library of a module; instances of its symbolic functions are built as calls need them."""
+    """The library of a module; instances of its symbolic functions are built as calls need them:
+    those of graph functions as modules of their own (`again`).
+    """
     families = {name: f for name, f in module.entries if is_family(f)}
     if not families:
         return lowered(module)
@@ -96,7 +126,7 @@ def _whole(
         if isinstance(func, SymbolicFunc):
             functions[name] = SymbolicKernel(name, func, built)
         else:
-            functions[name] = SymbolicGraph(name, module, lowered)
+            functions[name] = SymbolicGraph(name, module, again)
     whole = library.mod.with_functions({**library.mod.functions, **families})
     return library.of(whole, functions)
 
@@ -156,12 +186,8 @@ def _as_module(mod: IRModule | PrimFunc | SymbolicFunc | Function) -> IRModule:
 
 
 def _has_operators(module: IRModule) -> bool:
-    return any(
-        isinstance(binding.value, Call) and binding.value.op not in JOINTS
-        for _, func in module.entries
-        if isinstance(func, Function)
-        for binding in func.bindings()
-    )
+    graphs = [func for _, func in module.entries if isinstance(func, Function)]
+    return any(call.op not in JOINTS for func in graphs for call in nodes_of(func, Call))
 
 
 def _passes(
@@ -198,7 +224,13 @@ def _tuned(database: Any, target: Target) -> Sequence[Pass]:
     return [partial(each.scheduled, target=target) for each in chosen]
 
 
-def _build_native(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
+def _build_native(
+    module: IRModule, target: Target, check: bool, cache: bool, jobs: Jobs | None = None
+) -> Library:
+    """A library of machine code. With `jobs`, code that is being compiled, a function's code goes
+    by a name made from what it does: the cache has it for every module.
+    """
+    shared = jobs is not None
     kernels = functions_of(module)
     hardware = room("machine.hardware")
     target = hardware.trusted(kernels, target) if hardware else target
@@ -207,20 +239,31 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
     over = {name for steps in plans.values() for name in steps.in_place}
     kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
-    texts = [_entry_text(name, steps, check) for name, steps in entries.items()]
-    loops = any(step.call for steps in entries.values() for step in steps.steps)
-    extra = "\n\n".join([*([COPY] if loops else []), *texts])
-    sources = _native_sources(kernels, target, extra, check)
+    named = {name: name for name in kernels}
+    sources = _native_sources(kernels, target, _extra(entries, named, check), check)
     backend()
     missing = missing_features(target)
     if missing:
         return to_read(module, target, missing, sources)
-    exports = [symbol(name) for name in module.functions if name not in plans]
-    exports += [entry_symbol(name) for name in entries]
-    native = compile_native(kernels, target, exports, extra=extra, check=check, cache=cache)
+    if shared:
+        named = {name: code_name(func, target) for name, func in kernels.items()}
+    symbols = {name: symbol(alias) for name, alias in named.items()}
+    symbols |= {name: entry_symbol(name) for name in entries}
+    codes, extra = {named[name]: f for name, f in kernels.items()}, _extra(entries, named, check)
+    exports = list(dict.fromkeys(symbols.values()))
+    native = compile_native(
+        codes,
+        target,
+        exports,
+        extra=extra,
+        check=check,
+        cache=cache,
+        apart=shared,
+        jobs=jobs or {},
+    )
     sites, at = native.sites if check else None, native.addresses
     compiled = {
-        name: Kernel(name, parameters_of(func), at[symbol(name)], sites, native.library)
+        name: Kernel(name, parameters_of(func), at[symbols[name]], sites, native.library)
         for name, func in kernels.items()
     }
 
@@ -230,7 +273,13 @@ def _build_native(module: IRModule, target: Target, check: bool, cache: bool) ->
         address = at[entry_symbol(name)]
         return NativeGraph(name, func, plans[name], address, sites, native.library)
 
-    return library(module, target, compiled, graph, sources)
+    by_code = dict(zip(codes, native.entries, strict=False))
+    stored = None
+    if shared:
+        about = {n: (code, by_code[code], n in over) for n, code in named.items()}
+        stored = Stored(module, native.entries, symbols, about)
+    kind = partial(Library, stored=stored)
+    return library(module, target, compiled, graph, sources, kind)
 
 
 def _native_sources(
@@ -249,9 +298,16 @@ def _assembly(unit: Unit, target: Target, check: bool) -> str:
     return str(backend().compile_assembly(text, machine_of(target)))
 
 
-def _entry_text(name: str, planned: Plan, check: bool) -> str:
+def _extra(entries: Mapping[str, Plan], named: Mapping[str, str], check: bool) -> str:
+    """LLVM's text of the entry points; `named` are the names of the functions' code."""
+    texts = [_entry_text(name, steps, named, check) for name, steps in entries.items()]
+    loops = any(step.call for steps in entries.values() for step in steps.steps)
+    return "\n\n".join([*([COPY] if loops else []), *texts])
+
+
+def _entry_text(name: str, planned: Plan, named: Mapping[str, str], check: bool) -> str:
     calls = [
-        _control(each) if each.call else (symbol(each.callee), _pointers(each.slots))
+        _control(each) if each.call else (symbol(named[each.callee]), _pointers(each.slots))
         for each in planned.steps
     ]
     return emit_entry(entry_symbol(name), len(planned.inputs), len(planned.outputs), calls, check)

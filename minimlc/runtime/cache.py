@@ -51,6 +51,14 @@ def cache_dir() -> Path:
     return Path(os.environ.get(variable) or Path.home() / folder) / "minimlc"
 
 
+COMPILER = (
+    "*.py",
+    *(f"{name}/**/*.py" for name in ("codegen", "graph", "passes", "recipes", "runtime")),
+    *(f"{name}/**/*.py" for name in ("schedule", "tir")),
+)
+"""The files that decide what code a module becomes."""
+
+
 @functools.cache
 def code_version() -> str:
     """A hash of what tells the code generator's own source from another: a changed compiler finds
@@ -59,8 +67,7 @@ def code_version() -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     root = Path(__file__).parent.parent
-    patterns = ("*.py", *(f"{name}/**/*.py" for name in ("codegen", "tir", "schedule", "runtime")))
-    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    paths = [path for each in COMPILER for path in sorted(root.glob(each))]
     facts = [path.stat() for path in paths]
     alike = len({each.st_mtime_ns for each in facts}) <= 1
     for path, each in zip(paths, facts, strict=True):

@@ -350,7 +350,7 @@ def library(
     kernels: Mapping[str, Callable[..., Any]],
     graph: Callable[[str, Function, Mapping[str, Callable[..., Any]]], Callable[..., Any]],
     sources: dict[str, Callable[[], str]],
-    kind: type[Library] = Library,
+    kind: Callable[..., Library] = Library,
 ) -> Library:
     """A library of kernels, and of what `graph` makes of each graph function, which may call all
     functions of the library.

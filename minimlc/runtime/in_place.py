@@ -1,10 +1,14 @@
 """Whether a compiled function may work in place: its result over an input, element by element."""
 
+from weakref import WeakKeyDictionary
+
 from minimlc.codegen.llvm.entry import IN_PLACE
+from minimlc.node import nodes_of
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import key
+from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
-from minimlc.tir.nodes import PrimFunc, Var
+from minimlc.tir.nodes import PrimFunc, Store, Var
 
 
 def may_share(func: PrimFunc, source: int, result: int) -> bool:
@@ -14,6 +18,26 @@ def may_share(func: PrimFunc, source: int, result: int) -> bool:
     nothing reads the result, and the source is read in the value of this store alone, at the same
     element.
     """
+    if func in READY:
+        return (source, result) in READY[func].shares
+    known = _KNOWN.setdefault(func, {})
+    if (source, result) not in known:
+        known[source, result] = _may_share(func, source, result)
+    return known[source, result]
+
+
+_KNOWN: WeakKeyDictionary[PrimFunc, dict[tuple[int, int], bool]] = WeakKeyDictionary()
+
+
+def shares(func: PrimFunc) -> list[tuple[int, int]]:
+    """All pairs of parameters for which `may_share` holds."""
+    stored = {part.buffer for part in nodes_of(func.body, Store)}
+    read = [at for at, param in enumerate(func.params) if param not in stored]
+    written = [at for at, param in enumerate(func.params) if param in stored]
+    return [(a, b) for a in read for b in written if may_share(func, a, b)]
+
+
+def _may_share(func: PrimFunc, source: int, result: int) -> bool:
     a, b = func.params[source], func.params[result]
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False
@@ -42,4 +66,7 @@ def _writes_once(write: Access) -> bool:
 
 def sharing(func: PrimFunc) -> PrimFunc:
     """The function, for calls in which `may_share` is made use of."""
-    return func.with_attr(IN_PLACE, True)
+    result = func.with_attr(IN_PLACE, True)
+    if func in READY:
+        READY[result] = READY[func]
+    return result

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import Any, NamedTuple
 
 from minimlc.errors import CallError, CompileError, did_you_mean
 from minimlc.module import IRModule
@@ -23,6 +23,18 @@ def _part(name: str) -> Any:
     return part
 
 
+class Stored(NamedTuple):
+    """A library in the cache: the module as it was linked, stubs included, the entries of its
+    object code, its functions' symbols there, and of each primitive function, the name of its code,
+    the entry, and whether it works in place.
+    """
+
+    mod: IRModule
+    entries: tuple[str, ...]
+    symbols: Mapping[str, str]
+    codes: Mapping[str, tuple[str, str, bool]]
+
+
 class Library:
     """Compiled functions: `lib["mm"](a, b, c)`.
 
@@ -35,11 +47,14 @@ class Library:
         target: Target,
         functions: Mapping[str, Callable[..., Any]],
         sources: Mapping[str, Callable[[], str]],
+        stored: Stored | None = None,
     ):
+        """`stored` is what the cache has of it."""
         self._mod = mod
         self.target = target
         self._functions = dict(functions)
         self._sources = dict(sources)
+        self.stored = stored
 
     @cached_property
     def mod(self) -> IRModule:
@@ -49,6 +64,14 @@ class Library:
     def of(self, mod: IRModule, functions: Mapping[str, Callable[..., Any]]) -> "Library":
         """This library's sources, with other functions, of another module."""
         return type(self)(mod, self.target, functions, self._sources)
+
+    def read_from(self, whole: "Callable[[], Library]") -> "Library":
+        """These functions, with the module and the sources of a library that is built when they are
+        asked for.
+        """
+        once = cache(whole)
+        sources = {each: partial(lambda text: once().source(text), each) for each in self._sources}
+        return type(self)(lambda: once().mod, self.target, self._functions, sources, self.stored)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`; `CompileError` with near misses for an unknown one."""

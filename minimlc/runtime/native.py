@@ -1,25 +1,26 @@
 """From primitive functions to callable machine code, through the cache."""
 
-import contextlib
 import ctypes
 import functools
 import itertools
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import PLAIN, Legalize
-from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import openmp, symbols
 from minimlc.target import Target
+from minimlc.tir.analysis.copies import READY
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.nodes import For, Intrin, PrimFunc
 
@@ -27,12 +28,13 @@ from minimlc.tir.nodes import For, Intrin, PrimFunc
 class NativeCode(NamedTuple):
     """Linked code: the address of each exported name, and what its error slots mean.
 
-    `library` keeps the code in memory.
+    `library` keeps the code in memory, `entries` are the names of its parts in the cache.
     """
 
     addresses: Mapping[str, int]
     sites: tuple[Site, ...]
     library: object
+    entries: tuple[str, ...] = ()
 
 
 def backend() -> ModuleType:
@@ -77,8 +79,27 @@ def machine_of(target: Target) -> Any:
 def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
     """Whether any of the functions has a parallel loop."""
     return any(
-        loop.kind == "parallel" for func in functions.values() for loop in nodes_of(func, For)
+        (func in READY and READY[func].threaded)
+        or any(loop.kind == "parallel" for loop in nodes_of(func, For))
+        for func in functions.values()
     )
+
+
+class MissingCode(RuntimeError):
+    """A stub stands for code that the cache has no longer."""
+
+
+def code_of_stub(func: PrimFunc) -> tuple[str, str]:
+    """The name of its code, and that of its entry in the cache."""
+    return READY[func].codes.get(IN_PLACE in dict(func.attrs), ("missing", "missing"))
+
+
+def code_name(func: PrimFunc, target: Target) -> str:
+    """A name for a function's code, made from what it does: whatever it is called."""
+    if func in READY:
+        return code_of_stub(func)[0]
+    threads = is_threaded({"": func}) and openmp() is not None
+    return "k" + _key({"": func}, target, "", False, threads)
 
 
 class Unit(NamedTuple):
@@ -92,28 +113,40 @@ class Unit(NamedTuple):
         """Whether its parallel loops run on a library for OpenMP."""
         return is_threaded(self.functions) and openmp() is not None
 
+    @property
+    def stored(self) -> str:
+        """The name of the entry that stubs stand for; "" for other functions."""
+        keys = [code_of_stub(func)[1] for func in self.functions.values() if func in READY]
+        return keys[0] if keys else ""
+
     def key(self, target: Target) -> str:
         """The name of its entry in the cache."""
-        return _key(self.functions, target, self.extra, False, self.uses_openmp)
+        return self.stored or _key(self.functions, target, self.extra, False, self.uses_openmp)
 
     def emitted(self, target: Target, check: bool = False) -> Any:
         """LLVM's text for it, and what its error slots mean."""
         options = {"check": check, "openmp": self.uses_openmp, "extra": self.extra}
         return emit_llvm(self.functions, machine_of(target), **options)
 
-    def compiled(self, target: Target) -> bytes:
-        """Its machine code."""
-        code: bytes = backend().compile_object(self.emitted(target).text, machine_of(target))
-        return code
+    def compiled(self, target: Target, pool: ThreadPoolExecutor) -> Future[bytes]:
+        """Its machine code, which a thread makes: LLVM works while Python writes the next text.
+        `MissingCode` for a stub. (llvmlite lets one thread at a time into LLVM.)
+        """
+        if self.stored:
+            raise MissingCode(self.stored)
+        text, machine = self.emitted(target).text, machine_of(target)
+        return pool.submit(lambda: backend().compile_object(text, machine))
 
 
-def units_of(functions: Mapping[str, PrimFunc], extra: str, check: bool) -> list[Unit]:
+def units_of(
+    functions: Mapping[str, PrimFunc], extra: str, check: bool, apart: bool = False
+) -> list[Unit]:
     """A unit for each function and one for the entry points: where one changes, the cache has the
-    others. One function and its entry points are one unit. So is checked code, whose accesses are
-    numbered from function to function, and all code on Windows, where the linker ends the process
-    if two sections are 2 GiB apart.
+    others. One function and its entry points are one unit, unless they are to be `apart`. So is
+    checked code, whose accesses are numbered from function to function, and all code on Windows,
+    where the linker ends the process if two sections are 2 GiB apart.
     """
-    if check or len(functions) < 2 or sys.platform == "win32":
+    if check or (len(functions) < 2 and not apart) or sys.platform == "win32":
         return [Unit(functions, extra)]
     alone = [Unit({name: func}) for name, func in functions.items()]
     called = [
@@ -131,9 +164,13 @@ def compile_native(
     extra: str = "",
     check: bool = False,
     cache: bool = True,
+    apart: bool = False,
+    jobs: Mapping[str, Future[bytes]] = MappingProxyType({}),
 ) -> NativeCode:
-    """Machine code for primitive functions and the entry points in `extra`, linked and ready."""
-    units = units_of(functions, extra, check)
+    """Machine code for primitive functions and the entry points in `extra`, linked and ready.
+    `jobs` are what is being compiled already, by the names of the entries.
+    """
+    units = units_of(functions, extra, check, apart)
     imports = symbols() if is_threaded(functions) else {}
     if check:
         emitted = units[0].emitted(target, check)
@@ -144,26 +181,41 @@ def compile_native(
     stored = {key: entry[1] for key, entry in entries.items() if entry is not None}
 
     def linked(known: Mapping[str, bytes]) -> NativeCode:
-        new = {k: unit.compiled(target) for k, unit in by_key.items() if k not in known}
+        with ThreadPoolExecutor(1) as pool:
+            work = {
+                key: jobs.get(key) or unit.compiled(target, pool)
+                for key, unit in by_key.items()
+                if key not in known
+            }
+            new = {key: job.result() for key, job in work.items()}
         if cache:
             about = {k: {"functions": [*by_key[k].functions], "target": target.cpu} for k in new}
             store_entries([(k, about[k], code) for k, code in new.items()])
         codes = {**known, **new}
-        return link([codes[key] for key in by_key], exports, imports)
+        code = link([codes[key] for key in by_key], exports, imports)
+        return code._replace(entries=tuple(by_key)) if cache else code
 
     if stored:
-        with contextlib.suppress(RuntimeError, ValueError):
+        try:
             return linked(stored)
+        except MissingCode:
+            raise
+        except (RuntimeError, ValueError):
+            pass  # an entry that does not link
     return linked({})
+
+
+def surroundings() -> list[str]:
+    """What else machine code depends on: LLVM's version, and the kind of machine and system."""
+    backend()
+    llvm = import_module("llvmlite.binding")
+    return [".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()]
 
 
 def _key(
     functions: Mapping[str, PrimFunc], target: Target, extra: str, check: bool, use_openmp: bool
 ) -> str:
-    backend()
-    llvm = import_module("llvmlite.binding")
-    parts = [".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()]
-    parts += [target.cpu, target.features, str(target.vector_bits), extra]
+    parts = [*surroundings(), target.cpu, target.features, str(target.vector_bits), extra]
     parts += [str(check), str(use_openmp)]
     for name, func in functions.items():
         if any(is_formula(part.name) for part in nodes_of(func, Intrin)):

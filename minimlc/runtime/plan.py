@@ -11,6 +11,7 @@ the graph, so some are tried, until one needs no more than is alive at once.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -219,14 +220,10 @@ class Place:
     first: int
     last: int
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Bytes."""
+        """Bytes; asked for when all slots are there."""
         return max(slot.size for slot in self.slots)
-
-    def meets(self, other: "Place") -> bool:
-        """Whether a step uses both."""
-        return self.first <= other.last and other.first <= self.last
 
 
 def places_of(plan: Plan) -> list[Place]:
@@ -236,10 +233,10 @@ def places_of(plan: Plan) -> list[Place]:
         for slot in step.slots:
             if slot.kind != "arena":
                 continue
-            place = found.get(slot) or found.get(slot.reuses) or Place([], number, number)
-            found[slot], place.last = place, number
-            if slot not in place.slots:
-                place.slots.append(slot)
+            if slot not in found:
+                found[slot] = found.get(slot.reuses) or Place([], number, number)
+                found[slot].slots.append(slot)
+            found[slot].last = number
     return list(dict.fromkeys(found.values()))
 
 
@@ -287,9 +284,14 @@ def _end(starts: Mapping[Place, int]) -> int:
 def _packed(places: Iterable[Place]) -> dict[Place, int]:
     """Where each place begins, found for one after the other."""
     starts: dict[Place, int] = {}
+    used: dict[int, list[Place]] = {}
     for place in places:
-        taken = sorted((starts[each], each.size) for each in starts if each.meets(place))
+        steps = [used.setdefault(number, []) for number in range(place.first, place.last + 1)]
+        meeting = {each for step in steps for each in step}
+        taken = sorted((starts[each], each.size) for each in meeting)
         starts[place] = _smallest_gap(taken, place.size)
+        for step in steps:
+            step.append(place)
     return starts
 
 

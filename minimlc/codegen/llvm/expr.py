@@ -76,7 +76,24 @@ class Expressions:
         return self.lanes is None and self.sites is None
 
     def expr(self, item: Expr) -> Value:
-        """The value of an expression."""
+        """The value of an expression. One of an index is written once a block for the values of its
+        variables: what unrolled loops share is most of them.
+        """
+        if isinstance(item, Binary) and item.dtype == INDEX:
+            return self._once(item, lambda: self._expr(item))
+        return self._expr(item)
+
+    def _once(self, item: Expr | Load | Store, write: Callable[[], Value]) -> Value:
+        """What `write` gives, or gave for the same values of the variables in this block."""
+        used = _variables(item)
+        if used is None or (self.lanes is not None and not self.width):
+            return write()
+        computed, key = self.values.code.computed, (item, *[self.variables[var] for var in used])
+        if key not in computed:
+            computed[key] = write()
+        return computed[key]
+
+    def _expr(self, item: Expr) -> Value:
         match item:
             case Var():
                 return self._variable(item)
@@ -233,16 +250,21 @@ class Expressions:
 
     def _flat(self, item: Load | Store) -> Value:
         """The number in memory of the element that is accessed."""
-        values, buffer = [self.expr(i) for i in item.indices], item.buffer
+        buffer = item.buffer
         if self.sites is not None:
-            self._check(values, item, self.sites)
-        joined = _flat_expr(item)
-        flat = self.memory.flat(buffer, values) if joined is None else self.expr(joined)
+            self._check([self.expr(i) for i in item.indices], item, self.sites)
+        flat = self._once(item, lambda: self._number(item))
         copies = self.private.get(buffer)
         if not copies or self.lanes is None:
             return flat
         scaled = self.values.binary("*", flat, copies)
         return self.values.binary("+", scaled, self.lanes.number)
+
+    def _number(self, item: Load | Store) -> Value:
+        joined = _flat_expr(item)
+        if joined is not None:
+            return self.expr(joined)
+        return self.memory.flat(item.buffer, map(self.expr, item.indices))
 
     def _check(self, values: list[Value], item: Load | Store, sites: list[Site]) -> None:
         """Leave through "fail" when an index is outside, noting the place and the index."""
@@ -263,6 +285,18 @@ class Expressions:
             code.do(f"store i64 {value.text}, ptr {place}, align 8")
         code.fail(1)
         code.block(good)
+
+
+@lru_cache(maxsize=4096)
+def _variables(item: Expr | Store) -> tuple[Var, ...] | None:
+    """The variables of an index, or of those of an access; None for what depends on more: on
+    memory, or on a `Let`.
+    """
+    roots = item.indices if isinstance(item, Load | Store) else (item,)
+    parts = [part for root in roots for part in walk(root)]
+    if not all(isinstance(part, Binary | Const | Unary | Var) for part in parts):
+        return None
+    return tuple(dict.fromkeys(part for part in parts if isinstance(part, Var)))
 
 
 @lru_cache(maxsize=256)

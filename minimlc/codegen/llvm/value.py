@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.codegen.llvm.lines import FIRST
-from minimlc.dtypes import DTYPES, integer_range, to_numpy
+from minimlc.dtypes import DTYPES, INDEX, integer_range, to_numpy
 from minimlc.tir.nodes import Buffer
 
 REGISTER = {
@@ -106,6 +106,8 @@ def number_text(value: Number, dtype: str) -> str:
 
 def constant(value: Number, dtype: str) -> Value:
     """A uniform constant."""
+    if dtype == INDEX:
+        return Value(str(int(value)), INDEX, const=int(value))
     if dtype == "bool":
         value = bool(value)
     elif DTYPES[dtype].kind == "uint":
@@ -153,6 +155,8 @@ class Code:
     scope: int = 0
     known: dict[str, str] = field(default_factory=dict)
     """The results of what this block computes: written once, however often it is asked for."""
+    computed: dict[Any, Value] = field(default_factory=dict)
+    """The values of its index expressions, each with those of its variables."""
 
     def __post_init__(self) -> None:
         if self.module.lined:
@@ -203,6 +207,7 @@ class Code:
         self.lines.append(f"{label}:")
         self.label = label
         self.known.clear()
+        self.computed.clear()
 
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")

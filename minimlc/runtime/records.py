@@ -1,12 +1,14 @@
 """Types, plans and parameters as JSON and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from minimlc.arguments import Parameter
 from minimlc.graph.nodes import Function, TensorType, TupleType, Type, Var
+from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
+from minimlc.runtime.native import NativeCode
 from minimlc.runtime.plan import Plan, PlannedCall, Slot
 
 
@@ -94,3 +96,20 @@ def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Pl
     )
     constants = [arrays[name] for name in record["constants"]]
     return Plan(inputs, constants, steps, outputs, tuple(results), record["arena_bytes"])
+
+
+def restored(
+    record: Mapping[str, Any],
+    native: NativeCode,
+    arrays: Mapping[str, np.ndarray],
+    kernels: Mapping[str, Callable[..., Any]],
+) -> Callable[..., Any]:
+    """A kernel, or a graph function of kernels."""
+    name, code = record["name"], native.addresses.get(record["symbol"], 0)
+    if "plan" not in record:
+        parameters = list(map(parameter_from, record["parameters"]))
+        return Kernel(name, parameters, code, None, native.library)
+    func, steps = signature_from(record), plan_from(record["plan"], arrays)
+    if code:
+        return NativeGraph(name, func, steps, code, None, native.library)
+    return SteppedGraph(name, func, steps, dict(kernels))
