@@ -30,6 +30,12 @@ from minimlc.tir.nodes import Block, Load, Store, Var
 FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
 """Products that each sum takes in straight code."""
 
+LINE = 128
+"""Bytes of the image that come into the first level with a row of a tile's pixels."""
+
+ROWS, WIDTH = 6, 2
+"""Output channels, and vectors of pixels, of a tile whose lanes are pixels."""
+
 SQUARES = (8, 4, 7, 6, 5)
 """Pixels that are copied to the output at a time: a part of a row of the image."""
 
@@ -46,6 +52,8 @@ class Convolution(NamedTuple):
     image: str
     weights: str
     dtypes: tuple[str, str, str]
+    in_order: bool
+    """Whether the image is read as the output is written: one image, one pixel for each."""
 
 
 class Tiles(NamedTuple):
@@ -74,6 +82,8 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     """
     name, conv = find_convolution(sch, block)
     size = conv.sizes
+    if is_pointwise(conv, target):
+        return by_pixels(sch, name, conv, target)
     tiles = tiles_for(name, conv, target)
     sch, conversions = widened(sch, name, conv)
     name, conv = find_convolution(sch, name)
@@ -87,6 +97,44 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sch = in_squares(sch, result, o, sums, size["j"])
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
+    return sch
+
+
+def is_pointwise(conv: Convolution, target: Target) -> bool:
+    """Whether the pixels of an image, which is read as the output is written, fill whole vectors
+    and those of a tile stay in the first level: then pixels are lanes, and nothing is turned.
+    """
+    size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
+    row = WIDTH * lanes * bytes_of(conv.dtypes[2])
+    fits = size["i"] * size["j"] % (WIDTH * lanes) == 0 and size["o"] >= ROWS
+    alike = conv.in_order and len(set(conv.dtypes)) == 1
+    return alike and fits and 1 < size["c"] <= target.l1 // 2 // row
+
+
+def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft:
+    """Rows of output channels times a few vectors of pixels, whose sums stay in registers; a copy
+    of those pixels of all channels is next to each other.
+    """
+    size = conv.sizes
+    sch, result = one_row_of_pixels(sch, name, conv, turned=False)
+    sch, weights = channels_last(sch, name, conv, ROWS)
+    sch, (image,) = sch.making("reindex", name, conv.image)
+    sch = sch.transform_layout(image, sch.buffer(image), "f, c -> c, f")
+    o, f = sch.loops(result)
+    sch, (f, lane) = sch.cut(result, f, WIDTH * lanes_of(target, conv.dtypes[2]))
+    sch, (o, row) = sch.cut(result, o, ROWS)
+    sch = sch.reorder(f, o, row, lane).compute_at(name, o).compute_at(image, f)
+    sch = sch.vectorize(sch.loops(image)[-1])
+    *tile, c, p, q = sch.loops_below(name, o)
+    sch, (c, step) = sch.cut(name, c, divisor(size["c"], FEWEST_WRITTEN_OUT))
+    before = sch.reorder(c, step, p, q, *tile)
+    sch = before.decompose_reduction(name, at=c)
+    sch = sch.loop_partition(o) if size["o"] % ROWS else sch
+    for block in [result, *sch.added(before)]:
+        sch = sch.in_registers(sch.loops(block)[-2:])
+        sch = sch.unrolled(sch.loops_of(block, "R")[1:])
+    if size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
+        sch = sch.parallel(f).parallel(sch.loops(weights)[0])
     return sch
 
 
@@ -109,7 +157,8 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     registers = vector_registers(target)
     most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(conv.dtypes[2]))
+    line = 0 if window > 1 else LINE  # of which another tile reads the rest
+    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
@@ -160,8 +209,11 @@ def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draf
     return through_registers(sch, result, sums, square, [channel, pixel])
 
 
-def one_row_of_pixels(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, str]:
-    """Number the pixels of all images in one row; sums get their own buffer, pixels by channels.
+def one_row_of_pixels(
+    sch: Draft, name: str, conv: Convolution, turned: bool = True
+) -> tuple[Draft, str]:
+    """Number the pixels of all images in one row; sums get their own buffer, pixels by channels
+    where it is `turned`, else as the output.
 
     Also returns the block that copies them to the output, and does what is done element by element.
     """
@@ -171,7 +223,8 @@ def one_row_of_pixels(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, 
     sch, result = with_epilogue(sch, copy)
     sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixel}, c, p, q")
     sch = sch.transform_block_layout(result, f"n, o, i, j -> o, {pixel}")
-    return sch.transform_layout(name, sch.buffer(name), f"n, o, i, j -> {pixel}, o"), result
+    layout = f"{pixel}, o" if turned else f"o, {pixel}"
+    return sch.transform_layout(name, sch.buffer(name), f"n, o, i, j -> {layout}"), result
 
 
 def channels_last(sch: Draft, name: str, conv: Convolution, channels: int) -> tuple[Draft, str]:
@@ -209,7 +262,9 @@ def _convolution(block: Block) -> Convolution | None:
         if sizes["c"] == 1 and by_channel:
             continue
         names = [part.buffer.name for part in (output, image, weights)]
-        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes)
+        alone = sizes["n"] == sizes["p"] == sizes["q"] == 1
+        in_order = alone and image.buffer.shape[2:] == output.buffer.shape[2:]
+        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes, in_order)
     return None
 
 
