@@ -37,7 +37,7 @@ ROWS, WIDTH = 6, 2
 """Output channels, and vectors of pixels, of a tile whose lanes are pixels."""
 
 SQUARES = (8, 4, 7, 6, 5)
-"""Pixels that are copied to the output at a time: a part of a row of the image."""
+"""Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
 
 
 class Convolution(NamedTuple):
@@ -94,7 +94,7 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sums = sch.buffer(name)
     sch, (o, _) = sch.cut(result, sch.loops(result)[0], tiles.channels)
     sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
-    sch = in_squares(sch, result, o, sums, size["j"])
+    sch = in_squares(sch, result, o, sums, size["i"] * size["j"])
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
     return sch
@@ -198,10 +198,10 @@ def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> Draft:
     return sch
 
 
-def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draft:
+def in_squares(sch: Draft, result: str, outer: str, sums: str, image: int) -> Draft:
     """Copy the sums to the output, where pixels lie side by side, by way of registers."""
     channel, f = sch.loops_below(result, outer)
-    side = next((side for side in SQUARES if row % side == 0), None)
+    side = next((side for side in SQUARES if image % side == 0), None)
     if side is None:
         return sch.vectorize(f)
     sch, (square, pixel) = sch.cut(result, f, side)
