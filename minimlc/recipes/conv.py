@@ -36,6 +36,9 @@ LINE = 128
 ROWS, WIDTH = 6, 2
 """Output channels, and vectors of pixels, of a tile whose lanes are pixels."""
 
+FEW_SUMMED = 32
+"""Products of a sum, up to which a copy of windows pays."""
+
 SQUARES = (8, 4, 7, 6, 5)
 """Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
 
@@ -82,12 +85,13 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     """
     name, conv = find_convolution(sch, block)
     size = conv.sizes
-    if is_pointwise(conv, target):
+    if is_by_pixels(conv, target):
         return by_pixels(sch, name, conv, target)
     tiles = tiles_for(name, conv, target)
     sch, conversions = widened(sch, name, conv)
     name, conv = find_convolution(sch, name)
-    sch, result = one_row_of_pixels(sch, name, conv)
+    pixels = f"(n * {size['i']} + i) * {size['j']} + j"
+    sch, result = with_pixels(sch, name, conv, pixels, f"{pixels}, o")
     sch, weights = channels_last(sch, name, conv, tiles.channels)
     for copy in conversions:
         sch = sch.compute_inline(copy)
@@ -100,15 +104,16 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     return sch
 
 
-def is_pointwise(conv: Convolution, target: Target) -> bool:
-    """Whether the pixels of an image, which is read as the output is written, fill whole vectors
-    and those of a tile stay in the first level: then pixels are lanes, and nothing is turned.
+def is_by_pixels(conv: Convolution, target: Target) -> bool:
+    """Whether pixels fill whole vectors, and those of a tile stay in the first level: then they are
+    lanes, and nothing is turned. With windows, a copy of those is worth it where few are summed.
     """
     size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
-    row = WIDTH * lanes * bytes_of(conv.dtypes[2])
-    fits = size["i"] * size["j"] % (WIDTH * lanes) == 0 and size["o"] >= ROWS
-    alike = conv.in_order and len(set(conv.dtypes)) == 1
-    return alike and fits and 1 < size["c"] <= target.l1 // 2 // row
+    row, summed = WIDTH * lanes * bytes_of(conv.dtypes[2]), size["c"] * size["p"] * size["q"]
+    whole = size["i"] * size["j"] if conv.in_order else size["j"]
+    fits = whole % (WIDTH * lanes) == 0 and size["n"] == 1 and size["o"] >= ROWS
+    most = target.l1 // 2 // row if conv.in_order else FEW_SUMMED
+    return fits and len(set(conv.dtypes)) == 1 and 1 < summed <= most
 
 
 def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft:
@@ -116,16 +121,19 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     of those pixels of all channels is next to each other.
     """
     size = conv.sizes
-    sch, result = one_row_of_pixels(sch, name, conv, turned=False)
+    pixels = f"i * {size['j']} + j" if conv.in_order else "i, j"
+    sch, result = with_pixels(sch, name, conv, pixels, f"o, {pixels}")
     sch, weights = channels_last(sch, name, conv, ROWS)
     sch, (image,) = sch.making("reindex", name, conv.image)
-    sch = sch.transform_layout(image, sch.buffer(image), "f, c -> c, f")
-    o, f = sch.loops(result)
+    layout = "f, c -> c, f" if conv.in_order else "i, j, c, p, q -> c, p, q, i, j"
+    sch = sch.transform_layout(image, sch.buffer(image), layout)
+    o, *outer, f = sch.loops(result)
     sch, (f, lane) = sch.cut(result, f, WIDTH * lanes_of(target, conv.dtypes[2]))
     sch, (o, row) = sch.cut(result, o, ROWS)
-    sch = sch.reorder(f, o, row, lane).compute_at(name, o).compute_at(image, f)
+    sch = sch.reorder(*outer, f, o, row, lane).compute_at(name, o).compute_at(image, f)
     sch = sch.vectorize(sch.loops(image)[-1])
-    *tile, c, p, q = sch.loops_below(name, o)
+    c, p, q = sch.loops_of(name, "R")
+    tile = [loop for loop in sch.loops_below(name, o) if loop not in (c, p, q)]
     sch, (c, step) = sch.cut(name, c, divisor(size["c"], FEWEST_WRITTEN_OUT))
     before = sch.reorder(c, step, p, q, *tile)
     sch = before.decompose_reduction(name, at=c)
@@ -134,7 +142,7 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
         sch = sch.in_registers(sch.loops(block)[-2:])
         sch = sch.unrolled(sch.loops_of(block, "R")[1:])
     if size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
-        sch = sch.parallel(f).parallel(sch.loops(weights)[0])
+        sch = sch.parallel(outer[0] if outer else f).parallel(sch.loops(weights)[0])
     return sch
 
 
@@ -209,21 +217,17 @@ def in_squares(sch: Draft, result: str, outer: str, sums: str, image: int) -> Dr
     return through_registers(sch, result, sums, square, [channel, pixel])
 
 
-def one_row_of_pixels(
-    sch: Draft, name: str, conv: Convolution, turned: bool = True
+def with_pixels(
+    sch: Draft, name: str, conv: Convolution, pixels: str, layout: str
 ) -> tuple[Draft, str]:
-    """Number the pixels of all images in one row; sums get their own buffer, pixels by channels
-    where it is `turned`, else as the output.
+    """Number the pixels, perhaps in one row; sums get a buffer of their own, laid out like that.
 
     Also returns the block that copies them to the output, and does what is done element by element.
     """
-    size = conv.sizes
-    pixel = f"(n * {size['i']} + i) * {size['j']} + j"
     sch, (copy,) = sch.making("cache_write", name, conv.output, scope="global")
     sch, result = with_epilogue(sch, copy)
-    sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixel}, c, p, q")
-    sch = sch.transform_block_layout(result, f"n, o, i, j -> o, {pixel}")
-    layout = f"{pixel}, o" if turned else f"o, {pixel}"
+    sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixels}, c, p, q")
+    sch = sch.transform_block_layout(result, f"n, o, i, j -> o, {pixels}")
     return sch.transform_layout(name, sch.buffer(name), f"n, o, i, j -> {layout}"), result
 
 
