@@ -29,9 +29,10 @@ ROOMS = {
     "codegen/cuda": 329,
     "codegen/python": 524,
     "gpusim": 942,
+    "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 614,
-    "recipes": 1932,
+    "recipes": 1974,
     "frontends": 867,
     "tile": 400,
     "homework": 2405,
@@ -50,8 +51,8 @@ CORE = {
     "schedule": 2575,
     "passes": 1783,
     "codegen": 212,
-    "codegen/llvm": 1674,
-    "runtime": 1422,
+    "codegen/llvm": 1687,
+    "runtime": 1455,
     "": 1979,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
