@@ -1,10 +1,9 @@
 """Whether a compiled function may work in place: its result over an input, element by element."""
 
-from collections.abc import Mapping
 from math import prod
 
 from minimlc.codegen.llvm.entry import IN_PLACE
-from minimlc.node import nodes_of
+from minimlc.node import Node, nodes_of
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import Atom, Sum, key, linear, recombined
 from minimlc.tir.analysis.dependence import Conflict, Direction
@@ -57,11 +56,11 @@ def is_view(func: PrimFunc) -> bool:
         return False
     alike = (source.dtype, prod(source.shape)) == (result.dtype, prod(result.shape))
     iters = [it for block in nodes_of(func.body, Block) for it in block.iters]
-    single: dict[Var, Expr] = {it.var: index(0) for it in iters if it.extent == 1}
+    single: dict[Node, Node] = {it.var: index(0) for it in iters if it.extent == 1}
     return alike and _number(store, single) == _number(load, single)
 
 
-def _number(access: Load | Store, known: Mapping[Var, Expr]) -> Sum[Atom]:
+def _number(access: Load | Store, known: dict[Node, Node]) -> Sum[Atom]:
     """Which element in memory is accessed, with what is known of variables."""
     number: Expr = index(0)
     for position, size in zip(access.indices, access.buffer.shape, strict=True):
