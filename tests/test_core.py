@@ -30,9 +30,10 @@ ROOMS = {
     "codegen/cuda": 329,
     "codegen/python": 524,
     "gpusim": 942,
+    "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 534,
-    "recipes": 2020,
+    "recipes": 2062,
     "frontends": 867,
     "tile": 400,
     "apart": 579,
@@ -53,8 +54,8 @@ CORE = {
     "schedule": 2608,
     "passes": 1825,
     "codegen": 212,
-    "codegen/llvm": 1701,
-    "runtime": 1931,
+    "codegen/llvm": 1714,
+    "runtime": 1962,
     "": 1995,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

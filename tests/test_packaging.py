@@ -56,6 +56,7 @@ ORDER = (
     "minimlc/passes/",
     "minimlc/codegen/",
     "minimlc/runtime/",
+    "minimlc/passes/dispatch.py",
     "minimlc/codegen/source/",
     "minimlc/codegen/c/",
     "minimlc/codegen/gpu/",

@@ -31,8 +31,17 @@ from minimlc.tir.nodes import Block, Load, Store, Var
 FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
 """Products that each sum takes in straight code."""
 
+LINE = 128
+"""Bytes of the image that come into the first level with a row of a tile's pixels."""
+
+ROWS, WIDTH = 6, 2
+"""Output channels, and vectors of pixels, of a tile whose lanes are pixels."""
+
+FEW_SUMMED = 32
+"""Products of a sum, up to which a copy of windows pays."""
+
 SQUARES = (8, 4, 7, 6, 5)
-"""Pixels that are copied to the output at a time: a part of a row of the image."""
+"""Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
 
 
 LONG_SUMS = 512
@@ -51,6 +60,8 @@ class Convolution(NamedTuple):
     image: str
     weights: str
     dtypes: tuple[str, str, str]
+    in_order: bool
+    """Whether the image is read as the output is written: one image, one pixel for each."""
 
 
 class Tiles(NamedTuple):
@@ -79,10 +90,13 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     """
     name, conv = find_convolution(sch, block)
     size = conv.sizes
+    if is_by_pixels(conv, target):
+        return by_pixels(sch, name, conv, target)
     sch, tiles = choose_tiles(sch, name, conv, target)
     sch, conversions = widened(sch, name, conv)
     name, conv = find_convolution(sch, name)
-    sch, result = one_row_of_pixels(sch, name, conv)
+    pixels = f"(n * {size['i']} + i) * {size['j']} + j"
+    sch, result = with_pixels(sch, name, conv, pixels, f"{pixels}, o")
     sch, weights = channels_last(sch, name, conv, tiles.channels)
     for copy in conversions:
         sch = sch.compute_inline(copy)
@@ -90,9 +104,51 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sch, (o, _) = sch.cut(result, sch.loops(result)[0], tiles.channels)
     sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
     short = size["c"] * size["p"] * size["q"] < LONG_SUMS
-    sch = in_squares(sch, result, o, sums if short else "", size["j"])
+    sch = in_squares(sch, result, o, sums if short else "", size["i"] * size["j"])
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
+    return sch
+
+
+def is_by_pixels(conv: Convolution, target: Target) -> bool:
+    """Whether pixels fill whole vectors, and those of a tile stay in the first level: then they are
+    lanes, and nothing is turned. With windows, a copy of those is worth it where few are summed.
+    """
+    size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
+    row, summed = WIDTH * lanes * bytes_of(conv.dtypes[2]), size["c"] * size["p"] * size["q"]
+    whole = size["i"] * size["j"] if conv.in_order else size["j"]
+    fits = whole % (WIDTH * lanes) == 0 and size["n"] == 1 and size["o"] >= ROWS
+    most = target.l1 // 2 // row if conv.in_order else FEW_SUMMED
+    return fits and len(set(conv.dtypes)) == 1 and 1 < summed <= most
+
+
+def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft:
+    """Rows of output channels times a few vectors of pixels, whose sums stay in registers; a copy
+    of those pixels of all channels is next to each other.
+    """
+    size = conv.sizes
+    pixels = f"i * {size['j']} + j" if conv.in_order else "i, j"
+    sch, result = with_pixels(sch, name, conv, pixels, f"o, {pixels}")
+    sch, weights = channels_last(sch, name, conv, ROWS)
+    sch, (image,) = sch.making("reindex", name, conv.image)
+    layout = "f, c -> c, f" if conv.in_order else "i, j, c, p, q -> c, p, q, i, j"
+    sch = sch.transform_layout(image, sch.buffer(image), layout)
+    o, *outer, f = sch.loops(result)
+    sch, (f, lane) = sch.cut(result, f, WIDTH * lanes_of(target, conv.dtypes[2]))
+    sch, (o, row) = sch.cut(result, o, ROWS)
+    sch = sch.reorder(*outer, f, o, row, lane).compute_at(name, o).compute_at(image, f)
+    sch = sch.vectorize(sch.loops(image)[-1])
+    c, p, q = sch.loops_of(name, "R")
+    tile = [loop for loop in sch.loops_below(name, o) if loop not in (c, p, q)]
+    sch, (c, step) = sch.cut(name, c, divisor(size["c"], FEWEST_WRITTEN_OUT))
+    before = sch.reorder(c, step, p, q, *tile)
+    sch = before.decompose_reduction(name, at=c)
+    sch = sch.loop_partition(o) if size["o"] % ROWS else sch
+    for block in [result, *sch.added(before)]:
+        sch = sch.in_registers(sch.loops(block)[-2:])
+        sch = sch.unrolled(sch.loops_of(block, "R")[1:])
+    if size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
+        sch = sch.parallel(outer[0] if outer else f).parallel(sch.loops(weights)[0])
     return sch
 
 
@@ -115,7 +171,8 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     registers = vector_registers(target)
     most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
     pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
-    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(conv.dtypes[2]))
+    line = 0 if window > 1 else LINE  # of which another tile reads the rest
+    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
@@ -176,12 +233,12 @@ def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> Draft:
     return sch
 
 
-def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draft:
+def in_squares(sch: Draft, result: str, outer: str, sums: str, image: int) -> Draft:
     """Copy the sums to the output, where pixels lie side by side: the buffer `sums` by way of
     registers, others ("") in a loop over channels.
     """
     channel, f = sch.loops_below(result, outer)
-    side = next((side for side in SQUARES if row % side == 0), None)
+    side = next((side for side in SQUARES if image % side == 0), None)
     if side is None:
         return sch.vectorize(f)
     sch, (square, pixel) = sch.cut(result, f, side)
@@ -191,18 +248,18 @@ def in_squares(sch: Draft, result: str, outer: str, sums: str, row: int) -> Draf
     return through_registers(sch, result, sums, square, [channel, pixel])
 
 
-def one_row_of_pixels(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, str]:
-    """Number the pixels of all images in one row; sums get their own buffer, pixels by channels.
+def with_pixels(
+    sch: Draft, name: str, conv: Convolution, pixels: str, layout: str
+) -> tuple[Draft, str]:
+    """Number the pixels, perhaps in one row; sums get a buffer of their own, laid out like that.
 
     Also returns the block that copies them to the output, and does what is done element by element.
     """
-    size = conv.sizes
-    pixel = f"(n * {size['i']} + i) * {size['j']} + j"
     sch, (copy,) = sch.making("cache_write", name, conv.output, scope="global")
     sch, result = with_epilogue(sch, copy)
-    sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixel}, c, p, q")
-    sch = sch.transform_block_layout(result, f"n, o, i, j -> o, {pixel}")
-    return sch.transform_layout(name, sch.buffer(name), f"n, o, i, j -> {pixel}, o"), result
+    sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixels}, c, p, q")
+    sch = sch.transform_block_layout(result, f"n, o, i, j -> o, {pixels}")
+    return sch.transform_layout(name, sch.buffer(name), f"n, o, i, j -> {layout}"), result
 
 
 def channels_last(sch: Draft, name: str, conv: Convolution, channels: int) -> tuple[Draft, str]:
@@ -240,7 +297,9 @@ def _convolution(block: Block) -> Convolution | None:
         if sizes["c"] == 1 and by_channel:
             continue
         names = [part.buffer.name for part in (output, image, weights)]
-        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes)
+        alone = sizes["n"] == sizes["p"] == sizes["q"] == 1
+        in_order = alone and image.buffer.shape[2:] == output.buffer.shape[2:]
+        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes, in_order)
     return None
 
 

@@ -1,14 +1,15 @@
 """Whether a compiled function may work in place: its result over an input, element by element."""
 
+from math import prod
 from weakref import WeakKeyDictionary
 
 from minimlc.codegen.llvm.entry import IN_PLACE
-from minimlc.node import nodes_of
+from minimlc.node import Node, nodes_of
 from minimlc.tir.analysis.access import Access, accesses
-from minimlc.tir.analysis.arith import key
+from minimlc.tir.analysis.arith import Atom, Sum, key, linear, recombined
 from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
-from minimlc.tir.nodes import PrimFunc, Store, Var
+from minimlc.tir.nodes import Block, Expr, Load, PrimFunc, Store, Var, index, substitute
 
 
 def may_share(func: PrimFunc, source: int, result: int) -> bool:
@@ -62,6 +63,31 @@ def _writes_once(write: Access) -> bool:
         {**dict.fromkeys(outer[:at], "0"), var: "+"} for at, var in enumerate(outer)
     ]
     return not any(map(conflict.possible, cases))
+
+
+def is_view(func: PrimFunc) -> bool:
+    """Whether a function copies its first parameter to its second in the order of memory, as a
+    reshape does: then both may be the same memory, and nothing is to be done.
+    """
+    stores = nodes_of(func.body, Store)
+    if len(func.params) != 2 or func.allocs or len(stores) != 1:
+        return False
+    source, result = func.params
+    store, load = stores[0], stores[0].value
+    if store.buffer is not result or not isinstance(load, Load) or load.buffer is not source:
+        return False
+    alike = (source.dtype, prod(source.shape)) == (result.dtype, prod(result.shape))
+    iters = [it for block in nodes_of(func.body, Block) for it in block.iters]
+    single: dict[Node, Node] = {it.var: index(0) for it in iters if it.extent == 1}
+    return alike and _number(store, single) == _number(load, single)
+
+
+def _number(access: Load | Store, known: dict[Node, Node]) -> Sum[Atom]:
+    """Which element in memory is accessed, with what is known of variables."""
+    number: Expr = index(0)
+    for position, size in zip(access.indices, access.buffer.shape, strict=True):
+        number = number * size + substitute(position, known)
+    return recombined(linear(number))
 
 
 def sharing(func: PrimFunc) -> PrimFunc:

@@ -33,7 +33,7 @@ from minimlc.graph.nodes import (
 from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.run import flatten, nest
-from minimlc.runtime.in_place import may_share
+from minimlc.runtime.in_place import is_view, may_share
 from minimlc.tir.nodes import PrimFunc
 
 ALIGNMENT = 64
@@ -139,6 +139,7 @@ def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
     result.results = tuple(flatten([place]))
     _name_outputs(result)
     if in_place and result.native:
+        _without_views(result, mod)
         _share_places(result, mod)
     _place_temporaries(result)
     return result
@@ -304,6 +305,21 @@ def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
             best = (end, gap)
         end = max(end, start + length)
     return end if best[1] < 0 else best[0]
+
+
+def _without_views(plan: Plan, mod: IRModule) -> None:
+    """Leave out the steps whose result is their input's memory: what used it uses the input."""
+    sources: dict[Slot, Slot] = {}
+    steps: list[PlannedCall] = []
+    for step in plan.steps:
+        inputs = tuple(sources.get(slot, slot) for slot in step.inputs)
+        func = mod.functions.get(step.callee)
+        copies = step.call is None and isinstance(func, PrimFunc) and is_view(func)
+        if copies and step.outputs[0].kind == "arena":
+            sources[step.outputs[0]] = inputs[0]
+        else:
+            steps.append(replace(step, inputs=inputs))
+    plan.steps = steps
 
 
 def _share_places(plan: Plan, mod: IRModule) -> None:

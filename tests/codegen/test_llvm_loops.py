@@ -29,6 +29,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 from tests.codegen.machines import MACHINES, WIDE, X86
+from tests.guard_pages import guarded, isolated, needs_guard_pages
 from tests.helpers import assert_close, copies, random_args
 
 LENGTHS = [1, 3, 7, 16, 17, 33, 150]
@@ -71,6 +72,18 @@ def test_vectorized_lengths_and_strides(length, target):
         ]
     )
     agree(PrimFunc((a, b), (), loop(i, length, "vectorized", body)), target)
+
+
+@needs_guard_pages
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("length", [1, 7, 8, 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "bool"])
+def test_every_second_element_reads_none_outside(dtype, length, at_end):
+    a, b = Buffer("a", (2 * length - 1,), dtype), Buffer("b", (length,), dtype)
+    func = PrimFunc((a, b), (), loop(i, length, "vectorized", store(b, (i,), a[2 * i])))
+    agree(func, exact=True)
+    native, values = compiled(func, Target.of("llvm")), guarded(a.shape, dtype, at_end)
+    assert not isolated(lambda: native(values, np.empty(length, values.dtype)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8", "bool", "uint8"])

@@ -198,6 +198,25 @@ def test_steps_in_place_compute_the_same(options):
     assert_close(lib["main"](x), mlc.interpret(mod, "main", x))
 
 
+def reshaped(x, emit):
+    """Reshapes of a parameter, of a value that is used as it was, too, and of one that dies."""
+    y = emit(op.exp(emit(op.reshape(x, (12, 8)))))
+    z = emit(op.tanh(emit(op.reshape(y, (8, 12)))))
+    y = emit(op.reshape(emit(op.add(y, emit(op.reshape(z, (12, 8))))), (8, 12)))
+    return op.reshape(emit(op.multiply(y, z)), (96,))
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_reshapes_inside_are_no_steps(scheduled):
+    meant = graph((8, 12), reshaped)
+    mod = mlc.run_passes(meant, (legalize,))
+    mod = mlc.recipes.apply(mod) if scheduled else mod
+    names = [step.callee.rstrip("1234") for step in plan(mod, "main", in_place=True).steps]
+    assert names == ["exp", "tanh", "add", "multiply", "reshape"]
+    x = values(8, 12)
+    assert_close(mlc.build(mod)["main"](x), mlc.interpret(meant, "main", x))
+
+
 @pytest.mark.parametrize("scheduled", [False, True])
 @pytest.mark.parametrize(("seed", "shape"), [*enumerate([(7, 13), (1000,), (3, 5, 17), (1,)])])
 def test_random_chains_in_place(seed, shape, scheduled):

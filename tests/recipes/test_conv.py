@@ -25,6 +25,8 @@ CASES = [
     {"n": 1, "c": 2, "h": 9, "w": 13, "o": 16},  # 77 pixels: the last tile is not whole
     {"n": 1, "c": 2, "h": 3, "w": 15, "o": 16},  # a prime number of pixels in a row
     {"n": 1, "c": 5, "h": 5, "w": 4, "o": 8, "kernel": 2},
+    {"n": 1, "c": 6, "h": 4, "w": 8, "o": 8, "kernel": 1},  # pixels are lanes, and 8 = 6 + 2
+    {"n": 1, "c": 2, "h": 5, "w": 17, "o": 8, "kernel": 3, "stride": 2},
 ]
 
 

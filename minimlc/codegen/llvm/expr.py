@@ -232,6 +232,8 @@ class Expressions:
         flat = self._flat(item)
         if not flat.lanes or flat.stride == 1:
             return self.memory.load(item.buffer, flat.base, flat.lanes)
+        if flat.stride == 2 and self.memory.mask is None:
+            return self.memory.load_every_second(item.buffer, flat)
         places = [self.values.lane(flat, number) for number in range(flat.lanes)]
         return self.values.gather([self.memory.load(item.buffer, place, 0) for place in places])
 

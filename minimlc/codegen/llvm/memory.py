@@ -56,6 +56,16 @@ class Memory:
             return self.values.apply("icmp ne", Value(text, "uint8", lanes), 0)
         return Value(text, buffer.dtype, lanes)
 
+    def load_every_second(self, buffer: Buffer, flat: Value) -> Value:
+        """The lanes of a ramp of stride 2: what lies between the first and the last is loaded, as
+        two vectors that share an element, and no element outside.
+        """
+        lanes, last = flat.lanes, flat.lanes - 1
+        second = self.values.binary("+", flat.base, last)
+        low, high = (self.load(buffer, base, lanes) for base in (flat.base, second))
+        places = [at if at < lanes else at + 1 for at in range(0, 2 * lanes, 2)]
+        return self.values.shuffle(low, high, places)
+
     def in_memory(self, value: Value) -> Value:
         """A value in the form in which it is stored."""
         if value.dtype in ("float16", "bfloat16"):

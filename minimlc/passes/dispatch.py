@@ -1,0 +1,176 @@
+"""Hand pieces of a graph to a library where that is faster: measured once, chosen for good."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from minimlc.dtypes import to_numpy
+from minimlc.errors import CompileError
+from minimlc.graph.builder import BlockBuilder
+from minimlc.graph.nodes import Constant, Expr, Var, call_dps_packed
+from minimlc.module import IRModule, module_pass
+from minimlc.node import replace
+from minimlc.passes.match import Match, Surroundings
+from minimlc.passes.pattern import Pattern, wildcard
+from minimlc.passes.pattern import operator as call
+from minimlc.passes.rewrite import rewrite
+from minimlc.registry import get_function, register_func, registered
+from minimlc.runtime.build import build
+from minimlc.runtime.timing import time
+
+OURS, RECORD = "minimlc", "dispatch"
+Clock: TypeAlias = Callable[[Callable[..., Any], Sequence[np.ndarray]], float]
+"""The seconds of a call of a function with some arguments."""
+
+
+class Piece(NamedTuple):
+    """What looks like `pattern` can be computed by the registered `functions`, of which those
+    count that are there; each is called with the values of `parts`, then with the output. Of
+    attributes that the pattern does not name, a function is told nothing: it must name all.
+    """
+
+    pattern: Pattern
+    parts: tuple[Pattern, ...]
+    functions: tuple[str, ...]
+
+
+register_func("numpy.matmul", lambda x, w, out: np.matmul(x, w, out=out))
+register_func("numpy.linear", lambda x, w, b, out: np.add(np.matmul(x, w.T, out=out), b, out=out))
+
+
+def _by_torch(name: str) -> Callable[..., None]:
+    def function(*arrays: np.ndarray) -> None:
+        torch = import_module("torch")
+        *inputs, out = map(torch.from_numpy, arrays)
+        source: Any = torch if name == "matmul" else torch.nn.functional
+        out.copy_(getattr(source, name)(*inputs))
+
+    return function
+
+
+if find_spec("torch"):
+    register_func("torch.matmul", _by_torch("matmul"))
+    register_func("torch.linear", _by_torch("linear"))
+
+x, w, b = wildcard("x", dtype="float32"), wildcard("w"), wildcard("b")
+PIECES = (
+    Piece(call("matmul", x, w, out_dtype=""), (x, w), ("numpy.matmul", "torch.matmul")),
+    Piece(call("linear", x, w, b), (x, w, b), ("numpy.linear", "torch.linear")),
+)
+"""Products in float32, by numpy's BLAS and by torch."""
+
+
+def seconds(function: Callable[..., Any], arrays: Sequence[np.ndarray]) -> float:
+    """The median of some samples, on the machine at hand."""
+    return time(function, *arrays, repeat=10).median
+
+
+@module_pass
+def dispatch(
+    mod: IRModule,
+    pieces: Sequence[Piece] = PIECES,
+    *,
+    choices: Mapping[str, str] | None = None,
+    clock: Clock = seconds,
+) -> IRModule:
+    """Have a library compute each piece that it computes faster than a kernel of ours.
+
+        lv = R.matmul(x, w)    -->    lv = R.call_dps_packed("numpy.matmul", (x, w), ...)
+
+    Each candidate is built as a function of its own for the piece's very shapes and constants, and
+    called with random inputs: results must agree (`CompileError` E235 otherwise), then the fastest
+    by `clock` is taken, once for all pieces that are alike. Pieces of symbolic sizes stay. The
+    module's attribute "dispatch" says what was chosen; `choices`, such as `chosen(mod)` of another
+    time, are taken over unmeasured.
+
+        fast = dispatch(mod)
+        chosen(fast)           # {"matmul(x, w, out_dtype='') of (64, 64), (64, 64)": "minimlc"}
+        dispatch(mod, choices=chosen(fast))    # the same module, and no clock was read
+
+    It comes first in a pipeline, while operators are whole. It is no part of the default one: a
+    graph function that calls a library is taken step by step, and no longer one native function.
+    """
+    known = {**chosen(mod), **(choices or {})}
+    used: dict[str, str] = {}
+
+    def replacement(piece: Piece, match: Match) -> Expr | None:
+        args = [match[part] for part in piece.parts]
+        if not all(isinstance(size, int) for arg in args for size in arg.shape):
+            return None
+        key = f"{piece.pattern!r} of {', '.join(map(_text, args))}"
+        if key not in known:
+            known[key] = fastest(piece, args, clock)
+        used[key] = known[key]
+        return (
+            None if used[key] == OURS else _by_library(used[key], args, match.value(match.pattern))
+        )
+
+    after = mod
+    for piece in pieces:
+        after = rewrite(after, piece.pattern, partial(replacement, piece))
+    record = {**chosen(mod), **used}
+    others = [(name, value) for name, value in mod.attrs if name != RECORD]
+    return replace(after, attrs=(*others, (RECORD, tuple(record.items())))) if record else after
+
+
+def chosen(mod: IRModule) -> dict[str, str]:
+    """Who computes which piece, as `dispatch` noted it: a registered function, or "minimlc"."""
+    return dict(dict(mod.attrs).get(RECORD, ()))  # type: ignore[call-overload]
+
+
+def fastest(piece: Piece, args: Sequence[Expr], clock: Clock = seconds) -> str:
+    """Who computes a piece of these arguments fastest: "minimlc", or a registered function."""
+    names = (OURS, *(name for name in piece.functions if name in registered()))
+    random = np.random.default_rng(0)
+    arrays = [
+        random.standard_normal(arg.shape).astype(to_numpy(arg.dtype))
+        for arg in args
+        if not isinstance(arg, Constant)
+    ]
+    times: dict[str, float] = {}
+    expected = None
+    for name in names:
+        function = build(_alone(piece, args, name))["main"]
+        result = function(*arrays)
+        expected = result if expected is None else expected
+        _check(name, result, expected)
+        times[name] = clock(function, arrays)
+    return min(names, key=lambda name: times[name])
+
+
+def _check(name: str, result: np.ndarray, expected: np.ndarray) -> None:
+    """Refuse a function that computes something else: more than half the digits must be right."""
+    a, b = (each.astype(np.float64) for each in (result, expected))
+    digits = ml_dtypes.finfo(expected.dtype).eps ** 0.5 if expected.dtype.kind in "fV" else 0
+    if np.abs(a - b).max(initial=0.0) > digits * np.abs(b).max(initial=0.0):
+        why = f'dispatch: "{name}" computes something else than the operators it would stand for'
+        hint = "its pattern must name all attributes, its parts be in the order of its parameters"
+        raise CompileError(why, code="E235", hint=hint)
+
+
+def _alone(piece: Piece, args: Sequence[Expr], name: str) -> IRModule:
+    """A module that has `name` compute a piece of such arguments; constants stay what they are."""
+    builder = BlockBuilder()
+    own = [a if isinstance(a, Constant) else Var(f"x{n}", a.type) for n, a in enumerate(args)]
+    parts = dict(zip(piece.parts, own, strict=True))
+    match = Match(piece.pattern, parts, Surroundings(lambda _: None, {}))
+    value = piece.pattern.build(match)
+    with builder.function("main", [arg for arg in own if isinstance(arg, Var)]):
+        result = builder.emit(value if name == OURS else _by_library(name, own, value))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def _by_library(name: str, args: Sequence[Expr], value: Expr) -> Expr:
+    """A call of a registered function for a value."""
+    get_function(name)
+    return call_dps_packed(name, tuple(args), value.type)
+
+
+def _text(arg: Expr) -> str:
+    return f"{arg.shape} {arg.dtype}" + (" constant" if isinstance(arg, Constant) else "")
