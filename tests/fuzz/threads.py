@@ -4,8 +4,9 @@ Each is a random program under a random schedule that binds loops to blocks and 
 memory and combines values. A step, or the whole, may be refused: by a `ScheduleError`, or by a
 `BuildError` E510 or E511. What is accepted must compute what the program computes without the
 schedule: by the interpreter, by the simulator, who must not find a race, and by OpenCL where it is
-installed. A failure is made small and printed as a test. Counts end the run: of what was accepted,
-how many programs have barriers, shared memory, and so on. The exit status is 1 on any failure.
+installed. A failure is made small and printed as a test. One that does not end is ended after
+`--seconds`, and counted and printed as what it is. Counts end the run: of what was accepted, how
+many programs have barriers, shared memory, and so on. The exit status is 1 on any failure.
 """
 
 import argparse
@@ -14,11 +15,12 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from math import prod
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +48,11 @@ from tests.helpers import copies
 LARGE = 200_000
 """The interpreter is left out where a block runs more often: each thread fetches all it needs."""
 BATCH = 25
-"""So many schedules are one job of a process."""
+"""After so many schedules a line says how far the run is."""
+SECONDS = 120.0
+"""A target that takes longer for a program does not end; one on a busy machine is slow, too."""
+ENDLESS = "does not end"
+NO_TRACE = "[]"
 SHOWN = 10
 """So many failures are made small and printed."""
 REFUSALS = ("E510", "E511")
@@ -69,6 +75,20 @@ class Outcome(NamedTuple):
     @property
     def right(self) -> bool:
         return not self.refused and self.failure is None
+
+    @property
+    def kind(self) -> str:
+        """What became of it, in a word or two: what the summary counts."""
+        if self.failure is None:
+            return "refused" if self.refused else "right"
+        if self.failure.wrong:
+            return "wrong"
+        return ENDLESS if ENDLESS in self.failure.why else "failed"
+
+
+Say = Callable[[str], object]
+"""Told each target before it runs a program."""
+Check = Callable[[int, Sequence[str], Say], Outcome]
 
 
 def program_of(number: int) -> str:
@@ -93,7 +113,7 @@ def scheduled(number: int) -> tuple[Subject, Growing]:
     return known, grown(sch, random.Random(f"threads {number}"))
 
 
-def run(number: int, targets: Sequence[str]) -> Outcome:
+def run(number: int, targets: Sequence[str], say: Say = str) -> Outcome:
     """The schedule of a number, looked at by all targets."""
     known, new = scheduled(number)
     steps = new.accepted.total(), new.refused.total()
@@ -101,11 +121,11 @@ def run(number: int, targets: Sequence[str]) -> Outcome:
     try:
         launched = kernels("main", main_of(new.sch.mod))
         large = _instances(new.sch.mod) > LARGE
-        whys = {
-            target: wrong(known, new.sch.mod, target)
-            for target in targets
-            if target != "interpreter" or not large
-        }
+        whys = {}
+        for target in targets:
+            if target != "interpreter" or not large:
+                say(target)
+                whys[target] = wrong(known, new.sch.mod, target)
     except mlc.BuildError as error:
         return outcome._replace(refused=_refusal(error))
     outcome = outcome._replace(traits=tuple(traits(new.sch.mod, launched)))
@@ -206,31 +226,89 @@ def targets_here() -> tuple[str, ...]:
 
 
 def batch(numbers: Sequence[int], targets: Sequence[str]) -> list[Outcome]:
-    """The schedules of these numbers. An error that none of them may raise is a failure, too."""
-    return [_caught(number, targets or targets_here()) for number in numbers]
+    """The schedules of these numbers, in this process."""
+    return [caught(number, targets or targets_here()) for number in numbers]
 
 
-def _caught(number: int, targets: Sequence[str]) -> Outcome:
+def caught(number: int, targets: Sequence[str], say: Say = str) -> Outcome:
+    """One schedule. An error that none may raise is a failure, too."""
     try:
-        return run(number, targets)
+        return run(number, targets, say)
     except Exception:
-        why = traceback.format_exc(limit=-3)
-        failure = Failure(program_of(number), number, "steps", False, why, "[]")
-        return Outcome(number, program_of(number), failure=failure)
+        return _failed(number, "steps", traceback.format_exc(limit=-3))
+
+
+def _failed(number: int, target: str, why: str) -> Outcome:
+    program = program_of(number)
+    return Outcome(number, program, failure=Failure(program, number, target, False, why, NO_TRACE))
+
+
+def watched(
+    numbers: Sequence[int],
+    targets: Sequence[str],
+    seconds: float,
+    check: Check = caught,
+    start: str = "spawn",
+) -> Iterator[Outcome]:
+    """The schedules of these numbers in a process of their own. It is ended where a target takes
+    longer than so many seconds for one of them, and another goes on with the next.
+    """
+    context, at = get_context(start), 0
+    while at < len(numbers):
+        here, there = context.Pipe(duplex=False)
+        process = context.Process(target=_check_all, args=(there, numbers[at:], targets, check))
+        process.start()
+        there.close()
+        try:
+            here.recv()  # when all is imported
+            for outcome in _received(here, numbers[at:], seconds):
+                at += 1
+                yield outcome
+        finally:
+            process.kill()
+            process.join()
+
+
+def _check_all(
+    there: Connection, numbers: Sequence[int], targets: Sequence[str], check: Check
+) -> None:
+    targets = targets or targets_here()
+    there.send("started")
+    for number in numbers:
+        there.send(check(number, targets, there.send))
+
+
+def _received(here: Connection, numbers: Sequence[int], seconds: float) -> Iterator[Outcome]:
+    """What a process says of these numbers, up to the first that does not end, or ends it."""
+    for number in numbers:
+        target = "steps"
+        try:
+            while here.poll(seconds):
+                said = here.recv()
+                if isinstance(said, Outcome):
+                    break
+                target = said
+            else:
+                yield _failed(number, target, f"{target} {ENDLESS} in {seconds:g} s")
+                return
+        except EOFError:
+            yield _failed(number, target, f"{target}: the process ended")
+            return
+        yield said
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """What happened, in a few lines."""
     right = [item for item in outcomes if item.right]
-    failures = [item.failure for item in outcomes if item.failure]
-    wrong_ones = sum(failure.wrong for failure in failures)
+    whats = Counter(item.kind for item in outcomes)
     refused = Counter(item.refused for item in outcomes if item.refused)
     kinds = Counter(item.program.split("-")[0] for item in right)
     others = [kinds.pop(name) for name in list(kinds) if name not in KINDS]
     return "\n".join(
         [
-            f"{len(outcomes)} schedules: {len(right)} right, {wrong_ones} wrong, "
-            f"{len(failures) - wrong_ones} failed, {refused.total()} refused; "
+            f"{len(outcomes)} schedules: {whats['right']} right, {whats['wrong']} wrong, "
+            f"{whats['failed']} failed, {whats[ENDLESS]} that do not end, "
+            f"{whats['refused']} refused; "
             f"{sum(item.accepted for item in outcomes)} steps accepted, "
             f"{sum(item.declined for item in outcomes)} refused",
             f"of the right: {_counts(Counter(t for item in right for t in item.traits))}",
@@ -245,7 +323,10 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def explain(failure: Failure) -> str:
-    """A failure as a small test; the trace alone where it does not show again."""
+    """A failure as a small test; the program or the trace alone where it does not show again."""
+    if failure.trace == NO_TRACE:
+        text = scheduled(failure.seed)[1].sch.mod.script()
+        return f"{failure}\n(python -m tests.fuzz.threads --count 1 --seed {failure.seed})\n{text}"
     case = shrunk(failure, known_of(failure.program).mod)
     if case is None:
         return f"{failure}\nnot to be repeated from its trace:\n{failure.trace}"
@@ -261,6 +342,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="schedules in all (100)")
     parser.add_argument("--seed", type=int, default=0, help="the first schedule's number (0)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"that a target may take ({SECONDS:g})"
+    )
     parser.add_argument("--targets", nargs="*", default=[], help="what runs them (all there are)")
     return parser.parse_args()
 
@@ -268,13 +352,19 @@ def _options() -> argparse.Namespace:
 def main() -> int:
     options = _options()
     numbers = range(options.seed, options.seed + options.count)
-    parts = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
+    parts = [numbers[first :: options.jobs] for first in range(options.jobs)]
     outcomes: list[Outcome] = []
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(batch, part, options.targets) for part in parts]):
-            outcomes += done.result()
-            if sys.stderr.isatty():
-                print(f"\r{len(outcomes)} done", end="\r", file=sys.stderr)
+
+    def follow(part: Sequence[int]) -> None:
+        for outcome in watched(part, options.targets, options.seconds):
+            outcomes.append(outcome)
+            if outcome.failure:
+                print(outcome.failure, file=sys.stderr, flush=True)
+            if len(outcomes) % BATCH == 0:
+                print(f"{len(outcomes)} of {len(numbers)}", file=sys.stderr, flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(follow, parts))
     failures = [item.failure for item in outcomes if item.failure]
     for failure in failures[:SHOWN]:
         print(explain(failure), "\n", flush=True)
