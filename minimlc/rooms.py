@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 ROOMS = (
-    *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net"),
+    *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net", "schedule.sampling"),
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
     *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.cuda", "codegen.python"),
     *("gpusim", "machine", "recipes", "frontends", "homework", "exercise", "tile", "deploy"),

@@ -20,7 +20,7 @@ from minimlc.recipes.matmul import matmul
 from minimlc.recipes.programs import GPUS, programs
 from minimlc.recipes.rowwise import rowwise
 from minimlc.recipes.transpose import transpose
-from minimlc.recipes.views import Draft
+from minimlc.recipes.views import Draft, recipe
 from minimlc.recipes.windows import windows
 from minimlc.schedule import Schedule
 from minimlc.target import Target
@@ -54,6 +54,7 @@ __all__ = [
     "attention",
     "conv2d",
     "elementwise",
+    "fitting",
     "matmul",
     "programs",
     "rows",
@@ -109,25 +110,28 @@ def _schedule(name: str, func: PrimFunc, target: Target, constants: frozenset[in
         func = func.with_attr(CONSTANTS, tuple(func.params[at].name for at in sorted(constants)))
     # In a module of its own: each step of a schedule makes a new module.
     sch = Draft.trusting(IRModule.of({name: func}), name)
+    scheduled = for_gpu(sch, target) if target.name in GPUS else fitting(sch, target=target)
+    return replace(scheduled.func, attrs=(*plain.attrs, (SCHEDULED, True)))
+
+
+@recipe
+def fitting(sch: Draft, block: str | None, target: Target) -> Draft:
+    """The recipes that fit a whole function. Of a schedule with a key, it is the usual space."""
     start = sch
-    if target.name in GPUS:
-        return replace(for_gpu(sch, target).func, attrs=(*plain.attrs, (SCHEDULED, True)))
     sch = _first((programs, attention), sch, None, target)
-    for block in sch.blocks() if sch is start else ():
-        sch = _first(RECIPES, sch, block, target)
-    if sch is start:
-        whole = _first((rowwise, elementwise), sch, None, target)
-        func = (rows(sch) if whole is sch else whole).func
-    else:
-        func = left_over(sch, start.blocks(), target).func
-    return replace(func, attrs=(*plain.attrs, (SCHEDULED, True)))
+    for name in sch.blocks() if sch is start else ():
+        sch = _first(RECIPES, sch, name, target)
+    if sch is not start:
+        return left_over(sch, start.blocks(), target)
+    whole: Draft = _first((rowwise, elementwise), sch, None, target)
+    return rows(sch) if whole is sch else whole
 
 
 def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Target) -> Any:
     """The schedule by the first recipe that fits a block; unchanged if none does."""
-    for recipe in recipes:
+    for each in recipes:
         try:
-            return recipe(sch, block, target=target)
+            return each(sch, block, target=target)
         except ScheduleError:
             continue
     return sch

@@ -74,7 +74,7 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     """
     name, conv = find_convolution(sch, block)
     size = conv.sizes
-    tiles = tiles_for(name, conv, target)
+    sch, tiles = choose_tiles(sch, name, conv, target)
     sch, conversions = widened(sch, name, conv)
     name, conv = find_convolution(sch, name)
     sch, result = one_row_of_pixels(sch, name, conv)
@@ -114,6 +114,27 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
     return Tiles(pixels, lanes * vectors, block, steps, written_out)
+
+
+def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tuple[Draft, Tiles]:
+    """Tiles near those of `tiles_for`, which come first."""
+    best = tiles_for(name, conv, target)
+    if sch.chance is None:
+        return sch, best
+    size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
+    count, window = size["n"] * size["i"] * size["j"], size["p"] * size["q"]
+    vectors = (divisor(size["o"] // lanes, most) for most in (1, 2, 3, 4))
+    widths = (best.channels, *(lanes * each for each in vectors))
+    sch, channels = sch.choose("channels", widths)
+    most = min(vector_registers(target) // (channels // lanes) - 1, count)
+    own = (best.pixels,) if channels == best.channels or best.pixels <= most else ()
+    sch, pixels = sch.choose("pixels", (*own, *range(max(most, 1), 0, -1)))
+    blocks = (divisor(size["c"], best.block * 4 // parts) for parts in (1, 2, 8, 16))
+    sch, block = sch.choose("block", (best.block, *blocks))
+    steps = (divisor(block, most) for most in (1, 2, 4, 8) if most * window <= 32)
+    sch, step = sch.choose("steps", (divisor(block, best.steps), *steps))
+    sch, written_out = sch.choose("written_out", (best.written_out, *range(4)))
+    return sch, Tiles(pixels, channels, block, step, written_out)
 
 
 def widened(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, list[str]]:

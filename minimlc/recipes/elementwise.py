@@ -119,14 +119,18 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
     """
     first, *others = loops
     count = sch.extent(name, first)
-    step = max(1, CHUNK * count // sch.iterations(name))
+    sizes = (CHUNK, CHUNK // 4, 4 * CHUNK, 16 * CHUNK)
+    sch, chunk = sch.choose(f"chunk of {name}", sizes)
+    step = max(1, chunk * count // sch.iterations(name))
     if count % step:
         sch, (rest,) = sch.making("loop_partition", first, [count // step * step])
         sch = _as_lanes(sch, rest, sch.loops(rest))
     sch, (chunk, within) = sch.cut(name, first, step)
     sch = _as_lanes(sch, name, [within, *others]).parallel(chunk)
     written = sch.store(name).buffer
-    if sch.iterations(name) * bytes_of(written.dtype) <= target.l3:
+    around = sch.iterations(name) * bytes_of(written.dtype) > target.l3
+    sch, around = sch.choose(f"bypass caches with {name}", (around, not around))
+    if not around:
         return sch
     return sch.annotate(sch.loops(name)[-1], "nontemporal", written.name)
 

@@ -5,7 +5,6 @@ from typing import Any
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.views import S, check_schedule
-from minimlc.schedule import Schedule
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.analysis.arith import variables
@@ -16,7 +15,7 @@ NO_SUCH_NAME = "E105"
 """The code of errors about loops, blocks, buffers and primitives that do not exist."""
 
 
-def rows(sch: Schedule) -> Schedule:
+def rows(sch: S) -> S:
     """Work along rows: in each block the loop over the output's last axis goes inside and becomes
     vector lanes; a reduction keeps a whole row of sums and adds to it.
     """

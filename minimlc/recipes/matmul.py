@@ -61,7 +61,7 @@ class Tiles(NamedTuple):
 
     `row_block` is a multiple of `rows`, `column_block` of `columns`, and that of the unit's lanes;
     `sum_block` is one of `sums`, which is how much of k a tile adds up before it goes into C. (Long
-    sums in one go lose digits.)
+    sums in one go lose digits.) `steps` along k are straight code.
     """
 
     rows: int
@@ -72,6 +72,8 @@ class Tiles(NamedTuple):
     sum_block: int
     unit: Unit = FLOATS
     by_columns: bool = True
+    steps: int = 1
+    prefetch: bool = True
 
 
 def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
@@ -102,7 +104,54 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     by_columns = shares_columns(ceil(m / rows), ceil(n / columns), target.cores)
     share = ceil(n / target.cores) if by_columns else n
     column_block = even(n, min(target.l2 // 2 // (sum_block * size), share), columns)
-    return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns)
+    steps = divisor(sums // unit.depth, UNROLLED)
+    return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns, steps)
+
+
+def choose_tiles(
+    sch: Draft, product: Product, target: Target, unit: Unit = FLOATS
+) -> tuple[Draft, Tiles]:
+    """Tiles near those of `tiles_for`, which come first; no sums are longer than its."""
+    best = tiles_for(product, target, unit)
+    if sch.chance is None:
+        return sch, best
+    m, n, k = product.rows, product.columns, product.sums
+    rows, columns = best.rows, best.columns
+    if not unit.loads:
+        lanes = max(lanes_of(target, product.dtypes[2]), unit.lanes)
+        room = vector_registers(target) * lanes_of(target, product.dtypes[2])
+        widths = range(lanes, min(ceil(n / lanes), MOST_VECTORS) * lanes + 1, lanes)
+        sch, columns = sch.choose("columns", (columns, *widths))
+        most = min(room // columns - 1, m)
+        own = (rows,) if columns == best.columns or rows <= most else ()
+        sch, rows = sch.choose("rows", (*own, *range(max(most, 1), 0, -1)))
+    step = max(unit.step, UNROLLED if best.sums % UNROLLED == 0 else 1)
+    shorter = (even(best.sums, best.sums // parts, step) for parts in (1, 2, 4))
+    sch, sums = sch.choose("sums", (best.sums, *(s for s in shorter if s <= best.sums)))
+    deep = ceil(max(k, sums) / sums)
+    panels = (sums * ceil(deep / parts) for parts in (1, 2, 3, 4, 6, 8))
+    sch, sum_block = sch.choose("sum_block", (*_of(best.sum_block, sums), *panels))
+    cuts = (1, 2, 3, 4, 6, 8, 12, 16)
+    blocks = [even(m, ceil(m / parts), rows) for parts in cuts]
+    sch, row_block = sch.choose("row_block", (*_of(best.row_block, rows), *blocks))
+    blocks = [even(n, ceil(n / parts), columns) for parts in cuts]
+    sch, column_block = sch.choose("column_block", (*_of(best.column_block, columns), *blocks))
+    by_columns = best.by_columns
+    if target.cores > 1:
+        sch, by_columns = sch.choose("by_columns", (by_columns, not by_columns))
+    deep = sums // unit.depth
+    straight = (each for each in (1, 2, 4, 8) if deep % each == 0)
+    sch, steps = sch.choose("steps", (divisor(deep, best.steps), *straight))
+    sch, prefetch = sch.choose("prefetch", (True, False))
+    return sch, Tiles(
+        *(rows, columns, sums, row_block, column_block, sum_block, unit),
+        *(by_columns, steps, prefetch),
+    )
+
+
+def _of(size: int, part: int) -> tuple[int, ...]:
+    """A size where it consists of whole parts."""
+    return (size,) if size % part == 0 else ()
 
 
 def shares_columns(down: int, across: int, cores: int) -> bool:
@@ -179,8 +228,9 @@ def packed(sch: Draft, product: Product, target: Target) -> Draft:
     source = product.left.buffer
     sch, block, conversions = converted(sch, product, unit, target)
     product = find_product(sch, block)
-    tiles = tiles_for(product, target, unit)
+    sch, tiles = choose_tiles(sch, product, target, unit)
     rows = rows_in_place(product, tiles, target) if product.left.buffer == source else 0
+    sch, rows = sch.choose("rows_in_place", (rows, 0))
     if rows:
         tiles = tiles._replace(rows=rows, row_block=product.rows)
     sch, sums, result = divide(sch, product, tiles)
@@ -231,9 +281,12 @@ def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:
 
 def few_columns(sch: Draft, product: Product, lanes: int) -> Draft:
     """Few columns of C: each element of A is read once, so nothing is copied."""
-    rows = divisor(product.rows, 12 if product.columns <= lanes else 6)
+    most = 12 if product.columns <= lanes else 6
+    sch, rows = sch.choose("rows", (divisor(product.rows, size) for size in (most, 4, 2, 8, 1)))
     part = skinny.summed_apart(product)
-    tiles = Tiles(rows, product.columns, part, product.rows, product.columns, product.sums)
+    sch, steps = sch.choose("steps", (divisor(part, size) for size in (UNROLLED, 1, 2, 8)))
+    sizes = (rows, product.columns, part, product.rows, product.columns, product.sums)
+    tiles = Tiles(*sizes, steps=steps)
     sch, sums, result = divide(sch, product, tiles)
     sch, *_ = tile(sch, sums, result, tiles)
     return sch
@@ -336,14 +389,10 @@ def tile(sch: Draft, sums: str, result: str, tiles: Tiles) -> tuple[Draft, str, 
         sch = sch.in_registers(sch.loops_below(f"{sums}_init", parts[-1]))
     if not tiles.unit.intrin:
         sch = sch.in_registers(rest)
-        sch = written_out(sch, f"{sums}_update", summed, steps_written_out(tiles))
-    sch = sch.annotate(column_tile, "prefetch", sch.buffer(result))
+        sch = written_out(sch, f"{sums}_update", summed, tiles.steps)
+    if tiles.prefetch:
+        sch = sch.annotate(column_tile, "prefetch", sch.buffer(result))
     return sch, blocks[-1], column_block, row_tile
-
-
-def steps_written_out(tiles: Tiles) -> int:
-    """How many steps along k are straight code."""
-    return divisor(tiles.sums // tiles.unit.depth, UNROLLED)
 
 
 def written_out(sch: Draft, block: str, loop: str, steps: int) -> Draft:
@@ -363,7 +412,7 @@ def on_unit(sch: Draft, block: str, tiles: Tiles) -> Draft:
     sch, (columns, lane) = sch.cut(block, column, unit.lanes)
     sch = sch.reorder(outer, *rows, columns, deep, lane).tensorize(deep, unit.intrin)
     sch = sch.unrolled((*rows, columns))
-    return written_out(sch, f"{block}_o", outer, steps_written_out(tiles))
+    return written_out(sch, f"{block}_o", outer, tiles.steps)
 
 
 def in_panels(
@@ -380,7 +429,7 @@ def in_panels(
     (deep,) = [axis for axis in axes if axis[0] == "k"]
     unit = tiles.unit
     if not unit.loads and role == "m" and side.axes[-1] == "k":
-        unit = Unit(depth=unit.depth * steps_written_out(tiles))
+        unit = Unit(depth=unit.depth * tiles.steps)
     width, inner_axes = unit.panel(role, tiles.rows if role == "m" else tiles.columns)
     layout = [*batch, *(each.format(wide=wide, deep=deep) for each in inner_axes)]
     buffer = sch.buffer(copy)

@@ -47,11 +47,15 @@ def few_rows(sch: Draft, product: Product) -> Draft:
         why = f'matmul: rows, columns and sums of block "{name}" have no loops of their own'
         raise refusal(why)
     k = summed[-1]
-    sch = sch.split(k, [None, divisor(block, DEPTH)])
+    depths = (divisor(block, most) for most in (DEPTH, 1, 2, 4, 16))
+    sch, depth = sch.choose("depth", depths)
+    sch = sch.split(k, [None, depth])
     *_, down, deep = sch.loops_of(name, "R")
     group: list[str] = []
     if product.rows > 1:
-        sch = sch.split(rows[-1], [None, divisor(product.rows, 4)])
+        heights = (divisor(product.rows, most) for most in (4, 1, 2, 3, 6))
+        sch, height = sch.choose("rows", heights)
+        sch = sch.split(rows[-1], [None, height])
         group = sch.loops_along(name, -2)[-2:]
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
     sch = sch.decompose_reduction(name, at=down)
@@ -69,7 +73,9 @@ def one_row(sch: Draft, product: Product, lanes: int) -> Draft:
     sch, (sums,) = sch.making("rfactor", sch.loops_of(name, "R")[-1])
     sch = lanes_last(sch, sums)
     (column,) = sch.loops_along(name, -1)
-    sch, (outer, _) = sch.cut(name, column, divisor(product.columns, COLUMNS))
+    widths = (divisor(product.columns, most) for most in (COLUMNS, 1, 2, 4, 12, 16))
+    sch, width = sch.choose("columns", widths)
+    sch, (outer, _) = sch.cut(name, column, width)
     sch = sch.compute_at(sums, outer)
     down = sch.loops_of(sums, "R")
     *columns, lane = [each for each in sch.loops_below(sums, outer) if each not in down]

@@ -108,7 +108,10 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
     size = bytes_of(load.buffer.dtype)
     lanes = min(MOST, WRITE // size)
     again = _stays(sch, name, load, sizes[column], target)
+    sides = (2, 4, MOST)
+    sch, lanes = sch.choose(f"lanes of {name}", (lanes, *sides))
     rows = lanes if again else min(MOST, READ // size)
+    sch, rows = sch.choose(f"rows of {name}", (rows, *sides))
     steps = {row: min(rows, sizes[row]), column: min(lanes, sizes[column])}
     few = enough and prod(sizes[loop] for loop in others) < MANY > sizes[row] // steps[row]
     first, second = (column, row) if few and sizes[column] > sizes[row] else (row, column)

@@ -72,6 +72,12 @@ class Draft(Schedule):
             self.extent(block, lp) for lp in (self.loops(block) if loops is None else loops)
         )
 
+    def choose(self, name: str, choices: Iterable[Any]) -> tuple["Draft", Any]:
+        """One of the choices, the first unless this schedule decides by chance."""
+        if self.chance is None:
+            return self, next(iter(choices))
+        return self.sample_categorical(tuple(dict.fromkeys(choices)), name=name)
+
     def making(self, primitive: str, *args: Any, **options: Any) -> tuple["Draft", list[str]]:
         """A primitive applied, and the blocks that it makes."""
         after = self.apply(primitive, *args, **options)

@@ -56,7 +56,8 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
     (along,) = sch.loops_along(name, -1)
     elements = sch.iterations(name)
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
-    piece = divisor(sch.extent(name, along), VECTORS * lanes)
+    sch, vectors = sch.choose(f"vectors of {name}", (VECTORS, 1, 2, 4, 6, 12))
+    piece = divisor(sch.extent(name, along), vectors * lanes)
     if piece >= lanes:
         sch = sch.split(along, [None, piece])
         along = sch.loops_along(name, -1)[-1]

@@ -21,7 +21,8 @@ from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.schedule import Schedule, method, on_module
 from minimlc.schedule.trace import Trace
 
-ROOMS = [part for name in ("more", "tensor", "net") if (part := room(f"schedule.{name}"))]
+NAMES = ("more", "tensor", "net", "sampling")
+ROOMS = [part for name in NAMES if (part := room(f"schedule.{name}"))]
 FUNCTIONS = {name: on_module(name) for name in PRIMITIVES}
 """The primitives as functions of modules, by name."""
 

@@ -1,6 +1,7 @@
 """The table of primitives. Each enters itself where it is defined: a file of its own is enough."""
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
@@ -20,11 +21,27 @@ class Decided(NamedTuple):
     decision: Any
 
 
+class Chance(NamedTuple):
+    """Where a schedule's decisions come from: by name from `decisions`, else drawn by `key`, or the
+    first choices without one. If not `strict`, a given decision that is no choice is drawn.
+    """
+
+    key: int | None = None
+    decisions: Mapping[str, Any] = {}
+    strict: bool = True
+
+
 Rule = Callable[..., PrimFunc | Decided]
 R = TypeVar("R", bound=Rule)
 
 PRIMITIVES: dict[str, Rule] = {}
 """Each primitive's rule: PrimFunc -> PrimFunc, by name."""
+
+SAMPLES: dict[str, Rule] = {}
+"""What only decides, by chance (`schedule.sampling`), in the form of a primitive."""
+
+RULES = ChainMap(PRIMITIVES, SAMPLES)
+"""All that the steps of a trace may name."""
 
 KEEPS_ORDER: set[str] = set()
 """The primitives after which every reduction takes its values in the same order as before: floats

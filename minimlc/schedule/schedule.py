@@ -4,7 +4,7 @@ import inspect
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakKeyDictionary
@@ -21,7 +21,7 @@ from minimlc.module import History, IRModule, Step, not_a_module
 from minimlc.node import display, mimebundle
 from minimlc.schedule.dropped import warn_if_dropped
 from minimlc.schedule.nets import UNCHECKED, VERIFIED, Net, Verdict
-from minimlc.schedule.primitive import PRIMITIVES
+from minimlc.schedule.primitive import PRIMITIVES, RULES, Chance
 from minimlc.schedule.trace import (
     Trace,
     bound_arguments,
@@ -58,7 +58,7 @@ class NotSeveral(ScheduleError, TypeError):
     """An attempt to take a schedule apart."""
 
 
-FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net")
+FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net", "chance")
 
 
 class Schedule:
@@ -68,6 +68,9 @@ class Schedule:
     `check=True` verifies the module after each step and runs old and new on random inputs, at
     smaller sizes where the program is large: a net under the primitives, whose own checks must
     already be right. `checked` says how the last step was checked.
+
+    `key` (0 <= key < 2**64) is what sampling draws by, except for the `decisions` given by name,
+    such as another trace's; without both, each decision is its first choice.
     """
 
     __slots__ = ("__weakref__", *FIELDS)
@@ -79,6 +82,7 @@ class Schedule:
     _steps: tuple[Step, ...]
     _verdict: Verdict
     _net: Net
+    chance: Chance | None
 
     def __init__(
         self,
@@ -87,6 +91,8 @@ class Schedule:
         *,
         check: bool = True,
         net: Net | None = None,
+        key: int | None = None,
+        decisions: Mapping[str, Any] | None = None,
     ):
         if isinstance(mod, PrimFunc | SymbolicFunc):
             mod = IRModule.from_expr(mod)
@@ -94,7 +100,8 @@ class Schedule:
         check_flags(ScheduleError, "E118", "mlc.Schedule(mod", check=check)
         steps = (Step("start", mod, 0.0),)
         verdict = VERIFIED if check else UNCHECKED
-        self._fill(mod, name, check, Trace(), steps, verdict, net or self.usual_net)
+        chance = None if key is None is decisions else _chance(key, decisions or {})
+        self._fill(mod, name, check, Trace(), steps, verdict, net or self.usual_net, chance)
         check_prim_func(name, self.func)
 
     def _fill(self, *values: Any) -> Self:
@@ -110,10 +117,11 @@ class Schedule:
         )
 
     @classmethod
-    def trusting(cls, mod: IRModule, func: str) -> Self:
+    def trusting(cls, mod: IRModule, func: str, chance: Chance | None = None) -> Self:
         """An unchecked schedule of a function that passes made, and that is verified after them."""
         start = (Step("start", mod, 0.0),)
-        return object.__new__(cls)._fill(mod, func, False, Trace(), start, UNCHECKED, cls.usual_net)
+        values = (mod, func, False, Trace(), start, UNCHECKED, cls.usual_net, chance)
+        return object.__new__(cls)._fill(*values)
 
     @property
     def func(self) -> PrimFunc:
@@ -137,7 +145,7 @@ class Schedule:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        known = [*PRIMITIVES, "blocks", "loops", "producers", "consumers"]
+        known = [*RULES, "blocks", "loops", "producers", "consumers"]
         why, hint = _near(f'a schedule has no "{name}"', name, known)
         raise NoSuchPrimitive(why, code="E105", hint=hint)
 
@@ -158,7 +166,7 @@ class Schedule:
         return new
 
     def _stepped(self, name: str, args: Sequence[Any], options: dict[str, Any]) -> Self:
-        if name not in PRIMITIVES:
+        if name not in RULES:
             why, hint = _near(f'no primitive "{name}"', str(name), PRIMITIVES)
             raise ScheduleError(why, code="E105", hint=hint)
         arguments = bound_arguments(name, args, options)
@@ -189,7 +197,7 @@ class Schedule:
         if self.check:
             first = self._steps[0].mod
             verdict = self._net.check(first, after, self.func_name, label, trace, verdict)
-        values = (mod, self.func_name, self.check, trace, steps, verdict, self._net)
+        values = (mod, self.func_name, self.check, trace, steps, verdict, self._net, self.chance)
         _TAKEN.setdefault(self, deque(maxlen=MOST_TAKEN)).append((name, arguments))
         return object.__new__(type(self))._fill(*values)
 
@@ -256,6 +264,15 @@ class Schedule:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return mimebundle(self)
+
+
+def _chance(key: int | None, decisions: Mapping[str, Any]) -> Chance:
+    """A key and decisions as a user gives them."""
+    if key is not None and (type(key) is not int or not 0 <= key < 2**64):
+        raise ScheduleError(f"a key is an integer of 64 bits, got {key!r}", code="E118")
+    if not isinstance(decisions, Mapping):
+        raise ScheduleError(f"decisions are values by name, got {decisions!r}", code="E118")
+    return Chance(key, decisions)
 
 
 def _symbolic(name: str, func: Any) -> ScheduleError:

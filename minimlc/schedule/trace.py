@@ -5,7 +5,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
 from minimlc.literals import Notes
-from minimlc.schedule.primitive import PRIMITIVES, Decided, Rule
+from minimlc.names import UniqueNames
+from minimlc.schedule.primitive import PRIMITIVES, RULES, SAMPLES, Decided, Rule
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
 
@@ -62,9 +63,28 @@ class Trace(tuple):
         except RecursionError:
             raise no_trace("an argument nests too deeply") from None
 
+    @property
+    def decisions(self) -> dict[str, Any]:
+        """What was decided by chance, by the decision's name, in order: `Schedule(mod,
+        decisions=...)` decides so again.
+        """
+        named: dict[str, Any] = {}
+        for name, arguments in self:
+            if "decision" in arguments:
+                named[decision_name(named, name, arguments)] = arguments["decision"]
+        return named
+
     def __repr__(self) -> str:
-        calls = "".join(f"\n       .{call_text(name, args)}" for name, args in self)
+        calls = "".join(f"\n       .{_as_method(name, args)}" for name, args in self)
         return f"(sch{calls})" if self else "sch"
+
+
+def decision_name(before: Collection[str], name: str, arguments: dict[str, Any]) -> str:
+    """A decision's name: the one it got, else its loop's or block's, else its primitive's; with a
+    number where one `before` has it.
+    """
+    words = (str(arguments[key]) for key in ("name", "loop", "block") if arguments.get(key))
+    return UniqueNames(before, reserved=(), spell=str).take(next(words, name))
 
 
 def _data(value: Any) -> Any:
@@ -100,7 +120,7 @@ def _step(number: int, step: Any) -> tuple[str, dict[str, Any]]:
     if not isinstance(step, list | tuple) or len(step) != 2 or not isinstance(step[1], dict):
         raise no_trace(f"step {number} is no [primitive, {{argument: value}}] pair")
     name, arguments = step
-    if not isinstance(name, str) or name not in PRIMITIVES:
+    if not isinstance(name, str) or name not in RULES:
         hint = did_you_mean(str(name), PRIMITIVES)
         raise ScheduleError(f"step {number}: no primitive {name!r}", code="E105", hint=hint)
     known = parameters(name)
@@ -118,6 +138,12 @@ def _step(number: int, step: Any) -> tuple[str, dict[str, Any]]:
     values = {key: frozen(value) for key, value in arguments.items()}
     check_types(name, values)
     return name, values
+
+
+def _as_method(name: str, arguments: dict[str, Any]) -> str:
+    """A step as a call that gives a schedule: a sampling method gives its decision, too."""
+    text = call_text(name, arguments)
+    return f'apply("{name}", {text.removeprefix(name + "(")}' if name in SAMPLES else text
 
 
 def plain(value: Any) -> bool:
@@ -170,7 +196,7 @@ def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc,
     them, with what a sampling primitive decided.
     """
     positional, named = split_arguments(name, arguments)
-    result = PRIMITIVES[name](func, *positional, **named)
+    result = RULES[name](func, *positional, **named)
     if isinstance(result, Decided):
         return result.func, {**arguments, "decision": frozen(result.decision)}
     return result, arguments
@@ -291,7 +317,7 @@ def literal(value: Any) -> str:
 
 def parameters(name: str) -> dict[str, inspect.Parameter]:
     """A primitive's own parameters: those after the function."""
-    return _parameters(PRIMITIVES[name])
+    return _parameters(RULES[name])
 
 
 @cache

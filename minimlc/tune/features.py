@@ -1,0 +1,346 @@
+"""What a scheduled program asks of a machine, in some numbers that a cost model learns from.
+
+They are read off its loops and accesses, without running or lowering it. Where data is reused, and
+what of it a cache keeps in between, is estimated by footprints: an access moves with some of the
+loops around it; the innermost loops whose accesses together fit a cache fill it once. After the
+features of L. Zheng et al., Ansor (2020), and the footprints of M. Wolf and M. Lam (1991).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import log2, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from minimlc.dtypes import DTYPES
+from minimlc.node import children
+from minimlc.target import Target
+from minimlc.tir.analysis.access import Access, accesses, loop_extent, shared_loops
+from minimlc.tir.analysis.arith import linear, variables
+from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Load, PrimFunc, Store, Var
+
+LINE = 64
+"""Bytes of a cache line."""
+
+CHAINS = 8
+"""Vectors of sums that hide the latency of adding to one: four cycles, two units."""
+
+SLOW = 8
+"""Operations that a division or a function counts as."""
+
+RATES = {"l2_bytes": 32.0, "l3_bytes": 12.0, "memory_bytes": 5.0}
+"""Bytes a cycle that come from a level; usual ones of a core."""
+
+NAMES = {
+    "operations": "operations on elements; a * b + c counts as one, a division as 8",
+    "instructions": "the same, by vectors of the machine's width where loops are vectorized",
+    "loads": "instructions that read memory, without what stays in registers",
+    "stores": "instructions that write memory",
+    "gathered": "elements of vectors that do not lie side by side",
+    "l2_bytes": "bytes that the first cache does not keep until they are used again",
+    "l3_bytes": "bytes that the second cache does not keep",
+    "memory_bytes": "bytes that the third cache does not keep",
+    "iterations": "ends of loop iterations that are not written out",
+    "code": "statements after writing out, the largest number in one place",
+    "sums": "vectors of sums that are added to side by side, in the block with most work",
+    "spilled": "vectors of sums beyond the registers there are",
+    "waiting": "cycles that too few sums side by side wait for each other",
+    "guarded": "executions of statements under a condition",
+    "allocated": "bytes of buffers that the function has of its own",
+    "copied": "elements that are moved without being computed with",
+    "parallel": "iterations of parallel loops, in the block with most work",
+    "idle": "the share of the cores' time that is lost as iterations do not share out evenly",
+    "starts": "times that a parallel loop is entered",
+    "prefetched": "loops that ask for data ahead",
+    "blocks": "statements that compute something",
+    "cycles": "the analytical model's estimate of the time, in cycles",
+}
+"""Each feature's meaning. A vector has the binary logarithms of 1 + each, in this order."""
+
+
+class Work(NamedTuple):
+    """A store with its loads: the loops around it by extent and kind, outer to inner, and of each
+    access how many elements a loop's step moves along each axis.
+    """
+
+    store: Store
+    loops: tuple[For, ...]
+    extents: tuple[int, ...]
+    kinds: tuple[str, ...]
+    touches: tuple["Touch", ...]
+    guarded: bool
+    reduces: bool
+
+
+class Touch(NamedTuple):
+    """One access of a work. `steps` has, for each axis, the step of each loop that moves it."""
+
+    buffer: Buffer
+    is_write: bool
+    steps: tuple[dict[int, float], ...]
+
+    def moves(self, loop: int) -> bool:
+        """Whether it is of another element in a loop's next iteration."""
+        return any(loop in axis for axis in self.steps)
+
+    def bytes_below(self, extents: Sequence[int], loop: int) -> float:
+        """The bytes that the loops from one on touch together, by whole lines."""
+        size = DTYPES[self.buffer.dtype].bits // 8
+        spans = [
+            min(full, 1 + sum(step * (extents[at] - 1) for at, step in axis.items() if at >= loop))
+            for axis, full in zip(self.steps, self.buffer.shape, strict=True)
+        ]
+        if not spans:
+            return size
+        row = spans[-1] * size
+        return prod(spans[:-1]) * (row if row % LINE == 0 else row + min(LINE, row) // 2)
+
+    def side_by_side(self, loop: int) -> int:
+        """How far apart elements are in a loop's iterations: 0, 1, or 2 for farther."""
+        if not self.moves(loop):
+            return 0
+        return (
+            1
+            if [axis.get(loop, 0) for axis in self.steps[-1:]] == [1]
+            and not any(loop in axis for axis in self.steps[:-1])
+            else 2
+        )
+
+
+def features(func: PrimFunc, target: Target) -> np.ndarray:
+    """The features of a function, float64 of shape (len(NAMES),)."""
+    numbers = measures(func, target)
+    return np.array([log2(1.0 + max(numbers[name], 0.0)) for name in NAMES])
+
+
+def estimate(func: PrimFunc, target: Target) -> float:
+    """The analytical model's cycles of one call."""
+    return measures(func, target)["cycles"]
+
+
+@lru_cache(maxsize=4096)
+def measures(func: PrimFunc, target: Target) -> dict[str, float]:
+    """The features by name, not yet as logarithms."""
+    total: dict[str, float] = defaultdict(float)
+    main = 0.0
+    works = [*_works(func)]
+    for work in works:
+        one = _of_work(work, func, target)
+        for name in ("code", "sums", "parallel", "idle"):
+            value = one.pop(name)
+            largest = one["operations"] >= main if name != "code" else value > total[name]
+            total[name] = value if largest else total[name]
+        main = max(main, one["operations"])
+        for name, value in one.items():
+            total[name] += value
+    total["allocated"] = sum(_size(buffer) for buffer in func.allocs)
+    loops = {loop for work in works for loop in work.loops}
+    total["prefetched"] = sum(any(key == "prefetch" for key, _ in lp.annotations) for lp in loops)
+    total["blocks"] = len(works)
+    return total
+
+
+def _works(func: PrimFunc) -> Iterator[Work]:
+    """The function's stores. Loops around all uses of a buffer of its own do not move it: each of
+    their iterations uses the same place again.
+    """
+    together: dict[Store, list[Access]] = defaultdict(list)
+    items = accesses(func)
+    common: dict[Buffer, tuple[For, ...]] = {}
+    own = set(func.allocs)
+    for item in items:
+        if item.buffer in own:
+            first = common.setdefault(item.buffer, item.loops)
+            if first != item.loops:
+                same = item._replace(loops=first)
+                common[item.buffer] = shared_loops(same, item)
+        store = item.node if isinstance(item.node, Store) else item.into
+        if store is not None:
+            together[store].append(item)
+    for store, parts in together.items():
+        loops = parts[0].loops
+        extents = tuple(min(loop_extent(loop), 1 << 40) for loop in loops)
+        places = {loop.var: at for at, loop in enumerate(loops)}
+        touches = tuple(
+            _touch(part, len(common.get(part.buffer, ())), places, extents)
+            for part in parts
+            if part.role != "update" or part.is_write
+        )
+        reduces = any(part.role == "update" for part in parts)
+        guarded = any(part.guards for part in parts)
+        yield Work(store, loops, extents, tuple(lp.kind for lp in loops), touches, guarded, reduces)
+
+
+def _touch(item: Access, fixed: int, places: dict[Var, int], extents: tuple[int, ...]) -> Touch:
+    steps = tuple(
+        {
+            at: step
+            for at, step in _steps(index, places)
+            if at >= fixed and step * extents[at] > 1 < extents[at]
+        }
+        for index in item.indices
+    )
+    return Touch(item.buffer, item.is_write, steps)
+
+
+def _steps(expr: Expr, places: dict[Var, int]) -> Iterator[tuple[int, float]]:
+    """How far an index goes in one step of each loop; of `a // n`, in n steps of `a`."""
+    for atom, coefficient in linear(expr).terms.items():
+        match atom.expr:
+            case Var() as var if var in places:
+                yield places[var], abs(coefficient)
+            case Binary(op="//", a=a, b=Const(value=by)):
+                for at, step in _steps(a, places):
+                    yield at, abs(coefficient) * step / by
+            case Binary(op="%", a=a, b=Const(value=by)):
+                for at, step in _steps(a, places):
+                    yield at, abs(coefficient) * (step % by)
+            case _:  # other nodes: some step for what they depend on
+                yield from ((places[v], 1) for v in variables(atom.expr) if v in places)
+
+
+def _of_work(work: Work, func: PrimFunc, target: Target) -> dict[str, float]:
+    """One store's part of the features."""
+    extents, kinds = work.extents, work.kinds
+    runs = prod(extents)
+    operations = _operations(work.store.value)
+    size = DTYPES[work.store.buffer.dtype].bits
+    width = target.vector_bits // size or 1
+    lane = len(kinds) - 1 if kinds and kinds[-1] == "vectorized" else None
+    lane = next((at for at, kind in enumerate(kinds) if kind == "vectorized"), lane)
+    vectors = runs / min(width, extents[lane]) if lane is not None else runs
+    out = [at for at, kind in enumerate(kinds) if kind == "unrolled"]
+    numbers: dict[str, float] = {"operations": runs * operations, "loads": 0.0, "stores": 0.0}
+    numbers["instructions"] = vectors * operations
+    numbers["gathered"] = 0.0
+    sums = _sums_beside(work, lane, width)
+    for touch in work.touches:
+        _count(numbers, touch, work, vectors, lane, width)
+    for name, bytes_ in zip(RATES, (target.l1, target.l2, target.l3), strict=True):
+        numbers[name] = float(_traffic(work, bytes_))
+    registers = 32 if target.vector_bits >= 512 or "+neon" in target.features else 16
+    counted = (at for at in range(len(kinds)) if at != lane and at not in out)
+    last = max(counted, default=0)
+    numbers["iterations"] = float(
+        prod(e for at, e in enumerate(extents[: last + 1]) if at not in out)
+    )
+    numbers["code"] = float(prod(extents[at] for at in out))
+    numbers["sums"] = float(sums)
+    numbers["spilled"] = float(max(0, sums + 2 - registers))
+    chained = sums and numbers["instructions"] * 4 / min(sums, CHAINS) - numbers["instructions"] / 2
+    numbers["waiting"] = max(0.0, float(chained))
+    numbers["guarded"] = float(runs if work.guarded else 0)
+    numbers["copied"] = float(0 if operations else runs)
+    shared = [extents[at] for at, kind in enumerate(kinds) if kind == "parallel"]
+    count = prod(shared)
+    share = -(-count // target.cores) * target.cores
+    numbers["parallel"] = float(count if shared else 0)
+    numbers["idle"] = (share - count) / share if shared else 1 - 1 / target.cores
+    first = next((at for at, kind in enumerate(kinds) if kind == "parallel"), None)
+    numbers["starts"] = float(prod(extents[:first])) if first is not None else 0.0
+    numbers["cycles"] = _cycles(numbers) / (target.cores * (1 - numbers["idle"]))
+    return numbers
+
+
+def _cycles(numbers: dict[str, float]) -> float:
+    """Arithmetic and accesses go side by side; what caches do not have, and loops, come on top."""
+    busy = max(
+        numbers["instructions"] / 2, (numbers["loads"] + numbers["gathered"]) / 2, numbers["stores"]
+    )
+    moved = sum(numbers[name] / rate for name, rate in RATES.items())
+    spilled = numbers["spilled"] / max(numbers["sums"], 1.0) * numbers["instructions"]
+    late = max(0.0, numbers["code"] - 512) / 512 * numbers["iterations"]
+    overhead = numbers["iterations"] + 2000.0 * numbers["starts"] + 2 * numbers["guarded"] / 8
+    return busy + numbers["waiting"] + 0.7 * moved + spilled + overhead + late
+
+
+def _count(
+    numbers: dict[str, float],
+    touch: Touch,
+    work: Work,
+    vectors: float,
+    lane: int | None,
+    width: int,
+) -> None:
+    """Add an access's instructions. Written-out loops that do not move it use a register again;
+    so do loops around them, if it is a sum.
+    """
+    again, inside = 1, True
+    for at in reversed(range(len(work.extents))):
+        if at == lane:
+            continue
+        inside = inside and (work.kinds[at] == "unrolled" or touch.is_write)
+        if not inside:
+            break
+        if not touch.moves(at):
+            again *= work.extents[at]
+        elif work.kinds[at] != "unrolled":
+            break
+    count = vectors / again
+    if lane is not None and not touch.moves(lane):
+        count /= max(1.0, work.extents[lane] / width)
+    numbers["stores" if touch.is_write else "loads"] += count
+    if lane is not None and touch.side_by_side(lane) == 2:
+        numbers["gathered"] += count * min(width, work.extents[lane])
+
+
+def _sums_beside(work: Work, lane: int | None, width: int) -> int:
+    """The vectors of sums in flight in a reduction; 0 of others."""
+    target = next(touch for touch in work.touches if touch.is_write)
+    loops = range(len(work.extents))
+    if not work.reduces:
+        return 0
+    lanes = max(1, work.extents[lane] // width) if lane is not None else 1
+    out = (at for at in loops if work.kinds[at] == "unrolled" and target.moves(at))
+    return lanes * prod(work.extents[at] for at in out)
+
+
+def _traffic(work: Work, cache: int) -> float:
+    """The bytes that come from beyond a cache: what the innermost loops that fit it touch, anew in
+    each iteration around them that moves an access, or pushes it out.
+    """
+    extents, touches = work.extents, work.touches
+    loop = len(extents)
+    sizes = [touch.bytes_below(extents, loop) for touch in touches]
+    while loop:
+        larger = [touch.bytes_below(extents, loop - 1) for touch in touches]
+        if sum(larger) > cache:
+            break
+        sizes, loop = larger, loop - 1
+    total = 0.0
+    for touch, size in zip(touches, sizes, strict=True):
+        outer = loop
+        while outer and not touch.moves(outer - 1) and size <= cache // 2:
+            outer -= 1
+        moved = size * prod(extents[:outer])
+        total += moved if outer else 0.0 if _stays(touch, cache) else size
+    return total
+
+
+def _stays(touch: Touch, cache: int) -> bool:
+    """Whether a whole buffer may have been in the cache before."""
+    return 2 * _size(touch.buffer) <= cache
+
+
+def _size(buffer: Buffer) -> int:
+    return prod(buffer.shape) * DTYPES[buffer.dtype].bits // 8
+
+
+def _operations(value: Expr) -> int:
+    """Operations on elements in a value, without those of its indices."""
+    match value:
+        case Load():
+            return 0
+        case (
+            Binary(op="+" | "-", a=Binary(op="*", a=a, b=b), b=c)
+            | Binary(op="+" | "-", a=c, b=Binary(op="*", a=a, b=b))
+        ):
+            return 1 + _operations(a) + _operations(b) + _operations(c)
+        case Binary(op=op, a=a, b=b):
+            own = 1 if op in ("+", "-", "*", "min", "max") else SLOW
+            return own + _operations(a) + _operations(b)
+        case _:  # other nodes: variables and constants have no parts, functions are slow
+            parts = [part for part in children(value) if isinstance(part, Expr)]
+            return (SLOW // 2 if parts else 0) + sum(map(_operations, parts))

@@ -1,0 +1,322 @@
+"""The search for the fastest program of a space, by trials on the machine.
+
+Trial 0 is the space without a key: of a built-in space the recipe's program, so that no result is
+slower. The next ones are those that the analytical model finds best among random ones. From then
+on a cost model learns after each batch, and its favourites among changed versions of the best
+programs so far are tried, with some random ones (L. Zheng et al., Ansor, 2020). The same key and
+the same measurements give the same search.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import erf, exp, inf, isfinite, log2, pi, sqrt
+from typing import Any, Protocol
+
+import numpy as np
+
+from minimlc.errors import CompileError, ScheduleError, did_you_mean
+from minimlc.module import IRModule
+from minimlc.schedule import Schedule, Trace
+from minimlc.schedule.primitive import Chance
+from minimlc.target import Target
+from minimlc.tir.nodes import PrimFunc
+from minimlc.tune import model
+from minimlc.tune.records import Candidate, Result
+from minimlc.tune.spaces import Program, Space, candidate, fixed, program, replayed, usual
+
+STRATEGIES = ("evolution", "random", "replay")
+BATCH = 8
+"""Trials that are chosen together, before a model learns from them."""
+
+POOL = 32
+"""Programs that a batch's trials are chosen from."""
+
+ELITE = 8
+"""The best programs so far, whose changed versions are tried."""
+
+AT_RANDOM = 0.2
+"""The share of a pool that is drawn without looking at the best."""
+
+EARLIEST = 24
+"""Trials before a search may stop by itself."""
+
+
+class Measures(Protocol):
+    """What times candidates: `tune.Runner`, or anything with this method."""
+
+    def submit(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """The candidates' results, in their order."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A program that was measured, and the score that was expected: times of a reference."""
+
+    number: int
+    program: Program
+    candidate: Candidate
+    result: Result
+    expected: float
+
+    @property
+    def score(self) -> float:
+        """How long a call takes, in times of the reference kernel; infinite of a failure."""
+        return self.result.score
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search came to. `stopped` says why: "trials", "noise", "space" or "interrupt"."""
+
+    records: tuple[Trial, ...]
+    stopped: str
+
+    @property
+    def winner(self) -> Trial:
+        """The fastest trial, the earliest of equals."""
+        return min(self.records, key=lambda trial: trial.score)
+
+    @property
+    def best(self) -> Schedule:
+        """The fastest program."""
+        return self.winner.program.schedule
+
+    @property
+    def trace(self) -> Trace:
+        """The fastest program's steps, with its decisions."""
+        return self.best.trace
+
+    @property
+    def speedup(self) -> float:
+        """How much faster the best is than the default."""
+        return self.records[0].score / self.winner.score if isfinite(self.winner.score) else 1.0
+
+
+@dataclass
+class _Search:
+    """A search under way."""
+
+    mod: IRModule
+    func: str
+    target: Target
+    space: Space
+    key: int
+    trials: list[Trial] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    drawn: int = 0
+    expected_gain: float = inf
+
+    def point(self, decisions: Mapping[str, Any] | None = None) -> Program | None:
+        """The next program with these decisions, others drawn; None where it is illegal or known
+        already.
+        """
+        self.drawn += 1
+        chance = fixed(decisions or {}, self.key + self.drawn & (1 << 64) - 1)
+        return self._new(program(self.space, self.mod, self.func, self.target, chance))
+
+    def default(self) -> Program:
+        """The space without a key."""
+        point = program(self.space, self.mod, self.func, self.target, Chance())
+        if point is None:
+            why = f'the space makes no program of "{self.func}"'
+            raise ScheduleError(why, code="E163", hint="space(mlc.Schedule(mod))")
+        self.known.add(point.steps)
+        return point
+
+    def _new(self, point: Program | None) -> Program | None:
+        if point is None or point.steps in self.known:
+            return None
+        self.known.add(point.steps)
+        return point
+
+    def random(self, count: int) -> list[Program]:
+        """Up to so many new programs."""
+        points = (self.point() for _ in range(2 * count))
+        return [point for point, _ in zip(filter(None, points), range(count), strict=False)]
+
+    def changed(self, count: int, numbers: np.random.Generator) -> list[Program]:
+        """Up to so many new programs: the best with a decision or two drawn anew, or with some of
+        another's.
+        """
+        ok = sorted((t for t in self.trials if isfinite(t.score)), key=lambda trial: trial.score)
+        parents = [trial.program.decisions for trial in ok[:ELITE]]
+        points: list[Program] = []
+        for _ in range(2 * count if parents else 0):
+            one, other = (parents[int(len(parents) * numbers.random() ** 2)] for _ in range(2))
+            point = self.point(_child(one, other, numbers))
+            points += [] if point is None else [point]
+            if len(points) == count:
+                break
+        return points
+
+    def predict(self, points: Sequence[Program]) -> np.ndarray:
+        """The logarithms of scores that a model expects of programs."""
+        ok = [trial for trial in self.trials if isfinite(trial.score)]
+        rows = np.array([trial.program.features for trial in ok]).reshape(len(ok), -1)
+        times = np.array([log2(trial.score) for trial in ok])
+        return model.learned(rows, times)(np.array([point.features for point in points]))
+
+    def batch(self, strategy: str, count: int) -> tuple[list[Program], list[float]]:
+        """The next programs to try, and the scores that are expected of them."""
+        if strategy == "random" or not self.trials:
+            points = self.random(count)
+            return points, [2.0**x for x in self.predict(points)] if points else []
+        numbers = np.random.Generator(np.random.Philox(key=[self.key, len(self.trials)]))
+        first = len(self.trials) == 1
+        at_random = POOL if first else max(1, round(AT_RANDOM * POOL))
+        points = self.random(at_random) + self.changed(POOL - at_random, numbers)
+        if not points:
+            return [], []
+        expected = self.predict(points)
+        order = np.argsort(expected, kind="stable")[:count]
+        self.expected_gain = self._gain(expected[order])
+        for at in set(range(len(points))) - set(order.tolist()):
+            self.known.discard(points[at].steps)
+        return [points[at] for at in order], [2.0 ** expected[at] for at in order]
+
+    def _gain(self, expected: np.ndarray) -> float:
+        """The share of the best time that the most promising program is expected to save, given how
+        far the model was off so far: expected improvement (J. Mockus, 1975).
+        """
+        ok = [trial for trial in self.trials if isfinite(trial.score) and trial.number]
+        if not ok:
+            return inf
+        off = float(np.std([log2(trial.expected / trial.score) for trial in ok])) + 1e-6
+        best = log2(min(trial.score for trial in self.trials))
+        steps = [(best - float(each)) / off for each in expected]
+        gains = [
+            off * (z * (1 + erf(z / sqrt(2))) / 2 + exp(-z * z / 2) / sqrt(2 * pi)) for z in steps
+        ]
+        return 1 - 2.0 ** -max(gains)
+
+
+def _child(
+    one: Mapping[str, Any], other: Mapping[str, Any], numbers: np.random.Generator
+) -> dict[str, Any]:
+    """A program's decisions with one or two missing, which are then drawn; or some of another's."""
+    names = list(one)
+    if one is not other and numbers.random() < 0.3:
+        return {
+            name: other.get(name, one[name]) if numbers.random() < 0.5 else one[name]
+            for name in names
+        }
+    redrawn = {
+        names[int(len(names) * numbers.random())]
+        for _ in range(1 + (numbers.random() < 0.3))
+        if names
+    }
+    return {name: value for name, value in one.items() if name not in redrawn}
+
+
+def noise(result: Result) -> float:
+    """The share of a score by which it may be off: the standard error of its samples' median."""
+    ratios = np.divide(result.seconds, result.reference) if result.seconds else np.ones(1)
+    low, high = np.quantile(ratios, (0.25, 0.75))
+    return 0.93 * float(high - low) / float(np.median(ratios)) / sqrt(len(ratios))
+
+
+def search(
+    mod: IRModule | PrimFunc,
+    func: str | None = None,
+    *,
+    space: Space | None = None,
+    trials: int = 64,
+    key: int = 0,
+    runner: Measures,
+    database: Any = None,
+    target: str | Target | None = None,
+    strategy: str = "evolution",
+    stop: bool = True,
+    observe: Callable[[Trial], None] | None = None,
+) -> Tuned:
+    """Try programs of a space, `trials` at the most, on `runner`; the best is the result's `best`.
+
+    What `database` holds of this function is not measured again, and what is measured goes into it:
+    an interrupted search (Ctrl-C gives the best so far) goes on where it was. With `stop`, it ends
+    when less can be expected than the measurements' noise. `strategy` is "evolution", "random", or
+    "replay", which measures what the database has. `observe` sees each trial. Raises
+    `ScheduleError` where the space makes no program without a key.
+    """
+    start = Schedule(mod, func, check=False)
+    alone = IRModule.of({start.func_name: start.func})
+    if strategy not in STRATEGIES:
+        hint = did_you_mean(str(strategy), STRATEGIES)
+        raise CompileError(f'no strategy "{strategy}"', hint=hint)
+    chosen = Target.of(target)
+    state = _Search(alone, start.func_name, chosen, space or usual(chosen), key)
+    try:
+        stopped = _run(state, runner, database, trials, strategy, stop, observe)
+    except KeyboardInterrupt:
+        if not state.trials:
+            raise
+        stopped = "interrupt"
+    return Tuned(tuple(state.trials), stopped)
+
+
+def _run(
+    state: _Search,
+    runner: Measures,
+    database: Any,
+    most: int,
+    strategy: str,
+    stop: bool,
+    observe: Callable[[Trial], None] | None,
+) -> str:
+    """Trials until one of the reasons to stop, which it gives."""
+    measured = _recorded(state, database)
+    queue = _replayed(state, measured) if strategy == "replay" else None
+    points, expected = [state.default()], [inf]
+    quiet = 0
+    while points:
+        tried = [candidate(state.mod, state.func, state.target, point) for point in points]
+        results = _results(state, runner, database, measured, tried)
+        for point, one, guess, result in zip(points, tried, expected, results, strict=True):
+            state.trials.append(Trial(len(state.trials), point, one, result, guess))
+            if observe is not None:
+                observe(state.trials[-1])
+        left = min(BATCH, most - len(state.trials))
+        if left <= 0:
+            return "trials"
+        best = min(state.trials, key=lambda trial: trial.score)
+        quiet = quiet + 1 if state.expected_gain < noise(best.result) else 0
+        if stop and quiet > 1 and len(state.trials) >= EARLIEST:
+            return "noise"
+        if queue is not None:
+            points = [queue.pop(0) for _ in range(min(left, len(queue)))]
+            expected = [inf] * len(points)
+        else:
+            points, expected = state.batch(strategy, left)
+    return "space"
+
+
+def _recorded(state: _Search, database: Any) -> dict[str, Result]:
+    """What a database has of the function, by trace: of the host that measured it last."""
+    if database is None:
+        return {}
+    records = database.records(state.mod, state.func, state.target)
+    return {record.candidate.trace: record.result for record in records}
+
+
+def _replayed(state: _Search, measured: Mapping[str, Result]) -> list[Program]:
+    """The programs that a database has, the fastest first."""
+    ok = sorted((r.score, trace) for trace, r in measured.items() if isfinite(r.score))
+    return [replayed(state.mod, state.func, state.target, trace) for _, trace in ok]
+
+
+def _results(
+    state: _Search,
+    runner: Measures,
+    database: Any,
+    measured: Mapping[str, Result],
+    tried: Sequence[Candidate],
+) -> Iterator[Result]:
+    """The candidates' results, in order: those that were recorded, or new ones, which are then."""
+    new = runner.submit([one for one in tried if one.trace not in measured])
+    for one in tried:
+        if one.trace in measured:
+            yield measured[one.trace]
+            continue
+        result = next(new)
+        if database is not None:
+            database.add(state.mod, state.func, one, result)
+        yield result

@@ -1,0 +1,75 @@
+"""Spaces: functions from schedule to schedule that draw, and the programs that they make.
+
+The built-in space of a function is its recipe, which draws what it otherwise takes from the
+target: without a key it is the recipe's own program. Any other function `Schedule -> Schedule`
+will do as well.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minimlc import recipes
+from minimlc.errors import ScheduleError
+from minimlc.module import IRModule
+from minimlc.recipes.views import Draft
+from minimlc.schedule import Schedule
+from minimlc.schedule.primitive import SAMPLES, Chance
+from minimlc.target import Target
+from minimlc.tune.features import features
+from minimlc.tune.records import Candidate, target_text
+
+Space = Callable[[Schedule], Schedule]
+
+
+class Program(NamedTuple):
+    """A point of a space: its schedule, whose trace holds what it decided, and its features. Two
+    with the same `steps` are the same program, whatever they decided.
+    """
+
+    schedule: Schedule
+    features: np.ndarray
+    steps: str
+
+    @property
+    def decisions(self) -> dict[str, Any]:
+        return self.schedule.trace.decisions
+
+
+def usual(target: Target) -> Space:
+    """The built-in space: each recipe that fits the function draws its own parameters."""
+    return lambda sch: recipes.fitting(sch, target=target)
+
+
+def program(
+    space: Space, mod: IRModule, func: str, target: Target, chance: Chance
+) -> Program | None:
+    """What a space makes of a key and decisions; None where a step is not legal."""
+    alone = IRModule.of({func: mod[func]})
+    try:
+        schedule = space(Draft.trusting(alone, func, chance))
+    except ScheduleError:
+        return None
+    return _point(schedule, target)
+
+
+def replayed(mod: IRModule, func: str, target: Target, trace: str) -> Program:
+    """The program that a trace's JSON text makes."""
+    return _point(Schedule.replay(mod, trace, func, check=False), target)
+
+
+def _point(schedule: Schedule, target: Target) -> Program:
+    steps = [step for step in schedule.trace if step[0] not in SAMPLES]
+    return Program(schedule, features(schedule.func, target), repr(steps))
+
+
+def fixed(decisions: Mapping[str, Any], key: int) -> Chance:
+    """These decisions where the space has them among its choices, others by key."""
+    return Chance(key, decisions, strict=False)
+
+
+def candidate(mod: IRModule, func: str, target: Target, point: Program) -> Candidate:
+    """A program as data."""
+    script = mod.script(constants="inline")
+    return Candidate(script, func, point.schedule.trace.to_json(), target_text(target))
