@@ -19,6 +19,6 @@ __all__ = [
     "Tuned",
     "features",
     "search",
-    "usual",
     "use",
+    "usual",
 ]

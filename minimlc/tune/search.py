@@ -16,11 +16,13 @@ import numpy as np
 
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.module import IRModule
+from minimlc.node import display, mimebundle
 from minimlc.schedule import Schedule, Trace
 from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model
+from minimlc.tune.features import NAMES
 from minimlc.tune.records import Candidate, Result
 from minimlc.tune.spaces import Program, Space, candidate, fixed, program, replayed, usual
 
@@ -91,6 +93,16 @@ class Tuned:
         """How much faster the best is than the default."""
         return self.records[0].score / self.winner.score if isfinite(self.winner.score) else 1.0
 
+    def __repr__(self) -> str:
+        name, best = self.winner.candidate.func, self.winner.number
+        return (
+            f"{name}: {len(self.records)} trials, stopped by {self.stopped}; the best is trial "
+            f"{best}, {self.speedup:.3g} times as fast as the default"
+        )
+
+    show = display
+    _repr_mimebundle_ = mimebundle
+
 
 @dataclass
 class _Search:
@@ -152,7 +164,7 @@ class _Search:
     def predict(self, points: Sequence[Program]) -> np.ndarray:
         """The logarithms of scores that a model expects of programs."""
         ok = [trial for trial in self.trials if isfinite(trial.score)]
-        rows = np.array([trial.program.features for trial in ok]).reshape(len(ok), -1)
+        rows = np.array([trial.program.features for trial in ok]).reshape(-1, len(NAMES))
         times = np.array([log2(trial.score) for trial in ok])
         return model.learned(rows, times)(np.array([point.features for point in points]))
 
