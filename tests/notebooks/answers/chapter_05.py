@@ -32,7 +32,7 @@ def wrong(chapter):
         ],
         "many_programs": [
             (space(constant), "it decides nothing by chance"),
-            (space(few), "7 programs; at least 12 wanted"),
+            (space(few), "5 programs; at least 12 wanted"),
             (space(lambda sch: 3), "a space returns a schedule"),
             (space(lambda sch: sch.vectorize("k")), "E101"),
         ],
