@@ -34,7 +34,9 @@ ROOMS = {
     "recipes": 1932,
     "frontends": 867,
     "tile": 400,
-    "homework": 2405,
+    "apart": 579,
+    "tune": 593,
+    "homework": 1994,
     "exercise.py": 192,
     "datasets.py": 163,
 }
@@ -51,8 +53,8 @@ CORE = {
     "passes": 1783,
     "codegen": 212,
     "codegen/llvm": 1674,
-    "runtime": 1422,
-    "": 1979,
+    "runtime": 1439,
+    "": 1981,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -77,8 +77,7 @@ def _model() -> str:
 def reference() -> Callable[[], None]:
     """A call of the reference kernel, compiled once in a process."""
     kernel = build(parse(REFERENCE))["main"]
-    arguments = np.ones((2, 1024), np.float32)
-    return functools.partial(kernel, *arguments)
+    return functools.partial(kernel, *np.ones((2, 1024), np.float32))
 
 
 def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tell: Tell) -> Result:
@@ -107,9 +106,8 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         call(*results)
         if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
             return answer("wrong", message=wrong)
-        times, beside = samples(
-            functools.partial(call, *results), best, perf_counter() + seconds / 3
-        )
+        again, end = functools.partial(call, *results), perf_counter() + seconds / 3
+        times, beside = samples(again, best, end)
     return answer("ok", times, beside)
 
 
@@ -126,9 +124,7 @@ def _tolerance(func: PrimFunc) -> dict[str, float]:
     sums = [[it.extent for it in each.iters if it.kind == "R"] for each in blocks_in(func.body)]
     terms = max(map(prod, sums), default=1)
     wide = {"float64": 2.0**-52, "float32": 2.0**-23}
-    return {
-        name: max(least, 4 * terms**0.5 * wide.get(name, 0)) for name, least in TOLERANCE.items()
-    }
+    return {key: max(it, 4 * terms**0.5 * wide.get(key, 0)) for key, it in TOLERANCE.items()}
 
 
 def _known(func: PrimFunc, folder: Path, seconds: float, tell: Tell) -> tuple[Arrays, Arrays]:
@@ -169,8 +165,7 @@ def samples(
     where it is far from the `best` score, and at the time `end`.
     """
     batch = max(1, min(1 << 16, int(SAMPLE_SECONDS / max(_seconds(call, 1), 1e-8))))
-    times: list[float] = []
-    beside: list[float] = []
+    times, beside = list[float](), list[float]()
     while len(times) < MOST_SAMPLES and (not times or perf_counter() < end):
         times.append(_seconds(call, batch))
         beside.append(_seconds(reference(), 1))

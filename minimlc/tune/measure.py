@@ -7,8 +7,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -133,7 +132,7 @@ class Runner:
     def _noted(self, candidate: Candidate, future: "Future[str]") -> Result:
         try:
             result = Result.from_json(future.result())
-        except (Exception, CancelledError) as error:  # whatever an executor says of a lost worker
+        except Exception as error:  # whatever an executor says of a lost worker
             return Result("crash", message=f"the worker was lost: {type(error).__name__}: {error}")
         if result.kind == "ok":
             best = self._best.setdefault(_workload(candidate), {})
@@ -156,8 +155,7 @@ def _workload(candidate: Candidate) -> tuple[str, ...]:
 
 def _check_above_zero(kind: Any = int, **values: Any) -> None:
     for name, value in values.items():
-        with suppress(TypeError):
-            if isinstance(value, kind) and not isinstance(value, bool) and 0 < value < float("inf"):
-                continue
+        if isinstance(value, kind) and not isinstance(value, bool) and 0 < value < float("inf"):
+            continue
         why = f"{name} is a number above 0, got {shown(value)}"
         raise TuneError(why, code="E902", hint="mlc.tune.Runner(workers=2, seconds=10.0)")
