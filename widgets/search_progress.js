@@ -86,13 +86,14 @@ export default {
       const ok = trials.filter((trial) => trial.score !== null);
       const least = Math.min(...ok.map((trial) => trial.score));
       const base = trials[0]?.score ?? least; // what counts as 1
-      const best = trials.findIndex((trial) => trial.score === least);
+      const best = model.get("chosen");
       const most = Math.max(model.get("most"), trials.length);
       const unit = trials[0]?.score ? "the default's" : "the best's";
       const stopped = model.get("stopped");
       status.replaceChildren(make("b", {}, model.get("name") || "Search"),
         `${trials.length}${most > trials.length ? ` of ${most}` : ""} trials`
-        + `${ok.length ? `; the best is trial ${best}, ${digits(base / least)} × ${unit} speed` : ""}`
+        + `${ok.length ? `; the best is trial ${best}, ${digits(trials[0].score ? model.get("speedup") : 1)} × `
+          + `${unit} speed` : ""}`
         + `${stopped ? `; ended because ${stopped}` : ""}`);
 
       place.replaceChildren();
@@ -148,6 +149,7 @@ export default {
       parts.hidden = !parts.childNodes.length;
     };
     update();
-    return watch(model, ["trials", "library", "decisions", "steps", "stopped", "most", "name"], update);
+    return watch(model, ["trials", "library", "decisions", "steps", "stopped", "most", "name", "chosen",
+      "speedup"], update);
   },
 };

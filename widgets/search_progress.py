@@ -11,7 +11,7 @@ from minimlc_widgets.base import View, source
 from minimlc_widgets.diff import unified
 from minimlc_widgets.sources import Searched, Timed, Tried
 from minimlc_widgets.static import search_html, search_text, table
-from traitlets import Dict, Int, List, Unicode
+from traitlets import Dict, Float, Int, List, Unicode
 
 from minimlc.errors import CompileError
 
@@ -48,6 +48,8 @@ class SearchProgress(View):
     decisions = List(List(Unicode())).tag(sync=True)
     steps = List(List(Unicode())).tag(sync=True)
     stopped = Unicode().tag(sync=True)
+    chosen = Int(-1).tag(sync=True)
+    speedup = Float().tag(sync=True)
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class SearchProgress(View):
             why = f"SearchProgress takes what a search gives, got {type(tuned).__name__}"
             raise CompileError(why, hint="SearchProgress(mlc.tune.search(mod))")
         self.records: list[Tried] = []
+        self.tuned = tuned
         self.times = {str(name): _seconds(name, time) for name, time in (library or {}).items()}
         super().__init__(most=trials)
         if tuned is not None:
@@ -81,7 +84,9 @@ class SearchProgress(View):
 
     @property
     def best(self) -> Tried | None:
-        """The fastest trial so far."""
+        """The fastest trial so far; of a search that has ended, the one that it chose."""
+        if self.tuned is not None and isfinite(self.tuned.winner.score):
+            return self.tuned.winner
         ok = [trial for trial in self.records if isfinite(trial.score)]
         return min(ok, key=lambda trial: trial.score, default=None)
 
@@ -97,6 +102,8 @@ class SearchProgress(View):
         lines = self.times.items() if seconds else ()
         self.library = [{"name": name, "speed": seconds / time} for name, time in lines]
         if best is not None:
+            self.chosen = best.number
+            self.speedup = self.tuned.speedup if self.tuned is not None else self.speed(best)
             traces = [trial.program.schedule.trace for trial in (default, best)]
             self.decisions = _decisions(*(trace.decisions for trace in traces))
             self.steps = _steps(*map(repr, traces))
@@ -112,7 +119,7 @@ class SearchProgress(View):
         best, failures = self.best, Counter(t["kind"] for t in self.trials if t["kind"] != "ok")
         rows = [["trials", str(len(self.records))]]
         if best is not None and isfinite(self.records[0].score):
-            speed = f"{self.speed(best):.3g} × the default's speed (trial {best.number})"
+            speed = f"{self.speedup:.3g} × the default's speed (trial {best.number})"
             rows.append(["the best", speed])
         rows += [
             [line["name"], f"{line['speed']:.3g} × the default's speed"] for line in self.library

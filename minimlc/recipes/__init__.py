@@ -138,6 +138,6 @@ def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Tar
 
 
 def is_scheduled(func: PrimFunc) -> bool:
-    """Whether a function has a schedule already, as `apply` sees it."""
+    """Whether a function counts as scheduled."""
     marked = (SCHEDULED, True) in func.attrs
     return marked or any(loop.kind != "serial" for loop in loops_in(func.body))

@@ -10,6 +10,7 @@ the same measurements give the same search.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
+from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +39,9 @@ ELITE = 8
 
 AT_RANDOM = 0.2
 """The share of a pool that is drawn without looking at the best."""
+
+FINALISTS = 3
+"""Programs that are measured again at the end, besides the default."""
 
 EARLIEST = 24
 """Trials before a search may stop by itself."""
@@ -72,11 +76,21 @@ class Tuned:
 
     records: tuple[Trial, ...]
     stopped: str
+    again: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
 
     @property
     def winner(self) -> Trial:
-        """The fastest trial, the earliest of equals; the default if none ran."""
-        return min(comparable(self.records), key=lambda t: t.score, default=self.records[0])
+        """The fastest trial, the earliest of equals; the default if none ran. Of programs that were
+        measured `again`, by the trial's number, it is one that did best on the whole.
+        """
+        tried = comparable(self.records)
+        finals = [trial for trial in tried if trial.number in self.again]
+        return min(finals or tried, key=self.score, default=self.records[0])
+
+    def score(self, trial: Trial) -> float:
+        """The median of a trial's scores."""
+        more = (result.score for result in self.again.get(trial.number, ()))
+        return median([trial.score, *more])
 
     @property
     def best(self) -> Schedule:
@@ -91,7 +105,7 @@ class Tuned:
     @property
     def speedup(self) -> float:
         """How much faster the best is than the default."""
-        before, after = self.records[0].score, self.winner.score
+        before, after = self.score(self.records[0]), self.score(self.winner)
         return before / after if isfinite(before) and isfinite(after) else 1.0
 
     def __repr__(self) -> str:
@@ -274,7 +288,24 @@ def search(
     except KeyboardInterrupt:
         if not state.trials:
             raise
-    return Tuned(tuple(state.trials), stopped)
+    again = {} if stopped == "interrupt" else finals(state, runner, database)
+    return Tuned(tuple(state.trials), stopped, again)
+
+
+def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:
+    """The results of the best few programs and the default, measured twice again in turns: of many
+    programs that are alike, the first one in front was lucky.
+    """
+    ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
+    if not ran or ran[0].number == 0:
+        return {}
+    tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
+    turns = [[t.candidate for t in tried.values()] for _ in range(2)]
+    try:
+        results = [[*_results(state, runner, database, {}, turn)] for turn in turns]
+    except KeyboardInterrupt:
+        return {}
+    return dict(zip(tried, zip(*results, strict=True), strict=True))
 
 
 def rounds(
@@ -323,7 +354,7 @@ def _recorded(state: Search, database: Any, host: str | None) -> dict[str, Resul
         return {}
     name = target_text(state.target)
     records = database.records(state.mod, state.func, name, host)
-    return {record.candidate.trace: record.result for record in records}
+    return {record.candidate.trace: record.result for record in reversed(records)}
 
 
 def _replayed(state: Search, measured: Mapping[str, Result]) -> list[Program]:

@@ -16,7 +16,7 @@ from minimlc.passes import default_pipeline
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
-from minimlc.tune.search import Measures, Search, Trial, Tuned, rounds
+from minimlc.tune.search import Measures, Search, Trial, Tuned, finals, rounds
 from minimlc.tune.spaces import usual
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
@@ -47,8 +47,8 @@ class TunedModel:
     def speedup(self) -> float:
         """How much less time the tasks take together than by default."""
         each = [(task.calls, tuned) for task, tuned in self.tasks]
-        before = sum(calls * tuned.records[0].score for calls, tuned in each)
-        after = sum(calls * tuned.winner.score for calls, tuned in each)
+        before = sum(calls * tuned.score(tuned.records[0]) for calls, tuned in each)
+        after = sum(calls * tuned.score(tuned.winner) for calls, tuned in each)
         return before / after if isfinite(before) and after else 1.0
 
 
@@ -119,7 +119,11 @@ def search_model(
     except KeyboardInterrupt:
         reasons = ["interrupt"] * len(each)
     tuned = {
-        task: Tuned(tuple(search.trials), why)
+        task: Tuned(
+            tuple(search.trials),
+            why,
+            {} if why == "interrupt" else finals(search, runner, database),
+        )
         for task, search, why in zip(each, searches, reasons, strict=True)
         if search.trials
     }

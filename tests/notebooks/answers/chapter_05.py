@@ -27,7 +27,7 @@ def wrong(chapter):
             ({"lanes": True}, "j_1 is not a vectorized loop of 32"),
             ({"lanes": True, "j": (4, 32)}, "i_1 is not an unrolled loop of 4"),
             ({"j": (32, 4), "i": (4, 32)}, "E162"),
-            ({"k": 3}, 'tiles decides nothing called k'),
+            ({"k": 3}, "tiles decides nothing called k"),
             (dict(mother), "4 decisions; three are enough"),
         ],
         "many_programs": [
@@ -39,7 +39,7 @@ def wrong(chapter):
         "how_well": [(0.5, "0.5 is too small. How many pairs"), (1, "1 is too large.")],
         "a_child": [
             (mother, "it is the program of a parent"),
-            ({**mother, "i": (64, 2)}, 'no parent decides i like that'),
+            ({**mother, "i": (64, 2)}, "no parent decides i like that"),
             ({"i": (16, 8)}, "it decides i"),
             ({**mother, "lanes": True}, "it is the program of a parent"),
         ],
