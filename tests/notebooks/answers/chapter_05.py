@@ -34,7 +34,7 @@ def wrong(chapter):
             (space(constant), "it decides nothing by chance"),
             (space(few), "5 programs; at least 12 wanted"),
             (space(lambda sch: 3), "a space returns a schedule"),
-            (space(lambda sch: sch.vectorize("k")), "E101"),
+            (space(lambda sch: sch.vectorize("k")), "ScheduleError: E105"),
         ],
         "how_well": [(0.5, "0.5 is too small. How many pairs"), (1, "1 is too large.")],
         "a_child": [
