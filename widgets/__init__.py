@@ -10,6 +10,7 @@
     GraphView(mod)                    what a graph function computes out of what; groups open
     MemoryTimeline(lib.plan("main"))  what lives when and where in the arena; also `plan.show()`
     ProfileView(profile, lib)         each kernel's time, linked to the graph; `profile.show()`
+    SearchProgress(tuned)             a search's trials, live (`observe=`) or done; `tuned.show()`
     LoopNest(sch)                     the order in which loops go over their buffers
     AccessHeatmap(before, after)      where a cache hits and misses, element by element
     Threads(sch)                      which thread of a GPU touches which element

@@ -8,6 +8,7 @@ from minimlc_widgets.sources import (
     Planned,
     Profiled,
     Scheduled,
+    Searched,
     Timed,
     script_of,
     steps_of,
@@ -30,6 +31,7 @@ try:
     from minimlc_widgets.profile_view import ProfileView
     from minimlc_widgets.roofline import Roofline
     from minimlc_widgets.run_in_browser import RunInBrowser
+    from minimlc_widgets.search_progress import SearchProgress
     from minimlc_widgets.threads import Threads
     from minimlc_widgets.timing_bars import TimingBars
     from minimlc_widgets.warps import Banks, Transactions
@@ -43,6 +45,7 @@ else:
         "script": IRView,
         "plan": MemoryTimeline,
         "profile": ProfileView,
+        "search": SearchProgress,
     }
     __all__ = [
         "TARGETS",
@@ -60,6 +63,7 @@ else:
         "ProfileView",
         "Roofline",
         "RunInBrowser",
+        "SearchProgress",
         "Threads",
         "TimingBars",
         "Transactions",
@@ -71,8 +75,8 @@ else:
 def mimebundle(value: Any) -> dict[str, Any]:
     """`value` for a notebook, by MIME type: a live widget where one can be made, HTML and text.
 
-    Takes a module, a function or any other node, a history, a schedule, a timing, a memory plan or
-    a profile.
+    Takes a module, a function or any other node, a history, a schedule, a timing, a memory plan, a
+    profile or what a search came to.
     """
     kind = _kind(value)
     if kind == "script" and "\n" not in script_of(value):  # an expression needs no panel
@@ -83,6 +87,8 @@ def mimebundle(value: Any) -> dict[str, Any]:
 def _kind(value: Any) -> str:
     if isinstance(value, History | Scheduled):
         return "steps"
+    if isinstance(value, Searched):
+        return "search"
     if isinstance(value, Planned | Profiled):
         return "plan" if isinstance(value, Planned) else "profile"
     return "timings" if isinstance(value, Timed) else "script"
@@ -98,5 +104,8 @@ def _static(kind: str, value: Any) -> dict[str, Any]:
         return {"text/html": html, "text/plain": static.timings_text(timings)}
     if kind in ("plan", "profile"):
         return {"text/html": value._repr_html_(), "text/plain": repr(value)}
+    if kind == "search":
+        name = value.records[0].candidate.func
+        return {"text/html": static.search_html(name), "text/plain": static.search_text(name)}
     script = script_of(value)
     return {"text/html": static.script_html(script), "text/plain": script}

@@ -83,6 +83,38 @@ class Planned(Protocol):
     live: Sequence[int]
 
 
+@runtime_checkable
+class Tried(Protocol):
+    """A trial of a search: its program, what was expected of it and what came of it, in times of a
+    reference; infinite of a failure.
+    """
+
+    number: int
+    program: Any
+    candidate: Any
+    result: Any
+    expected: float
+
+    @property
+    def score(self) -> float: ...
+
+
+@runtime_checkable
+class Searched(Protocol):
+    """What a search came to: its trials, the first of which is the default, why it stopped, and
+    the trial that it chose, so many times as fast as the default.
+    """
+
+    records: Sequence[Tried]
+    stopped: str
+
+    @property
+    def winner(self) -> Tried: ...
+
+    @property
+    def speedup(self) -> float: ...
+
+
 def script_of(value: Any) -> str:
     """What to read of a value: its script, large constants without their bytes.
 

@@ -87,6 +87,16 @@ def timings_page(timings: Sequence[Samples], speedups: Mapping[str, float]) -> s
     return table(heads, rows) + "".join(f"<p>{escape(machine)}</p>" for machine in machines)
 
 
+def search_text(name: str) -> str:
+    """What was searched for; how fast it became differs from run to run."""
+    return f"Search for a fast {name}" if name else "Search for a fast program"
+
+
+def search_html(name: str) -> str:
+    """As `search_text`, in HTML."""
+    return f"<p>{escape(search_text(name))}; its trials are drawn where the widget is live.</p>"
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; the first of each row is its heading."""
     lines = ["".join(f"<th>{escape(head)}</th>" for head in heads)]

@@ -17,11 +17,13 @@ import numpy as np
 
 from minimlc.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.module import IRModule
+from minimlc.node import display, mimebundle
 from minimlc.schedule import Schedule, Trace
 from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model
+from minimlc.tune.features import NAMES
 from minimlc.tune.records import Candidate, Result, target_text
 from minimlc.tune.spaces import Program, Space, candidate, fixed, program, replayed, usual
 
@@ -106,6 +108,16 @@ class Tuned:
         before, after = self.score(self.records[0]), self.score(self.winner)
         return before / after if isfinite(before) and isfinite(after) else 1.0
 
+    def __repr__(self) -> str:
+        name, best = self.winner.candidate.func, self.winner.number
+        return (
+            f"{name}: {len(self.records)} trials, stopped by {self.stopped}; the best is trial "
+            f"{best}, {self.speedup:.3g} times as fast as the default"
+        )
+
+    show = display
+    _repr_mimebundle_ = mimebundle
+
 
 def comparable(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that ran, on the host of the first of them: times of others are another thing."""
@@ -174,7 +186,7 @@ class Search:
     def predict(self, points: Sequence[Program]) -> np.ndarray:
         """The logarithms of scores that a model expects of programs."""
         ok = comparable(self.trials)
-        rows = np.array([trial.program.features for trial in ok]).reshape(len(ok), -1)
+        rows = np.array([trial.program.features for trial in ok]).reshape(-1, len(NAMES))
         times = np.array([log2(trial.score) for trial in ok])
         return model.learned(rows, times)(np.array([point.features for point in points]))
 

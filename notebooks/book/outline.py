@@ -47,7 +47,6 @@ OUTLINE = (
         "05_automatic_optimization",
         "Let the machine search: random schedules, spaces of choices, a model of cost, a database.",
         ("03",),
-        planned="Automatic optimization",
     ),
     Chapter(
         "06_frameworks",

@@ -23,6 +23,7 @@ from minimlc_widgets import (
     ProfileView,
     Roofline,
     RunInBrowser,
+    SearchProgress,
     Threads,
     TimingBars,
     Transactions,
@@ -44,6 +45,7 @@ from tests.widgets.values import (
     profile,
     schedule,
     timed,
+    tuned,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +66,7 @@ VIEWS = {
     "MemoryTimeline": lambda: MemoryTimeline(memory_plan()),
     "ProfileView": lambda: ProfileView(timed("dense", "dense"), net()),
     "RunInBrowser": lambda: RunInBrowser(programs.copy("b * 128 + t"), "main", *arguments(2, 1024)),
+    "SearchProgress": lambda: SearchProgress(tuned(), library={"numpy": 0.001}),
 }
 
 

@@ -1,5 +1,7 @@
 """Values for the tests of the views: a module on its way through three steps."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 import minimlc as mlc
@@ -11,6 +13,7 @@ from minimlc.graph.nodes import TensorType
 from minimlc.module import History, IRModule, Step
 from minimlc.schedule.schedule import Schedule
 from minimlc.tir import te
+from minimlc.tune import Result, Tuned
 
 
 def module(rows: int = 128, name: str = "main") -> IRModule:
@@ -115,3 +118,36 @@ def memory_plan() -> MemoryPlan:
         PlannedValue("c", large, 192, 2, 3, 128, 1),
     )
     return MemoryPlan("main", values, 384, (128, 256, 320, 192))
+
+
+class Pretend:
+    """A runner whose n-th trial comes to the n-th result; Ctrl-C after the last one."""
+
+    def __init__(self, *results: Result):
+        self.results = iter(results)
+
+    def submit(self, candidates):
+        for _ in candidates:
+            result = next(self.results, None)
+            if result is None:
+                raise KeyboardInterrupt
+            yield result
+
+
+def ok(seconds: float) -> Result:
+    return Result("ok", (seconds,), (0.001,), host="a machine")
+
+
+def halves(sch):
+    """A loop cut at a place that is drawn."""
+    sch, factors = sch.sample_perfect_tile(sch.loops(sch.blocks()[0])[0], 2)
+    return sch.split(sch.loops(sch.blocks()[0])[0], factors)
+
+
+RESULTS = (ok(0.004), Result("wrong", message="<b>3.0</b> is not 4.0"), ok(0.002), ok(0.008))
+
+
+def tuned(*results: Result, observe: Callable | None = None, trials: int = 4) -> Tuned:
+    """A search in which nothing is measured."""
+    pretend = Pretend(*(results or RESULTS))
+    return mlc.tune.search(module(64), space=halves, runner=pretend, trials=trials, observe=observe)
