@@ -15,6 +15,7 @@ from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
+    choose,
     divisor,
     first,
     lanes_of,
@@ -125,15 +126,15 @@ def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tu
     count, window = size["n"] * size["i"] * size["j"], size["p"] * size["q"]
     vectors = (divisor(size["o"] // lanes, most) for most in (1, 2, 3, 4))
     widths = (best.channels, *(lanes * each for each in vectors))
-    sch, channels = sch.choose("channels", widths)
+    sch, channels = choose(sch, "channels", widths)
     most = min(vector_registers(target) // (channels // lanes) - 1, count)
     own = (best.pixels,) if channels == best.channels or best.pixels <= most else ()
-    sch, pixels = sch.choose("pixels", (*own, *range(max(most, 1), 0, -1)))
+    sch, pixels = choose(sch, "pixels", (*own, *range(max(most, 1), 0, -1)))
     blocks = (divisor(size["c"], best.block * 4 // parts) for parts in (1, 2, 8, 16))
-    sch, block = sch.choose("block", (best.block, *blocks))
+    sch, block = choose(sch, "block", (best.block, *blocks))
     steps = (divisor(block, most) for most in (1, 2, 4, 8) if most * window <= 32)
-    sch, step = sch.choose("steps", (divisor(block, best.steps), *steps))
-    sch, written_out = sch.choose("written_out", (best.written_out, *range(4)))
+    sch, step = choose(sch, "steps", (divisor(block, best.steps), *steps))
+    sch, written_out = choose(sch, "written_out", (best.written_out, *range(4)))
     return sch, Tiles(pixels, channels, block, step, written_out)
 
 

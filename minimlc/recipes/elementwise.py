@@ -10,14 +10,7 @@ from operator import mul
 
 from minimlc.node import nodes_of, structural_equal
 from minimlc.recipes.general import attempt, collects_narrow
-from minimlc.recipes.views import (
-    WORTH_THREADS,
-    Draft,
-    bytes_of,
-    lanes_of,
-    recipe,
-    refusal,
-)
+from minimlc.recipes.views import WORTH_THREADS, Draft, bytes_of, choose, lanes_of, recipe, refusal
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
@@ -120,7 +113,7 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
     first, *others = loops
     count = sch.extent(name, first)
     sizes = (CHUNK, CHUNK // 4, 4 * CHUNK, 16 * CHUNK)
-    sch, chunk = sch.choose(f"chunk of {name}", sizes)
+    sch, chunk = choose(sch, f"chunk of {name}", sizes)
     step = max(1, chunk * count // sch.iterations(name))
     if count % step:
         sch, (rest,) = sch.making("loop_partition", first, [count // step * step])
@@ -129,7 +122,7 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
     sch = _as_lanes(sch, name, [within, *others]).parallel(chunk)
     written = sch.store(name).buffer
     around = sch.iterations(name) * bytes_of(written.dtype) > target.l3
-    sch, around = sch.choose(f"bypass caches with {name}", (around, not around))
+    sch, around = choose(sch, f"bypass caches with {name}", (around, not around))
     if not around:
         return sch
     return sch.annotate(sch.loops(name)[-1], "nontemporal", written.name)

@@ -17,6 +17,7 @@ from minimlc.recipes.tile_unit import SIDE, on_tiles, sum_in_tiles
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
+    choose,
     divisor,
     lanes_of,
     recipe,
@@ -121,28 +122,28 @@ def choose_tiles(
         lanes = max(lanes_of(target, product.dtypes[2]), unit.lanes)
         room = vector_registers(target) * lanes_of(target, product.dtypes[2])
         widths = range(lanes, min(ceil(n / lanes), MOST_VECTORS) * lanes + 1, lanes)
-        sch, columns = sch.choose("columns", (columns, *widths))
+        sch, columns = choose(sch, "columns", (columns, *widths))
         most = min(room // columns - 1, m)
         own = (rows,) if columns == best.columns or rows <= most else ()
-        sch, rows = sch.choose("rows", (*own, *range(max(most, 1), 0, -1)))
+        sch, rows = choose(sch, "rows", (*own, *range(max(most, 1), 0, -1)))
     step = max(unit.step, UNROLLED if best.sums % UNROLLED == 0 else 1)
     shorter = (even(best.sums, best.sums // parts, step) for parts in (1, 2, 4))
-    sch, sums = sch.choose("sums", (best.sums, *(s for s in shorter if s <= best.sums)))
+    sch, sums = choose(sch, "sums", (best.sums, *(s for s in shorter if s <= best.sums)))
     deep = ceil(max(k, sums) / sums)
     panels = (sums * ceil(deep / parts) for parts in (1, 2, 3, 4, 6, 8))
-    sch, sum_block = sch.choose("sum_block", (*_of(best.sum_block, sums), *panels))
+    sch, sum_block = choose(sch, "sum_block", (*_of(best.sum_block, sums), *panels))
     cuts = (1, 2, 3, 4, 6, 8, 12, 16)
     blocks = [even(m, ceil(m / parts), rows) for parts in cuts]
-    sch, row_block = sch.choose("row_block", (*_of(best.row_block, rows), *blocks))
+    sch, row_block = choose(sch, "row_block", (*_of(best.row_block, rows), *blocks))
     blocks = [even(n, ceil(n / parts), columns) for parts in cuts]
-    sch, column_block = sch.choose("column_block", (*_of(best.column_block, columns), *blocks))
+    sch, column_block = choose(sch, "column_block", (*_of(best.column_block, columns), *blocks))
     by_columns = best.by_columns
     if target.cores > 1:
-        sch, by_columns = sch.choose("by_columns", (by_columns, not by_columns))
+        sch, by_columns = choose(sch, "by_columns", (by_columns, not by_columns))
     deep = sums // unit.depth
     straight = (each for each in (1, 2, 4, 8) if deep % each == 0)
-    sch, steps = sch.choose("steps", (divisor(deep, best.steps), *straight))
-    sch, prefetch = sch.choose("prefetch", (True, False))
+    sch, steps = choose(sch, "steps", (divisor(deep, best.steps), *straight))
+    sch, prefetch = choose(sch, "prefetch", (True, False))
     return sch, Tiles(
         *(rows, columns, sums, row_block, column_block, sum_block, unit),
         *(by_columns, steps, prefetch),
@@ -230,7 +231,7 @@ def packed(sch: Draft, product: Product, target: Target) -> Draft:
     product = find_product(sch, block)
     sch, tiles = choose_tiles(sch, product, target, unit)
     rows = rows_in_place(product, tiles, target) if product.left.buffer == source else 0
-    sch, rows = sch.choose("rows_in_place", (rows, 0))
+    sch, rows = choose(sch, "rows_in_place", (rows, 0))
     if rows:
         tiles = tiles._replace(rows=rows, row_block=product.rows)
     sch, sums, result = divide(sch, product, tiles)
@@ -282,9 +283,9 @@ def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:
 def few_columns(sch: Draft, product: Product, lanes: int) -> Draft:
     """Few columns of C: each element of A is read once, so nothing is copied."""
     most = 12 if product.columns <= lanes else 6
-    sch, rows = sch.choose("rows", (divisor(product.rows, size) for size in (most, 4, 2, 8, 1)))
+    sch, rows = choose(sch, "rows", (divisor(product.rows, size) for size in (most, 4, 2, 8, 1)))
     part = skinny.summed_apart(product)
-    sch, steps = sch.choose("steps", (divisor(part, size) for size in (UNROLLED, 1, 2, 8)))
+    sch, steps = choose(sch, "steps", (divisor(part, size) for size in (UNROLLED, 1, 2, 8)))
     sizes = (rows, product.columns, part, product.rows, product.columns, product.sums)
     tiles = Tiles(*sizes, steps=steps)
     sch, sums, result = divide(sch, product, tiles)

@@ -12,6 +12,7 @@ from minimlc.recipes.views import (
     WORTH_THREADS,
     Draft,
     bytes_of,
+    choose,
     divisor,
     lanes_of,
     none_is,
@@ -70,7 +71,7 @@ def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
     together = 1
     if rows and len(rows) == len(loops) - 1:
         several = (divisor(sch.extent(last, rows[-1]), most) for most in (1, 2, 4, 8))
-        sch, together = sch.choose("rows_together", (rows_together(sch, last, rows), *several))
+        sch, together = choose(sch, "rows_together", (rows_together(sch, last, rows), *several))
     if together > 1:
         sch, (outer, _) = sch.cut(last, rows[-1], together)
         rows = [*rows[:-1], outer]
@@ -81,7 +82,7 @@ def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
     if rows:
         for name in reversed([name for name in names if name != last]):
             sch = sch.compute_at(name, rows[-1])
-    sch, ahead = sch.choose("prefetch", (True, False))
+    sch, ahead = choose(sch, "prefetch", (True, False))
     if rows and together == 1 and ahead:
         sch = next_row_asked_for(sch, last, partial, rows[-1], target)
     for name in names:
@@ -182,7 +183,7 @@ def in_lanes(sch: Draft, name: str, target: Target) -> Draft:
     size = sch.extent(name, k)
     if size < 2 * lanes:
         return sch
-    sch, most = sch.choose(f"vectors of {name}", (VECTORS, 1, 2, 4, 12, 16))
+    sch, most = choose(sch, f"vectors of {name}", (VECTORS, 1, 2, 4, 12, 16))
     fits = [n * lanes for n in range(most, 0, -1) if size >= 2 * n * lanes]
     wide = next((width for width in fits if size % width == 0 and 2 * width >= fits[0]), fits[0])
     widths = [wide, lanes] if wide > lanes else [wide]

@@ -4,7 +4,7 @@ from math import ceil, prod
 
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import lanes_last
-from minimlc.recipes.views import Draft, divisor, refusal
+from minimlc.recipes.views import Draft, choose, divisor, refusal
 
 FEW_ROWS = 12
 """Rows of C up to which B is read in the order in which it lies."""
@@ -48,13 +48,13 @@ def few_rows(sch: Draft, product: Product) -> Draft:
         raise refusal(why)
     k = summed[-1]
     depths = (divisor(block, most) for most in (DEPTH, 1, 2, 4, 16))
-    sch, depth = sch.choose("depth", depths)
+    sch, depth = choose(sch, "depth", depths)
     sch = sch.split(k, [None, depth])
     *_, down, deep = sch.loops_of(name, "R")
     group: list[str] = []
     if product.rows > 1:
         heights = (divisor(product.rows, most) for most in (4, 1, 2, 3, 6))
-        sch, height = sch.choose("rows", heights)
+        sch, height = choose(sch, "rows", heights)
         sch = sch.split(rows[-1], [None, height])
         group = sch.loops_along(name, -2)[-2:]
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
@@ -74,7 +74,7 @@ def one_row(sch: Draft, product: Product, lanes: int) -> Draft:
     sch = lanes_last(sch, sums)
     (column,) = sch.loops_along(name, -1)
     widths = (divisor(product.columns, most) for most in (COLUMNS, 1, 2, 4, 12, 16))
-    sch, width = sch.choose("columns", widths)
+    sch, width = choose(sch, "columns", widths)
     sch, (outer, _) = sch.cut(name, column, width)
     sch = sch.compute_at(sums, outer)
     down = sch.loops_of(sums, "R")

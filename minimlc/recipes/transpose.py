@@ -7,6 +7,7 @@ from minimlc.recipes.views import (
     WORTH_THREADS,
     Draft,
     bytes_of,
+    choose,
     divisor,
     first,
     recipe,
@@ -109,9 +110,9 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
     lanes = min(MOST, WRITE // size)
     again = _stays(sch, name, load, sizes[column], target)
     sides = (2, 4, MOST)
-    sch, lanes = sch.choose(f"lanes of {name}", (lanes, *sides))
+    sch, lanes = choose(sch, f"lanes of {name}", (lanes, *sides))
     rows = lanes if again else min(MOST, READ // size)
-    sch, rows = sch.choose(f"rows of {name}", (rows, *sides))
+    sch, rows = choose(sch, f"rows of {name}", (rows, *sides))
     steps = {row: min(rows, sizes[row]), column: min(lanes, sizes[column])}
     few = enough and prod(sizes[loop] for loop in others) < MANY > sizes[row] // steps[row]
     first, second = (column, row) if few and sizes[column] > sizes[row] else (row, column)

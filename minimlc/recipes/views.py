@@ -72,12 +72,6 @@ class Draft(Schedule):
             self.extent(block, lp) for lp in (self.loops(block) if loops is None else loops)
         )
 
-    def choose(self, name: str, choices: Iterable[Any]) -> tuple["Draft", Any]:
-        """One of the choices, the first unless this schedule decides by chance."""
-        if self.chance is None:
-            return self, next(iter(choices))
-        return self.sample_categorical(tuple(dict.fromkeys(choices)), name=name)
-
     def making(self, primitive: str, *args: Any, **options: Any) -> tuple["Draft", list[str]]:
         """A primitive applied, and the blocks that it makes."""
         after = self.apply(primitive, *args, **options)
@@ -99,6 +93,16 @@ class Draft(Schedule):
     def in_registers(self, loops: list[str]) -> "Draft":
         """The innermost loop becomes vector lanes, the others are written out."""
         return self.vectorize(loops[-1]).unrolled(loops[:-1])
+
+
+def choose(sch: Draft, name: str, choices: Iterable[Any]) -> tuple[Draft, Any]:
+    """One of the choices, the first unless the schedule decides by chance; and the schedule then.
+
+    So a recipe is a space, and what it takes from the shapes and the target a point of that.
+    """
+    if sch.chance is None:
+        return sch, next(iter(choices))
+    return sch.sample_categorical(tuple(dict.fromkeys(choices)), name=name)
 
 
 def _feeding(place: Place[Block], chosen: Callable[[BlockIter], bool]) -> list[str]:

@@ -3,7 +3,7 @@
 from minimlc.node import nodes_of, walk
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
-from minimlc.recipes.views import WORTH_THREADS, Draft, divisor, first, lanes_of, recipe
+from minimlc.recipes.views import WORTH_THREADS, Draft, choose, divisor, first, lanes_of, recipe
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store
 
@@ -56,7 +56,7 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
     (along,) = sch.loops_along(name, -1)
     elements = sch.iterations(name)
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
-    sch, vectors = sch.choose(f"vectors of {name}", (VECTORS, 1, 2, 4, 6, 12))
+    sch, vectors = choose(sch, f"vectors of {name}", (VECTORS, 1, 2, 4, 6, 12))
     piece = divisor(sch.extent(name, along), vectors * lanes)
     if piece >= lanes:
         sch = sch.split(along, [None, piece])

@@ -7,6 +7,7 @@ from minimlc.tune.measure import Runner
 from minimlc.tune.records import Candidate, Result, TuneError
 from minimlc.tune.search import Trial, Tuned, search
 from minimlc.tune.spaces import usual
+from minimlc.tune.tasks import Task, TunedModel, search_model, tasks
 
 __all__ = [
     "Candidate",
@@ -14,11 +15,15 @@ __all__ = [
     "Record",
     "Result",
     "Runner",
+    "Task",
     "Trial",
     "TuneError",
     "Tuned",
+    "TunedModel",
     "features",
     "search",
+    "search_model",
+    "tasks",
     "usual",
     "use",
 ]

@@ -124,7 +124,7 @@ def estimate(func: PrimFunc, target: Target) -> float:
 def measures(func: PrimFunc, target: Target) -> dict[str, float]:
     """The features by name, not yet as logarithms."""
     total: dict[str, float] = defaultdict(float)
-    main = 0.0
+    main, starts = 0.0, dict[For | None, float]()
     works = [*_works(func)]
     for work in works:
         one = _of_work(work, func, target)
@@ -133,8 +133,10 @@ def measures(func: PrimFunc, target: Target) -> dict[str, float]:
             largest = one["operations"] >= main if name != "code" else value > total[name]
             total[name] = value if largest else total[name]
         main = max(main, one["operations"])
+        starts[next((lp for lp in work.loops if lp.kind == "parallel"), None)] = one.pop("starts")
         for name, value in one.items():
             total[name] += value
+    total["starts"] = sum(starts.values())
     total["allocated"] = sum(_size(buffer) for buffer in func.allocs)
     loops = {loop for work in works for loop in work.loops}
     total["prefetched"] = sum(any(key == "prefetch" for key, _ in lp.annotations) for lp in loops)

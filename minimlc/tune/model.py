@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.tune.features import NAMES
@@ -74,7 +75,15 @@ def _trees(features: np.ndarray, off: np.ndarray) -> Predict:
     trees = ensemble.HistGradientBoostingRegressor(
         max_iter=60, max_leaf_nodes=8, min_samples_leaf=3, random_state=0
     )
-    return trees.fit(features, off).predict
+    threads = ThreadpoolController()
+    with threads.limit(limits=1):  # so few rows are not worth a thread
+        trees.fit(features, off)
+
+    def predict(asked: np.ndarray) -> np.ndarray:
+        with threads.limit(limits=1):
+            return trees.predict(asked)
+
+    return predict
 
 
 def _xgboost(features: np.ndarray, off: np.ndarray) -> Predict:

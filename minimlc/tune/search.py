@@ -10,6 +10,7 @@ the same measurements give the same search.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
+from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model
-from minimlc.tune.records import Candidate, Result
+from minimlc.tune.records import Candidate, Result, target_text
 from minimlc.tune.spaces import Program, Space, candidate, fixed, program, replayed, usual
 
 STRATEGIES = ("evolution", "random", "replay")
@@ -36,6 +37,9 @@ ELITE = 8
 
 AT_RANDOM = 0.2
 """The share of a pool that is drawn without looking at the best."""
+
+FINALISTS = 3
+"""Programs that are measured again at the end, besides the default."""
 
 EARLIEST = 24
 """Trials before a search may stop by itself."""
@@ -70,11 +74,21 @@ class Tuned:
 
     records: tuple[Trial, ...]
     stopped: str
+    again: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
 
     @property
     def winner(self) -> Trial:
-        """The fastest trial, the earliest of equals."""
-        return min(self.records, key=lambda trial: trial.score)
+        """The fastest trial, the earliest of equals; the default if none ran. Of programs that were
+        measured `again`, by the trial's number, it is one that did best on the whole.
+        """
+        tried = comparable(self.records)
+        finals = [trial for trial in tried if trial.number in self.again]
+        return min(finals or tried, key=self.score, default=self.records[0])
+
+    def score(self, trial: Trial) -> float:
+        """The median of a trial's scores."""
+        more = (result.score for result in self.again.get(trial.number, ()))
+        return median([trial.score, *more])
 
     @property
     def best(self) -> Schedule:
@@ -89,12 +103,19 @@ class Tuned:
     @property
     def speedup(self) -> float:
         """How much faster the best is than the default."""
-        return self.records[0].score / self.winner.score if isfinite(self.winner.score) else 1.0
+        before, after = self.score(self.records[0]), self.score(self.winner)
+        return before / after if isfinite(before) and isfinite(after) else 1.0
+
+
+def comparable(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that ran, on the host of the first of them: times of others are another thing."""
+    ran = [trial for trial in trials if isfinite(trial.score)]
+    return [trial for trial in ran if trial.result.host == ran[0].result.host]
 
 
 @dataclass
-class _Search:
-    """A search under way."""
+class Search:
+    """A search under way, of programs of one function."""
 
     mod: IRModule
     func: str
@@ -111,7 +132,8 @@ class _Search:
         already.
         """
         self.drawn += 1
-        chance = fixed(decisions or {}, self.key + self.drawn & (1 << 64) - 1)
+        numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
+        chance = fixed(decisions or {}, int(numbers.integers(1 << 63)))
         return self._new(program(self.space, self.mod, self.func, self.target, chance))
 
     def default(self) -> Program:
@@ -138,7 +160,7 @@ class _Search:
         """Up to so many new programs: the best with a decision or two drawn anew, or with some of
         another's.
         """
-        ok = sorted((t for t in self.trials if isfinite(t.score)), key=lambda trial: trial.score)
+        ok = sorted(comparable(self.trials), key=lambda trial: trial.score)
         parents = [trial.program.decisions for trial in ok[:ELITE]]
         points: list[Program] = []
         for _ in range(2 * count if parents else 0):
@@ -151,7 +173,7 @@ class _Search:
 
     def predict(self, points: Sequence[Program]) -> np.ndarray:
         """The logarithms of scores that a model expects of programs."""
-        ok = [trial for trial in self.trials if isfinite(trial.score)]
+        ok = comparable(self.trials)
         rows = np.array([trial.program.features for trial in ok]).reshape(len(ok), -1)
         times = np.array([log2(trial.score) for trial in ok])
         return model.learned(rows, times)(np.array([point.features for point in points]))
@@ -178,11 +200,11 @@ class _Search:
         """The share of the best time that the most promising program is expected to save, given how
         far the model was off so far: expected improvement (J. Mockus, 1975).
         """
-        ok = [trial for trial in self.trials if isfinite(trial.score) and trial.number]
+        ok = [trial for trial in comparable(self.trials) if trial.number]
         if not ok:
             return inf
         off = float(np.std([log2(trial.expected / trial.score) for trial in ok])) + 1e-6
-        best = log2(min(trial.score for trial in self.trials))
+        best = log2(min(trial.score for trial in comparable(self.trials)))
         steps = [(best - float(each)) / off for each in expected]
         gains = [
             off * (z * (1 + erf(z / sqrt(2))) / 2 + exp(-z * z / 2) / sqrt(2 * pi)) for z in steps
@@ -228,42 +250,64 @@ def search(
     strategy: str = "evolution",
     stop: bool = True,
     observe: Callable[[Trial], None] | None = None,
+    host: str | None = None,
 ) -> Tuned:
     """Try programs of a space, `trials` at the most, on `runner`; the best is the result's `best`.
 
     What `database` holds of this function is not measured again, and what is measured goes into it:
-    an interrupted search (Ctrl-C gives the best so far) goes on where it was. With `stop`, it ends
+    an interrupted search (Ctrl-C gives the best so far) goes on where it was; only what `host`
+    measured, where that is given. With `stop`, it ends
     when less can be expected than the measurements' noise. `strategy` is "evolution", "random", or
     "replay", which measures what the database has. `observe` sees each trial. Raises
     `ScheduleError` where the space makes no program without a key.
     """
-    start = Schedule(mod, func, check=False)
+    start = Schedule(mod, func, check=False, key=key)
     alone = IRModule.of({start.func_name: start.func})
     if strategy not in STRATEGIES:
         hint = did_you_mean(str(strategy), STRATEGIES)
         raise CompileError(f'no strategy "{strategy}"', hint=hint)
     chosen = Target.of(target)
-    state = _Search(alone, start.func_name, chosen, space or usual(chosen), key)
+    state = Search(alone, start.func_name, chosen, space or usual(chosen), key)
+    stopped = "interrupt"
+    batches = rounds(state, runner, database, trials, strategy, stop, observe, host)
     try:
-        stopped = _run(state, runner, database, trials, strategy, stop, observe)
+        for reason in batches:
+            stopped = reason or stopped
     except KeyboardInterrupt:
         if not state.trials:
             raise
-        stopped = "interrupt"
-    return Tuned(tuple(state.trials), stopped)
+    again = {} if stopped == "interrupt" else finals(state, runner, database)
+    return Tuned(tuple(state.trials), stopped, again)
 
 
-def _run(
-    state: _Search,
+def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:
+    """The results of the best few programs and the default, measured twice again in turns: of many
+    programs that are alike, the first one in front was lucky.
+    """
+    ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
+    if not ran or ran[0].number == 0:
+        return {}
+    tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
+    turns = [[t.candidate for t in tried.values()] for _ in range(2)]
+    try:
+        results = [[*_results(state, runner, database, {}, turn)] for turn in turns]
+    except KeyboardInterrupt:
+        return {}
+    return dict(zip(tried, zip(*results, strict=True), strict=True))
+
+
+def rounds(
+    state: Search,
     runner: Measures,
     database: Any,
     most: int,
-    strategy: str,
-    stop: bool,
-    observe: Callable[[Trial], None] | None,
-) -> str:
-    """Trials until one of the reasons to stop, which it gives."""
-    measured = _recorded(state, database)
+    strategy: str = "evolution",
+    stop: bool = True,
+    observe: Callable[[Trial], None] | None = None,
+    host: str | None = None,
+) -> Iterator[str]:
+    """A search batch by batch, `most` trials in all: "" after each, at last why it stopped."""
+    measured = _recorded(state, database, host)
     queue = _replayed(state, measured) if strategy == "replay" else None
     points, expected = [state.default()], [inf]
     quiet = 0
@@ -276,35 +320,39 @@ def _run(
                 observe(state.trials[-1])
         left = min(BATCH, most - len(state.trials))
         if left <= 0:
-            return "trials"
+            yield "trials"
+            return
         best = min(state.trials, key=lambda trial: trial.score)
         quiet = quiet + 1 if state.expected_gain < noise(best.result) else 0
         if stop and quiet > 1 and len(state.trials) >= EARLIEST:
-            return "noise"
+            yield "noise"
+            return
+        yield ""
         if queue is not None:
             points = [queue.pop(0) for _ in range(min(left, len(queue)))]
             expected = [inf] * len(points)
         else:
             points, expected = state.batch(strategy, left)
-    return "space"
+    yield "space"
 
 
-def _recorded(state: _Search, database: Any) -> dict[str, Result]:
-    """What a database has of the function, by trace: of the host that measured it last."""
+def _recorded(state: Search, database: Any, host: str | None) -> dict[str, Result]:
+    """What a database has of the function, by trace."""
     if database is None:
         return {}
-    records = database.records(state.mod, state.func, state.target)
-    return {record.candidate.trace: record.result for record in records}
+    name = target_text(state.target)
+    records = database.records(state.mod, state.func, name, host)
+    return {record.candidate.trace: record.result for record in reversed(records)}
 
 
-def _replayed(state: _Search, measured: Mapping[str, Result]) -> list[Program]:
+def _replayed(state: Search, measured: Mapping[str, Result]) -> list[Program]:
     """The programs that a database has, the fastest first."""
     ok = sorted((r.score, trace) for trace, r in measured.items() if isfinite(r.score))
     return [replayed(state.mod, state.func, state.target, trace) for _, trace in ok]
 
 
 def _results(
-    state: _Search,
+    state: Search,
     runner: Measures,
     database: Any,
     measured: Mapping[str, Result],

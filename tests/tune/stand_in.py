@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,3 +50,40 @@ def seconds(function, *arguments) -> float:
     start = perf_counter()
     function(*arguments)
     return perf_counter() - start
+
+
+class Pretended:
+    """Scores by a formula on the schedule, and counts how often it is asked."""
+
+    def __init__(self, score, kind=lambda candidate: "ok", stop_after: int = 10**6):
+        self.score, self.kind, self.left, self.asked = score, kind, stop_after, 0
+
+    def submit(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for candidate in candidates:
+            if self.left == 0:
+                raise KeyboardInterrupt
+            self.left, self.asked = self.left - 1, self.asked + 1
+            kind = self.kind(candidate)
+            times = (self.score(candidate),) * 3 if kind == "ok" else ()
+            yield Result(kind, times, (1.0,) * len(times), host="pretended")
+
+
+class Record(NamedTuple):
+    """What came of a candidate."""
+
+    candidate: Candidate
+    result: Result
+
+
+class Remembered:
+    """A database as a list."""
+
+    def __init__(self):
+        self.kept: list[Record] = []
+
+    def add(self, mod, func: str, candidate: Candidate, result: Result) -> None:
+        self.kept.append(Record(candidate, result))
+
+    def records(self, mod, func: str, target=None, host=None) -> list[Record]:
+        script = mod.script(constants="inline")
+        return [record for record in self.kept if record.candidate.mod == script]

@@ -1,0 +1,140 @@
+"""The search, on a runner that pretends: what it finds, repeats, resumes and says."""
+
+from dataclasses import replace
+from math import log2
+
+import pytest
+
+import minimlc as mlc
+from minimlc.tune import search
+from tests.recipes.programs import matmul
+from tests.tune.stand_in import InProcess, Pretended, Remembered, scheduled
+
+MM = matmul(32, 16, 8)
+POWERS = (1, 2, 4, 8, 16, 32)
+WANTED = {"i": (2, 4, 4), "j": (2, 8), "k": (4, 2)}
+
+
+TILES = {"i": [(32 // a // b, a, b) for b in POWERS for a in POWERS if 32 % (a * b) == 0]}
+TILES |= {"j": [(16 // a, a) for a in POWERS[:5]], "k": [(8 // a, a) for a in POWERS[:4]]}
+
+
+def space(sch):
+    """Three tiles: 21 * 5 * 4 programs."""
+    for axis, loop in zip("ijk", sch.loops("C"), strict=True):
+        sch, tile = sch.sample_categorical(TILES[axis], name=axis)
+        sch = sch.split(loop, tile)
+    return sch
+
+
+def score(candidate):
+    """Least where each decision is as wanted."""
+    told = mlc.Trace.from_json(candidate.trace).decisions
+    off = [abs(log2(a / b)) for key in WANTED for a, b in zip(told[key], WANTED[key], strict=True)]
+    return 1.0 + sum(off)
+
+
+def found(runner=None, **options):
+    return search(MM, space=space, runner=runner or Pretended(score), stop=False, **options)
+
+
+def test_evolution_beats_chance_and_begins_with_the_default():
+    evolved, drawn = (found(strategy=s, trials=40).winner.score for s in ("evolution", "random"))
+    assert evolved <= drawn
+    tuned = found(trials=9)
+    assert tuned.records[0].program.decisions == {"i": (32, 1, 1), "j": (16, 1), "k": (8, 1)}
+    assert [trial.number for trial in tuned.records] == list(range(9))
+    assert (tuned.stopped, tuned.speedup > 1) == ("trials", True)
+    assert tuned.best.trace == tuned.trace == tuned.winner.program.schedule.trace
+
+
+@pytest.mark.parametrize("strategy", ["evolution", "random"])
+def test_the_same_key_and_measurements_give_the_same_search(strategy):
+    first, again = (found(strategy=strategy, trials=24, key=5) for _ in range(2))
+    assert [t.candidate for t in first.records] == [t.candidate for t in again.records]
+    assert len({t.candidate for t in first.records}) == 24
+    other = found(strategy=strategy, trials=24, key=6)
+    assert [t.candidate for t in first.records] != [t.candidate for t in other.records]
+
+
+def test_an_interrupted_search_gives_the_best_so_far_and_goes_on():
+    database, whole = Remembered(), found(trials=32)
+    part = found(Pretended(score, stop_after=13), trials=32, database=database)
+    assert part.stopped == "interrupt" and len(part.records) == 13 == len(database.kept)
+    runner = Pretended(score)
+    resumed = found(runner, trials=32, database=database)
+    assert runner.asked == 19 + 2 * len(resumed.again)
+    assert [t.candidate for t in resumed.records] == [t.candidate for t in whole.records]
+    assert resumed.winner.score == whole.winner.score
+
+
+def test_recorded_programs_are_replayed():
+    database = Remembered()
+    first = found(trials=12, database=database)
+    replay = found(Pretended(score), trials=12, strategy="replay", database=database)
+    scores = sorted(t.score for t in first.records)
+    assert [t.score for t in replay.records[1:3]] == scores[:2]
+
+
+def test_failures_cost_a_trial_each_and_are_kept():
+    def kind(candidate):
+        decisions = mlc.Trace.from_json(candidate.trace).decisions
+        return "crash" if decisions["j"] == (2, 8) else "ok"
+
+    tuned = found(Pretended(score, kind), trials=32)
+    assert len(tuned.records) == 32
+    assert {trial.result.kind for trial in tuned.records} == {"ok", "crash"}
+    assert tuned.winner.result.kind == "ok"
+
+
+def test_a_small_space_ends_and_a_search_stops_when_nothing_more_is_expected():
+    small = search(MM, space=lambda s: s, runner=Pretended(lambda c: 1.0))
+    assert (small.stopped, small.speedup) == ("space", 1.0)
+    assert search(MM, space=space, runner=Flat(), trials=200).stopped == "noise"
+
+
+class Flat(Pretended):
+    """All programs alike, but for noise."""
+
+    def __init__(self):
+        super().__init__(lambda candidate: 1.0)
+
+    def submit(self, candidates):
+        for result in super().submit(candidates):
+            yield type(result)("ok", (1.0, 1.2, 0.9, 1.1), (1.0,) * 4)
+
+
+def test_the_best_are_measured_again_and_the_lucky_one_loses():
+    class Lucky(Pretended):
+        def submit(self, candidates):
+            for candidate in candidates:
+                lucky = self.asked == 5
+                (result,) = super().submit([candidate])
+                yield replace(result, seconds=(1e-3,) * 3) if lucky else result
+
+    tuned = found(Lucky(score), trials=16)
+    assert tuned.records[5].score == 1e-3
+    assert set(tuned.again) >= {0, 5} and tuned.winner.number != 5
+    assert tuned.speedup > 1
+
+
+def test_observers_see_each_trial():
+    seen = []
+    tuned = found(trials=10, observe=seen.append)
+    assert tuple(seen) == tuned.records
+
+
+def test_what_cannot_be_searched():
+    with pytest.raises(mlc.CompileError, match="evolution"):
+        found(strategy="evolve")
+    with pytest.raises(mlc.ScheduleError, match="64 bits"):
+        found(key=-1)
+    with pytest.raises(mlc.ScheduleError, match="no program"):
+        search(MM, space=lambda s: s.vectorize(s.loops("C")[-1]), runner=InProcess())
+
+
+def test_a_product_is_tuned_on_this_machine():
+    tuned = search(matmul(64, 64, 64), runner=InProcess(3), trials=4)
+    assert [trial.result.kind for trial in tuned.records] == ["ok"] * 4
+    assert mlc.structural_equal(scheduled(tuned.winner.candidate).func, tuned.best.func)
+    assert tuned.speedup >= 1

@@ -1,0 +1,73 @@
+"""Whole models: which functions are tuned, in which order, and that the model stays the same."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc.script import R
+from minimlc.tune import search_model, tasks
+from tests.tune.stand_in import InProcess, Pretended, Remembered
+
+
+@pytest.fixture(autouse=True)
+def few_programs_to_choose_from(monkeypatch):
+    """A pool of products takes a second to make."""
+    monkeypatch.setattr(import_module("minimlc.tune.search"), "POOL", 10)
+
+
+RNG = np.random.default_rng(0)
+
+
+def model() -> mlc.IRModule:
+    """Two equal layers, and a wider one at the end."""
+    bb = mlc.BlockBuilder()
+    x = mlc.Var("x", R.Tensor((32, 48), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = x
+            for width in (48, 48, 64):
+                weight = mlc.constant(RNG.standard_normal((48, width)).astype("float32"))
+                y = bb.emit(mlc.op.nn.relu(mlc.op.matmul(y, weight)))
+            y = bb.emit_output(y)
+        bb.emit_func_output(y)
+    return bb.get()
+
+
+MODEL = model()
+
+
+def test_equal_functions_are_one_task():
+    first, second = tasks(MODEL)
+    assert (first.calls, second.calls) == (2, 1)
+    assert "constants" in dict(first.func.attrs)
+
+
+def test_a_tuned_model_computes_the_same():
+    tuned = search_model(MODEL, runner=InProcess(2), trials=6)
+    assert [len(result.records) > 0 for _, result in tuned.tasks] == [True, True]
+    x = RNG.standard_normal((32, 48)).astype("float32")
+    expected = mlc.build(MODEL)["main"](x)
+    assert np.allclose(mlc.build(tuned.mod)["main"](x), expected, rtol=1e-4, atol=1e-4)
+    assert tuned.speedup >= 1
+
+
+def test_trials_go_where_most_time_is_spent():
+    def seconds(candidate):
+        return 1.0 if "64" in candidate.mod else 1e-3
+
+    tuned = search_model(MODEL, runner=Pretended(seconds), trials=26)
+    narrow, wide = (len(result.records) for _, result in tuned.tasks)
+    assert narrow < wide and 26 <= narrow + wide < 26 + 8
+
+
+def test_an_interrupted_model_keeps_what_it_has_and_goes_on():
+    database = Remembered()
+    runner = Pretended(lambda candidate: 1.0, stop_after=5)
+    part = search_model(MODEL, runner=runner, trials=12, database=database)
+    assert {result.stopped for _, result in part.tasks} == {"interrupt"}
+    mlc.build(part.mod)
+    runner = Pretended(lambda candidate: 1.0)
+    search_model(MODEL, runner=runner, trials=12, database=database)
+    assert runner.asked >= 7
