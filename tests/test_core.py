@@ -35,8 +35,9 @@ ROOMS = {
     "recipes": 2016,
     "frontends": 867,
     "tile": 400,
-    "tune": 837,
-    "homework": 2405,
+    "apart": 579,
+    "tune": 1441,
+    "homework": 1994,
     "exercise.py": 192,
     "datasets.py": 163,
 }
@@ -53,7 +54,7 @@ CORE = {
     "passes": 1783,
     "codegen": 212,
     "codegen/llvm": 1674,
-    "runtime": 1422,
+    "runtime": 1439,
     "": 1981,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -165,7 +165,7 @@ def _has_operators(module: IRModule) -> bool:
 
 
 def _passes(
-    pipeline: Sequence[Pass], scheduled: bool, target: Target, tuned: Sequence[Pass]
+    pipeline: Sequence[Any], scheduled: bool, target: Target, tuned: Sequence[Pass]
 ) -> Sequence[Pass]:
     """A pipeline with what schedules functions: by records, by recipes for the target, neither."""
     steps: list[Pass] = []

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.apart.copies import Tell
 from minimlc.errors import CompileError
 from minimlc.files import write_atomically
 from minimlc.module import IRModule
@@ -23,10 +24,9 @@ from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule
 from minimlc.script import parse
 from minimlc.target import Target
-from minimlc.tir.analysis.access import loop_extents
 from minimlc.tir.equivalence.compare import TOLERANCE, first_difference, inputs
 from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.walks import blocks_in, loops_in
+from minimlc.tir.walks import blocks_in
 from minimlc.tune.records import Candidate, Result, target_of
 
 try:
@@ -35,8 +35,8 @@ except ImportError:  # Windows: timings there do not wait for each other
     fcntl = None  # type: ignore[assignment]
 
 Arrays = list[np.ndarray]
-Tell = Callable[[str], None]
-"""Says what is done next; a time limit holds for each part: "build", "expected" and "run"."""
+EXPECTED_TIMES = 20
+"""How many times as long as a candidate may run, the unscheduled program may."""
 
 STAGES = {2: 4.0, 4: 1.6, 6: 1.2}
 """Successive halving: whose fastest of so many samples takes longer than so many times the best
@@ -110,16 +110,15 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         call = build(_alone(sch.func), target, cache=False)["main"]
     except CompileError as error:
         return answer("build", message=str(error))
-    arguments, expected = _known(plain, folder, tell)
-    with _turn(folder, tell):
+    arguments, expected = _known(plain, folder, seconds, tell)
+    with _turn(folder, seconds, tell):
         set_num_threads(min(target.cores, Target.host().cores))
         results = [*map(_placed, arguments)]
         call(*results)
         if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
             return answer("wrong", message=wrong)
-        times, beside = samples(
-            functools.partial(call, *results), best, perf_counter() + seconds / 3
-        )
+        again, end = functools.partial(call, *results), perf_counter() + seconds / 3
+        times, beside = samples(again, best, end)
     return answer("ok", times, beside)
 
 
@@ -133,29 +132,23 @@ def _tolerance(func: PrimFunc) -> dict[str, float]:
     below four times that for all of many elements (N. Higham, T. Mary, SIAM J. Sci. Comput. 41,
     2019, theorem 2.4). A schedule changes nothing else but products fused into sums.
     """
-    extents = loop_extents(loops_in(func.body))
-    sums = [
-        [extents.get(it.value, 1) for it in block.iters if it.kind == "R"]
-        for block in blocks_in(func.body)
-    ]
+    sums = [[it.extent for it in each.iters if it.kind == "R"] for each in blocks_in(func.body)]
     terms = max(map(prod, sums), default=1)
     wide = {"float64": 2.0**-52, "float32": 2.0**-23}
-    return {
-        name: max(least, 4 * terms**0.5 * wide.get(name, 0)) for name, least in TOLERANCE.items()
-    }
+    return {key: max(it, 4 * terms**0.5 * wide.get(key, 0)) for key, it in TOLERANCE.items()}
 
 
-def _known(func: PrimFunc, folder: Path, tell: Tell) -> tuple[Arrays, Arrays]:
+def _known(func: PrimFunc, folder: Path, seconds: float, tell: Tell) -> tuple[Arrays, Arrays]:
     """Random arguments of a function and what it makes of them, computed once for a folder."""
     name = hashlib.blake2b(_alone(func).script().encode(), digest_size=16).hexdigest()
     path = folder / f"{name}.arrays"
     arguments = inputs(func, "ordinary")
     if not path.exists():
-        tell("expected")
+        tell("expected", EXPECTED_TIMES * seconds)
         results = [array.copy() for array in arguments]
         build(_alone(func), cache=False)["main"](*results)
         write_atomically(path, b"".join(array.tobytes() for array in results))
-        tell("build")
+        tell("build", seconds)
     return arguments, list(_read(path, arguments))
 
 
@@ -166,13 +159,13 @@ def _read(path: Path, like: Arrays) -> Iterator[np.ndarray]:
 
 
 @contextlib.contextmanager
-def _turn(folder: Path, tell: Tell) -> Iterator[None]:
+def _turn(folder: Path, seconds: float, tell: Tell) -> Iterator[None]:
     """One candidate at a time is timed on a host. The system ends the turn of one that dies."""
-    tell("wait")
+    tell("wait", inf)
     with open(folder.parent / "timing.lock", "ab") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
-        tell("run")
+        tell("run", seconds)
         yield
 
 
@@ -183,7 +176,7 @@ def samples(
     where it is far from the `best` score, and at the time `end`.
     """
     batch = max(1, min(1 << 16, int(SAMPLE_SECONDS / max(_seconds(call, 1), 1e-8))))
-    times, beside = [], []
+    times, beside = list[float](), list[float]()
     while len(times) < MOST_SAMPLES and (not times or perf_counter() < end):
         times.append(_seconds(call, batch))
         beside.append(_seconds(reference(), 1))

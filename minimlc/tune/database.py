@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 from minimlc.errors import CompileError
@@ -37,7 +36,7 @@ create table records (
     number integer primary key, digest text not null unique,
     workload integer not null references workloads, trace text not null, target text not null,
     version text not null, host text not null, result text not null);
-create index by_workload on records (workload, target, host);
+create index by_workload on records (workload, version);
 """
 COLUMNS = "mod, func, trace, target, result, version"
 INSERT_PROGRAM = "insert or ignore into workloads (hash, mod, func) values (?, ?, ?)"
@@ -121,15 +120,13 @@ class Database:
     def records(
         self, mod: IRModule, func: str, target: str | Target | None = None, host: str | None = None
     ) -> list[Record]:
-        """What was recorded for a function, by any version, in the order of recording; for one
-        target and one host, where they are given.
+        """What this version recorded for a function, in the order of recording; for one target and
+        one host, where they are given.
         """
-        rows = self._rows(mod, func)
-        kept = [_record(row) for row in rows]
         name = None if target is None else _name(target)
         return [
             each
-            for each in kept
+            for each in map(_record, self._rows(mod, func))
             if name in (None, each.candidate.target) and host in (None, each.result.host)
         ]
 
@@ -140,26 +137,19 @@ class Database:
         schedule that was measured several times counts with the median of its scores. None where
         there is none.
         """
-        wanted = (_name(target), host or this_host())
         groups: dict[tuple[str, str], list[Record]] = {}
-        for row in self._rows(mod, func):
-            each = _record(row)
-            same = (each.candidate.target, each.result.host) == wanted
-            if each.result.kind == "ok" and same and row[-1] == _version():
-                key = (each.candidate.mod, each.candidate.trace)
-                groups.setdefault(key, []).append(each)
-        scores = {key: median(each.result.score for each in group) for key, group in groups.items()}
-        if not scores:
-            return None
-        group = groups[min(scores, key=lambda key: scores[key])]
-        return min(group, key=lambda each: each.result.score)
+        for each in self.records(mod, func, target, host or this_host()):
+            if each.result.kind == "ok":
+                groups.setdefault((each.candidate.mod, each.candidate.trace), []).append(each)
+        return min(map(_middle, groups.values()), key=lambda each: each.result.score, default=None)
 
     def _rows(self, mod: IRModule, func: str) -> list[tuple]:
         """The rows of records of the same program, whatever its parts are called."""
         plain, mine = _plain(mod[func]), {}
         with self._connection() as connection:
             key = structural_hash(plain)
-            rows = connection.execute(f"{JOINED} where hash = ? order by number", (key,)).fetchall()
+            question = f"{JOINED} where hash = ? and version = ? order by number"
+            rows = connection.execute(question, (key, _version())).fetchall()
         for text, name in {row[:2] for row in rows}:
             mine[text, name] = structural_equal(_parsed(text, name), plain)
         return [row for row in rows if mine[row[:2]]]
@@ -249,6 +239,11 @@ def _name(target: str | Target) -> str:
 
 def _record(row: tuple) -> Record:
     return Record(Candidate(*row[:4]), Result.from_json(row[4]))
+
+
+def _middle(group: list[Record]) -> Record:
+    """The record with the median score."""
+    return sorted(group, key=lambda each: each.result.score)[len(group) // 2]
 
 
 def _line(text: str) -> tuple[str, Candidate, Result, str]:

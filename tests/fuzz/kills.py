@@ -4,8 +4,10 @@
 """
 
 import argparse
+import os
 import random
-import subprocess
+import select
+import signal
 import sys
 import tempfile
 import time
@@ -14,7 +16,6 @@ from pathlib import Path
 import minimlc as mlc
 from minimlc.tune import Candidate, Database, Result
 
-ROOT = Path(__file__).resolve().parents[2]
 MOD = mlc.parse("""
 @T.prim_func
 def main(A: T.Buffer((8,), "float32")):
@@ -31,25 +32,39 @@ def tried(number: int) -> tuple[Candidate, Result]:
     return Candidate(MOD.script(), "main", mlc.Trace().to_json(), "llvm"), result
 
 
-def write(path: str, start: int) -> None:
-    """Add records without end; each is printed once it is kept."""
+def write(path: Path, start: int, said: int) -> None:
+    """Add records without end; the number of each is said once it is kept."""
     database = Database(path)
-    print("open", flush=True)
     for number in range(start, sys.maxsize):
         database.add(MOD, "main", *tried(number))
-        print(number, flush=True)
+        os.write(said, f"{number}\n".encode())
+
+
+def killed(path: Path, start: int, seconds: float, later: bool) -> list[int]:
+    """What a writer said until it was killed, so many seconds after it began; or `later`, after it
+    kept its first record.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            write(path, start, writing)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    select.select([reading], [], [], 10.0 * later)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as stream:
+        return [int(line) for line in stream]
 
 
 def check(path: Path, kills: int, seed: int) -> int:
     """Kill writers of one database; how many records were in flight and were not kept."""
     moments, kept, lost = random.Random(seed), 0, 0
     for _ in range(kills):
-        command = [sys.executable, "-m", "tests.fuzz.kills", "--write", str(path), str(kept)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as writer:
-            assert writer.stdout is not None and writer.stdout.readline() == "open\n"
-            time.sleep(moments.uniform(0, 0.1))
-            writer.kill()
-            said = [int(line) for line in writer.stdout.read().splitlines() if line]
+        said = killed(path, kept, moments.uniform(0, 0.05), later=moments.random() < 0.7)
         records = Database(path).records(MOD, "main")
         numbers = [int(each.result.seconds[0]) - 1 for each in records]
         known = said[-1] + 1 if said else kept
@@ -64,17 +79,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", nargs=2)
     options = parser.parse_args()
-    if options.write:
-        write(options.write[0], int(options.write[1]))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tuning.db"
         lost = check(path, options.count, options.seed)
         count = len(Database(path).records(MOD, "main"))
-    print(
-        f"{options.count} kills: {count} records, all opened, {lost} kills lost the one in flight"
-    )
+    print(f"{options.count} kills, all opened: {count} records, {lost} in flight were lost")
 
 
 if __name__ == "__main__":
