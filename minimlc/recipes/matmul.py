@@ -51,9 +51,15 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     least = skinny.FEWEST_COLUMNS
     least = min(lanes, least) if not in_order else least if few else 1
     check_kind(sch, product, least, lanes, ahead)
+    plans = ["packed"]
     if few:
+        plans = ["few rows", *plans]
+    elif product.rows == 1 and not in_order and not ahead:
+        plans = ["one row", *plans]
+    sch, plan = choose(sch, "plan", plans) if len(plans) > 1 else (sch, plans[0])
+    if plan == "few rows":
         return skinny.few_rows(sch, product)
-    if product.rows == 1 and not in_order and not ahead:
+    if plan == "one row":
         return skinny.one_row(sch, product, lanes)
     if product.columns < lanes and in_order:
         sch = pad(sch, product.block, {"n": lanes})
@@ -61,7 +67,9 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     alike = product.sums % skinny.summed_apart(product) == 0
     alike = alike and not unit_for(product, target).intrin
     if product.columns <= 2 * lanes and in_order and alike:
-        return few_columns(sch, product, lanes)
+        sch, plan = choose(sch, "plan", ("few columns", "packed"))
+        if plan == "few columns":
+            return few_columns(sch, product, lanes)
     return packed(sch, product, target)
 
 
