@@ -114,7 +114,9 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         return answer("build", message=str(error))
     arguments, expected = _known(plain, folder, seconds, tell)
     with _turn(folder, seconds, tell):
-        set_num_threads(min(target.cores, Target.host().cores))
+        threads = min(target.cores, Target.host().cores)
+        set_num_threads(threads)
+        clock = thread_time if threads == 1 else perf_counter
         results = [*map(_placed, arguments)]
         call(*results)
         if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
