@@ -23,6 +23,7 @@ NAMES = {
     "tile": "tile programs beside our own recipes: addition, softmax, layer norm, product",
     "slice": "1024³ matmul against naive loops and numpy; the digits MLP against onnxruntime",
     "models": "whole models: MLPs, a transformer, ResNet-18, MobileNet, LSTM, GPT; their builds",
+    "tuning": "searches: a product against libraries, 16 operators, whole models; what trials cost",
     "compile": "import time; cold and warm builds, in fresh processes",
     "scale": "graph functions of 200 and 2 000 operators through every stage",
     "schedule": "what a schedule's steps cost, on programs of a hundred statements",

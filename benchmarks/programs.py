@@ -80,7 +80,12 @@ def kernel(
     return replace(made, tolerance=tolerance, rounds=None if scheduled else NAIVE_ROUNDS)
 
 
-def model(mod: mlc.IRModule, *arrays: np.ndarray, name: str = "minimlc") -> Contender:
+def model(
+    mod: mlc.IRModule,
+    *arrays: np.ndarray,
+    name: str = "minimlc",
+    target: mlc.Target | None = None,
+) -> Contender:
     """minimlc's contender: a graph function, which returns a fresh array."""
-    function = mlc.build(mod)["main"]
+    function = mlc.build(mod, target)["main"]
     return Contender(name, lambda: function(*arrays))
