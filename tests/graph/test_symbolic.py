@@ -101,7 +101,7 @@ def test_one_library_serves_all_sizes(target):
 def test_an_instance_is_compiled_once(monkeypatch):
     lib = mlc.build(mlc.parse(NET), recipes=False)
     lib["main"](*arguments(3))
-    monkeypatch.setattr("minimlc.runtime.build.run_passes", None)
+    monkeypatch.setattr("minimlc.runtime.executable.instance_for", None)
     lib["main"](*arguments(3))
     with pytest.raises(TypeError):
         lib["main"](*arguments(4))
