@@ -9,7 +9,7 @@ ROOMS = (
     *("codegen.llvm.tensor", "codegen.llvm.listing", "codegen.source", "datasets"),
     *("codegen.c", "codegen.gpu", "codegen.opencl", "codegen.cuda", "codegen.python"),
     *("gpusim", "machine", "recipes", "frontends", "homework", "exercise", "tile", "deploy"),
-    *("apart", "tune"),
+    *("passes.dispatch", "apart", "tune"),
 )
 """What can be removed: packages and modules."""
 

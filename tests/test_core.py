@@ -54,7 +54,7 @@ CORE = {
     "schedule": 2608,
     "passes": 1825,
     "codegen": 212,
-    "codegen/llvm": 1714,
+    "codegen/llvm": 1712,
     "runtime": 1962,
     "": 1995,
 }

@@ -136,7 +136,7 @@ def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Message:
 def written(arrays: Arrays, text: str) -> Message:
     """The steps of each recipe's schedule for a program, by the recipe's name."""
     start, steps = Schedule(parse(text), check=False), {}
-    for name in recipes.__all__:
+    for name in sorted(recipes.__all__, key=lambda name: name == "fitting"):  # what applies others
         with contextlib.suppress(CompileError, TypeError):  # not for it, or for whole modules
             steps[name] = list(getattr(recipes, name)(start).trace)
     return {"recipes": steps}, {}

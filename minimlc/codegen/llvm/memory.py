@@ -64,7 +64,10 @@ class Memory:
         second = self.values.binary("+", flat.base, last)
         low, high = (self.load(buffer, base, lanes) for base in (flat.base, second))
         places = [at if at < lanes else at + 1 for at in range(0, 2 * lanes, 2)]
-        return self.values.shuffle(low, high, places)
+        mask = f"<{lanes} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
+        vectors = f"{low.type} {low.text}, {high.type} {high.text}"
+        text = self.values.code.value(f"shufflevector {vectors}, {mask}")
+        return Value(text, low.dtype, lanes)
 
     def in_memory(self, value: Value) -> Value:
         """A value in the form in which it is stored."""

@@ -111,13 +111,6 @@ class Ops:
             text = self.code.value(f"insertelement {vector} {text}, {element}, i64 {number}")
         return Value(text, first.dtype, lanes)
 
-    def shuffle(self, a: Value, b: Value, places: list[int]) -> Value:
-        """Lanes of two vectors, by their numbers: those of `b` come after those of `a`."""
-        numbers = ", ".join(f"i32 {place}" for place in places)
-        mask = f"<{len(places)} x i32> <{numbers}>"
-        text = self.code.value(f"shufflevector {a.type} {a.text}, {b.type} {b.text}, {mask}")
-        return Value(text, a.dtype, len(places))
-
     def reduce(self, op: str, mask: Value) -> str:
         """Whether a condition holds in all lanes ("and"), or in any ("or")."""
         if not mask.lanes:

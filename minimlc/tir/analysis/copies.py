@@ -117,7 +117,7 @@ def _source(value: Expr, param: Buffer) -> tuple[Load | None, list[Expr]]:
         case Select(condition, a, Const(0)) if not has_loads(condition) and _is_zero(value.b):
             load, others = _source(a, param)
             return load, [*_all_of(condition), *others]
-        case _:
+        case _:  # other nodes: not a copy of one element
             return None, []
 
 
