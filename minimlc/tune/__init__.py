@@ -24,6 +24,6 @@ __all__ = [
     "search",
     "search_model",
     "tasks",
-    "usual",
     "use",
+    "usual",
 ]
