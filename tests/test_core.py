@@ -32,7 +32,7 @@ ROOMS = {
     "gpusim": 942,
     "machine": 484,
     "deploy": 614,
-    "recipes": 2016,
+    "recipes": 2031,
     "frontends": 867,
     "tile": 400,
     "apart": 579,

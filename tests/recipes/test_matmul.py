@@ -5,7 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
-from minimlc.recipes.matmul import even
+from minimlc.recipes.tiles import even
 from minimlc.schedule import Schedule
 from minimlc.script import T
 from minimlc.tir.walks import loops_in
