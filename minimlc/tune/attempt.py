@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable, Iterator
 from math import inf, prod
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ score so far gets no more.
 MOST_SAMPLES = 12
 SAMPLE_SECONDS = 2e-3
 """A sample is of as many calls as take about this long."""
+REFERENCE_CALLS = 8
+"""A sample of the reference kernel is of so many calls: one to two milliseconds."""
 
 REFERENCE = """
 @T.prim_func
@@ -112,13 +114,15 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         return answer("build", message=str(error))
     arguments, expected = _known(plain, folder, seconds, tell)
     with _turn(folder, seconds, tell):
-        set_num_threads(min(target.cores, Target.host().cores))
+        threads = min(target.cores, Target.host().cores)
+        set_num_threads(threads)
+        clock = thread_time if threads == 1 else perf_counter
         results = [*map(_placed, arguments)]
         call(*results)
         if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
             return answer("wrong", message=wrong)
         again, end = functools.partial(call, *results), perf_counter() + seconds / 3
-        times, beside = samples(again, best, end)
+        times, beside = samples(again, best, end, clock)
     return answer("ok", times, beside)
 
 
@@ -170,24 +174,25 @@ def _turn(folder: Path, seconds: float, tell: Tell) -> Iterator[None]:
 
 
 def samples(
-    call: Callable[[], Any], best: float, end: float
+    call: Callable[[], Any], best: float, end: float, clock: Callable[[], float] = perf_counter
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Seconds of one call, several times, and of the reference kernel after each. It stops early
-    where it is far from the `best` score, and at the time `end`.
+    where it is far from the `best` score, and at the time `end`. On one thread, its own `clock`
+    leaves out what other processes ran meanwhile.
     """
-    batch = max(1, min(1 << 16, int(SAMPLE_SECONDS / max(_seconds(call, 1), 1e-8))))
+
+    def seconds(function: Callable[[], Any], count: int) -> float:
+        start = clock()
+        for _ in range(count):
+            function()
+        return (clock() - start) / count
+
+    batch = max(1, min(1 << 16, int(SAMPLE_SECONDS / max(seconds(call, 1), 1e-8))))
     times, beside = list[float](), list[float]()
     while len(times) < MOST_SAMPLES and (not times or perf_counter() < end):
-        times.append(_seconds(call, batch))
-        beside.append(_seconds(reference(), 1))
+        times.append(seconds(call, batch))
+        beside.append(seconds(reference(), REFERENCE_CALLS))
         fastest = min(a / b for a, b in zip(times, beside, strict=True))
         if fastest > best * STAGES.get(len(times), inf):
             break
     return tuple(times), tuple(beside)
-
-
-def _seconds(call: Callable[[], Any], count: int) -> float:
-    start = perf_counter()
-    for _ in range(count):
-        call()
-    return (perf_counter() - start) / count

@@ -51,7 +51,7 @@ def runner():
 @pytest.fixture
 def hostile(monkeypatch):
     monkeypatch.setattr(measure, "SERVER", "tests.tune.hostile")
-    with Runner(seconds=1, memory_bytes=1 << 30) as runner:
+    with Runner(seconds=2, memory_bytes=1 << 30) as runner:
         yield runner
 
 
@@ -78,8 +78,12 @@ def test_values_are_checked_before_times(hostile):
 @pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="copies of workers are Linux's")
 def test_who_misbehaves_costs_one_trial(hostile, record_property):
+    """The next trial is back at most half a second later than usual."""
     quick, waits = candidate(trace="{}"), {}
     list(hostile.submit([quick]))
+    start = time.perf_counter()
+    list(hostile.submit([quick] * 3))
+    usual = time.perf_counter() - start
     for kind, expected in HOSTILE.items():
         bad = candidate(mod=SCALE.format(out=kind), target="hostile")
         (result,) = hostile.submit([bad])
@@ -88,7 +92,7 @@ def test_who_misbehaves_costs_one_trial(hostile, record_property):
         assert next(hostile.submit([quick])).kind == "illegal"
         waits[kind] = round(time.perf_counter() - start, 3)
     record_property("next_trial_seconds", json.dumps(waits))
-    assert max(waits.values()) < 0.5, waits
+    assert max(waits.values()) < 0.5 + usual, (usual, waits)
 
 
 def test_samples_end_early_far_from_the_best():
