@@ -84,7 +84,7 @@ def model(
     mod: mlc.IRModule,
     *arrays: np.ndarray,
     name: str = "minimlc",
-    target: mlc.Target | None = None,
+    target: str | mlc.Target = "llvm",
 ) -> Contender:
     """minimlc's contender: a graph function, which returns a fresh array."""
     function = mlc.build(mod, target)["main"]

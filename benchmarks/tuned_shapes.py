@@ -20,7 +20,7 @@ class Shape(NamedTuple):
     ours: Callable[..., Any]
     torch: Callable[..., Any]
     node: str
-    attributes: dict[str, Any] = {}
+    attributes: tuple[tuple[str, Any], ...] = ()
 
     def arrays(self) -> list[np.ndarray]:
         """Random inputs, float32."""
@@ -39,7 +39,7 @@ class Shape(NamedTuple):
         axes = [package.numpy_helper.from_array(np.array([0]), "axes")]
         summed = self.node == "ReduceSum"
         node = helper.make_node(
-            self.node, [*names, "axes"] if summed else names, ["y"], **self.attributes
+            self.node, [*names, "axes"] if summed else names, ["y"], **dict(self.attributes)
         )
         result = helper.make_tensor_value_info("y", single, shape)
         graph = helper.make_graph([node], "one", inputs, [result], axes if summed else [])
@@ -54,13 +54,13 @@ def product(*sizes: Sizes) -> Shape:
 
 def transposed(x: Sizes, w: Sizes) -> Shape:
     """x @ w.T."""
-    return Shape((x, w), mlc.op.linear, lambda x, w: x @ w.T, "Gemm", {"transB": 1})
+    return Shape((x, w), mlc.op.linear, lambda x, w: x @ w.T, "Gemm", (("transB", 1),))
 
 
 def conv(x: Sizes, w: Sizes, stride: int = 1) -> Shape:
     """One image through a layer; by channel where its filters have one."""
     groups, padding = x[1] // w[1], w[2] // 2
-    attributes = {"strides": [stride] * 2, "pads": [padding] * 4, "group": groups}
+    attributes = (("strides", [stride] * 2), ("pads", [padding] * 4), ("group", groups))
 
     def ours(x: Any, w: Any) -> Any:
         return mlc.op.conv2d(x, w, strides=stride, padding=padding, groups=groups)
@@ -89,7 +89,7 @@ def softmax(rows: int, width: int) -> Shape:
 def summed(rows: int, width: int) -> Shape:
     """The sum over the first axis."""
     ours, theirs = lambda x: mlc.op.sum(x, axis=0), lambda x: x.sum(0)
-    return Shape(((rows, width),), ours, theirs, "ReduceSum", {"keepdims": 0})
+    return Shape(((rows, width),), ours, theirs, "ReduceSum", (("keepdims", 0),))
 
 
 def turned(rows: int, width: int) -> Shape:

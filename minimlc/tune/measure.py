@@ -57,6 +57,9 @@ def run_unit(text: str, pool: Pool | None = None) -> str:
     return str(answer["result"])
 
 
+Running = deque[tuple[Candidate, Future[str]]]
+
+
 class Runner:
     """Measures candidates, each in a process of its own within limits.
 
@@ -102,19 +105,25 @@ class Runner:
             self._pool.close()
 
     def submit(self, candidates: Iterable[Candidate]) -> Iterator[Result]:
-        """The results, in the candidates' order, each as soon as it is there."""
+        """The results, in the candidates' order, each as soon as it is there. Work begins at once,
+        before the first is asked for.
+        """
         left = deque(candidates)
         for candidate in left:
             self._check_here(candidate)
-        return self._results(left)
+        running: Running = deque()
+        self._start_some(left, running)
+        return self._results(left, running)
 
-    def _results(self, left: deque[Candidate]) -> Iterator[Result]:
-        running: deque[tuple[Candidate, Future[str]]] = deque()
+    def _start_some(self, left: deque[Candidate], running: Running) -> None:
+        while left and len(running) <= self._ahead:  # one waits, for when a worker is free
+            running.append((left[0], self._started(left.popleft())))
+
+    def _results(self, left: deque[Candidate], running: Running) -> Iterator[Result]:
         try:
-            while left or running:
-                while left and len(running) < self._ahead:
-                    running.append((left[0], self._started(left.popleft())))
+            while running:
                 yield self._noted(*running.popleft())
+                self._start_some(left, running)
         finally:
             for _, future in running:
                 future.cancel()

@@ -32,7 +32,13 @@ BATCH = 8
 """Trials that are chosen together, before a model learns from them."""
 
 POOL = 32
-"""Programs that a batch's trials are chosen from."""
+"""Programs that the first trials are chosen from."""
+
+KEPT = 64
+"""Programs that were not chosen, the most promising ones, that later trials may be."""
+
+BESIDE = 3
+"""Programs that are made while a trial is measured."""
 
 ELITE = 8
 """The best programs so far, whose changed versions are tried."""
@@ -138,6 +144,7 @@ class Search:
     known: set[str] = field(default_factory=set)
     drawn: int = 0
     expected_gain: float = inf
+    pool: list[Program] = field(default_factory=list)
 
     def point(self, decisions: Mapping[str, Any] | None = None) -> Program | None:
         """The next program with these decisions, others drawn; None where it is illegal or known
@@ -183,6 +190,15 @@ class Search:
                 break
         return points
 
+    def prepare(self, count: int) -> None:
+        """Put up to so many new programs into the pool that trials are chosen from: changed ones,
+        and some at random.
+        """
+        numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
+        at_random = sum(numbers.random() < AT_RANDOM for _ in range(count))
+        changed = self.changed(count - at_random, numbers)
+        self.pool += changed + self.random(count - len(changed))
+
     def predict(self, points: Sequence[Program]) -> np.ndarray:
         """The logarithms of scores that a model expects of programs."""
         ok = comparable(self.trials)
@@ -195,16 +211,15 @@ class Search:
         if strategy == "random" or not self.trials:
             points = self.random(count)
             return points, [2.0**x for x in self.predict(points)] if points else []
-        numbers = np.random.Generator(np.random.Philox(key=[self.key, len(self.trials)]))
-        first = len(self.trials) == 1
-        at_random = POOL if first else max(1, round(AT_RANDOM * POOL))
-        points = self.random(at_random) + self.changed(POOL - at_random, numbers)
+        points, self.pool = self.pool, []
         if not points:
             return [], []
         expected = self.predict(points)
-        order = np.argsort(expected, kind="stable")[:count]
+        ranked = np.argsort(expected, kind="stable")
+        order = ranked[:count]
         self.expected_gain = self._gain(expected[order])
-        for at in set(range(len(points))) - set(order.tolist()):
+        self.pool = [points[at] for at in ranked[count : count + KEPT]]
+        for at in ranked[count + KEPT :]:
             self.known.discard(points[at].steps)
         return [points[at] for at in order], [2.0 ** expected[at] for at in order]
 
@@ -300,9 +315,9 @@ def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Re
     if not ran or ran[0].number == 0:
         return {}
     tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
-    turns = [[t.candidate for t in tried.values()] for _ in range(2)]
+    turn = [trial.candidate for trial in tried.values()]
     try:
-        results = [[*_results(state, runner, database, {}, turn)] for turn in turns]
+        results = [[*_results(state, runner.submit(turn), database, {}, turn)] for _ in range(2)]
     except KeyboardInterrupt:
         return {}
     return dict(zip(tried, zip(*results, strict=True), strict=True))
@@ -325,11 +340,16 @@ def rounds(
     quiet = 0
     while points:
         tried = [candidate(state.mod, state.func, state.target, point) for point in points]
-        results = _results(state, runner, database, measured, tried)
+        new = runner.submit([one for one in tried if one.trace not in measured])
+        if not state.trials and strategy == "evolution":
+            state.prepare(POOL)
+        results = _results(state, new, database, measured, tried)
         for point, one, guess, result in zip(points, tried, expected, results, strict=True):
             state.trials.append(Trial(len(state.trials), point, one, result, guess))
             if observe is not None:
                 observe(state.trials[-1])
+            if len(state.trials) > 1 and strategy == "evolution":
+                state.prepare(BESIDE)
         left = min(BATCH, most - len(state.trials))
         if left <= 0:
             yield "trials"
@@ -365,13 +385,12 @@ def _replayed(state: Search, measured: Mapping[str, Result]) -> list[Program]:
 
 def _results(
     state: Search,
-    runner: Measures,
+    new: Iterator[Result],
     database: Any,
     measured: Mapping[str, Result],
     tried: Sequence[Candidate],
 ) -> Iterator[Result]:
     """The candidates' results, in order: those that were recorded, or new ones, which are then."""
-    new = runner.submit([one for one in tried if one.trace not in measured])
     for one in tried:
         if one.trace in measured:
             yield measured[one.trace]

@@ -7,6 +7,7 @@ from subprocess import CompletedProcess
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from benchmarks import __main__ as command
 from benchmarks import (
     attention,
@@ -25,12 +26,15 @@ from benchmarks import (
     summary,
     tile,
     transpose,
+    tuned_shapes,
+    tuning,
 )
 from benchmarks import compile as compile_benchmark
 from benchmarks.contest import Contest, Result, geometric_mean, sparing
 from benchmarks.harness import Contender, Measured, WrongResult, check, threads
 from benchmarks.report import Claim, Report, Table
-from tests.benchmarks.test_harness import MACHINE
+from tests.benchmarks.test_harness import MACHINE, some_report
+from tests.tune.stand_in import InProcess
 
 RATES = {"operations": 1e9, "bytes": 2e9}
 
@@ -58,6 +62,10 @@ CONTESTS = {
         f"whole {name}": lambda found, name=name: models.race(found, name, networks.TINY[name])
         for name in ("MLP", "MobileNet", "LSTM")
     },
+    "tuned product": lambda found: tuning.product(found, 12, 0, InProcess(1), trials=2),
+    "tuned softmax": lambda found: tuning.shape(
+        found, "softmax", tuned_shapes.TINY["softmax"], InProcess(1), trials=2
+    ),
     "channels": lambda found: transpose.transpose(found, (2, 3, 4, 4), (0, 2, 3, 1)),
 }
 
@@ -108,6 +116,27 @@ def test_every_kit_computes_the_same_models(found, name):
         *peers.onnx(lambda: kits.onnx(model, exact.shape), 1, **named),
     ):
         check(contender, exact, 1e-5)
+
+
+@pytest.mark.requires("torch", "onnx")
+@pytest.mark.parametrize("name", tuned_shapes.TINY)
+def test_a_tuned_shape_is_the_same_by_every_library(name):
+    one = tuned_shapes.TINY[name]
+    arrays = one.arrays()
+    wide = [array.astype(float) for array in arrays]
+    exact = np.asarray(mlc.interpret(programs.graph(one.ours, *wide), "main", *wide))
+    feed = {f"x{at}": array for at, array in enumerate(arrays)}
+    for contender in (
+        *peers.torch(one.torch, *arrays),
+        *peers.onnx(lambda: one.onnx(exact.shape), 1, **feed),
+    ):
+        check(contender, exact, 1e-5)
+
+
+def test_rates_of_a_search_are_claimed():
+    report = some_report()
+    tuning.rates(report, 16, count=4)
+    assert all(claim.value > 0 for claim in report.claims)
 
 
 def test_another_activation_changes_a_layer_and_no_weight():

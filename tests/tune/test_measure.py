@@ -104,10 +104,10 @@ def test_samples_end_early_far_from_the_best():
 
 def test_a_lost_worker_loses_only_its_unit(runner):
     """A worker that waits is killed; the next candidate gets another."""
-    results = runner.submit([candidate(), candidate()])
     worker = runner._pool.idle[0]
     worker._process.kill()
     worker._process.wait()
+    results = runner.submit([candidate(), candidate()])
     assert [each.kind for each in results] == ["ok", "ok"]
 
 
