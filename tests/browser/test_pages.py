@@ -232,7 +232,10 @@ def test_planned_chapters_are_announced(book, visit):
     planned = open_page.locator(".chapters .planned")
     assert planned.count() == len(OUTLINE) - len(CHAPTERS)
     assert planned.locator("a").count() == 0
-    assert "needs 02" in open_page.locator(".chapters .chapter", has_text="How the order of").inner_text()
+    assert (
+        "needs 02"
+        in open_page.locator(".chapters .chapter", has_text="How the order of").inner_text()
+    )
     for place in (planned.locator("b"), planned.locator(".facts")):
         assert place.first.evaluate(CONTRAST) >= 4.5
 
