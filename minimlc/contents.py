@@ -9,15 +9,25 @@ _KNOWN: dict[int, tuple["weakref.ref[np.ndarray]", bytes]] = {}
 """By identity, while the array is there."""
 
 
+def is_frozen(array: np.ndarray) -> bool:
+    """Whether nobody can write to an array's memory, by another array neither."""
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    return owner is None or isinstance(owner, bytes)
+
+
 def digest_of(array: np.ndarray) -> bytes:
-    """A digest of an array's bytes. One that is read-only, as constants are, is read once."""
-    known = _KNOWN.get(id(array))
-    if known is not None and known[0]() is array and not array.flags.writeable:
+    """A digest of an array's bytes. A frozen one, as constants are, is read once."""
+    frozen, known = is_frozen(array), _KNOWN.get(id(array))
+    if known is not None and known[0]() is array and frozen:
         return known[1]
     plain = np.ascontiguousarray(array).view(np.uint8) if array.size and array.ndim else array
     # SHA-256 has instructions of its own on today's CPUs: half of blake2b's time.
     digest = hashlib.sha256(plain.tobytes() if plain is array else plain.data).digest()
-    if not array.flags.writeable:
+    if frozen:
         number = id(array)
         _KNOWN[number] = (weakref.ref(array, lambda _: _KNOWN.pop(number, None)), digest)
     return digest

@@ -37,7 +37,7 @@ ROOMS = {
     "frontends": 867,
     "tile": 400,
     "apart": 579,
-    "tune": 1388,
+    "tune": 1428,
     "homework": 1994,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -55,8 +55,8 @@ CORE = {
     "passes": 1825,
     "codegen": 212,
     "codegen/llvm": 1712,
-    "runtime": 1962,
-    "": 1995,
+    "runtime": 1981,
+    "": 2002,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -6,10 +6,21 @@ from weakref import WeakKeyDictionary
 from minimlc.codegen.llvm.entry import IN_PLACE
 from minimlc.node import Node, nodes_of
 from minimlc.tir.analysis.access import Access, accesses
-from minimlc.tir.analysis.arith import Atom, Sum, key, linear, recombined
+from minimlc.tir.analysis.arith import Atom, Sum, constant_value, key, linear, recombined
 from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
-from minimlc.tir.nodes import Block, Expr, Load, PrimFunc, Store, Var, index, substitute
+from minimlc.tir.nodes import (
+    Block,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Store,
+    Var,
+    index,
+    substitute,
+)
 
 
 def may_share(func: PrimFunc, source: int, result: int) -> bool:
@@ -67,17 +78,22 @@ def _writes_once(write: Access) -> bool:
 
 def is_view(func: PrimFunc) -> bool:
     """Whether a function copies its first parameter to its second in the order of memory, as a
-    reshape does: then both may be the same memory, and nothing is to be done.
+    reshape does, and all of it: then both may be the same memory, and nothing is to be done.
     """
-    stores = nodes_of(func.body, Store)
+    stores, blocks = nodes_of(func.body, Store), nodes_of(func.body, Block)
     if len(func.params) != 2 or func.allocs or len(stores) != 1:
+        return False
+    if nodes_of(func.body, IfThenElse) or any(block.predicate is not None for block in blocks):
+        return False
+    times = prod(constant_value(loop.extent) or 0 for loop in nodes_of(func.body, For))
+    if times != prod(func.params[1].shape):
         return False
     source, result = func.params
     store, load = stores[0], stores[0].value
     if store.buffer is not result or not isinstance(load, Load) or load.buffer is not source:
         return False
     alike = (source.dtype, prod(source.shape)) == (result.dtype, prod(result.shape))
-    iters = [it for block in nodes_of(func.body, Block) for it in block.iters]
+    iters = [it for block in blocks for it in block.iters]
     single: dict[Node, Node] = {it.var: index(0) for it in iters if it.extent == 1}
     return alike and _number(store, single) == _number(load, single)
 

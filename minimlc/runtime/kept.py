@@ -16,6 +16,7 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.dialect import PLAIN, Legalize
+from minimlc.contents import is_frozen
 from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
 from minimlc.module import IRModule
@@ -43,7 +44,10 @@ FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeEr
 def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) -> Library:
     """The library that `build` gives, from the cache where that has it. `how` is what else decides
     what `build` gives. `mod` need not be well-formed: an entry is one of an equal module that is.
+    Of a constant that may change, equal is not enough.
     """
+    if not all(is_frozen(each.data) for each in constants_of(mod)):
+        return build()
     key = key_of(mod, target, how)
     library = _from_entry(key, mod, target, build)
     if library is None:

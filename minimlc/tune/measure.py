@@ -20,6 +20,7 @@ from minimlc.apart.pool import Pool
 from minimlc.errors import shown
 from minimlc.runtime.cache import own_folder
 from minimlc.runtime.foreign import missing_features
+from minimlc.tune.attempt import host as this_host
 from minimlc.tune.records import Candidate, Result, TuneError, target_of
 
 SERVER = "minimlc.tune.serve"
@@ -91,6 +92,11 @@ class Runner:
         self._best: dict[tuple[str, ...], dict[str, float]] = {}
         if self._pool:
             self._pool.warm(workers)
+
+    @property
+    def host(self) -> str | None:
+        """The machine that measures; an executor may have several, then each result says it."""
+        return None if self._threads is None else this_host()
 
     def __enter__(self) -> "Runner":
         return self

@@ -8,6 +8,7 @@ the same measurements give the same search.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
 from statistics import median
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minimlc.errors import CompileError, ScheduleError, did_you_mean
+from minimlc.errors import ScheduleError, did_you_mean, shown
 from minimlc.module import IRModule
 from minimlc.node import display, mimebundle
 from minimlc.schedule import Schedule, Trace
@@ -24,7 +25,8 @@ from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model
 from minimlc.tune.features import NAMES
-from minimlc.tune.records import Candidate, Result, target_text
+from minimlc.tune.measure import Runner
+from minimlc.tune.records import Candidate, Result, TuneError, target_text
 from minimlc.tune.spaces import Program, Space, candidate, fixed, program, replayed, usual
 
 STRATEGIES = ("evolution", "random", "replay")
@@ -271,7 +273,7 @@ def search(
     space: Space | None = None,
     trials: int = 64,
     key: int = 0,
-    runner: Measures,
+    runner: Measures | None = None,
     database: Any = None,
     target: str | Target | None = None,
     strategy: str = "evolution",
@@ -279,32 +281,56 @@ def search(
     observe: Callable[[Trial], None] | None = None,
     host: str | None = None,
 ) -> Tuned:
-    """Try programs of a space, `trials` at the most, on `runner`; the best is the result's `best`.
+    """Try programs of a space, `trials` at the most; the best is the result's `best`.
 
-    What `database` holds of this function is not measured again, and what is measured goes into it:
-    an interrupted search (Ctrl-C gives the best so far) goes on where it was; only what `host`
-    measured, where that is given. With `stop`, it ends
-    when less can be expected than the measurements' noise. `strategy` is "evolution", "random", or
-    "replay", which measures what the database has. `observe` sees each trial. Raises
-    `ScheduleError` where the space makes no program without a key.
+    `runner` measures them, by default a `Runner()` for this search. What `database` holds of this
+    function is not measured again, and what is measured goes into it: an interrupted search (Ctrl-C
+    gives the best so far) goes on where it was. Of its records, those of `host` count, by default
+    of the machine where `runner` is. With `stop`, it ends when less can be expected than the
+    measurements' noise. `strategy` is "evolution", "random", or "replay", which measures what the
+    database has. `observe` sees each trial. Raises `ScheduleError` where the space makes no program
+    without a key, `TuneError` E902 for an argument of another kind.
     """
+    check_arguments(trials, runner, database, space=space, observe=observe)
     start = Schedule(mod, func, check=False, key=key)
     alone = IRModule.of({start.func_name: start.func})
     if strategy not in STRATEGIES:
         hint = did_you_mean(str(strategy), STRATEGIES)
-        raise CompileError(f'no strategy "{strategy}"', hint=hint)
+        raise TuneError(f'no strategy "{strategy}"', code="E902", hint=hint)
     chosen = Target.of(target)
     state = Search(alone, start.func_name, chosen, space or usual(chosen), key)
     stopped = "interrupt"
-    batches = rounds(state, runner, database, trials, strategy, stop, observe, host)
-    try:
-        for reason in batches:
-            stopped = reason or stopped
-    except KeyboardInterrupt:
-        if not state.trials:
-            raise
-    again = {} if stopped == "interrupt" else finals(state, runner, database)
+    with measuring(runner) as measures:
+        batches = rounds(state, measures, database, trials, strategy, stop, observe, host)
+        try:
+            for reason in batches:
+                stopped = reason or stopped
+        except KeyboardInterrupt:
+            if not state.trials:
+                raise
+        again = {} if stopped == "interrupt" else finals(state, measures, database)
     return Tuned(tuple(state.trials), stopped, again)
+
+
+def measuring(runner: Measures | None) -> AbstractContextManager[Measures]:
+    """The runner, or one of this machine for a while."""
+    return Runner() if runner is None else nullcontext(runner)
+
+
+def check_arguments(trials: Any, runner: Any, database: Any, **functions: Any) -> None:
+    """`TuneError` for arguments of a search that are none."""
+    hint = "mlc.tune.search(mod, trials=64)"
+    if type(trials) is not int or trials < 1:
+        why = f"trials is a whole number above 0, got {shown(trials)}"
+        raise TuneError(why, code="E902", hint=hint)
+    wanted = {
+        "runner": (runner, ("submit",), "an mlc.tune.Runner"),
+        "database": (database, ("records", "add"), "an mlc.tune.Database"),
+        **{name: (value, ("__call__",), "a function") for name, value in functions.items()},
+    }
+    for name, (value, methods, kind) in wanted.items():
+        if value is not None and not all(callable(getattr(value, each, None)) for each in methods):
+            raise TuneError(f"{name} is {kind}, got {shown(value)}", code="E902", hint=hint)
 
 
 def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:
@@ -334,7 +360,7 @@ def rounds(
     host: str | None = None,
 ) -> Iterator[str]:
     """A search batch by batch, `most` trials in all: "" after each, at last why it stopped."""
-    measured = _recorded(state, database, host)
+    measured = _recorded(state, database, host or getattr(runner, "host", None))
     queue = _replayed(state, measured) if strategy == "replay" else None
     points, expected = [state.default()], [inf]
     quiet = 0
@@ -395,7 +421,10 @@ def _results(
         if one.trace in measured:
             yield measured[one.trace]
             continue
-        result = next(new)
+        result = next(new, None)
+        if not isinstance(result, Result):
+            why = f"the runner gives a Result for each candidate, got {shown(result)}"
+            raise TuneError(why, code="E902", hint="mlc.tune.Runner()")
         if database is not None:
             database.add(state.mod, state.func, one, result)
         yield result

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc import recipes
-from minimlc.errors import ScheduleError
+from minimlc.errors import ScheduleError, shown
 from minimlc.module import IRModule
 from minimlc.recipes.views import Draft
 from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import SAMPLES, Chance
 from minimlc.target import Target
 from minimlc.tune.features import features
-from minimlc.tune.records import Candidate, target_text
+from minimlc.tune.records import Candidate, TuneError, target_text
 
 Space = Callable[[Schedule], Schedule]
 
@@ -51,6 +51,9 @@ def program(
         schedule = space(Draft.trusting(alone, func, chance))
     except ScheduleError:
         return None
+    if not isinstance(schedule, Schedule) or schedule.history.steps[0].mod is not alone:
+        why = f"a space gives a schedule made of the one that it gets, not {shown(schedule)}"
+        raise TuneError(why, code="E902", hint="def space(sch): ...; return sch")
     return _point(schedule, target)
 
 

@@ -16,7 +16,16 @@ from minimlc.passes import default_pipeline
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
-from minimlc.tune.search import Measures, Search, Trial, Tuned, finals, rounds
+from minimlc.tune.search import (
+    Measures,
+    Search,
+    Trial,
+    Tuned,
+    check_arguments,
+    finals,
+    measuring,
+    rounds,
+)
 from minimlc.tune.spaces import usual
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
@@ -86,7 +95,7 @@ def _uses(mod: IRModule) -> Counter[str]:
 def search_model(
     mod: IRModule,
     *,
-    runner: Measures,
+    runner: Measures | None = None,
     trials: int = 256,
     key: int = 0,
     database: Any = None,
@@ -98,6 +107,7 @@ def search_model(
 
     A task is measured with its constants packed in each call; the model packs them once.
     """
+    check_arguments(trials, runner, database, observe=observe)
     chosen, lowered = Target.of(target), _lowered(mod)
     each = _tasks(lowered)
     searches = [
@@ -105,28 +115,29 @@ def search_model(
         for task in each
     ]
     seen = [partial(observe, task) if observe else None for task in each]
-    running = {
-        at: rounds(searches[at], runner, database, trials, observe=seen[at])
-        for at in range(len(each))
-    }
     reasons = ["trials"] * len(each)
-    try:
-        while running and sum(len(search.trials) for search in searches) < trials:
-            at = max(running, key=lambda at: _worth(each[at], searches[at]))
-            reasons[at] = next(running[at]) or "trials"
-            if reasons[at] != "trials" or len(searches[at].trials) >= trials:
-                del running[at]
-    except KeyboardInterrupt:
-        reasons = ["interrupt"] * len(each)
-    tuned = {
-        task: Tuned(
-            tuple(search.trials),
-            why,
-            {} if why == "interrupt" else finals(search, runner, database),
-        )
-        for task, search, why in zip(each, searches, reasons, strict=True)
-        if search.trials
-    }
+    with measuring(runner) as measures:
+        running = {
+            at: rounds(searches[at], measures, database, trials, observe=seen[at])
+            for at in range(len(each))
+        }
+        try:
+            while running and sum(len(search.trials) for search in searches) < trials:
+                at = max(running, key=lambda at: _worth(each[at], searches[at]))
+                reasons[at] = next(running[at]) or "trials"
+                if reasons[at] != "trials" or len(searches[at].trials) >= trials:
+                    del running[at]
+        except KeyboardInterrupt:
+            reasons = ["interrupt"] * len(each)
+        tuned = {
+            task: Tuned(
+                tuple(search.trials),
+                why,
+                {} if why == "interrupt" else finals(search, measures, database),
+            )
+            for task, search, why in zip(each, searches, reasons, strict=True)
+            if search.trials
+        }
     return TunedModel(_stitched(lowered, tuned, chosen), tuple(tuned.items()))
 
 

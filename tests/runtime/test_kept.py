@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.graph.nodes import Function
+from minimlc.graph.nodes import Constant, Function
 from minimlc.runtime import cache, kept, stubs
 from minimlc.runtime.build import build
 from minimlc.script import R
@@ -214,3 +214,31 @@ def test_work_grows_with_the_number_of_operators(folder):
         profile.runcall(build, mod, cache=False)
         counts.append(sum(entry.callcount for entry in profile.getstats()))
     assert counts[2] <= 12 * counts[1]
+
+
+def folded(array: np.ndarray) -> mlc.IRModule:
+    """x + exp(a constant), which a pass computes."""
+    bb = mlc.BlockBuilder()
+    x = mlc.Var("x", R.Tensor((4,), "float32"))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(mlc.op.add(x, mlc.op.exp(Constant(array)))))
+    return bb.get()
+
+
+def test_a_constant_that_can_change_is_read_each_time(tmp_path, monkeypatch):
+    """The view is read-only, its memory is not."""
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
+    memory, x = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    view = memory[:]
+    view.setflags(write=False)
+    for value in (0, 1):
+        memory[:] = value
+        np.testing.assert_allclose(build(folded(view))["main"](x), np.exp(memory), rtol=1e-6)
+
+
+def test_a_constant_that_is_refused_is_refused_from_the_cache_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
+    build(folded(mlc.constant(np.ones(4, np.float32)).data))
+    with pytest.raises(mlc.CompileError) as caught:
+        build(folded(np.ones(4, np.float32)))
+    assert caught.value.code == "E222"

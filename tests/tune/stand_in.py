@@ -86,4 +86,8 @@ class Remembered:
 
     def records(self, mod, func: str, target=None, host=None) -> list[Record]:
         script = mod.script(constants="inline")
-        return [record for record in self.kept if record.candidate.mod == script]
+        return [
+            record
+            for record in self.kept
+            if record.candidate.mod == script and host in (None, record.result.host)
+        ]

@@ -138,3 +138,36 @@ def test_a_product_is_tuned_on_this_machine():
     assert [trial.result.kind for trial in tuned.records] == ["ok"] * 4
     assert mlc.structural_equal(scheduled(tuned.winner.candidate).func, tuned.best.func)
     assert tuned.speedup >= 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"trials": wrong} for wrong in (0, -1, True, 2.5, "x", None)),
+        *({name: 3} for name in ("runner", "database", "observe", "space")),
+        {"database": "tuned.db"},
+        {"strategy": "luck"},
+        {"space": lambda sch: None},
+        {"space": lambda sch: mlc.Schedule(matmul(8, 8, 8))},
+        {"runner": type("Short", (), {"submit": lambda self, candidates: iter(())})()},
+    ],
+    ids=str,
+)
+def test_arguments_of_another_kind_are_refused(options):
+    with pytest.raises(mlc.CompileError) as caught:
+        search(MM, **{"space": space, "runner": Pretended(score), **options})
+    assert caught.value.code == "E902"
+
+
+def test_times_of_another_host_are_left_out():
+    """What is in a database may be from elsewhere; the runner says where it is."""
+    database = Remembered()
+    here, there = Pretended(score), Pretended(lambda candidate: 1e-3)
+    here.host = "pretended"
+    found(runner=there, trials=8, database=database)
+    database.kept = [
+        record._replace(result=replace(record.result, host="elsewhere")) for record in database.kept
+    ]
+    tuned = found(runner=here, trials=8, database=database)
+    assert {trial.result.host for trial in tuned.records} == {"pretended"}
+    assert here.asked >= 8
