@@ -96,7 +96,7 @@ class Runner:
     @property
     def host(self) -> str | None:
         """The machine that measures; an executor may have several, then each result says it."""
-        return None if self._threads is None else this_host()
+        return this_host() if self._pool else None
 
     def __enter__(self) -> "Runner":
         return self
