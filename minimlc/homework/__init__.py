@@ -4,7 +4,7 @@
 handed in; `grade(path, name)` judges it without running it. See `docs/homework.md`.
 """
 
-from minimlc.homework import counters, shipped, structure
+from minimlc.homework import counters, shipped, space, structure
 from minimlc.homework.assignment import (
     Assignment,
     HomeworkError,
@@ -14,6 +14,7 @@ from minimlc.homework.assignment import (
     find,
     pure,
     register,
+    spaced,
     speed,
     structured,
     values,
@@ -43,6 +44,8 @@ __all__ = [
     "pure",
     "register",
     "shipped",
+    "space",
+    "spaced",
     "speed",
     "structure",
     "structured",

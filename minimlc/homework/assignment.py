@@ -28,8 +28,9 @@ from minimlc.module import IRModule
 from minimlc.tir.nodes import PrimFunc
 from minimlc.verify import verify
 
-Kind = Literal["values", "pure", "speed", "structure", "counters"]
-Wanted = Literal["program", "schedule", "function"]
+Kind = Literal["values", "pure", "speed", "structure", "counters", "space"]
+Wanted = Literal["program", "schedule", "space", "function"]
+SCHEDULED = ("schedule", "space")
 Shape = tuple[int, ...] | np.ndarray
 
 
@@ -49,7 +50,7 @@ class Item:
             value = getattr(self, name)
             if not is_number(value) or value <= 0:
                 raise invalid(f"{self.kind}: {name} is a number above 0, got {value!r:.60}")
-        required = self.kind in ("structure", "counters")
+        required = self.kind in ("structure", "counters", "space")
         if required and not isinstance(self.requirement, Requirement):
             got = f"{self.requirement!r:.60}"
             raise invalid(f"{self.kind}: a requirement is wanted, such as no_guard(), got {got}")
@@ -81,11 +82,18 @@ def counted(requirement: Requirement, points: float) -> Item:
     return replace(structured(requirement, points), kind="counters")
 
 
+def spaced(requirement: Requirement, points: float) -> Item:
+    """The points of a space are as required together; see `minimlc.homework.space`."""
+    return replace(structured(requirement, points), kind="space")
+
+
 @dataclass(frozen=True)
 class Assignment:
     """The reference that a submission is compared with, and the points it can earn.
 
-    - `reference` an `IRModule` with one primitive function: a submission schedules it.
+    - `reference` an `IRModule` with one primitive function: a submission schedules it. With
+      `wanted="space"` it draws, and is judged by what it makes of the keys `space.KEYS`: all
+      values must be right; structure, counters and speed are looked for in any one.
     - `reference` a numpy function: a submission returns, per case, a program that computes it.
       `cases` are the arguments of the submission, `inputs(*case)` the shapes of the program's
       inputs (an array stands for its shape and dtype; a bare shape is float32); the program's last
@@ -122,7 +130,7 @@ class Assignment:
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise self._wrong(f"{name}=[...] is a list, got {value!r:.60}")
             object.__setattr__(self, name, tuple(value))
-        schedule = self.wanted == "schedule"
+        schedule = self.wanted in SCHEDULED
         for check in (_wrong_kinds, _wrong_items, _wrong_module if schedule else _wrong_inputs):
             for why in check(self):
                 raise self._wrong(why)
@@ -206,7 +214,7 @@ def _wrong_kinds(own: Assignment) -> Iterator[str]:
     if not module and (not callable(own.reference) or isinstance(own.reference, PrimFunc | type)):
         got = type(own.reference).__name__
         yield f"reference= is a module to schedule or a function of arrays, got {got}"
-    if module != (own.wanted == "schedule"):
+    if module != (own.wanted in SCHEDULED):
         yield f'wanted="{own.wanted}", but the reference is {"a" if module else "no"} module'
     if not isinstance(own.limits, Limits):
         yield f"limits=Limits(...), got {own.limits!r:.60}"
@@ -227,7 +235,9 @@ def _wrong_items(own: Assignment) -> Iterator[str]:
         if not isinstance(item, Item):
             yield f"items are values(points), pure(points), ..., got {item!r:.60}"
     kinds = {item.kind for item in own.items}
-    if own.wanted != "schedule" and kinds & {"speed", "structure", "counters"}:
+    if "space" in kinds and own.wanted != "space":
+        yield 'a space is asked for by wanted="space"'
+    if own.wanted not in SCHEDULED and kinds & {"speed", "structure", "counters"}:
         yield "speed, structure and counters are asked of schedules only: reference=MyModule"
     if "values" not in kinds:
         yield "every assignment asks for values(points) first: the rest rests on them"

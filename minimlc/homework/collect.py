@@ -20,6 +20,7 @@ from minimlc.tir.nodes import PrimFunc
 _WANTED = {
     "program": "function that returns a module",
     "schedule": "schedule, or a function that returns one,",
+    "space": "function from a schedule to one, which draws,",
     "function": "function of arrays",
 }
 
@@ -42,7 +43,7 @@ def collect(assignment: Assignment, submission: Any) -> Answer:
 def _value(assignment: Assignment, submission: IRModule | PrimFunc | Schedule) -> dict[str, Any]:
     if assignment.wanted == "schedule" and not isinstance(submission, Schedule):
         raise Failed("a schedule is wanted: its steps count, not only its program")
-    if assignment.wanted == "function" or len(assignment.cases) > 1:
+    if assignment.wanted in ("function", "space") or len(assignment.cases) > 1:
         raise Failed(f"a {_WANTED[assignment.wanted]} is wanted, not one program")
     if assignment.forbidden:
         why = f"{assignment.name} says what may be used to make it"
@@ -58,7 +59,7 @@ def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
     place = f"{getattr(submission, '__module__', '')}.{name}"
     if submission is assignment.reference or above(place, taken):
         raise Failed(taken.get(above(place, taken), "that is the reference itself"))
-    programs = assignment.wanted == "schedule" or "legalize" in assignment.allow
+    programs = isinstance(assignment.reference, IRModule) or "legalize" in assignment.allow
     source, entry = source_text(submission, programs)
     body: dict[str, Any] = {"op": "collect", "source": source, "entry": entry, "taken": taken}
     body |= {"kind": assignment.wanted, "cases": list(assignment.cases)}

@@ -22,6 +22,7 @@ from minimlc.homework.limits import Limits
 from minimlc.homework.nest import Nest
 from minimlc.homework.questions import Question, filled, questions
 from minimlc.homework.report import Report, Result
+from minimlc.homework.space import KEYS
 from minimlc.homework.worker import evaluate
 from minimlc.module import IRModule
 from minimlc.schedule import Trace
@@ -55,6 +56,7 @@ class Rescheduled:
     base: str
     text: str
     inputs: list[np.ndarray]
+    trace: Trace
 
     @cached_property
     def nest(self) -> Nest:
@@ -88,11 +90,13 @@ class Rescheduled:
 
 @dataclass(frozen=True)
 class Findings:
-    """The outcome of each question, or why there is none; how two calls differ; the schedule."""
+    """The outcome of each question, or why there is none; how two calls differ; the schedule, or
+    the points of a space.
+    """
 
     outcomes: Sequence[Outcome | str]
     differs: str
-    schedule: Rescheduled | None = None
+    points: Sequence[Rescheduled] = ()
 
 
 def _first(sentences: Iterable[str]) -> str:
@@ -111,8 +115,19 @@ def _why_not(item: Item, findings: Findings) -> str:
     if item.kind == "pure":
         ran = (outcome for outcome in findings.outcomes if isinstance(outcome, Outcome))
         return findings.differs or _first(map(changed, ran))
-    schedule = findings.schedule
-    assert schedule is not None
+    if item.kind == "space":
+        assert item.requirement is not None
+        return item.requirement.explain(findings.points)
+    lacks = []
+    for point in {point.text: point for point in findings.points}.values():
+        lacks.append(_lack(item, point))
+        if not lacks[-1]:
+            return ""
+    return lacks[0] if len(lacks) == 1 else f"none of {len(lacks)} programs; one: {lacks[0]}"
+
+
+def _lack(item: Item, schedule: Rescheduled) -> str:
+    """What a schedule lacks of an item, "" if nothing."""
     try:
         if item.kind == "speed":
             ratio = schedule.ratio
@@ -195,6 +210,24 @@ def _function(assignment: Assignment, answer: Answer, seed: int) -> Findings:
 
 
 def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
+    differs = "" if answer.part("same", bool) else "two calls give two different schedules"
+    point, other = _replayed(assignment, answer, seed)
+    return Findings([_tried(point)], differs or other, [point])
+
+
+def _space(assignment: Assignment, answer: Answer, seed: int) -> Findings:
+    bodies = answer.part("points", list)
+    if len(bodies) != len(KEYS) or not all(isinstance(body, dict) for body in bodies):
+        raise Malformed(f"{len(KEYS)} points of the space are wanted, one for each key")
+    differs = "" if answer.part("same", bool) else "for the same key, it gives two schedules"
+    replayed = [_replayed(assignment, Answer(body), seed) for body in bodies]
+    points = [point for point, _ in replayed]
+    once = {point.text: point for point in points}.values()
+    return Findings([*map(_tried, once)], differs or _first(other for _, other in replayed), points)
+
+
+def _replayed(assignment: Assignment, answer: Answer, seed: int) -> tuple[Rescheduled, str]:
+    """The program that a trace makes of the original, and how it differs from the one shown."""
     assert isinstance(assignment.reference, IRModule)
     base = assignment.reference.script()
     trace, claimed = answer.part("trace", str), answer.part("text", str)
@@ -203,17 +236,19 @@ def _schedule(assignment: Assignment, answer: Answer, seed: int) -> Findings:
         raise Malformed(why)
     texts = {"text": base, "trace": trace, "claimed": claimed}
     replayed, _ = evaluate("replay", {}, assignment.limits, **texts)
-    differs = "" if answer.part("same", bool) else "two calls give two different schedules"
-    if not replayed["same"]:
-        differs = "its trace replays to another program than the one it shows"
+    differs = "its trace replays to another program than the one it shows"
     random, params = np.random.default_rng(seed), assignment.original.params
     inputs = [filled(np.empty(p.shape, p.dtype), random, "normal") for p in params]
-    schedule = Rescheduled(assignment, base, replayed["text"], inputs)
+    point = Rescheduled(assignment, base, replayed["text"], inputs, steps)
+    return point, "" if replayed["same"] else differs
+
+
+def _tried(point: Rescheduled) -> Outcome | str:
+    """What a schedule computes, or why it doesn't."""
     try:
-        outcome: Outcome | str = schedule.outcome()
+        return point.outcome()
     except Failed as error:
-        outcome = str(error)
-    return Findings([outcome], differs, schedule)
+        return str(error)
 
 
 @cache
@@ -222,4 +257,4 @@ def _recipes(text: str) -> dict[str, list[Recorded]]:
     return evaluate("written", {}, AMPLE, text=text)[0]["recipes"]
 
 
-_FINDINGS = {"program": _program, "function": _function, "schedule": _schedule}
+_FINDINGS = {"program": _program, "function": _function, "schedule": _schedule, "space": _space}

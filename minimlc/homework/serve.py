@@ -24,6 +24,8 @@ from minimlc.errors import CompileError
 from minimlc.homework.allowed import HomeworkError, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
 from minimlc.homework.evaluate import ratio, replay, run, simulate, touched, written
+from minimlc.homework.space import KEYS
+from minimlc.module import IRModule
 from minimlc.node import structural_equal
 from minimlc.schedule import Schedule
 from minimlc.script import I, R, T, parse
@@ -115,7 +117,15 @@ def collect(
     if kind == "schedule":
         results = [scheduled(function(Schedule(parse(reference), check=False))) for _ in range(2)]
         return {**results[0], "same": results[0] == results[1]}, {}
+    if kind == "space":
+        spaces = [_points(function, parse(reference)) for _ in range(2)]
+        return {"points": spaces[0], "same": spaces[0] == spaces[1]}, {}
     return _results(function, arrays, cases)
+
+
+def _points(function: Callable[..., Any], mod: IRModule) -> list[dict[str, Any]]:
+    """What a space makes of each key."""
+    return [scheduled(function(Schedule(mod, key=key, check=False))) for key in KEYS]
 
 
 def _same(first: str, second: str) -> bool:

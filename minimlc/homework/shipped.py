@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from minimlc.homework import counters
+from minimlc.homework import counters, space
 from minimlc.homework import structure as st
 from minimlc.homework.assignment import (
     Assignment,
     counted,
     pure,
     register,
+    spaced,
     speed,
     structured,
     values,
@@ -140,6 +141,42 @@ _SCHEDULES = Assignment(
     ],
 )
 
+_PRODUCT = parse(
+    """
+@I.ir_module
+class Product:
+    @T.prim_func
+    def product(
+        A: T.Buffer((128, 128), "float32"),
+        B: T.Buffer((128, 128), "float32"),
+        C: T.Buffer((128, 128), "float32"),
+    ):
+        for i, j, k in T.grid(128, 128, 128):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+)
+
+_SEARCH = Assignment(
+    "hw3.product",
+    _PRODUCT,
+    items=[
+        values(2, tolerance=1e-3),
+        pure(2),
+        spaced(space.sampled_tile(), 4),
+        spaced(space.decided(2), 2),
+        spaced(space.distinct(5), 3),
+        structured(st.register_tile(8, 512), 3),
+        structured(st.vectorized("j"), 2),
+        speed(2, 2),
+    ],
+    wanted="space",
+    limits=Limits(cpu_seconds=30.0, wall_seconds=90.0),
+)
+
 _LAYER = parse(
     """
 @I.ir_module
@@ -186,5 +223,5 @@ _KERNELS = Assignment(
 )
 """With 4 x 4 sums and tiles of 16 steps it takes 14 336 sectors and 17 920 requests to load."""
 
-for _assignment in (*_TENSOR_PROGRAMS, _SCHEDULES, _KERNELS):
+for _assignment in (*_TENSOR_PROGRAMS, _SCHEDULES, _SEARCH, _KERNELS):
     register(_assignment)

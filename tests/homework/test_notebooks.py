@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 from notebooks.book.homework import STUDENTS, release
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks/homework"
-TOTALS = {"hw1_tensor_programs": 30.0, "hw2_schedules": 20.0, "hw4_gpu": 20.0}
+TOTALS = {"hw1_tensor_programs": 30.0, "hw2_schedules": 20.0, "hw3_search": 20.0, "hw4_gpu": 20.0}
 
 
 def test_every_assignment_is_tested_here():

@@ -9,7 +9,12 @@ from pathlib import Path
 import nbformat
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = {"hw1": "hw1_tensor_programs", "hw2": "hw2_schedules", "hw4": "hw4_gpu"}
+NOTEBOOKS = {
+    "hw1": "hw1_tensor_programs",
+    "hw2": "hw2_schedules",
+    "hw3": "hw3_search",
+    "hw4": "hw4_gpu",
+}
 
 
 def solutions(name: str) -> dict[str, str]:
