@@ -25,7 +25,8 @@ SPACE = {START, VARY, PROGRAMS}
 def text(body: str = BOTH, **changes: str) -> str:
     """The text of a function `space`: the notebook's solutions, with texts replaced."""
     whole = "\n\n".join([*STAGES.values(), f"def space(sch):\n{body}\n"])
-    for old, new in zip(changes.get("old", "").split("|"), changes.get("new", "").split("|")):
+    texts = [changes.get(key, "").split("|") for key in ("old", "new")]
+    for old, new in zip(*texts, strict=True):
         assert old in whole, old
         whole = whole.replace(old, new)
     return whole
