@@ -151,7 +151,6 @@ def test_a_product_is_tuned_on_this_machine():
         {"space": lambda sch: mlc.Schedule(matmul(8, 8, 8))},
         {"runner": type("Short", (), {"submit": lambda self, candidates: iter(())})()},
     ],
-    ids=str,
 )
 def test_arguments_of_another_kind_are_refused(options):
     with pytest.raises(mlc.CompileError) as caught:
