@@ -8,11 +8,10 @@ the same measurements give the same search.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model
 from minimlc.tune.features import NAMES
-from minimlc.tune.measure import Runner
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
+from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.spaces import Program, Space, candidate, fixed, program, replayed, usual
 
 STRATEGIES = ("evolution", "random", "replay")
@@ -51,15 +50,7 @@ AT_RANDOM = 0.2
 FINALISTS = 3
 """Programs that are measured again at the end, besides the default."""
 
-EARLIEST = 24
-"""Trials before a search may stop by itself."""
-
-
-class Measures(Protocol):
-    """What times candidates: `tune.Runner`, or anything with this method."""
-
-    def submit(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        """The candidates' results, in their order."""
+EARLIEST = 24  # trials before a search may stop by itself
 
 
 @dataclass(frozen=True)
@@ -310,27 +301,6 @@ def search(
                 raise
         again = {} if stopped == "interrupt" else finals(state, measures, database)
     return Tuned(tuple(state.trials), stopped, again)
-
-
-def measuring(runner: Measures | None) -> AbstractContextManager[Measures]:
-    """The runner, or one of this machine for a while."""
-    return Runner() if runner is None else nullcontext(runner)
-
-
-def check_arguments(trials: Any, runner: Any, database: Any, **functions: Any) -> None:
-    """`TuneError` for arguments of a search that are none."""
-    hint = "mlc.tune.search(mod, trials=64)"
-    if type(trials) is not int or trials < 1:
-        why = f"trials is a whole number above 0, got {shown(trials)}"
-        raise TuneError(why, code="E902", hint=hint)
-    wanted = {
-        "runner": (runner, ("submit",), "an mlc.tune.Runner"),
-        "database": (database, ("records", "add"), "an mlc.tune.Database"),
-        **{name: (value, ("__call__",), "a function") for name, value in functions.items()},
-    }
-    for name, (value, methods, kind) in wanted.items():
-        if value is not None and not all(callable(getattr(value, each, None)) for each in methods):
-            raise TuneError(f"{name} is {kind}, got {shown(value)}", code="E902", hint=hint)
 
 
 def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:

@@ -16,16 +16,8 @@ from minimlc.passes import default_pipeline
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
-from minimlc.tune.search import (
-    Measures,
-    Search,
-    Trial,
-    Tuned,
-    check_arguments,
-    finals,
-    measuring,
-    rounds,
-)
+from minimlc.tune.runners import Measures, check_arguments, measuring
+from minimlc.tune.search import Search, Trial, Tuned, finals, rounds
 from minimlc.tune.spaces import usual
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
