@@ -29,4 +29,4 @@ def test_the_example_runs_and_its_solution_earns_everything(tmp_path):
 def test_the_links_lead_to_files_and_to_the_students_versions():
     links = re.findall(r"\]\(([^)]+)\)", section())
     assert all((ROOT / link).is_file() for link in links), links
-    assert sum("/student/" in link for link in links) == 3
+    assert sum("/student/" in link for link in links) == 4
