@@ -26,7 +26,7 @@ from minimlc.tune import model
 from minimlc.tune.features import NAMES
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.spaces import Program, Space, candidate, fixed, program, replayed, usual
+from minimlc.tune.spaces import Program, Space, candidate, fixed, legal, program, replayed, usual
 
 STRATEGIES = ("evolution", "random", "replay")
 BATCH = 8
@@ -38,8 +38,7 @@ POOL = 32
 KEPT = 64
 """Programs that were not chosen, the most promising ones, that later trials may be."""
 
-BESIDE = 3
-"""Programs that are made while a trial is measured."""
+BESIDE = 3  # programs that are made while a trial is measured
 
 ELITE = 8
 """The best programs so far, whose changed versions are tried."""
@@ -150,10 +149,11 @@ class Search:
 
     def default(self) -> Program:
         """The space without a key."""
-        point = program(self.space, self.mod, self.func, self.target, Chance())
-        if point is None:
-            why = f'the space makes no program of "{self.func}"'
-            raise ScheduleError(why, code="E163", hint="space(mlc.Schedule(mod))")
+        try:
+            point = legal(self.space, self.mod, self.func, self.target, Chance())
+        except ScheduleError as error:
+            why = f'the space makes no program of "{self.func}": {str(error).splitlines()[0]}'
+            raise ScheduleError(why, code="E163", hint="space(mlc.Schedule(mod))") from error
         self.known.add(point.steps)
         return point
 

@@ -46,11 +46,16 @@ def program(
     space: Space, mod: IRModule, func: str, target: Target, chance: Chance
 ) -> Program | None:
     """What a space makes of a key and decisions; None where a step is not legal."""
-    alone = IRModule.of({func: mod[func]})
     try:
-        schedule = space(Draft.trusting(alone, func, chance))
+        return legal(space, mod, func, target, chance)
     except ScheduleError:
         return None
+
+
+def legal(space: Space, mod: IRModule, func: str, target: Target, chance: Chance) -> Program:
+    """What a space makes of a key and decisions, or the refusal of a step that is not legal."""
+    alone = IRModule.of({func: mod[func]})
+    schedule = space(Draft.trusting(alone, func, chance))
     if not isinstance(schedule, Schedule) or schedule.history.steps[0].mod is not alone:
         why = f"a space gives a schedule made of the one that it gets, not {shown(schedule)}"
         raise TuneError(why, code="E902", hint="def space(sch): ...; return sch")
