@@ -59,8 +59,8 @@ def _modules(*names: str) -> Callable[[], str]:
 
 
 def _browser() -> str:
-    if shutil.which("chromium") is None:
-        return "Chromium not installed (on Debian: apt-get install chromium)"
+    if not any(shutil.which(name) for name in ("chromium-headless-shell", "chromium")):
+        return "Chromium not installed (on Debian: apt-get install chromium-headless-shell)"
     return _modules("playwright")()
 
 

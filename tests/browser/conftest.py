@@ -48,17 +48,19 @@ WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 
 @pytest.fixture(scope="session")
 def browsers():
-    """Starts a Chromium with more arguments; all are closed at the end."""
+    """Starts a Chromium with more arguments; all are closed at the end. The one without windows
+    opens a page in less than half the time.
+    """
     from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
     with sync_playwright() as playwright:
         started = []
 
         def start(*arguments):
             started.append(
-                playwright.chromium.launch(
-                    executable_path=shutil.which("chromium"), args=[*ARGUMENTS, *arguments]
-                )
+                playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *arguments])
             )
             return started[-1]
 
