@@ -55,7 +55,7 @@ TILES = (
 )
 """The largest first, which reads the least for each sum."""
 VECTORS = Tiles((64, 128), (32, 64), (4, 32), 16, lanes=16)
-"""For CPUs, whose registers are vectors."""
+"""For CPUs, whose registers are vectors of float32."""
 FEWEST = 8
 """Rows, columns and products from which on tiles pay."""
 IN_FLIGHT = 8
@@ -123,6 +123,8 @@ def largest(found: Contraction, choices: Sequence[Tiles]) -> Tiles:
 def product(sch: Draft, name: str, wide: bool) -> Draft:
     """A sum of products by tiles, with the element-wise work before and after it."""
     found = find_contraction(sch, name, FEWEST)
+    # Elements of other types are converted one by one.
+    wide = wide and all(buffer.dtype == "float32" for buffer in found.buffers)
     tiles = VECTORS if wide else largest(found, TILES)
     sch, result = in_matrices(sch, found, "mk" if wide else "km")
     sch = rounded(sch, name, tiles.size, tiles.depth)
