@@ -96,6 +96,14 @@ def _oclgrind() -> str:
     return ""
 
 
+def _thorough() -> str:
+    """Not a part, but time: minutes for programs of the kinds that other tests run fewer of."""
+    if "thorough" in REQUIRED:
+        return ""
+    return "more programs of kinds that are tested anyway (MINIMLC_REQUIRE=thorough make test)"
+
+
+REQUIRED = frozenset(filter(None, os.environ.get("MINIMLC_REQUIRE", "").split(",")))
 PARTS: dict[str, Callable[[], str]] = {
     "browser": _browser,
     "c++": _cpp_compiler,
@@ -109,11 +117,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "nvrtc": _modules("nvidia.cuda_nvrtc"),
     "oclgrind": _oclgrind,
     "opencl": _opencl,
+    "thorough": _thorough,
     "torch": _modules("torch"),
     "triton": _modules("torch", "triton"),
     "wgpu": _modules("wgpu"),
 }
-REQUIRED = frozenset(filter(None, os.environ.get("MINIMLC_REQUIRE", "").split(",")))
 
 
 def pytest_configure(config: pytest.Config) -> None:

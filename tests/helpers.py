@@ -17,6 +17,12 @@ from minimlc.tir.nodes import Buffer, PrimFunc
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
 
 
+def some_and_more(few: range, all_of_them: range) -> list[Any]:
+    """Numbers to try, in two parts; the second only where a thorough run is asked for."""
+    rest = range(few.stop, all_of_them.stop)
+    return [pytest.param(few), pytest.param(rest, marks=pytest.mark.requires("thorough"))]
+
+
 def random_array(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.ndarray:
     """Floats around 0, integers from -10 (0 if unsigned) to 10, both signs; truth values."""
     if dtype == "bool":

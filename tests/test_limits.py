@@ -374,6 +374,7 @@ def test_arguments_of_operators_and_steps_have_limits(value):
     refuses("E118", lambda: sch.annotate("i", "key", value), "bits")
 
 
+@pytest.mark.requires("thorough")
 def test_steps_that_double_an_expression():
     X = te.placeholder((4,), name="X")
     last = X

@@ -24,6 +24,7 @@ from minimlc.tir.nodes import (
 )
 from tests.codegen.machines import MACHINES
 from tests.codegen.test_llvm_loops import agree
+from tests.helpers import some_and_more
 
 KINDS = ("serial", "vectorized", "unrolled", "parallel")
 SIZES = (1, 2, 3, 5, 8, 9, 13)
@@ -114,7 +115,8 @@ class Program:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8", "float64"])
-@pytest.mark.parametrize("seed", range(12))
-def test_random_programs(seed, dtype):
-    func = Program(seed, dtype).func()
-    agree(func, MACHINES[seed % len(MACHINES)], exact=not is_float(dtype))
+@pytest.mark.parametrize("seeds", some_and_more(range(4), range(12)), ids=len)
+def test_random_programs(seeds, dtype):
+    for seed in seeds:
+        func = Program(seed, dtype).func()
+        agree(func, MACHINES[seed % len(MACHINES)], exact=not is_float(dtype))

@@ -12,6 +12,7 @@ from tests.codegen.machines import MACHINES
 from tests.codegen.nests import Nest, compare
 from tests.codegen.test_llvm_loops import compiled
 from tests.guard_pages import isolated, needs_guard_pages, needs_masks
+from tests.helpers import some_and_more
 
 pytestmark = needs_guard_pages
 COUNT = 6
@@ -35,7 +36,8 @@ def first_wrong(check: Callable[[int], None], seeds: Sequence[int]) -> str:
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "int8", "float64"])
 @pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
-def test_llvm(target, dtype):
+@pytest.mark.parametrize("seeds", some_and_more(range(2), range(COUNT)), ids=len)
+def test_llvm(target, dtype, seeds):
     if "+avx" in target.features:
         needs_masks()
 
@@ -45,7 +47,7 @@ def test_llvm(target, dtype):
         compare(nest, func, compiled(func, target))
 
     start = 100 * MACHINES.index(target)
-    assert first_wrong(check, range(start, start + COUNT)) == ""
+    assert first_wrong(check, [start + seed for seed in seeds]) == ""
 
 
 @pytest.mark.requires("cc")

@@ -217,6 +217,9 @@ def difference(before: Subject | IRModule, after: IRModule, *targets: str) -> st
 def _difference(known: Subject, after: IRModule, target: str) -> str:
     if target not in ("interpreter", "backwards"):
         function = mlc.build(after, target=target, cache=False)["main"]
+        if target == "python":  # it has no faults that end a process
+            _call(function, known)
+            return ""
         return native_differences([(function, known)])[0]
     got = tuple(copies(arrays) for arrays in known.inputs)
     for arrays in got:

@@ -5,16 +5,17 @@ import pytest
 from tests.fuzz.graphs import failures, random_graph
 from tests.fuzz.subject import native_targets
 from tests.guard_pages import needs_guard_pages
+from tests.helpers import some_and_more
 
 pytestmark = needs_guard_pages
 
 
 @pytest.mark.parametrize("target", native_targets())
 @pytest.mark.parametrize("recipes", [True, False])
-def test_graphs_stay_inside_their_arrays(target, recipes):
-    graphs = [random_graph(seed) for seed in range(40)]
-    whys = failures(graphs, target, recipes)
-    assert {seed: why for seed, why in enumerate(whys) if why} == {}
+@pytest.mark.parametrize("seeds", some_and_more(range(10), range(40)), ids=len)
+def test_graphs_stay_inside_their_arrays(target, recipes, seeds):
+    whys = failures([random_graph(seed) for seed in seeds], target, recipes)
+    assert {seed: why for seed, why in zip(seeds, whys, strict=True) if why} == {}
 
 
 def test_random_graphs_are_the_same_each_time():

@@ -19,6 +19,7 @@ from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.schedules import Counts, explain, fuzz, program_of, subject_of
 from tests.fuzz.subject import difference, native_targets, subject
 from tests.fuzz.undefined import reads_undefined
+from tests.helpers import some_and_more
 
 
 def test_every_primitive_has_a_rule():
@@ -32,12 +33,13 @@ def test_there_are_many_programs_and_all_are_right():
         assert not reads_undefined(subject(mod))
 
 
-def test_fixed_schedules_keep_the_meaning():
-    counts = fuzz(range(76), native_targets())
+@pytest.mark.parametrize("numbers", some_and_more(range(19), range(76)), ids=len)
+def test_fixed_schedules_keep_the_meaning(numbers):
+    counts = fuzz(numbers, native_targets())
     assert counts.failures == ()
     assert counts.mutated == 0
-    assert counts.schedules == counts.round_trips == 76
-    assert {program_of(n).split("-")[0] for n in range(76)} == set(counts.programs)
+    assert counts.schedules == counts.round_trips == len(numbers)
+    assert {program_of(n).split("-")[0] for n in numbers} == set(counts.programs)
 
 
 def test_schedules_that_went_wrong_once():

@@ -16,6 +16,7 @@ from minimlc.script import R, T
 from tests.fuzz.one import round_trip
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.subject import difference, subject
+from tests.helpers import some_and_more
 from tests.recipes.programs import SMALL_CACHES, conv2d, matmul, target
 
 Draw = Callable[[random.Random], mlc.IRModule]
@@ -185,10 +186,10 @@ TARGETS = (target(256), target(128, **SMALL_CACHES), target(512))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_apply_makes_means_the_same(kind):
-    rng = random.Random(kind)
-    for chosen in TARGETS:
-        mod = KINDS[kind](rng)
+@pytest.mark.parametrize("numbers", some_and_more(range(1), range(3)), ids=len)
+def test_what_apply_makes_means_the_same(kind, numbers):
+    for number in numbers:
+        mod, chosen = KINDS[kind](random.Random(f"{kind} {number}")), TARGETS[number]
         made = recipes.apply(mod, chosen)
         assert difference(mod, made) == "", mod.script()
 

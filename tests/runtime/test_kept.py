@@ -164,6 +164,7 @@ def restored(folder, entries) -> None:
     cache.store_entries(entries)
 
 
+@pytest.mark.requires("thorough")
 def test_entries_that_are_missing_or_say_something_else(folder):
     """Whichever it is: sound ones of another content, and object code that is gone."""
     build(network())

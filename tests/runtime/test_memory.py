@@ -23,7 +23,7 @@ KIB = 20 * 1024 / 10_000
 @pytest.mark.parametrize(
     "one, target, programs, most",
     [
-        pytest.param(loops, "llvm", 0, KIB, id="loops"),
+        pytest.param(loops, "llvm", 0, KIB, id="loops", marks=pytest.mark.requires("thorough")),
         pytest.param(graph, "llvm", 0, KIB, id="graphs"),
         pytest.param(loops, "python", 0, KIB / 4, id="Python"),
         pytest.param(loops, "llvm", 4, KIB / 4, id="loops from the cache"),

@@ -22,20 +22,20 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def many_buffers() -> PrimFunc:
-    """Each of 400 copies of an unrolled body has a buffer of 32,000 bytes."""
+    """Each of 100 copies of an unrolled body has a buffer of 128,000 bytes."""
     i, v, w = Var("i"), Var("v"), Var("w")
-    x, y = Buffer("x", (400, 8000), "float32"), Buffer("y", (400, 8000), "float32")
-    own = Buffer("own", (8000,), "float32", "local")
-    fill = For(v, index(8000), "serial", store(own, (v,), x[i, v]))
-    use = For(w, index(8000), "serial", store(y, (i, w), own[index(7999) - w]))
-    body = For(i, index(400), "unrolled", Alloc(own, seq((fill, use))))
+    x, y = Buffer("x", (100, 32000), "float32"), Buffer("y", (100, 32000), "float32")
+    own = Buffer("own", (32000,), "float32", "local")
+    fill = For(v, index(32000), "serial", store(own, (v,), x[i, v]))
+    use = For(w, index(32000), "serial", store(y, (i, w), own[index(31999) - w]))
+    body = For(i, index(100), "unrolled", Alloc(own, seq((fill, use))))
     return PrimFunc((x, y), (), body)
 
 
 @pytest.mark.slow
 def test_the_stack_does_not_overflow():
     script = """
-x = np.random.default_rng(0).random((400, 8000), np.float32)
+x = np.random.default_rng(0).random((100, 32000), np.float32)
 y = np.zeros_like(x)
 build(many_buffers(), cache=False)["main"](x, y)
 assert (y == x[:, ::-1]).all()
