@@ -92,7 +92,7 @@ $(TESTS): pyproject.toml
 	@touch $(RUNS) $(TESTS)
 
 # Modules are compiled when they are first imported: most never are. A lock lists all that its
-# packages need, so nothing is left to resolve.
+# packages need, so nothing is left to resolve; two halves of it are installed side by side.
 define install
 	@test -n "$(KEYS)" || { echo "minimlc needs Python 3.11 or newer; $(PYTHON) is not:" \
 		"try make PYTHON=python3.11" >&2; exit 1; }
@@ -101,8 +101,11 @@ define install
 		$(PYTHON) -m venv --clear $(VENV); }
 	@echo "[2/3] installing what $(1) lists: about $$(grep -c '^[^ #].*==' $(1)) packages," \
 		"a minute or two"
-	@{ $(PIP) --no-compile --progress-bar off --require-hashes --no-deps -r $(1); echo "ended $$?"; } \
-		| awk $(PROGRESS)
+	@halves=$$(mktemp -d); awk -v to="$$halves/" '/^[^ #]/ { n++ } { print > (to n % 2 "-$(1)") }' $(1); \
+		for half in 0 1; do \
+			{ $(PIP) --no-compile --progress-bar off --require-hashes --no-deps -r $$halves/$$half-$(1); \
+				echo "ended $$?"; } & \
+		done | awk $(PROGRESS); status=$$?; rm -r "$$halves"; exit $$status
 	@echo "[3/3] installing minimlc itself"
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/runs-* $(VENV)/tests-*
@@ -111,8 +114,8 @@ endef
 PIP = $(PY) -m pip install --disable-pip-version-check
 VERSION := 'import sys; print(sys.version_info[:2])'
 PROGRESS := '/^Collecting/ && ++count % 20 == 0 { print "      " count " fetched" } \
-	/^Installing/ { print "      " count " fetched; unpacking them" } \
-	/^ended/ { exit $$2 } { fflush() }'
+	/^Installing/ && ++halves == 2 { print "      " count " fetched; unpacking them" } \
+	/^ended/ { failed += $$2 } { fflush() } END { exit failed }'
 
 # Needs uv (https://docs.astral.sh/uv/). What running needs is pinned as it is for testing, with
 # its extras, for those who install without --no-deps.
