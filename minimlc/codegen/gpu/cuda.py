@@ -1,7 +1,7 @@
 """CUDA C++, as NVRTC takes it: without any header."""
 
 from minimlc.codegen.gpu.clike import finish, functions, header, like_c, reserved, same_bits, words
-from minimlc.codegen.gpu.emit import Background
+from minimlc.codegen.gpu.emit import IN_FLIGHT, Background
 from minimlc.codegen.gpu.mma import TEXTS, called, declared
 
 WORDS = words(
@@ -75,6 +75,7 @@ CUDA = like_c(
         "extern __shared__ __align__(16) unsigned char shared_memory[];",
         "{} = *({})(shared_memory + {});",
     ),
+    fetch=f"#pragma unroll {IN_FLIGHT}",
     copy="*(Lanes<{3}, {2}> *)&{0} = *(const Lanes<{3}, {2}> *)&{1};",
     shuffle="{} = __shfl_down_sync(0xffffffffu, {}, {});",
     background=Background(

@@ -31,6 +31,9 @@ from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.nodes import Alloc, Block, Buffer, Const, Expr, For, Load, PrimFunc, Store, Var
 from minimlc.tir.walks import stored_in
 
+IN_FLIGHT = 8
+"""Elements that a thread may wait for at a time: each takes a register."""
+
 
 class Background(NamedTuple):
     """Copies of 16 bytes that a thread does not wait for: one, to and from; what ends those of a
@@ -73,6 +76,10 @@ class Language(NamedTuple):
     """Declares all memory that a block shares; takes an array from it, by its first byte."""
     own: str = "{};"
     unroll: str = ""
+    fetch: str = ""
+    """Before a loop of more than `IN_FLIGHT` elements into shared memory: all at once would take
+    as many registers.
+    """
     copy: str = ""
     wide: tuple[str, ...] = ()
     """Aligned neighbours as one value: the first one's address space, their number, and it; a value
@@ -196,6 +203,7 @@ class KernelText(Statements):
     def _place(self, axis: Axis) -> str:
         kind, side = axis.name.split(".")
         place = self.language.places[kind].format(side, "xyz".index(side))
+        place = place if axis.extent > 1 else "0"
         types = self.syntax.types
         return self.language.axis.format(types[axis.var.dtype], self.declare(axis.var), place)
 
@@ -247,6 +255,8 @@ class KernelText(Statements):
             self.copies *= max(1, int(item.extent.value))
             if self.copies <= MOST_COPIES and self.language.unroll:
                 self.line(self.language.unroll)
+        elif self.language.fetch and _fetches(item):
+            self.line(self.language.fetch)
         name = self.declare_loop(item)
         kind = self.syntax.types[item.var.dtype]
         with self.block(self.syntax.loop.format(name, extent, kind)):
@@ -290,6 +300,13 @@ class KernelText(Statements):
         elif item.buffer not in self.exprs.names:
             self.line(self.language.own.format(self.declared(item.buffer)))
         self.visit(item.body)
+
+
+def _fetches(item: For) -> bool:
+    """Whether a thread fetches more elements than it should wait for at a time."""
+    many = isinstance(item.extent, Const) and item.extent.value > IN_FLIGHT
+    stores = nodes_of(item.body, Store) if many and not nodes_of(item.body, For) else ()
+    return any(s.buffer.scope.startswith(SHARED) and nodes_of(s.value, Load) for s in stores)
 
 
 def _check_dtypes(kernel: Kernel, language: Language) -> None:
