@@ -14,13 +14,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 KERNEL = "python3"
-IMPORTED = ("matplotlib.pyplot", "minimlc_widgets.bundle")
-"""What most chapters import first: it is there when a chapter's turn comes."""
-
-ARGUMENTS = [
-    "--IPKernelApp.log_level=CRITICAL",
-    f"--IPKernelApp.exec_lines=assert all(map(__import__, {IMPORTED}))",  # leaves no name behind
-]
+COMMON = ("matplotlib.pyplot", "minimlc_widgets.bundle")
+"""What is imported before a chapter's turn comes, if its file names the package."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,13 @@ def kernels(paths: Sequence[Path]) -> Generator[AsyncKernelManager]:
 
 async def _started(path: Path) -> AsyncKernelManager:
     kernel = AsyncKernelManager(kernel_name=KERNEL)
-    await kernel.start_kernel(extra_arguments=ARGUMENTS, cwd=str(path.parent))
+    text = path.read_text("utf-8", errors="replace")
+    imported = [name for name in COMMON if name.partition(".")[0] in text]
+    arguments = [
+        "--IPKernelApp.log_level=CRITICAL",
+        f"--IPKernelApp.exec_lines=assert all(map(__import__, {imported}))",  # binds no name
+    ]
+    await kernel.start_kernel(extra_arguments=arguments, cwd=str(path.parent))
     return kernel
 
 
