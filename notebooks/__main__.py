@@ -6,6 +6,7 @@ refresh   executes the chapters and stores their outputs in the notebooks themse
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from notebooks.book.run import refresh, run
@@ -13,7 +14,7 @@ from notebooks.book.run import refresh, run
 HERE = Path(__file__).resolve().parent
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m notebooks",
         description=__doc__,
@@ -24,7 +25,7 @@ def main() -> int:
     parser.add_argument("--source", type=Path, default=HERE, help="folder of the chapters")
     parser.add_argument("--build", type=Path, default=HERE.parent / "_build", help="output folder")
     parser.add_argument("--timeout", type=int, default=900, help="seconds one cell may take")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     paths = sorted(options.source.glob("[0-9][0-9]_*.ipynb"))
     if not paths:
         parser.error(f"no chapter NN_name.ipynb in {options.source}")

@@ -4,15 +4,18 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 KERNEL = "python3"
+COMMON = ("matplotlib.pyplot", "minimlc_widgets.bundle")
+"""What is imported before a chapter's turn comes, if its file names the package."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Client(NotebookClient):
 
     interrupted = False
 
-    async def async_start_new_kernel(self, **kwargs):
+    async def async_start_new_kernel_client(self):
         task = asyncio.current_task()
         assert task is not None
 
@@ -47,11 +50,48 @@ class Client(NotebookClient):
         if sys.platform != "win32":
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stop)
-        await super().async_start_new_kernel(**kwargs)
+        return await super().async_start_new_kernel_client()
 
 
-def execute(path: Path, timeout: int, progress: Callable[[int, int], None]) -> Outcome:
-    """Run a copy of the notebook at `path`; `progress(cell, cells)` is called before each cell.
+def kernels(paths: Sequence[Path]) -> Generator[AsyncKernelManager]:
+    """A kernel for each notebook in its turn. The next one starts, and imports what is common, in
+    the first seconds of the one before.
+    """
+    waiting: list[AsyncKernelManager] = []
+    try:
+        for number in range(len(paths)):
+            for path in paths[number + len(waiting) : number + 2]:
+                waiting.append(asyncio.run(_started(path)))
+            yield waiting[0]
+            asyncio.run(_stop(waiting.pop(0)))
+    finally:
+        for kernel in waiting:
+            asyncio.run(_stop(kernel))
+
+
+async def _started(path: Path) -> AsyncKernelManager:
+    kernel = AsyncKernelManager(kernel_name=KERNEL)
+    text = path.read_text("utf-8", errors="replace")
+    imported = [name for name in COMMON if name.partition(".")[0] in text]
+    arguments = [
+        "--IPKernelApp.log_level=CRITICAL",
+        f"--IPKernelApp.exec_lines=assert all(map(__import__, {imported}))",  # binds no name
+    ]
+    await kernel.start_kernel(extra_arguments=arguments, cwd=str(path.parent))
+    return kernel
+
+
+async def _stop(kernel: AsyncKernelManager) -> None:
+    """Nothing happens if the kernel has ended."""
+    if kernel.has_kernel:
+        await kernel.shutdown_kernel(now=True)
+
+
+def execute(
+    path: Path, timeout: int, progress: Callable[[int, int], None], kernel: AsyncKernelManager
+) -> Outcome:
+    """Run a copy of the notebook at `path` in `kernel`, which has ended then; `progress(cell,
+    cells)` is called before each cell.
 
     Cells are counted from 1, Markdown included. Widget state goes to the notebook's metadata.
     Raises KeyboardInterrupt when interrupted.
@@ -74,18 +114,16 @@ def execute(path: Path, timeout: int, progress: Callable[[int, int], None]) -> O
 
     client = Client(
         notebook,
-        kernel_name=KERNEL,
+        kernel,
         timeout=timeout,
         store_widget_state=True,
         record_timing=False,
         coalesce_streams=True,
         on_cell_start=on_cell_start,
-        extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
-        resources={"metadata": {"path": str(path.parent)}},
     )
     failure = None
     try:
-        asyncio.run(client.async_execute())
+        asyncio.run(client.async_execute(cleanup_kc=True))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except DeadKernelError:

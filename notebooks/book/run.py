@@ -4,6 +4,8 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import nbformat
 
 from minimlc.files import write_atomically
 from notebooks.book import front, page, search
-from notebooks.book.execute import Failure, execute
+from notebooks.book.execute import Failure, Outcome, execute, kernels
 from notebooks.book.homework import STUDENTS, release
 from notebooks.book.outline import minutes
 from notebooks.book.stored import normalized
@@ -49,36 +51,45 @@ def run(
     entries = _known_entries(book or paths, paths, build)
     _write_overview(entries, build)
     failed = 0
-    for number, path in enumerate(paths, 1):
-        line = _Line(f"[{number}/{len(paths)}] {path.stem}")
-        try:
-            outcome = execute(path, timeout, line.cell)
-        except KeyboardInterrupt:
-            line.end("interrupted")
-            entries[path.stem] = replace(entries[path.stem], verdict="interrupted")
-            _write_overview(entries, build)
-            raise
-        failure = outcome.failure
-        failed += failure is not None
-        entries[path.stem] = replace(
-            entries[path.stem],
-            verdict="failed" if failure else "passed",
-            seconds=round(outcome.seconds, 2),
-            cell=failure.cell if failure else None,
-            error=_plain(failure.traceback) if failure else "",
-        )
-        write(build / "notebooks" / path.name, nbformat.writes(outcome.notebook) + "\n")
-        sections = json.dumps(search.sections(outcome.notebook))
-        write(build / "sections" / f"{path.stem}.json", sections)
-        html = page.chapter(outcome.notebook, path.stem, list(entries.values()))
-        write(build / "html" / f"{path.stem}.html", html)
-        _write_overview(entries, build)
-        line.end(f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
-        if failure:
-            _report(failure)
+    writes: list[Future] = []
+    # A chapter's page is written while the next chapter runs.
+    with ThreadPoolExecutor(1) as writer, closing(kernels(paths)) as ready:
+        for number, path in enumerate(paths, 1):
+            line = _Line(f"[{number}/{len(paths)}] {path.stem}")
+            try:
+                outcome = execute(path, timeout, line.cell, next(ready))
+            except KeyboardInterrupt:
+                line.end("interrupted")
+                entries[path.stem] = replace(entries[path.stem], verdict="interrupted")
+                writer.submit(_write_overview, dict(entries), build)
+                raise
+            failure = outcome.failure
+            failed += failure is not None
+            entries[path.stem] = replace(
+                entries[path.stem],
+                verdict="failed" if failure else "passed",
+                seconds=round(outcome.seconds, 2),
+                cell=failure.cell if failure else None,
+                error=_plain(failure.traceback) if failure else "",
+            )
+            writes.append(writer.submit(_write_chapter, path, outcome, dict(entries), build))
+            line.end(f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
+            if failure:
+                _report(failure)
+    for written in writes:
+        written.result()  # or what it raised
     print(f"{len(paths) - failed} of {len(paths)} chapters passed; the book: ", end="")
     print(build / "html" / "index.html", flush=True)
     return 1 if failed else 0
+
+
+def _write_chapter(path: Path, outcome: Outcome, entries: dict[str, Entry], build: Path) -> None:
+    write(build / "notebooks" / path.name, nbformat.writes(outcome.notebook) + "\n")
+    sections = json.dumps(search.sections(outcome.notebook))
+    write(build / "sections" / f"{path.stem}.json", sections)
+    html = page.chapter(outcome.notebook, path.stem, list(entries.values()))
+    write(build / "html" / f"{path.stem}.html", html)
+    _write_overview(entries, build)
 
 
 def refresh(paths: Sequence[Path], timeout: int, homework: Sequence[Path] = ()) -> int:
@@ -88,17 +99,18 @@ def refresh(paths: Sequence[Path], timeout: int, homework: Sequence[Path] = ()) 
     for path in homework:
         write(path.parent / STUDENTS / path.name, nbformat.writes(release(path)) + "\n")
     failed = 0
-    for number, path in enumerate(paths, 1):
-        line = _Line(f"[{number}/{len(paths)}] {path.stem}")
-        outcome = execute(path, timeout, line.cell)
-        if outcome.failure:
-            failed += 1
-            line.end("FAILED; the file is unchanged")
-            _report(outcome.failure)
-            continue
-        stored = normalized(outcome.notebook, path.stem)
-        write(path, nbformat.writes(stored) + "\n")
-        line.end(f"refreshed in {outcome.seconds:.1f} s")
+    with closing(kernels(paths)) as ready:
+        for number, path in enumerate(paths, 1):
+            line = _Line(f"[{number}/{len(paths)}] {path.stem}")
+            outcome = execute(path, timeout, line.cell, next(ready))
+            if outcome.failure:
+                failed += 1
+                line.end("FAILED; the file is unchanged")
+                _report(outcome.failure)
+                continue
+            stored = normalized(outcome.notebook, path.stem)
+            write(path, nbformat.writes(stored) + "\n")
+            line.end(f"refreshed in {outcome.seconds:.1f} s")
     return 1 if failed else 0
 
 

@@ -6,7 +6,7 @@ def wrong(chapter):
         return sch.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
 
     def rows_by_threads(sch):
-        return bound(sch.split("i", [None, 64]), "i_0", "i_1")
+        return bound(sch.split("i", [None, 32]), "i_0", "i_1")
 
     def rows_by_blocks(sch):
         """Each block adds up with one thread: a number, and so a sector, at a time."""
@@ -28,9 +28,9 @@ def wrong(chapter):
             ({"matrix"}, "there is no 'matrix'"),
         ],
         "once_each": [
-            (lambda sch: sch, "16,384 sectors of A; at most 2,048 wanted"),
-            (rows_by_threads, "16,384 sectors of A; at most 2,048 wanted"),
-            (rows_by_blocks, "16,384 sectors of A; at most 2,048 wanted"),
+            (lambda sch: sch, "4,096 sectors of A; at most 512 wanted"),
+            (rows_by_threads, "4,096 sectors of A; at most 512 wanted"),
+            (rows_by_blocks, "4,096 sectors of A; at most 512 wanted"),
             (lambda sch: bound(sch, "k", "i"), "ScheduleError: E104"),
         ],
         "which_lengths": [
