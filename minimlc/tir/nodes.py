@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 from minimlc.constants import Attributed
 from minimlc.errors import CompileError, not_compiled
-from minimlc.node import Mutator, Node, node
+from minimlc.node import Mutator, Node, children, node
 from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported from here)
     Binary,
     Buffer,
@@ -92,9 +92,9 @@ class Let(Expr):
 
 
 class Stmt(Node):
-    """An action; statements run in order."""
+    """An action; statements run in order. Proofs note in it what they found out."""
 
-    __slots__ = ()
+    __slots__ = ("_simple",)
 
 
 @node
@@ -256,11 +256,35 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     return result
 
 
+Uses = tuple[frozenset[Var], frozenset[Buffer]]
+_NOTHING: frozenset[Any] = frozenset()
+
+
+def used(item: Node) -> Uses:
+    """The variables of an expression or statement, and the buffers that it reads."""
+    known: Uses | None = getattr(item, "_uses", None)
+    if known is None:
+        if item._symbol:
+            known = frozenset((item,) if isinstance(item, Expr) else ()), _NOTHING  # type: ignore[arg-type]
+        else:
+            parts = [used(part) for part in children(item)]
+            read = _NOTHING.union(*[part[1] for part in parts])
+            read = read | {item.buffer} if isinstance(item, Load) else read
+            known = _NOTHING.union(*[part[0] for part in parts]), read
+        object.__setattr__(item, "_uses", known)
+    return known
+
+
 class Substitute(Mutator):
     """Replaces variables and buffers."""
 
     def __init__(self, mapping: Mapping[Any, Node]):
         self.mapping = mapping
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Expr) and all(map(self.mapping.keys().isdisjoint, used(value))):
+            return value
+        return super().visit(value)
 
     def visit_Var(self, item: Var) -> Node:
         return self.mapping.get(item, item)
