@@ -45,7 +45,7 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2229,
+    "tir": 2233,
     "tir/analysis": 3276,
     "tir/math": 495,
     "graph": 1567,

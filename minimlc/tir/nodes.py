@@ -15,6 +15,7 @@ GPUs have one more statement, `Barrier` (`minimlc.codegen.gpu.kernels`).
 """
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 from minimlc.constants import Attributed
@@ -258,21 +259,29 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
 
 Uses = tuple[frozenset[Var], frozenset[Buffer]]
 _NOTHING: frozenset[Any] = frozenset()
+_USES_NOTHING: Uses = (_NOTHING, _NOTHING)
 
 
 def used(item: Node) -> Uses:
     """The variables of an expression or statement, and the buffers that it reads."""
     known: Uses | None = getattr(item, "_uses", None)
     if known is None:
+        known = (_NOTHING, frozenset((item.buffer,))) if isinstance(item, Load) else _USES_NOTHING
         if item._symbol:
             known = frozenset((item,) if isinstance(item, Expr) else ()), _NOTHING  # type: ignore[arg-type]
         else:
-            parts = [used(part) for part in children(item)]
-            read = _NOTHING.union(*[part[1] for part in parts])
-            read = read | {item.buffer} if isinstance(item, Load) else read
-            known = _NOTHING.union(*[part[0] for part in parts]), read
+            known = reduce(_both, map(used, children(item)), known)
         object.__setattr__(item, "_uses", known)
     return known
+
+
+def _both(a: Uses, b: Uses) -> Uses:
+    """What either uses: one of the two themselves where it is all, as most nodes use no more than
+    one of their parts does.
+    """
+    if b[0] <= a[0] and b[1] <= a[1]:
+        return a
+    return b if a[0] <= b[0] and a[1] <= b[1] else (a[0] | b[0], a[1] | b[1])
 
 
 class Substitute(Mutator):
