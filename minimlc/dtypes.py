@@ -3,6 +3,7 @@
 NB: index arithmetic is int64 here; in TVM it is int32 unless a shape says otherwise.
 """
 
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -94,6 +95,7 @@ def whole_range(name: str) -> tuple[int, int] | None:
     return (0, 1) if name == "bool" else integer_range(name)
 
 
+@cache
 def integer_range(name: str) -> tuple[int, int]:
     """The least and greatest value of an integer type."""
     info = np.iinfo(DTYPES[name].numpy)

@@ -91,7 +91,7 @@ class Node:
     `_levels` is what a node counts of `MOST_LEVELS`, `_most` the limit of its parts.
     """
 
-    __slots__ = ("__weakref__", "_digest", "_weight", "span")
+    __slots__ = ("__weakref__", "_digest", "_uses", "_weight", "span")
     _fields: ClassVar[tuple[str, ...]] = ()
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _visitor: ClassVar[str] = "visit_Node"
@@ -175,7 +175,7 @@ def replace(item: N, **changes: Any) -> N:
 
     A list stands for a tuple; one of the very same items as before is not a change.
     """
-    values = {name: getattr(item, name) for name in item._fields}
+    values = dict(zip(item._fields, type(item)._values(item), strict=True))
     for name, new in changes.items():
         if isinstance(new, tuple | list):
             changes[name] = unchanged(values[name], new)

@@ -37,7 +37,7 @@ ROOMS = {
     "frontends": 867,
     "tile": 400,
     "apart": 579,
-    "tune": 1428,
+    "tune": 1430,
     "homework": 2116,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -45,18 +45,18 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2209,
-    "tir/analysis": 3224,
+    "tir": 2233,
+    "tir/analysis": 3276,
     "tir/math": 495,
     "graph": 1567,
     "graph/ops": 2760,
     "script": 2406,
-    "schedule": 2608,
+    "schedule": 2627,
     "passes": 1825,
     "codegen": 212,
     "codegen/llvm": 1712,
     "runtime": 1981,
-    "": 2002,
+    "": 2004,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -78,9 +78,9 @@ def _is_over(loop: For, extents: Container[Var]) -> bool:
     return bool(variables(loop.extent)) and all(var in extents for var in variables(loop.extent))
 
 
-def _sharing(guards: Iterable[Expr]) -> list[tuple[set[Var], list[Expr]]]:
+def _sharing(guards: Iterable[Expr]) -> list[tuple[frozenset[Var], list[Expr]]]:
     """Conditions in groups that have no variable in common."""
-    groups: list[tuple[set[Var], list[Expr]]] = []
+    groups: list[tuple[frozenset[Var], list[Expr]]] = []
     for guard in guards:
         own = variables(guard)
         met = [group for group in groups if group[0] & own]
@@ -90,7 +90,7 @@ def _sharing(guards: Iterable[Expr]) -> list[tuple[set[Var], list[Expr]]]:
     return groups
 
 
-def _holding(group: tuple[set[Var], list[Expr]], extents: dict[Var, int]) -> int | None:
+def _holding(group: tuple[frozenset[Var], list[Expr]], extents: dict[Var, int]) -> int | None:
     """For how many values of a group's variables its conditions hold."""
     names = [var for var in extents if var in group[0]]
     sizes = [extents[var] for var in names]

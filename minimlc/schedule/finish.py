@@ -1,8 +1,8 @@
 """What ends every primitive: the result simplified, and all it claims proven anew."""
 
-from collections.abc import Hashable, Sequence
-from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
 from minimlc.node import Mutator, replace, unchanged
@@ -17,7 +17,7 @@ from minimlc.tir.analysis.access import (
     reads,
     top_statements,
 )
-from minimlc.tir.analysis.arith import conjuncts, key
+from minimlc.tir.analysis.arith import conjuncts, key, variables
 from minimlc.tir.analysis.legality import (
     carried_dependence,
     concurrent_dependence,
@@ -33,15 +33,19 @@ from minimlc.tir.nodes import (
     Binary,
     Block,
     Buffer,
+    Const,
     Expr,
     For,
     PrimFunc,
     Seq,
     Stmt,
     Store,
+    Var,
     conjunction,
 )
 from minimlc.tir.walks import loops_in
+
+N = TypeVar("N", Expr, Stmt)
 
 
 class _SimplifyFunc(Mutator):
@@ -49,7 +53,6 @@ class _SimplifyFunc(Mutator):
 
     def __init__(self, ranges: Ranges):
         self.ranges = ranges
-        self.surroundings = ranges.key()
         self.known: dict[Expr, Expr] = {}
         self.values: dict[Hashable, tuple[Expr, Expr]] = {}
         self.guards: dict[Hashable, tuple[Expr, Expr | None, _SimplifyFunc]] = {}
@@ -57,25 +60,42 @@ class _SimplifyFunc(Mutator):
     def visit(self, value: Any) -> Any:
         if isinstance(value, Expr):
             return self.simple(value)
-        if isinstance(value, Block):
-            return self.simplified_block(value)
+        if isinstance(value, Stmt):
+            return self._once(value, super().visit)
         return super().visit(value)
 
     def simple(self, expr: Expr) -> Expr:
         """The expression simplified: once, however many blocks have it as an iter's value."""
+        if isinstance(expr, Const | Var):
+            return expr
         if expr not in self.known:
-            self.known[expr] = Simplifier(self.ranges).visit(expr)
+            self.known[expr] = self._once(expr, Simplifier(self.ranges).visit)
         return self.known[expr]
 
     def value(self, expr: Expr) -> Expr:
         """An iter's value simplified: once for all blocks that have an equal one."""
         if expr not in self.known:
-            name = key(expr)
-            if name not in self.values:
-                self.values[name] = (expr, Simplifier(self.ranges).visit(expr))
-            first, new = self.values[name]
-            self.known[expr] = expr if new is first else new
+            self.known[expr] = self._once(expr, self._value)
         return self.known[expr]
+
+    def _value(self, expr: Expr) -> Expr:
+        name = key(expr)
+        if name not in self.values:
+            self.values[name] = (expr, Simplifier(self.ranges).visit(expr))
+        first, new = self.values[name]
+        return expr if new is first else new
+
+    def _once(self, item: N, simplified: Callable[[N], N]) -> N:
+        """An expression or statement simplified; noted in it is what was last known of its
+        variables where it was in its simplest form.
+        """
+        near = self.ranges.key(variables(item))
+        if getattr(item, "_simple", None) == near:
+            return item
+        new = simplified(item)
+        if new is item:
+            object.__setattr__(item, "_simple", near)
+        return new
 
     def guard(self, predicate: Expr | None) -> "tuple[Expr | None, _SimplifyFunc]":
         """A predicate simplified, and what is known where it holds."""
@@ -88,15 +108,6 @@ class _SimplifyFunc(Mutator):
             self.guards[name] = (predicate, new, held)
         first, new, held = self.guards[name]
         return (predicate if new is first else new), held
-
-    def simplified_block(self, item: Block) -> Stmt:
-        """The block, looked at only once for the same surroundings if it is simple already."""
-        if _SIMPLE_IN.get(item) == self.surroundings:
-            return item
-        new = self.visit_Block(item)
-        if new is item:
-            _SIMPLE_IN[item] = self.surroundings
-        return new
 
     def visit_Store(self, item: Store) -> Stmt:
         """An update stays one: a sum of int64 would be put into an order of its own."""
@@ -173,10 +184,6 @@ def _check_scopes(func: PrimFunc, parts: Sequence[Stmt]) -> None:
 
 _SIMPLE: WeakSet[Stmt] = WeakSet()
 """Statements of functions that are in their simplest form."""
-
-
-_SIMPLE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
-"""What was last known around a block that was found to be in its simplest form."""
 
 
 def _simplified(stmt: Stmt) -> Stmt:

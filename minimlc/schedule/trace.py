@@ -180,10 +180,10 @@ def frozen(value: Any) -> Any:
 
 def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, frozen and of the right types; those left out stay out."""
-    known = parameters(name)
-    signature = inspect.Signature(list(known.values()))
     try:
-        bound = signature.bind(*frozen(args), **{k: frozen(v) for k, v in options.items()})
+        bound = _signature(RULES[name]).bind(
+            *frozen(args), **{k: frozen(v) for k, v in options.items()}
+        )
     except TypeError as error:
         raise _wrong_call(name, args, options, error) from None
     arguments = dict(bound.arguments)
@@ -191,14 +191,28 @@ def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> 
     return arguments
 
 
+_DONE: dict[tuple[PrimFunc, Rule, str], PrimFunc] = {}
+"""What steps made of functions, the last ones: programs of one space begin alike."""
+MOST_DONE = 256
+
+
 def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc, dict[str, Any]]:
     """Apply a primitive to a function: the new function, and the arguments as the trace holds
-    them, with what a sampling primitive decided.
+    them, with what a sampling primitive decided. The same step of the same function gives the
+    very same one.
     """
-    positional, named = split_arguments(name, arguments)
-    result = RULES[name](func, *positional, **named)
+    rule = RULES[name]
+    step = func, rule, call_text(name, arguments)
+    result: PrimFunc | Decided | None = _DONE.pop(step, None)
+    if result is None:
+        positional, named = split_arguments(name, arguments)
+        result = rule(func, *positional, **named)
     if isinstance(result, Decided):
         return result.func, {**arguments, "decision": frozen(result.decision)}
+    if plain(tuple(arguments.values())):
+        _DONE[step] = result
+    if len(_DONE) > MOST_DONE:
+        _DONE.pop(next(iter(_DONE)), None)
     return result, arguments
 
 
@@ -318,6 +332,11 @@ def literal(value: Any) -> str:
 def parameters(name: str) -> dict[str, inspect.Parameter]:
     """A primitive's own parameters: those after the function."""
     return _parameters(RULES[name])
+
+
+@cache
+def _signature(rule: Rule) -> inspect.Signature:
+    return inspect.Signature(list(_parameters(rule).values()))
 
 
 @cache

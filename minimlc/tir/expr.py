@@ -46,9 +46,9 @@ def _joined(op: str, a: "ExprLike", b: "ExprLike") -> "Expr":
 
 
 class Expr(Node):
-    """A scalar value; every expression has a `dtype`."""
+    """A scalar value; every expression has a `dtype`. Proofs note in it what they found out."""
 
-    __slots__ = ()
+    __slots__ = ("_form", "_linear", "_simple")
     _most: ClassVar[int | None] = MOST_OF_EXPR
     _word: ClassVar[str] = "expression"
     dtype: str

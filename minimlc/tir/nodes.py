@@ -15,11 +15,12 @@ GPUs have one more statement, `Barrier` (`minimlc.codegen.gpu.kernels`).
 """
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 from minimlc.constants import Attributed
 from minimlc.errors import CompileError, not_compiled
-from minimlc.node import Mutator, Node, node
+from minimlc.node import Mutator, Node, children, node
 from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported from here)
     Binary,
     Buffer,
@@ -92,9 +93,9 @@ class Let(Expr):
 
 
 class Stmt(Node):
-    """An action; statements run in order."""
+    """An action; statements run in order. Proofs note in it what they found out."""
 
-    __slots__ = ()
+    __slots__ = ("_simple",)
 
 
 @node
@@ -256,11 +257,43 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     return result
 
 
+Uses = tuple[frozenset[Var], frozenset[Buffer]]
+_NOTHING: frozenset[Any] = frozenset()
+_USES_NOTHING: Uses = (_NOTHING, _NOTHING)
+
+
+def used(item: Node) -> Uses:
+    """The variables of an expression or statement, and the buffers that it reads."""
+    known: Uses | None = getattr(item, "_uses", None)
+    if known is None:
+        known = (_NOTHING, frozenset((item.buffer,))) if isinstance(item, Load) else _USES_NOTHING
+        if item._symbol:
+            known = frozenset((item,) if isinstance(item, Expr) else ()), _NOTHING  # type: ignore[arg-type]
+        else:
+            known = reduce(_both, map(used, children(item)), known)
+        object.__setattr__(item, "_uses", known)
+    return known
+
+
+def _both(a: Uses, b: Uses) -> Uses:
+    """What either uses: one of the two themselves where it is all, as most nodes use no more than
+    one of their parts does.
+    """
+    if b[0] <= a[0] and b[1] <= a[1]:
+        return a
+    return b if a[0] <= b[0] and a[1] <= b[1] else (a[0] | b[0], a[1] | b[1])
+
+
 class Substitute(Mutator):
     """Replaces variables and buffers."""
 
     def __init__(self, mapping: Mapping[Any, Node]):
         self.mapping = mapping
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Expr) and all(map(self.mapping.keys().isdisjoint, used(value))):
+            return value
+        return super().visit(value)
 
     def visit_Var(self, item: Var) -> Node:
         return self.mapping.get(item, item)

@@ -1,6 +1,6 @@
 """Walks over the statements of the loop IR."""
 
-from collections.abc import Iterator
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from minimlc.node import Node, children
@@ -28,12 +28,12 @@ MOST_ITERATIONS = 2**62
 def inner_stmts(item: Node) -> tuple[Stmt, ...]:
     """The statements directly inside a node, in program order."""
     match item:
-        case Store():
-            return ()
-        case Seq(stmts):
-            return stmts
         case For(body=body) | While(body=body) | Alloc(body=body):
             return (body,)
+        case Seq(stmts):
+            return stmts
+        case Store():
+            return ()
         case Block(init=init, body=body):
             return (body,) if init is None else (init, body)
         case IfThenElse(_, then_case, else_case):
@@ -49,14 +49,16 @@ def condition_of(item: Stmt, part: Stmt) -> Expr | None:
     return item.condition if part is item.then_case else Unary("not", item.condition)
 
 
-def statements_in(item: Node) -> Iterator[Stmt]:
+@lru_cache(maxsize=128)
+def statements_in(item: Node) -> tuple[Stmt, ...]:
     """A statement and every statement inside it, outer before inner, in program order."""
-    stack = [item]
+    found, stack = [], [item]
     while stack:
         current = stack.pop()
         if isinstance(current, Stmt):
-            yield current
-        stack += reversed(inner_stmts(current))
+            found.append(current)
+        stack += inner_stmts(current)[::-1]
+    return tuple(found)
 
 
 def blocks_in(item: Node) -> list[Block]:

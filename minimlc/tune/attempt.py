@@ -38,7 +38,7 @@ Arrays = list[np.ndarray]
 EXPECTED_TIMES = 20
 """How many times as long as a candidate may run, the unscheduled program may."""
 
-STAGES = {2: 4.0, 4: 1.6, 6: 1.2}
+STAGES = {2: 2.0, 4: 1.4, 6: 1.2}
 """Successive halving: whose fastest of so many samples takes longer than so many times the best
 score so far gets no more.
 """
@@ -119,10 +119,11 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         clock = thread_time if threads == 1 else perf_counter
         results = [*map(_placed, arguments)]
         call(*results)
-        if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
-            return answer("wrong", message=wrong)
+        computed = [array.copy() for array in results]
         again, end = functools.partial(call, *results), perf_counter() + seconds / 3
         times, beside = samples(again, best, end, clock)
+    if wrong := first_difference(plain.params, expected, computed, _tolerance(plain)):
+        return answer("wrong", message=wrong)
     return answer("ok", times, beside)
 
 
@@ -187,12 +188,13 @@ def samples(
             function()
         return (clock() - start) / count
 
-    batch = max(1, min(1 << 16, int(SAMPLE_SECONDS / max(seconds(call, 1), 1e-8))))
-    times, beside = list[float](), list[float]()
-    while len(times) < MOST_SAMPLES and (not times or perf_counter() < end):
-        times.append(seconds(call, batch))
+    once = seconds(call, 1)
+    batch = max(1, min(1 << 16, int(SAMPLE_SECONDS / max(once, 1e-8))))
+    times, beside = [once if batch == 1 else seconds(call, batch)], list[float]()
+    while True:
         beside.append(seconds(reference(), REFERENCE_CALLS))
         fastest = min(a / b for a, b in zip(times, beside, strict=True))
-        if fastest > best * STAGES.get(len(times), inf):
-            break
-    return tuple(times), tuple(beside)
+        behind = fastest > best * STAGES.get(len(times), inf)
+        if behind or len(times) == MOST_SAMPLES or perf_counter() >= end:
+            return tuple(times), tuple(beside)
+        times.append(seconds(call, batch))

@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from minimlc.node import Node, children, walk
-from minimlc.tir.analysis.arith import EVERYTHING, conjuncts, constant_value, has_loads, key
+from minimlc.node import Node, children
+from minimlc.tir.analysis.arith import EVERYTHING, conjuncts, constant_value, has_loads, key, loaded
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import (
     Alloc,
@@ -204,7 +204,7 @@ def lasting(condition: Expr | None, stmt: Stmt) -> Expr | None:
 
 def reads_any(expr: Node, buffers: Container[Buffer]) -> bool:
     """Whether an expression or statement loads from one of `buffers`."""
-    return any(isinstance(n, Load) and n.buffer in buffers for n in walk(expr))
+    return any(buffer in buffers for buffer in loaded(expr))
 
 
 class _Context(NamedTuple):
@@ -219,10 +219,14 @@ class _Context(NamedTuple):
     into: Store | None = None
 
     def over_loops(self, exprs: Iterable[Expr]) -> tuple[Expr, ...]:
-        return tuple(substitute(expr, self.values) for expr in exprs)
+        if not self.values:
+            return tuple(exprs)
+        return tuple([substitute(expr, self.values) for expr in exprs])
 
     def where(self, condition: Expr | None) -> "_Context":
         """The same where a condition holds too."""
+        if condition is None:
+            return self
         more = self.over_loops(conjuncts(condition))
         return self._replace(guards=(*self.guards, *more))
 
@@ -338,14 +342,11 @@ class _Collector:
         around.
         """
         for item in _in_block(block):
-            self.items.append(
-                item._replace(
-                    loops=at.loops + item.loops,
-                    guards=at.guards + item.guards,
-                    order=len(self.items),
-                    runs_where=at.guards + item.runs_where if item.block else (),
-                )
-            )
+            loops, guards = at.loops + item.loops, at.guards + item.guards
+            where = at.guards + item.runs_where if item.block else ()
+            place = (item.block, item.role, len(self.items), item.node, where, item.into)
+            placed = Access(item.buffer, item.indices, item.is_write, loops, guards, *place)
+            self.items.append(placed)
 
     def evaluated(self, item: Stmt, at: _Context) -> None:
         match item:
@@ -393,7 +394,6 @@ class _Collector:
                     self.expr(operand, at, target)  # type: ignore[arg-type]
 
     def add(self, node: Load | Store, is_write: bool, at: _Context) -> None:
-        """An access; what is around it has its fields' names."""
-        around = {name: value for name, value in at._asdict().items() if name != "values"}
         indices, order = at.over_loops(node.indices), len(self.items)
-        self.items.append(Access(node.buffer, indices, is_write, order=order, node=node, **around))
+        around = (at.loops, at.guards, at.block, at.role, order, node, at.runs_where, at.into)
+        self.items.append(Access(node.buffer, indices, is_write, *around))

@@ -1,34 +1,48 @@
 """Index expressions as sums with integer coefficients, and what expressions are made of."""
 
 from collections.abc import Callable, Container, Hashable, Iterable
+from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from minimlc.dtypes import INDEX, integer_range, is_float
-from minimlc.node import walk
-from minimlc.tir.nodes import Binary, Const, Expr, Load, Unary, Var, index
+from minimlc.node import Node
+from minimlc.tir.nodes import Binary, Buffer, Const, Expr, Unary, Var, index, used
 
 Interval = tuple[int, int]
 EVERYTHING: Interval = integer_range(INDEX)
 U = TypeVar("U", bound=Hashable)
 
 
+class Form:
+    """What all expressions of one key have: comparing two keys is `is`."""
+
+    __slots__ = ("__weakref__",)
+
+
+_FORMS: WeakValueDictionary[Hashable, Form] = WeakValueDictionary()
+_LOCK = Lock()
+
+
 def key(expr: Expr) -> Any:
     """A hashable form, equal for expressions that are equal when their variables are the same."""
-    match expr:
-        # other nodes: their class, and the keys of their fields
-        case Var():
-            return expr
-        case Const(value, dtype):
-            return (repr(value) if isinstance(value, float) else value, dtype)  # 0.0 is not -0.0
-        case Load(buffer, indices):
-            return ("load", buffer, *map(key, indices))
-    kind = type(expr)
-    return (kind.__name__, *map(_part_key, kind._values(expr)))
+    if type(expr) is Var:
+        return expr
+    form = getattr(expr, "_form", None)
+    if form is None:
+        kind = type(expr)
+        parts = (kind, *map(_part_key, kind._values(expr)))
+        with _LOCK:
+            form = _FORMS.setdefault(parts, Form())
+        object.__setattr__(expr, "_form", form)
+    return form
 
 
 def _part_key(part: Any) -> Any:
     if isinstance(part, Expr):
         return key(part)
+    if isinstance(part, float):
+        return repr(part)  # 0.0 is not -0.0
     return tuple(map(_part_key, part)) if isinstance(part, tuple) else part
 
 
@@ -81,7 +95,7 @@ class Sum(NamedTuple, Generic[U]):
         rest = {unknown: c for unknown, c in self.terms.items() if c % by}
         return Sum(whole, self.constant // by), Sum(rest, self.constant % by)
 
-    def key(self) -> Hashable:
+    def key(self) -> tuple[frozenset[tuple[U, int]], int]:
         """Equal for equal sums."""
         return frozenset(self.terms.items()), self.constant
 
@@ -98,9 +112,14 @@ def weighted(*parts: tuple[Sum[U], int], constant: int = 0) -> Sum[U]:
 
 def linear(expr: Expr) -> Sum[Atom]:
     """`expr` as a sum; what is not linear, or no index, becomes an atom."""
-    terms: dict[Atom, int] = {}
-    constant = _collect(expr, 1, terms)
-    return Sum({atom: c for atom, c in terms.items() if c}, constant)
+    total = getattr(expr, "_linear", None)
+    if total is None:
+        terms: dict[Atom, int] = {}
+        constant = _collect(expr, 1, terms)
+        total = Sum({atom: c for atom, c in terms.items() if c}, constant)
+        if all(atom.expr is not expr for atom in terms):  # or it would hold itself
+            object.__setattr__(expr, "_linear", total)
+    return total
 
 
 def _collect(expr: Expr, scale: int, terms: dict[Atom, int]) -> int:
@@ -196,11 +215,16 @@ def conjuncts(condition: Expr | None) -> Iterable[Expr]:
             yield condition
 
 
-def variables(expr: Expr | None) -> set[Var]:
-    """The variables that an expression uses."""
-    return set() if expr is None else {n for n in walk(expr) if isinstance(n, Var)}
+def variables(item: Node | None) -> frozenset[Var]:
+    """The variables that an expression or statement uses."""
+    return frozenset() if item is None else used(item)[0]
+
+
+def loaded(item: Node) -> frozenset[Buffer]:
+    """The buffers that an expression or statement reads."""
+    return used(item)[1]
 
 
 def has_loads(expr: Expr | None) -> bool:
     """Whether an expression reads a buffer."""
-    return expr is not None and any(isinstance(n, Load) for n in walk(expr))
+    return expr is not None and bool(used(expr)[1])

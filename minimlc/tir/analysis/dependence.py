@@ -217,7 +217,7 @@ def _system(first: Access, second: Access, common: int) -> _System:
 
 
 @lru_cache(maxsize=128)
-def nest_key(loops: tuple[For, ...]) -> Hashable:
+def nest_key(loops: tuple[For, ...]) -> tuple[tuple[Var, Hashable], ...]:
     """Equal for nests with the same variables and extents."""
     return tuple((loop.var, key(loop.extent)) for loop in loops)
 

@@ -1,17 +1,17 @@
 """What one loop's iterations may carry to another, said with two iterations that show it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from minimlc.tir.analysis.access import Access, accesses, part_accesses, top_statements, touched
+from minimlc.tir.analysis.access import Access, accesses, top_statements, touched
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.analysis.dependence import Conflict, nest_key
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
 from minimlc.tir.analysis.threads import THREAD
 from minimlc.tir.analysis.witness import Witness, find_conflict
-from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Stmt, Var
-from minimlc.tir.walks import buffers_in
+from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Seq, Stmt, Var
+from minimlc.tir.walks import buffers_in, inner_stmts
 
 
 class Carried(NamedTuple):
@@ -127,16 +127,39 @@ def concurrent_dependence(func: PrimFunc) -> Carried | None:
     return None
 
 
+_FREE: WeakKeyDictionary[For, Hashable] = WeakKeyDictionary()
+"""Concurrent loops that carry nothing in a nest, whatever else the function does."""
+
+
 def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
-    loops = dict.fromkeys(loop for item in part_accesses(part) for loop in item.loops)
-    concurrent = [loop for loop in loops if loop.kind not in ("serial", "unrolled")]
-    items = accesses(func) if concurrent else []
-    for loop in concurrent:
+    for loop, around in _concurrent(part):
+        nest = None if around is None else frozenset(nest_key(around))
+        if nest is not None and _FREE.get(loop) == nest:
+            continue
+        items = accesses(func)
         private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
         carried = carried_dependence(loop, items, private)
         if carried is not None:
             return carried
+        if nest is not None and not private:
+            _FREE[loop] = nest
     return None
+
+
+def _concurrent(
+    stmt: Stmt, around: tuple[For, ...] | None = ()
+) -> Iterator[tuple[For, tuple[For, ...] | None]]:
+    """The loops in a statement whose iterations run together, and the loops around each; None
+    where there are other statements around it than loops and sequences.
+    """
+    if isinstance(stmt, For):
+        if stmt.kind not in ("serial", "unrolled"):
+            yield stmt, around
+        around = None if around is None else (*around, stmt)
+    elif not isinstance(stmt, Seq):
+        around = None
+    for part in inner_stmts(stmt):
+        yield from _concurrent(part, around)
 
 
 def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tuple[Buffer, ...]:

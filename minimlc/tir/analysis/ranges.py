@@ -8,7 +8,7 @@ where exact arithmetic may leave 64 bits, theirs wraps, and any value is possibl
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from minimlc.dtypes import INDEX, integer_range, is_integer
-from minimlc.tir.analysis.arith import EVERYTHING, Atom, Interval, Sum, conjuncts, linear
+from minimlc.tir.analysis.arith import EVERYTHING, Atom, Interval, Sum, conjuncts, linear, variables
 from minimlc.tir.nodes import Binary, Cast, Const, Expr, Select, Unary, Var
 from minimlc.tir.operators import COMPARISONS, OPPOSITES
 
@@ -24,7 +24,7 @@ class Ranges:
             for var, extent in extents.items()
         }
         self.facts: dict[Terms, int] = {}
-        self.values: dict[Hashable, Interval] = {}
+        self.values: dict[tuple[Terms, int], Interval] = {}
         self.contradicted = False
 
     def extended(self, extents: Mapping[Var, int | Interval]) -> "Ranges":
@@ -36,10 +36,14 @@ class Ranges:
         result.contradicted = self.contradicted
         return result
 
-    def key(self) -> Hashable:
-        """Equal for ranges that know the same."""
-        known = (frozenset(d.items()) for d in (self.variables, self.facts, self.values))
-        return *known, self.contradicted
+    def key(self, used: frozenset[Var]) -> Hashable:
+        """Equal for ranges that know the same of expressions over these variables."""
+        known = tuple([(var, self.variables[var]) for var in used if var in self.variables])
+        if not self.facts and not self.values:
+            return known, self.contradicted
+        facts = frozenset(each for each in self.facts.items() if _is_over(each[0], used))
+        values = frozenset(each for each in self.values.items() if _is_over(each[0][0], used))
+        return known, self.contradicted, facts, values
 
     def assume(self, *conditions: Expr | None) -> "Ranges":
         """These ranges where `conditions` hold too: their conjuncts that compare indices."""
@@ -206,6 +210,11 @@ class Ranges:
     def is_exact(self, expr: Expr) -> bool:
         """Whether the sum that `expr` is cannot wrap: exact arithmetic then gives its value."""
         return is_within(self.reach(linear(expr)), EVERYTHING)
+
+
+def _is_over(terms: Terms, used: frozenset[Var]) -> bool:
+    """Whether only these variables are in terms: those of others say nothing of them."""
+    return all(variables(atom.expr) <= used for atom, _ in terms)
 
 
 def is_within(inner: Interval, outer: Interval) -> bool:

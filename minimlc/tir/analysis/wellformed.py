@@ -36,6 +36,7 @@ from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
+    Const,
     Expr,
     For,
     PrimFunc,
@@ -53,8 +54,8 @@ _CHECKED: WeakSet[PrimFunc] = WeakSet()
 _FINE: WeakSet[Stmt] = WeakSet()
 """Statements of functions whose iters and indices stay in range, and whose axes are right."""
 
-_FINE_IN: WeakKeyDictionary[Block, Hashable] = WeakKeyDictionary()
-"""What was last around a block that was found fine there."""
+_FINE_IN: WeakKeyDictionary[Stmt | BlockIter, Hashable] = WeakKeyDictionary()
+"""What was last around a statement whose blocks were found fine there, or around an iter."""
 
 _INSIDE: WeakSet[Block] = WeakSet()
 """Blocks whose indices stay in their buffers wherever the blocks stand."""
@@ -111,19 +112,44 @@ def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
 
 def _check_iters(stmt: Stmt, loops: tuple[For, ...] = (), guards: tuple[Expr, ...] = ()) -> None:
     """Check every block in a statement inside `loops`, where `guards` hold throughout."""
+    if isinstance(stmt, Seq):
+        for part in stmt.stmts:
+            _check_iters(part, loops, guards)
+        return
+    around = _around(stmt, loops, guards)
+    if _FINE_IN.get(stmt) == around:
+        return
     if isinstance(stmt, Block):
         _check_block(stmt, loops, guards)
-        return
-    around = (*loops, stmt) if isinstance(stmt, For) else loops
-    for part in inner_stmts(stmt):
-        _check_iters(part, around, _with(guards, lasting(condition_of(stmt, part), part)))
+    else:
+        inner = (*loops, stmt) if isinstance(stmt, For) else loops
+        for part in inner_stmts(stmt):
+            _check_iters(part, inner, _with(guards, lasting(condition_of(stmt, part), part)))
+    _FINE_IN[stmt] = around
+
+
+def _around(item: Stmt | Expr, loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Hashable:
+    """What is known around an item: its guards, and the loops whose variables it or they use, by
+    their extents and whether those last; of loops that may not run at all, the whole nest.
+    """
+    near = loops
+    if all(isinstance(loop.extent, Const) and loop.extent.value >= 1 for loop in loops):
+        near = _used_of(loops, variables(item).union(*map(variables, guards)))
+    lasts = tuple([lasting(loop.extent, loop.body) is not None for loop in near])
+    return frozenset(zip(nest_key(near), lasts, strict=True)), tuple(map(key, guards))
+
+
+def _used_of(loops: tuple[For, ...], used: frozenset[Var]) -> tuple[For, ...]:
+    """The loops of a nest whose variables are used, also in extents of others that are."""
+    near: list[For] = []
+    for loop in reversed(loops):
+        if loop.var in used:
+            near.insert(0, loop)
+            used |= variables(loop.extent)
+    return tuple(near)
 
 
 def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...]) -> None:
-    lasts = tuple(lasting(loop.extent, loop.body) is not None for loop in loops)
-    around = nest_key(loops), lasts, tuple(map(key, guards))
-    if _FINE_IN.get(block) == around:
-        return
     held = _with(guards, block.predicate)
     for it in block.iters:
         _check_iter(block, it, loops, held)
@@ -137,7 +163,6 @@ def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...])
         first = tuple(Binary("==", it.var, index(0)) for it in block.iters if it.kind == "R")
         for part in inner_stmts(block):
             _check_iters(part, (*loops, *own), (*held, *first) if part is block.init else held)
-    _FINE_IN[block] = around
 
 
 def _with(guards: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
@@ -157,10 +182,14 @@ def _check_iter(
     block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
 ) -> None:
     """An iter's value stays within its extent."""
+    around = _around(it.value, loops, guards)
+    if _FINE_IN.get(it) == around:
+        return
     where = Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
     escape = next(escapes(probe), None)
     if escape is None:
+        _FINE_IN[it] = around
         return
     why = f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
     hint = f"T.where({_inside(it.value, escape, it.extent)})  # says where the block runs"
@@ -190,11 +219,9 @@ def _out_of_range(item: Access, escape: Escape) -> NoReturn:
     _fail("E107", why + _unless_shown(escape), item.node, example=escape.example, hint=hint)
 
 
-@lru_cache(maxsize=256)
 def _variables_in(alone: Alone) -> frozenset[Var]:
     """The variables that a block's init and body use."""
-    parts = (part for part in (alone.init, alone.body) if part is not None)
-    return frozenset(n for part in parts for n in walk(part) if isinstance(n, Var))
+    return variables(alone.init) | variables(alone.body)
 
 
 @lru_cache(maxsize=256)
@@ -231,13 +258,8 @@ def check_kinds(block: Block, around: tuple[For, ...]) -> None:
     Of the loops around, only those whose variables the block uses count.
     """
     alone = Alone.of(block)
-    used = set(_variables_in(alone))
-    near: list[For] = []
-    for loop in reversed(around):
-        if loop.var in used:
-            near.insert(0, loop)
-            used |= variables(loop.extent)
-    if (alone, nest_key(tuple(near))) in _RIGHT_KINDS:
+    near = _used_of(around, _variables_in(alone))
+    if (alone, frozenset(nest_key(near))) in _RIGHT_KINDS:
         return
     items = accesses_alone(alone)
     own = {it.var: replace(iter_loop(it), body=alone.body) for it in block.iters}
@@ -249,7 +271,7 @@ def check_kinds(block: Block, around: tuple[For, ...]) -> None:
             _check_spatial(block, it, loop, placed)
         elif it.kind == "R":
             _check_reduce(block, it, items)
-    _RIGHT_KINDS[alone, nest_key(tuple(near))] = None
+    _RIGHT_KINDS[alone, frozenset(nest_key(near))] = None
     if len(_RIGHT_KINDS) > MOST_RIGHT:
         del _RIGHT_KINDS[next(iter(_RIGHT_KINDS))]
 
