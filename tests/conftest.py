@@ -136,6 +136,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    counts: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        if item.get_closest_marker("many"):
+            place = item.path, item.name.partition("[")[0]
+            number, counts[place] = counts[place], counts[place] + 1
+            # Another third of each value of the last parameters.
+            if (number + number // 3 + number // 9) % 3:
+                item.add_marker(pytest.mark.requires("thorough"))
     last = {item.path for item in items if _is_alone(item)}
     first = {item.path for item in items if item.get_closest_marker("slow")} - last
     items.sort(key=lambda item: (item.path in last, item.path not in first, _is_alone(item)))

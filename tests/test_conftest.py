@@ -34,7 +34,9 @@ def run(
         + more,
         "utf-8",
     )
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  requires\n  alone\n  slow", "utf-8")
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n  requires\n  alone\n  slow\n  many", "utf-8"
+    )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, "."]
     if options:
         command += ["-p", "xdist.plugin"]
@@ -52,6 +54,22 @@ def run(
 def test_skips_where_nothing_is_required(tmp_path):
     result = run(tmp_path, "")
     assert result.returncode == 0 and "2 skipped" in result.stdout, result.stdout
+
+
+def test_a_plain_run_tries_a_third_of_many_cases_and_a_thorough_one_all(tmp_path):
+    tests = """
+import pytest
+
+@pytest.mark.many
+@pytest.mark.parametrize("outer", range(3))
+@pytest.mark.parametrize("inner", range(3))
+def test_it(inner, outer): pass
+"""
+    plain = run(tmp_path, "", tests, "", "-v")
+    tried = re.findall(r"\[(\d)-(\d)\] PASSED", plain.stdout)
+    assert [len(set(numbers)) for numbers in zip(*tried, strict=True)] == [3, 3], plain.stdout
+    assert "3 passed, 6 skipped" in plain.stdout and "MINIMLC_REQUIRE=thorough" in plain.stdout
+    assert "9 passed" in run(tmp_path, "thorough", tests).stdout
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "shared"])

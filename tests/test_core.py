@@ -25,7 +25,7 @@ ROOMS = {
     "codegen/llvm/listing.py": 96,
     "codegen/source": 188,
     "codegen/c": 831,
-    "codegen/gpu": 2005,
+    "codegen/gpu": 2015,
     "codegen/opencl": 94,
     "codegen/cuda": 329,
     "codegen/python": 524,
@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 534,
-    "recipes": 2077,
+    "recipes": 2078,
     "frontends": 867,
     "tile": 400,
     "apart": 579,
@@ -178,6 +178,7 @@ print("the core works")
 '''
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("gone", [*([name] for name in ROOMS), list(ROOMS)], ids=lambda g: g[-1])
 def test_the_core_works_without(gone, tmp_path):
     """One program from text to call, in a copy without a room; at last without any."""

@@ -332,19 +332,19 @@ def rounds(
     """A search batch by batch, `most` trials in all: "" after each, at last why it stopped."""
     measured = _recorded(state, database, host or getattr(runner, "host", None))
     queue = _replayed(state, measured) if strategy == "replay" else None
-    points, expected = [state.default()], [inf]
-    quiet = 0
+    points, expected, quiet = [state.default()], [inf], 0
     while points:
         tried = [candidate(state.mod, state.func, state.target, point) for point in points]
         new = runner.submit([one for one in tried if one.trace not in measured])
-        if not state.trials and strategy == "evolution":
+        goes_on = strategy == "evolution" and len(state.trials) + len(points) < most
+        if goes_on and not state.trials:
             state.prepare(POOL)
         results = _results(state, new, database, measured, tried)
         for point, one, guess, result in zip(points, tried, expected, results, strict=True):
             state.trials.append(Trial(len(state.trials), point, one, result, guess))
             if observe is not None:
                 observe(state.trials[-1])
-            if len(state.trials) > 1 and strategy == "evolution":
+            if goes_on and len(state.trials) > 1:
                 state.prepare(BESIDE)
         left = min(BATCH, most - len(state.trials))
         if left <= 0:

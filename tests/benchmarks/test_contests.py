@@ -36,6 +36,8 @@ from benchmarks.report import Claim, Report, Table
 from tests.benchmarks.test_harness import MACHINE, some_report
 from tests.tune.stand_in import InProcess
 
+pytestmark = pytest.mark.many
+
 RATES = {"operations": 1e9, "bytes": 2e9}
 
 CONTESTS = {

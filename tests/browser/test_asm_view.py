@@ -6,7 +6,7 @@ from minimlc_widgets import AsmView
 from tests.browser.looks import CONTRAST, DARK
 from tests.widgets.values import product
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 
 
 def view() -> AsmView:

@@ -8,7 +8,7 @@ from tests.gpu.programs import twice
 from tests.gpusim import programs
 from tests.widgets.values import profile
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 
 COLOURS = """canvas => {
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;

@@ -9,7 +9,7 @@ from tests.browser.looks import CONTRAST, DARK
 from tests.deploy.graphs import graph, op
 from tests.widgets.values import net, timed
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 BOXES = """nodes => nodes.map((node) => {
   const [own, { x, y, width, height }] = [node.dataset.node, node.getBoundingClientRect()];
   return [Number(own), x, y, x + width, y + height];

@@ -6,7 +6,7 @@ from minimlc_widgets import LoopNest
 from tests.browser.looks import CONTRAST, DARK
 from tests.widgets.values import product
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 
 OPAQUE = """canvas => {
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;

@@ -6,7 +6,7 @@ from minimlc_widgets import MemoryTimeline, ProfileView
 from tests.browser.looks import CONTRAST, DARK
 from tests.widgets.values import memory_plan, net, timed
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 VIEWS = {
     "memory": (lambda: MemoryTimeline(memory_plan()), (".mlc-axis", ".mlc-where", "td")),
     "profile": (lambda: ProfileView(timed("dense", "dense"), net()), (".mlc-foot span", "td")),

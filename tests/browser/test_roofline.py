@@ -6,7 +6,7 @@ from minimlc_widgets import Roofline
 from minimlc.machine.peaks import Peaks
 from tests.browser.looks import CONTRAST, DARK
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 MACHINE = Peaks(160e9, 22e9, "a machine")
 
 

@@ -15,7 +15,7 @@ from tests.gpu.programs import PROGRAMS, add, product_shared
 from tests.gpusim import programs
 from tests.helpers import random_array
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 CHAPTERS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 DONE = "[data-verdict]:not([data-verdict=ready]):not([data-verdict=running])"
 ABSENT = "This browser has no WebGPU, or it is switched off, so the kernel does not run here"

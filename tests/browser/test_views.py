@@ -7,7 +7,7 @@ import minimlc as mlc
 from minimlc.module import History
 from tests.widgets.values import history, module, net
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 
 
 def test_stepper_by_keyboard_search_and_choice(open_view):

@@ -40,6 +40,8 @@ from tests.codegen.test_llvm_loops import loop, tile
 from tests.guard_pages import guarded, isolated, needs_guard_pages, needs_masks
 from tests.helpers import assert_close, refuses
 
+pytestmark = pytest.mark.many
+
 needs_compiler = pytest.mark.requires("cc")
 i, j, k, m = Var("i"), Var("j"), Var("k"), Var("m")
 

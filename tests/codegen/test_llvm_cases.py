@@ -7,6 +7,8 @@ import pytest
 from tests.fuzz.operators import failures
 from tests.graph.op_cases import cases
 
+pytestmark = pytest.mark.many
+
 GROUPS = defaultdict(list)
 for case in cases():
     GROUPS[case.op].append(case)

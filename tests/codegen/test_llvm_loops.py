@@ -32,6 +32,8 @@ from tests.codegen.machines import MACHINES, WIDE, X86
 from tests.guard_pages import guarded, isolated, needs_guard_pages
 from tests.helpers import assert_close, copies, random_args
 
+pytestmark = pytest.mark.many
+
 LENGTHS = [1, 3, 7, 16, 17, 33, 150]
 
 

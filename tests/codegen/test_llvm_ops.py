@@ -38,6 +38,8 @@ from minimlc.tir.nodes import (
 )
 from tests.codegen.machines import MACHINES, OLDEST, X86
 
+pytestmark = pytest.mark.many
+
 FLOATS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.5, 0.1, 6e-8, 1e-40, 65504.0, 3e38, -2.5, 7.0]
 LENGTH = 37
 ULP = {"float64": 2e-15, "float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}

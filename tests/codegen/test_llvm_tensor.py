@@ -11,6 +11,8 @@ from minimlc.script import I, T
 from minimlc.target import Target
 from tests.codegen.machines import X86
 
+pytestmark = pytest.mark.many
+
 only_x86 = pytest.mark.skipif(not X86, reason="assembles x86 code")
 
 

@@ -14,6 +14,8 @@ from minimlc.tir.math.functions import PROGRAMS, ULP_BOUNDS
 from minimlc.tir.nodes import Buffer, Const, For, PrimFunc, Var, index, intrin, store
 from tests.codegen.machines import MACHINES
 
+pytestmark = pytest.mark.many
+
 STRIDE = 2**32 // 2**17
 NEAR = 40000
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-39, 3.4e38, -3.4e38, 1.0, -1.0]

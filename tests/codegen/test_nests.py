@@ -14,7 +14,7 @@ from tests.codegen.test_llvm_loops import compiled
 from tests.guard_pages import isolated, needs_guard_pages, needs_masks
 from tests.helpers import some_and_more
 
-pytestmark = needs_guard_pages
+pytestmark = [needs_guard_pages, pytest.mark.many]
 COUNT = 6
 
 

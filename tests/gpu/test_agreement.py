@@ -11,6 +11,8 @@ from tests.gpu.races import CORRECT, bound
 from tests.gpusim import programs
 from tests.helpers import assert_close, copies, random_args, refuses
 
+pytestmark = pytest.mark.many
+
 WRITTEN = {name: mlc.IRModule.of({"main": bound(text)}) for name, text in CORRECT.items()} | {
     "copy": programs.copy("b * 128 + t"),
     "strided copy": programs.copy("(b * 128 + t) * 2", 2048),

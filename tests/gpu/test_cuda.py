@@ -14,6 +14,8 @@ from tests.gpu.programs import PROGRAMS, add, bound, twice
 from tests.gpu.test_opencl import DTYPES, ROUNDING
 from tests.helpers import random_array, refuses
 
+pytestmark = pytest.mark.many
+
 needs_device = pytest.mark.requires("opencl", "nvrtc")
 
 

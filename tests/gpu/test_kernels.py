@@ -12,6 +12,8 @@ from tests.gpu.programs import PROGRAMS, program
 from tests.helpers import assert_close, copies, random_args, refuses
 from tests.schedule.test_threads import SUM, SUMS
 
+pytestmark = pytest.mark.many
+
 
 def launched(name):
     return kernels("main", program(name).func)

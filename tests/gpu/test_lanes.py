@@ -8,6 +8,8 @@ from minimlc.recipes import apply
 from tests.gpu.programs import program
 from tests.helpers import assert_close, copies, random_args
 
+pytestmark = pytest.mark.many
+
 CALCULATE = """
 @T.prim_func
 def main(

@@ -9,7 +9,7 @@ from tests.gpu.nvrtc import ARCHITECTURES, assembly, compiled, spills
 from tests.gpu.programs import PROGRAMS, program
 from tests.gpu.test_opencl import DTYPES
 
-pytestmark = pytest.mark.requires("nvrtc")
+pytestmark = [pytest.mark.requires("nvrtc"), pytest.mark.many]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -11,6 +11,8 @@ from tests.gpu.programs import PROGRAMS, add
 from tests.helpers import random_array, refuses
 from tests.schedule.test_threads import INIT, MATMUL, SUM, SUMS, tiled
 
+pytestmark = pytest.mark.many
+
 needs_opencl = pytest.mark.requires("opencl")
 
 

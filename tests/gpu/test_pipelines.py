@@ -12,6 +12,8 @@ from tests.gpu.on_cpu import run_on_cpu
 from tests.gpu.programs import program, warps
 from tests.helpers import assert_close, copies, random_args, random_array, refuses
 
+pytestmark = pytest.mark.many
+
 CASES = [
     ("product_shared", (0, 0, 1)),
     ("product_shared", (0, 0, 2)),

@@ -12,6 +12,8 @@ from tests.gpu.on_cpu import run_on_cpu
 from tests.gpu.programs import bound, program
 from tests.helpers import random_array
 
+pytestmark = pytest.mark.many
+
 SUM = """
 @T.prim_func
 def main(A: T.Buffer((6, {n}), "{dtype}"), C: T.Buffer((6,), "{dtype}")):

@@ -12,6 +12,8 @@ from tests.gpu.on_cpu import run_on_cpu
 from tests.gpu.programs import UNITS, warps
 from tests.helpers import random_array, refuses
 
+pytestmark = pytest.mark.many
+
 CASES = [(kind, turned) for kind in UNITS for turned in (False, True)]
 LIMIT = 1e-4
 

@@ -13,7 +13,7 @@ from minimlc.dtypes import to_numpy
 from tests.gpu.programs import PROGRAMS
 from tests.helpers import random_array
 
-pytestmark = pytest.mark.requires("wgpu")
+pytestmark = [pytest.mark.requires("wgpu"), pytest.mark.many]
 
 
 @pytest.fixture(scope="module")

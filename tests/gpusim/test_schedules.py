@@ -11,6 +11,8 @@ import minimlc as mlc
 from tests.gpu.programs import PROGRAMS, product_shared
 from tests.helpers import assert_close, copies, random_args
 
+pytestmark = pytest.mark.many
+
 AXES = ("blockIdx.x", "threadIdx.x", "threadIdx.y", "blockIdx.y")
 
 

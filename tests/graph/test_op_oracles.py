@@ -18,7 +18,7 @@ try:
     import torch
 except ImportError:  # then all of these tests are skipped, but the tables are read
     torch = MagicMock()
-pytestmark = pytest.mark.requires("torch")
+pytestmark = [pytest.mark.requires("torch"), pytest.mark.many]
 F = torch.nn.functional
 Oracle = Callable[..., Any]
 

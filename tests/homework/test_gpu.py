@@ -8,6 +8,8 @@ from tests.helpers import refuses
 from tests.homework import wrong
 from tests.homework.test_wrong_solutions import item_of, notebook  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.many
+
 LAYER = "hw4.layer"
 STAGES = wrong.solutions("hw4")
 """The notebook's solutions by name, each a function `NAME(sch)`."""

@@ -12,6 +12,8 @@ from minimlc.apart.limits import MIB
 from minimlc.homework.assignment import find
 from minimlc.homework.limits import Limits
 
+pytestmark = pytest.mark.many
+
 LIMITS = Limits(cpu_seconds=3, wall_seconds=60, memory_bytes=512 * MIB)
 TOTAL = homework.register(
     homework.Assignment(

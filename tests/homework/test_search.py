@@ -11,6 +11,8 @@ from tests.helpers import refuses
 from tests.homework import wrong
 from tests.homework.test_wrong_solutions import notebook  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.many
+
 NAME = "hw3.product"
 TASK = homework.find(NAME)
 STAGES = wrong.solutions("hw3")

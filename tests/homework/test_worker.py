@@ -15,6 +15,8 @@ from minimlc.homework import worker
 from minimlc.homework.limits import Limits, enforced
 from minimlc.homework.worker import fresh_worker
 
+pytestmark = pytest.mark.many
+
 SOON = Limits(cpu_seconds=1, wall_seconds=60)
 SMALL = Limits(cpu_seconds=20, wall_seconds=60, memory_bytes=512 * MIB)
 

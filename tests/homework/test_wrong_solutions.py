@@ -22,6 +22,8 @@ from minimlc.script import I, R, T
 from tests.helpers import refuses
 from tests.homework import wrong
 
+pytestmark = pytest.mark.many
+
 NUMBER = itertools.count()
 READY = {"mlc": mlc, "np": np, "te": te, "I": I, "R": R, "T": T}
 

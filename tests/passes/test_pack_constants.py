@@ -18,6 +18,8 @@ from minimlc.script import parse
 from minimlc.tir.analysis.access import accesses
 from minimlc.verify import verify
 
+pytestmark = pytest.mark.many
+
 BEFORE = passes.default_pipeline[: passes.default_pipeline.index(pack_constants)]
 
 

@@ -14,6 +14,8 @@ from minimlc.script import parse
 from minimlc.verify import verify
 from tests.helpers import assert_same, calls
 
+pytestmark = pytest.mark.many
+
 SQUARE = TensorType((4, 4), "float32")
 UNARY = (op.relu, op.tanh, op.sigmoid, op.negative, op.softmax, op.permute_dims, op.gelu)
 BINARY = (op.add, op.multiply, op.subtract, op.maximum, op.matmul)

@@ -16,6 +16,8 @@ from minimlc.tir.walks import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, conv2d, interpreted, run, target
 
+pytestmark = pytest.mark.many
+
 CASES = [
     {"n": 1, "c": 3, "h": 8, "w": 10, "o": 16},
     {"n": 2, "c": 4, "h": 9, "w": 9, "o": 24},

@@ -8,6 +8,8 @@ from minimlc import recipes, te
 from minimlc.tir.walks import blocks_in, loops_in
 from tests.recipes.programs import target
 
+pytestmark = pytest.mark.many
+
 
 def doubled(*shape) -> mlc.IRModule:
     """B = A + A."""

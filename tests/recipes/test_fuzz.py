@@ -19,6 +19,8 @@ from tests.fuzz.subject import difference, subject
 from tests.helpers import some_and_more
 from tests.recipes.programs import SMALL_CACHES, conv2d, matmul, target
 
+pytestmark = pytest.mark.many
+
 Draw = Callable[[random.Random], mlc.IRModule]
 SIZES = (1, 2, 3, 7, 8, 13, 16, 17, 31, 32, 40, 64, 67)
 FLOATS = ("float32", "float32", "float64", "float16")

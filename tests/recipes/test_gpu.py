@@ -17,6 +17,8 @@ from tests.helpers import random_array
 from tests.recipes.programs import conv2d, matmul
 from tests.recipes.test_fuzz import KINDS, main_only, operator
 
+pytestmark = pytest.mark.many
+
 op = mlc.op
 
 

@@ -14,6 +14,8 @@ from tests.codegen.machines import X86
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, run, target
 
+pytestmark = pytest.mark.many
+
 SIZES = [(64, 64, 64), (7, 17, 5), (33, 40, 129), (100, 48, 70), (1, 33, 65), (9, 128, 30)]
 SIZES += [(50, 16, 31), (13, 16, 2), (40, 15, 7)]
 TURNED = [(False, False), (False, True), (True, False), (True, True)]

@@ -15,7 +15,7 @@ from tests.codegen.x86_model import run as run_model
 from tests.recipes.programs import run
 from tests.recipes.test_lowprec import arguments, exact, product, scheduled
 
-pytestmark = pytest.mark.skipif(not X86, reason="assembles x86 code")
+pytestmark = [pytest.mark.skipif(not X86, reason="assembles x86 code"), pytest.mark.many]
 
 AVX512 = "+avx512f,+avx512bw,+avx512vl,+avx2,+avx,+fma,+f16c,+sse2"
 SMALL = {"l1": 4096, "l2": 16384, "l3": 65536}

@@ -12,6 +12,8 @@ from minimlc.tir.walks import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, arguments, interpreted, matmul, run, target
 
+pytestmark = pytest.mark.many
+
 SIZES = [
     (64, 64, 64),
     (13, 16, 2),

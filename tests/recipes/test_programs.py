@@ -11,6 +11,8 @@ from tests.helpers import random_args
 from tests.recipes.programs import matmul
 from tests.tile.kernels import CASES
 
+pytestmark = pytest.mark.many
+
 
 def loops_after(name: str, target: str) -> dict[str, str]:
     """The kinds of loops, or threads, of a tile program after the recipe, which is run."""

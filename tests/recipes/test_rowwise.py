@@ -13,6 +13,8 @@ from minimlc.tir.nodes import IfThenElse
 from minimlc.tir.walks import loops_in
 from tests.recipes.programs import arguments, interpreted, run, target
 
+pytestmark = pytest.mark.many
+
 
 def softmax(*shape: int) -> mlc.IRModule:
     """The loops of a softmax along the last axis, unscheduled."""

@@ -10,6 +10,8 @@ from minimlc.recipes.skinny import MOST_SUMMED
 from minimlc.schedule import Schedule
 from tests.recipes.programs import interpreted, matmul, run, target
 
+pytestmark = pytest.mark.many
+
 
 @pytest.mark.parametrize("sums", [509, 2018, 4093])
 @pytest.mark.parametrize("rows", [1, 5, 8])

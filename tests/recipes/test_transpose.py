@@ -9,6 +9,8 @@ from minimlc.tir.walks import blocks_in, loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import target
 
+pytestmark = pytest.mark.many
+
 CASES = (
     ((100, 100), (1, 0)),
     ((33, 35), (1, 0)),

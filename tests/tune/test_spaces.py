@@ -14,6 +14,8 @@ from tests.recipes.programs import matmul, target
 from tests.recipes.test_fuzz import KINDS, TARGETS
 from tests.tune.stand_in import scheduled
 
+pytestmark = pytest.mark.many
+
 MACHINE = target(256, cores=2)
 
 
