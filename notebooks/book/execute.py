@@ -2,9 +2,9 @@
 
 import asyncio
 import signal
-import sys
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +47,8 @@ class Client(NotebookClient):
             self.interrupted = True
             task.cancel()
 
-        if sys.platform != "win32":
-            for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError, RuntimeError):  # on Windows; in other threads
                 asyncio.get_running_loop().add_signal_handler(number, stop)
         return await super().async_start_new_kernel_client()
 

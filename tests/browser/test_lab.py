@@ -130,6 +130,7 @@ def run_all(page, path: Path) -> list[dict]:
 
 
 @pytest.mark.slow
+@pytest.mark.requires("thorough")
 def test_a_sitting(lab, chromium, screenshots):
     address, path = lab
     context = chromium.new_context(viewport={"width": 1500, "height": 950})

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 SCHEDULES = "03_schedules"
 
-pytestmark = pytest.mark.requires("browser")
+pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]
 
 
 @dataclass

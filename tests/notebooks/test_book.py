@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -68,11 +69,13 @@ def command(folder: Path, *arguments: str) -> list[str]:
 
 
 def book(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command's result, without a process for it: what it imports takes longer than it runs."""
+    """The command's result, without a process for it: what it imports takes longer than it runs.
+    A thread of its own: in this one, a browser's event loop may be running.
+    """
     said = io.StringIO()
-    with redirect_stdout(said):
+    with redirect_stdout(said), ThreadPoolExecutor(1) as thread:
         try:
-            code = main(words(folder, *arguments))
+            code = thread.submit(main, words(folder, *arguments)).result()
         except SystemExit as refused:
             code = refused.code
     return subprocess.CompletedProcess(command(folder, *arguments), code, said.getvalue(), "")

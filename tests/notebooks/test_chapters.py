@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 LARGEST = 3_000_000  # bytes a stored chapter may have
 
-CLOSE = ("01", "03", "04", "05", "09", "10")
+CLOSE = ("01", "03", "04", "09", "10")
 """Chapters that assert ratios of times close to what they measure: others leave a factor of two."""
 
 by_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)

@@ -16,6 +16,7 @@ from tests.runtime.memory import LOOPS, graph, left_behind, loops
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/statm"), reason="reads /proc/self/statm"
 )
+thorough = pytest.mark.requires("thorough")
 KIB = 20 * 1024 / 10_000
 """So much may a build leave: 20 MiB for 10 000 of them."""
 
@@ -23,8 +24,8 @@ KIB = 20 * 1024 / 10_000
 @pytest.mark.parametrize(
     "one, target, programs, most",
     [
-        pytest.param(loops, "llvm", 0, KIB, id="loops", marks=pytest.mark.requires("thorough")),
-        pytest.param(graph, "llvm", 0, KIB, id="graphs"),
+        pytest.param(loops, "llvm", 0, KIB, id="loops", marks=thorough),
+        pytest.param(graph, "llvm", 0, KIB, id="graphs", marks=thorough),
         pytest.param(loops, "python", 0, KIB / 4, id="Python"),
         pytest.param(loops, "llvm", 4, KIB / 4, id="loops from the cache"),
         pytest.param(graph, "llvm", 4, KIB / 4, id="graphs from the cache"),
