@@ -338,7 +338,7 @@ def rounds(
         new = runner.submit([one for one in tried if one.trace not in measured])
         goes_on = strategy == "evolution" and len(state.trials) + len(points) < most
         if goes_on and not state.trials:
-            state.prepare(min(POOL, 4 * (most - 1)))
+            state.prepare(min(POOL, 2 * (most - 1)))
         results = _results(state, new, database, measured, tried)
         for point, one, guess, result in zip(points, tried, expected, results, strict=True):
             state.trials.append(Trial(len(state.trials), point, one, result, guess))
