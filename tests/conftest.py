@@ -138,7 +138,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     counts: Counter[tuple[Path, str]] = Counter()
     for item in items:
-        if item.get_closest_marker("many"):
+        if item.get_closest_marker("many") and "thorough" not in REQUIRED:
             place = item.path, item.name.partition("[")[0]
             number, counts[place] = counts[place], counts[place] + 1
             # Another third of each value of the last parameters.

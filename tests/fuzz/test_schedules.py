@@ -53,6 +53,7 @@ def test_each_program_is_scheduled():
     assert set(PROGRAMS) < {program_of(number) for number in numbers}
 
 
+@pytest.mark.requires("thorough")
 def test_what_is_drawn_sensibly_is_mostly_accepted():
     counts = fuzz(range(100), ())
     sensible = [attempt.accepted for attempt in counts.attempts if not attempt.wild]

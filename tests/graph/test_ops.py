@@ -34,6 +34,7 @@ class Module:
 """
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_lowering_means_what_numpy_says(case: Case):
     mod, name = case.module()

@@ -16,6 +16,7 @@ def test_every_assignment_is_tested_here():
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == set(TOTALS)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "name",
     [

@@ -70,6 +70,7 @@ def test_solutions_are_right(path):
         assert verdict.right and repr(verdict).startswith("right"), f"{cell.text}\n{verdict}"
 
 
+@pytest.mark.many
 @alone_if_timed
 def test_wrong_answers_are_told_what_is_wrong(path):
     session = chapter(path).session

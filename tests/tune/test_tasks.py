@@ -53,6 +53,7 @@ def test_a_tuned_model_computes_the_same():
     assert tuned.speedup >= 1
 
 
+@pytest.mark.requires("thorough")
 def test_trials_go_where_most_time_is_spent():
     def seconds(candidate):
         return 1.0 if "64" in candidate.mod else 1e-3
