@@ -97,10 +97,10 @@ def _oclgrind() -> str:
 
 
 def _thorough() -> str:
-    """Not a part, but time: minutes for programs of the kinds that other tests run fewer of."""
+    """Not a part, but time: minutes for more cases, and for a few tests that take long."""
     if "thorough" in REQUIRED:
         return ""
-    return "more programs of kinds that are tested anyway (MINIMLC_REQUIRE=thorough make test)"
+    return "more cases of what is tested, and what takes long (MINIMLC_REQUIRE=thorough make test)"
 
 
 REQUIRED = frozenset(filter(None, os.environ.get("MINIMLC_REQUIRE", "").split(",")))

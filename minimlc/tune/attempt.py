@@ -119,11 +119,10 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         clock = thread_time if threads == 1 else perf_counter
         results = [*map(_placed, arguments)]
         call(*results)
-        computed = [array.copy() for array in results]
+        if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
+            return answer("wrong", message=wrong)
         again, end = functools.partial(call, *results), perf_counter() + seconds / 3
         times, beside = samples(again, best, end, clock)
-    if wrong := first_difference(plain.params, expected, computed, _tolerance(plain)):
-        return answer("wrong", message=wrong)
     return answer("ok", times, beside)
 
 

@@ -133,7 +133,10 @@ _FREE: WeakKeyDictionary[For, Hashable] = WeakKeyDictionary()
 
 def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
     for loop, around in _concurrent(part):
-        nest = None if around is None else frozenset(nest_key(around))
+        nest = None
+        if around is not None:
+            kinds = [(each.kind, each.thread) for each in around]
+            nest = frozenset(zip(nest_key(around), kinds, strict=True))
         if nest is not None and _FREE.get(loop) == nest:
             continue
         items = accesses(func)
