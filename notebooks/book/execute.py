@@ -1,11 +1,12 @@
-"""One notebook, run from its first cell to its last in a kernel of its own."""
+"""Notebooks, each run from its first cell to its last in a kernel of its own."""
 
 import asyncio
-import signal
+import os
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -13,7 +14,11 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from notebooks.book.outline import OUTLINE
+
 KERNEL = "python3"
+TOGETHER = min(2, os.cpu_count() or 1)
+SHARING = {chapter.name for chapter in OUTLINE if chapter.shares}
 COMMON = ("matplotlib.pyplot", "minimlc_widgets.bundle")
 """What is imported before a chapter's turn comes, if its file names the package."""
 
@@ -35,38 +40,53 @@ class Outcome:
 
 
 class Client(NotebookClient):
-    """A NotebookClient that stops cleanly: ctrl-C cancels the run and shuts the kernel down."""
-
-    interrupted = False
-
-    async def async_start_new_kernel_client(self):
-        task = asyncio.current_task()
-        assert task is not None
-
-        def stop() -> None:
-            self.interrupted = True
-            task.cancel()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(NotImplementedError, RuntimeError):  # on Windows; in other threads
-                asyncio.get_running_loop().add_signal_handler(number, stop)
-        return await super().async_start_new_kernel_client()
-
-
-def kernels(paths: Sequence[Path]) -> Generator[AsyncKernelManager]:
-    """A kernel for each notebook in its turn. The next one starts, and imports what is common, in
-    the first seconds of the one before.
+    """A NotebookClient of a kernel that has started. It leaves signals alone: other clients may
+    be running.
     """
+
+    @asynccontextmanager
+    async def async_setup_kernel(self, **_: object) -> AsyncGenerator[None]:
+        try:
+            await self.async_start_new_kernel_client()
+            yield
+        finally:
+            await self._async_cleanup_kernel()
+
+
+async def executed(
+    paths: Sequence[Path], timeout: int, progress: Callable[[Path, int, int], None]
+) -> AsyncGenerator[tuple[Path, Outcome]]:
+    """Each notebook with its outcome, in the order in which they end; `progress(path, cell, cells)`
+    is called before each cell.
+
+    They begin in the order of `paths`, one at a time, two if neither compares times closely. A
+    kernel starts, and imports what is common, while the notebook before is running.
+    """
+    running: dict[asyncio.Task[Outcome], Path] = {}
     waiting: list[AsyncKernelManager] = []
     try:
-        for number in range(len(paths)):
-            for path in paths[number + len(waiting) : number + 2]:
-                waiting.append(asyncio.run(_started(path)))
-            yield waiting[0]
-            asyncio.run(_stop(waiting.pop(0)))
+        for path in paths:
+            waiting.append(await _started(path))
+            most = TOGETHER if {path.stem, *(p.stem for p in running.values())} <= SHARING else 1
+            while len(running) >= most:
+                yield await _first(running)
+            kernel = waiting.pop()
+            task = asyncio.create_task(execute(path, timeout, partial(progress, path), kernel))
+            running[task] = path
+        while running:
+            yield await _first(running)
     finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
         for kernel in waiting:
-            asyncio.run(_stop(kernel))
+            await kernel.shutdown_kernel(now=True)
+
+
+async def _first(running: dict[asyncio.Task[Outcome], Path]) -> tuple[Path, Outcome]:
+    ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    task = ended.pop()
+    return running.pop(task), task.result()
 
 
 async def _started(path: Path) -> AsyncKernelManager:
@@ -81,25 +101,19 @@ async def _started(path: Path) -> AsyncKernelManager:
     return kernel
 
 
-async def _stop(kernel: AsyncKernelManager) -> None:
-    """Nothing happens if the kernel has ended."""
-    if kernel.has_kernel:
-        await kernel.shutdown_kernel(now=True)
-
-
-def execute(
+async def execute(
     path: Path, timeout: int, progress: Callable[[int, int], None], kernel: AsyncKernelManager
 ) -> Outcome:
     """Run a copy of the notebook at `path` in `kernel`, which has ended then; `progress(cell,
     cells)` is called before each cell.
 
     Cells are counted from 1, Markdown included. Widget state goes to the notebook's metadata.
-    Raises KeyboardInterrupt when interrupted.
     """
     start = time.perf_counter()
     try:
         notebook = nbformat.read(path, as_version=4)
     except Exception as error:  # the file may hold anything
+        await kernel.shutdown_kernel(now=True)
         empty = nbformat.v4.new_notebook()
         return Outcome(empty, 0.0, Failure(None, "", f"{path.name} is not a notebook: {error}"))
     for cell in notebook.cells:
@@ -123,12 +137,8 @@ def execute(
     )
     failure = None
     try:
-        asyncio.run(client.async_execute(cleanup_kc=True))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    except DeadKernelError:
-        if client.interrupted:  # the cancelled wait is taken for the kernel's death
-            raise KeyboardInterrupt from None
+        await client.async_execute()
+    except DeadKernelError:  # also if this was cancelled
         failure = _failure(notebook, current[0], "the kernel died while this cell ran")
     except CellExecutionError:
         failure = _failure(notebook, current[0])

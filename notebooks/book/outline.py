@@ -11,13 +11,15 @@ LINES = 12  # of code
 class Chapter(NamedTuple):
     """A chapter by the name of its notebook; `needs` are the numbers of those to read before.
 
-    One that is not written yet has its title in `planned`.
+    One that is not written yet has its title in `planned`. One that `shares` the machine compares
+    no times closely, so that another may run beside it.
     """
 
     name: str
     teaches: str
     needs: tuple[str, ...] = ()
     planned: str = ""
+    shares: bool = False
 
 
 OUTLINE = (
@@ -30,6 +32,7 @@ OUTLINE = (
         "02_tensor_programs",
         "The form in which a compiler holds one step of a model: buffers, loops, blocks, and "
         "which loops may change places.",
+        shares=True,
     ),
     Chapter(
         "03_schedules",
@@ -47,6 +50,7 @@ OUTLINE = (
         "05_automatic_optimization",
         "Let the machine search: random schedules, spaces of choices, a model of cost, a database.",
         ("03",),
+        shares=True,
     ),
     Chapter(
         "06_frameworks",
@@ -59,12 +63,14 @@ OUTLINE = (
         "Loops as the threads of a GPU: what a warp asks of memory, tiles that a block fetches "
         "together, barriers, banks; counted by a simulator, so that no GPU is needed.",
         ("03",),
+        shares=True,
     ),
     Chapter(
         "08_special_hardware",
         "Instructions that do a whole small program: describe one, and put it into loops with "
         "blockize and tensorize.",
         ("03",),
+        shares=True,
     ),
     Chapter(
         "09_graph_optimization",
@@ -119,23 +125,27 @@ OUTLINE = (
         "A small GPT from operators: attention and its fused form, derived step by step, a cache "
         "of keys and values, and text drawn by explicit keys.",
         ("09", "10"),
+        shares=True,
     ),
     Chapter(
         "90_primitives",
         "To look things up: each primitive's rule, an example before and after, and a refusal.",
         ("03",),
+        shares=True,
     ),
     Chapter(
         "91_hardware_units",
         "For engineers: bytes in pairs and fours, tile registers, and the recipe that chooses "
         "among them.",
         ("08",),
+        shares=True,
     ),
     Chapter(
         "92_matmul_by_hand",
         "For engineers: blocks for caches, both operands packed, sums of parts, and a recipe read "
         "aloud.",
         ("10",),
+        shares=True,
     ),
 )
 

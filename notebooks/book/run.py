@@ -1,19 +1,22 @@
 """All chapters in order, with progress, time and verdict; what is finished is on disk at once."""
 
+import asyncio
 import json
 import re
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shutil import get_terminal_size
 
 import nbformat
 
 from minimlc.files import write_atomically
 from notebooks.book import front, page, search
-from notebooks.book.execute import Failure, Outcome, execute, kernels
+from notebooks.book.execute import Failure, Outcome, executed
 from notebooks.book.homework import STUDENTS, release
 from notebooks.book.outline import minutes
 from notebooks.book.stored import normalized
@@ -50,21 +53,12 @@ def run(
         write(_homework(build) / path.name, nbformat.writes(release(path)) + "\n")
     entries = _known_entries(book or paths, paths, build)
     _write_overview(entries, build)
-    failed = 0
     writes: list[Future] = []
-    # A chapter's page is written while the next chapter runs.
-    with ThreadPoolExecutor(1) as writer, closing(kernels(paths)) as ready:
-        for number, path in enumerate(paths, 1):
-            line = _Line(f"[{number}/{len(paths)}] {path.stem}")
-            try:
-                outcome = execute(path, timeout, line.cell, next(ready))
-            except KeyboardInterrupt:
-                line.end("interrupted")
-                entries[path.stem] = replace(entries[path.stem], verdict="interrupted")
-                writer.submit(_write_overview, dict(entries), build)
-                raise
+    lines = _Lines(paths)
+
+    async def chapters() -> None:
+        async for path, outcome in executed(paths, timeout, lines.cell):
             failure = outcome.failure
-            failed += failure is not None
             entries[path.stem] = replace(
                 entries[path.stem],
                 verdict="failed" if failure else "passed",
@@ -73,11 +67,23 @@ def run(
                 error=_plain(failure.traceback) if failure else "",
             )
             writes.append(writer.submit(_write_chapter, path, outcome, dict(entries), build))
-            line.end(f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
+            lines.end(path, f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
             if failure:
                 _report(failure)
+
+    # A chapter's page is written while the next chapters run.
+    with ThreadPoolExecutor(1) as writer:
+        try:
+            _until_interrupted(chapters)
+        except KeyboardInterrupt:
+            for path in lines.running():
+                lines.end(path, "interrupted")
+                entries[path.stem] = replace(entries[path.stem], verdict="interrupted")
+            writer.submit(_write_overview, entries, build)
+            raise
     for written in writes:
         written.result()  # or what it raised
+    failed = sum(entries[path.stem].verdict == "failed" for path in paths)
     print(f"{len(paths) - failed} of {len(paths)} chapters passed; the book: ", end="")
     print(build / "html" / "index.html", flush=True)
     return 1 if failed else 0
@@ -98,20 +104,39 @@ def refresh(paths: Sequence[Path], timeout: int, homework: Sequence[Path] = ()) 
     """
     for path in homework:
         write(path.parent / STUDENTS / path.name, nbformat.writes(release(path)) + "\n")
-    failed = 0
-    with closing(kernels(paths)) as ready:
-        for number, path in enumerate(paths, 1):
-            line = _Line(f"[{number}/{len(paths)}] {path.stem}")
-            outcome = execute(path, timeout, line.cell, next(ready))
+    failed = []
+    lines = _Lines(paths)
+
+    async def chapters() -> None:
+        async for path, outcome in executed(paths, timeout, lines.cell):
             if outcome.failure:
-                failed += 1
-                line.end("FAILED; the file is unchanged")
+                failed.append(path)
+                lines.end(path, "FAILED; the file is unchanged")
                 _report(outcome.failure)
                 continue
             stored = normalized(outcome.notebook, path.stem)
             write(path, nbformat.writes(stored) + "\n")
-            line.end(f"refreshed in {outcome.seconds:.1f} s")
+            lines.end(path, f"refreshed in {outcome.seconds:.1f} s")
+
+    _until_interrupted(chapters)
     return 1 if failed else 0
+
+
+def _until_interrupted(chapters: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run `chapters`. Raises KeyboardInterrupt, when all kernels have ended, if a signal came."""
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError, RuntimeError):  # on Windows; in other threads
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        await chapters()
+
+    try:
+        asyncio.run(run())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def write(path: Path, text: str) -> None:
@@ -184,17 +209,28 @@ def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-class _Line:
-    """One line of progress: the cell being run, on a terminal; the verdict everywhere."""
+class _Lines:
+    """A line of verdict for each chapter; on a terminal, below them, the cells being run."""
 
-    def __init__(self, label: str):
-        self.label = label
+    def __init__(self, paths: Sequence[Path]):
+        self.labels = {p: f"[{number}/{len(paths)}] {p.stem}" for number, p in enumerate(paths, 1)}
+        self.cells: dict[Path, str] = {}
         self.live = sys.stdout.isatty()
-        print(label, end="" if self.live else " ... ", flush=True)
 
-    def cell(self, number: int, count: int) -> None:
+    def running(self) -> list[Path]:
+        return list(self.cells)
+
+    def cell(self, path: Path, number: int, count: int) -> None:
+        self.cells[path] = f"{self.labels[path]}  cell {number}/{count}"
+        self._below()
+
+    def end(self, path: Path, verdict: str) -> None:
+        self.cells.pop(path, None)
+        start = f"\r\x1b[K{self.labels[path]}  " if self.live else f"{self.labels[path]} ... "
+        print(f"{start}{verdict}", flush=True)
+        self._below()
+
+    def _below(self) -> None:
         if self.live:
-            print(f"\r\x1b[K{self.label}  cell {number}/{count}", end="", flush=True)
-
-    def end(self, verdict: str) -> None:
-        print(f"\r\x1b[K{self.label}  {verdict}" if self.live else verdict, flush=True)
+            width = get_terminal_size().columns - 1
+            print(f"\r\x1b[K{'   '.join(self.cells.values())[:width]}", end="", flush=True)

@@ -248,6 +248,31 @@ def test_interrupting_keeps_the_finished_chapters(tmp_path):
     assert not list((tmp_path / "build").rglob("*.new"))
 
 
+MEETING = """
+import pathlib, time
+pathlib.Path({own!r}).touch()
+end = time.monotonic() + {seconds}
+while not (both := pathlib.Path({other!r}).exists()) and time.monotonic() < end:
+    time.sleep(0.05)
+print("met" if both else "alone")
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor")
+def test_chapters_that_share_run_side_by_side_and_others_alone(tmp_path):
+    """A chapter of the outline that shares meets the next such one; any other meets none."""
+    names = ("07_gpu", "08_special_hardware", "09_graph_optimization", "10_cpu_codegen")
+    for name, other in zip(names, (names[1], names[0], names[3], names[0]), strict=True):
+        own, awaited = str(tmp_path / name), str(tmp_path / other)
+        seconds = 60 if name[:2] in ("07", "08") else 2
+        meeting = MEETING.format(own=own, other=awaited, seconds=seconds)
+        write(tmp_path / "source", name, "# One", meeting)
+    assert book(tmp_path).returncode == 0
+    notebooks = [tmp_path / "build" / "notebooks" / f"{name}.ipynb" for name in names]
+    printed = [nbformat.read(path, as_version=4).cells[1].outputs[0].text for path in notebooks]
+    assert printed == ["met\n", "met\n", "alone\n", "met\n"]
+
+
 def test_a_dying_kernel_and_a_broken_file_are_failures_like_others(tmp_path):
     write(tmp_path / "source", "01_dies", "# Dies", "import os\nos._exit(1)")
     (tmp_path / "source" / "02_broken.ipynb").write_text("{", "utf-8")

@@ -15,19 +15,18 @@ from IPython.core.inputtransformer2 import TransformerManager
 from minimlc_widgets import bundle
 
 import minimlc as mlc
+from notebooks.book.outline import OUTLINE
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 LARGEST = 3_000_000  # bytes a stored chapter may have
 
-CLOSE = ("01", "03", "04", "09", "10")
-"""Chapters that assert ratios of times close to what they measure: others leave a factor of two."""
-
 by_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+SHARING = {chapter.name for chapter in OUTLINE if chapter.shares}
 alone_if_close = pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=[pytest.mark.alone] * path.name.startswith(CLOSE))
+        pytest.param(path, marks=[pytest.mark.alone] * (path.stem not in SHARING))
         for path in CHAPTERS
     ],
     ids=lambda path: path.stem,
