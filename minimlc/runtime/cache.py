@@ -33,6 +33,13 @@ _FOLDERS = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/
 """Where a platform keeps caches: a variable that says it, else a folder in the user's own."""
 
 _MAGIC = b"minimlc1"
+_LOOK = 64
+"""A look through the folder costs a stat of each entry, so there is one for each 1/64 of the
+limit that a process writes, and one at its first entry."""
+
+_unseen: dict[Path, int] = {}
+"""Bytes that this process has written to a folder since its last look."""
+
 _NAMES = re.compile(r"[0-9a-f]{40}\.bin|[0-9a-f]{40}\.\d+-\d+\.new|minimlc-\w{8}\.so")
 """Entries, files that become one, and libraries that are being loaded."""
 
@@ -158,7 +165,7 @@ def store_entry(key: str, record: dict[str, Any], code: bytes) -> None:
 
 
 def store_entries(entries: Sequence[tuple[str, dict[str, Any], bytes]]) -> None:
-    """`store_entry` for each of several; the folder is looked through for old ones once."""
+    """`store_entry` for each of several; the folder is looked through for old ones at most once."""
     folder = own_folder(make=True) if entries else None
     if folder is None:
         return
@@ -167,27 +174,32 @@ def store_entries(entries: Sequence[tuple[str, dict[str, Any], bytes]]) -> None:
             body = json.dumps({**record, "key": key}).encode() + b"\n" + code
             data = _MAGIC + hashlib.blake2b(body, digest_size=32).digest() + body
             write_atomically(folder / f"{key}.bin", data)
-        _evict(folder)
+            _unseen[folder] = _unseen.get(folder, LIMIT_BYTES) + len(data)
+        if _unseen[folder] >= LIMIT_BYTES // _LOOK:
+            _unseen[folder] = 0
+            _evict(folder)
 
 
 def _evict(folder: Path) -> None:
     """Remove what was abandoned, and entries longest unused until 3/4 of the limit are left."""
     entries = []
-    for path in folder.iterdir():
+    with os.scandir(folder) as listed:
+        ours = [entry for entry in listed if _NAMES.fullmatch(entry.name)]
+    for entry in ours:
         with contextlib.suppress(OSError):
-            facts = path.lstat()
-            if not _NAMES.fullmatch(path.name) or not stat.S_ISREG(facts.st_mode):
+            facts = entry.stat(follow_symlinks=False)
+            if not stat.S_ISREG(facts.st_mode):
                 continue
-            if path.suffix == ".bin":
-                entries.append((facts.st_mtime, facts.st_size, path))
+            if entry.name.endswith(".bin"):
+                entries.append((facts.st_mtime, facts.st_size, entry.path))
             elif facts.st_mtime < time.time() - ABANDONED_SECONDS:
-                path.unlink()
+                os.unlink(entry.path)
     total = sum(size for _, size, _ in entries)
     if total <= LIMIT_BYTES:
         return
     for _, size, path in sorted(entries):
         with contextlib.suppress(OSError):
-            path.unlink()
+            os.unlink(path)
         total -= size
         if total <= LIMIT_BYTES * 3 // 4:
             return

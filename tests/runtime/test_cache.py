@@ -142,6 +142,7 @@ def test_a_process_killed_while_it_stores_leaves_no_entry(folder, compilations):
     assert len(compilations) == 1
     for path in folder.glob("*.new"):
         os.utime(path, (0, 0))
+    cache._unseen.clear()  # as in another process
     cache.store_entry("0" * 40, {}, b"")
     assert not list(folder.glob("*.new"))
 
@@ -182,6 +183,15 @@ def test_eviction_keeps_what_was_used_last(folder, monkeypatch):
             os.utime(path, (number, number))
     left = sorted(path.name for path in folder.glob("*.bin"))
     assert 1 <= len(left) <= 3 and left[-1].startswith(f"{5:040}")
+
+
+def test_a_full_folder_is_not_listed_for_each_entry(folder, monkeypatch):
+    """Thousands of entries take longer to list than one kernel to compile."""
+    looks = []
+    monkeypatch.setattr(cache, "_evict", looks.append)
+    for number in range(40):
+        cache.store_entry(f"{number:040}", {}, b"x" * (cache.LIMIT_BYTES // 64 // 10))
+    assert len(looks) == 4  # at the first entry, and after each ten
 
 
 def test_what_a_killed_process_left_goes(folder):
