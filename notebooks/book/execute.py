@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,17 +40,17 @@ class Outcome:
 
 
 class Client(NotebookClient):
-    """A NotebookClient of a kernel that has started. It leaves signals alone: other clients may
-    be running.
+    """A NotebookClient of a kernel that others start and end. It leaves signals alone: other
+    clients may be running.
     """
 
     @asynccontextmanager
     async def async_setup_kernel(self, **_: object) -> AsyncGenerator[None]:
+        client = await self.async_start_new_kernel_client()
         try:
-            await self.async_start_new_kernel_client()
             yield
         finally:
-            await self._async_cleanup_kernel()
+            client.stop_channels()
 
 
 async def executed(
@@ -60,33 +60,38 @@ async def executed(
     is called before each cell.
 
     They begin in the order of `paths`, one at a time, two if neither compares times closely. A
-    kernel starts, and imports what is common, while the notebook before is running.
+    kernel starts, and imports what is common, while the notebook before is running; it ends, which
+    takes a second, while the next one is.
     """
+    kernels: list[AsyncKernelManager] = []  # the last one may still be waiting
     running: dict[asyncio.Task[Outcome], Path] = {}
-    waiting: list[AsyncKernelManager] = []
+    ends: list[asyncio.Task[None]] = []
+
+    async def one(path: Path, kernel: AsyncKernelManager) -> Outcome:
+        outcome = await execute(path, timeout, partial(progress, path), kernel)
+        kernels.remove(kernel)
+        ends.append(asyncio.create_task(_end(kernel)))
+        return outcome
+
+    async def first() -> tuple[Path, Outcome]:
+        ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        task = ended.pop()
+        return running.pop(task), task.result()
+
     try:
         for path in paths:
-            waiting.append(await _started(path))
+            kernels.append(await _started(path))
             most = TOGETHER if {path.stem, *(p.stem for p in running.values())} <= SHARING else 1
             while len(running) >= most:
-                yield await _first(running)
-            kernel = waiting.pop()
-            task = asyncio.create_task(execute(path, timeout, partial(progress, path), kernel))
-            running[task] = path
+                yield await first()
+            running[asyncio.create_task(one(path, kernels[-1]))] = path
         while running:
-            yield await _first(running)
+            yield await first()
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        for kernel in waiting:
-            await kernel.shutdown_kernel(now=True)
-
-
-async def _first(running: dict[asyncio.Task[Outcome], Path]) -> tuple[Path, Outcome]:
-    ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-    task = ended.pop()
-    return running.pop(task), task.result()
+        await asyncio.gather(*ends, *(_end(kernel, now=True) for kernel in kernels))
 
 
 async def _started(path: Path) -> AsyncKernelManager:
@@ -101,11 +106,16 @@ async def _started(path: Path) -> AsyncKernelManager:
     return kernel
 
 
+async def _end(kernel: AsyncKernelManager, now: bool = False) -> None:
+    with suppress(RuntimeError):  # it has ended
+        await kernel.shutdown_kernel(now=now)
+
+
 async def execute(
     path: Path, timeout: int, progress: Callable[[int, int], None], kernel: AsyncKernelManager
 ) -> Outcome:
-    """Run a copy of the notebook at `path` in `kernel`, which has ended then; `progress(cell,
-    cells)` is called before each cell.
+    """Run a copy of the notebook at `path` in `kernel`; `progress(cell, cells)` is called before
+    each cell.
 
     Cells are counted from 1, Markdown included. Widget state goes to the notebook's metadata.
     """
@@ -113,7 +123,6 @@ async def execute(
     try:
         notebook = nbformat.read(path, as_version=4)
     except Exception as error:  # the file may hold anything
-        await kernel.shutdown_kernel(now=True)
         empty = nbformat.v4.new_notebook()
         return Outcome(empty, 0.0, Failure(None, "", f"{path.name} is not a notebook: {error}"))
     for cell in notebook.cells:

@@ -50,7 +50,6 @@ OUTLINE = (
         "05_automatic_optimization",
         "Let the machine search: random schedules, spaces of choices, a model of cost, a database.",
         ("03",),
-        shares=True,
     ),
     Chapter(
         "06_frameworks",
