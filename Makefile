@@ -21,15 +21,17 @@ CPU ?= Nehalem
 export PYTHONDONTWRITEBYTECODE :=
 
 PY := $(VENV)/bin/python
-# To run the chapters, and to test as well. Each is brought up to date for another lock, and the
-# environment is made anew for another Python.
+# To run the chapters, to work in them, and to test as well. Each is brought up to date for another
+# lock, and the environment is made anew for another Python.
 RUN_LOCK := requirements-run.lock
+LAB_LOCK := requirements-lab.lock
 TEST_LOCK := requirements.lock
 KEYS := $(shell $(PYTHON) -c 'import sys, zlib; v = sys.version_info; assert v >= (3, 11); \
 	print(*["%d.%d-%08x" % (v[0], v[1], zlib.crc32(open(name, "rb").read())) \
-	for name in sys.argv[1:]])' $(RUN_LOCK) $(TEST_LOCK) 2>/dev/null)
+	for name in sys.argv[1:]])' $(RUN_LOCK) $(LAB_LOCK) $(TEST_LOCK) 2>/dev/null)
 RUNS := $(VENV)/runs-$(word 1,$(KEYS))
-TESTS := $(VENV)/tests-$(word 2,$(KEYS))
+LABS := $(VENV)/labs-$(word 2,$(KEYS))
+TESTS := $(VENV)/tests-$(word 3,$(KEYS))
 
 .DEFAULT_GOAL := run
 .PHONY: run test lab bench refresh setup lint types quick emulated lock clean
@@ -65,7 +67,7 @@ emulated: $(TESTS)
 		$(PYTEST_ARGS) $(EMULATED)
 
 # JupyterLab runs as root only if it is told to: in a container there is nobody else.
-lab: $(RUNS)
+lab: $(LABS)
 	$(PY) -m jupyterlab $$(test "$$(id -u)" -ne 0 || echo --allow-root) notebooks
 
 bench: $(TESTS)
@@ -87,9 +89,13 @@ $(RUNS): pyproject.toml
 	$(call install,$(RUN_LOCK))
 	@touch $(RUNS)
 
+$(LABS): pyproject.toml
+	$(call install,$(LAB_LOCK))
+	@touch $(RUNS) $(LABS)
+
 $(TESTS): pyproject.toml
 	$(call install,$(TEST_LOCK))
-	@touch $(RUNS) $(TESTS)
+	@touch $(RUNS) $(LABS) $(TESTS)
 
 # Modules are compiled when they are first imported: most never are. A lock lists all that its
 # packages need, so nothing is left to resolve; two halves of it are installed side by side.
@@ -108,7 +114,7 @@ define install
 		done | awk $(PROGRESS); status=$$?; rm -r "$$halves"; exit $$status
 	@echo "[3/3] installing minimlc itself"
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .
-	@rm -f $(VENV)/runs-* $(VENV)/tests-*
+	@rm -f $(VENV)/runs-* $(VENV)/labs-* $(VENV)/tests-*
 endef
 
 PIP = $(PY) -m pip install --disable-pip-version-check
@@ -124,6 +130,7 @@ COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --gene
 lock:
 	$(COMPILE) --extra dev --extra browser --extra onnx --extra homework -o $(TEST_LOCK)
 	$(COMPILE) --extra run --constraint $(TEST_LOCK) -o $(RUN_LOCK)
+	$(COMPILE) --extra lab --constraint $(TEST_LOCK) -o $(LAB_LOCK)
 
 clean:
 	rm -rf _build build dist .venv .mypy_cache .pytest_cache .ruff_cache *.egg-info

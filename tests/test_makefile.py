@@ -81,7 +81,8 @@ def test_lab_runs_as_root_too(tmp_path, user, allowed):
 @pytest.mark.parametrize(
     ("target", "lock"),
     [
-        *[(target, "requirements-run.lock") for target in ("run", "lab", "refresh")],
+        *[(target, "requirements-run.lock") for target in ("run", "refresh")],
+        ("lab", "requirements-lab.lock"),
         *[(target, "requirements.lock") for target in ("test", "quick", "bench", "setup")],
     ],
 )
@@ -109,8 +110,8 @@ def test_installing_says_how_far_it_is_and_is_done_once(tmp_path):
     ]
     lines = log.read_text("utf-8").splitlines()
     assert [line.split()[0] for line in lines] == ["lock", "lock", "own"]
-    # What tests need is more than what running needs.
-    for target in ("setup", "run"):
+    # What tests need is more than what the others need.
+    for target in ("setup", "lab", "run"):
         again = make("-n", target, f"VENV={tmp_path / 'env'}").stdout
         assert "[2/3]" not in again, again
 

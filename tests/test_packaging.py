@@ -16,9 +16,14 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "minimlc"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-RUN_EXTRAS = ("notebooks", "run")
-TEST_EXTRAS = (*RUN_EXTRAS, "onnx", "browser", "homework", "dev")
-LOCKS = {"requirements-run.lock": RUN_EXTRAS, "requirements.lock": TEST_EXTRAS}
+RUN_EXTRAS = ("chapters", "run")
+LAB_EXTRAS = (*RUN_EXTRAS, "notebooks", "lab")
+TEST_EXTRAS = (*LAB_EXTRAS, "onnx", "browser", "homework", "dev")
+LOCKS = {
+    "requirements-run.lock": RUN_EXTRAS,
+    "requirements-lab.lock": LAB_EXTRAS,
+    "requirements.lock": TEST_EXTRAS,
+}
 EXTRAS = {"torch", "onnx", "jax", "tune", "distributed", "cuda", "homework", "browser", "dev"}
 CONDA_NAMES = {
     "matplotlib": "matplotlib-base",
@@ -125,13 +130,15 @@ def test_locks_have_hashes_all_packages_and_no_addresses(lock, extras):
 
 
 def test_running_needs_less_than_testing_and_the_same_of_it():
-    run, test = (pins(lock) for lock in LOCKS)
-    assert {name: said.split(" ;")[0] for name, said in run.items() if name not in test} == {}
-    for name, said in run.items():
-        version, hashes = said.split()[0], re.findall("--hash=.*", said)
-        assert (version, hashes) == (test[name].split()[0], re.findall("--hash=.*", test[name]))
+    run, lab, test = (pins(lock) for lock in LOCKS)
+    for less, more in ((run, lab), (lab, test)):
+        assert less.keys() < more.keys()
+        for name, said in less.items():
+            version, hashes = said.split()[0], re.findall("--hash=.*", said)
+            assert (version, hashes) == (more[name].split()[0], re.findall("--hash=.*", more[name]))
+    assert "jupyterlab" in lab and "jupyterlab" not in run
     only_tests = {"nbgrader", "playwright", "onnxruntime", "onnx", "mypy", "pytest", "ruff"}
-    assert only_tests <= set(test) and not only_tests & set(run)
+    assert only_tests <= set(test) and not only_tests & set(lab)
 
 
 def test_every_package_is_shipped():
