@@ -98,7 +98,8 @@ $(TESTS): pyproject.toml
 	@touch $(RUNS) $(LABS) $(TESTS)
 
 # Modules are compiled when they are first imported: most never are. A lock lists all that its
-# packages need, so nothing is left to resolve; two halves of it are installed side by side.
+# packages need, so nothing is left to resolve; two halves of it are installed side by side. What
+# every chapter imports is compiled (and matplotlib's list of fonts made) beside the last step.
 define install
 	@test -n "$(KEYS)" || { echo "minimlc needs Python 3.11 or newer; $(PYTHON) is not:" \
 		"try make PYTHON=python3.11" >&2; exit 1; }
@@ -113,12 +114,14 @@ define install
 				echo "ended $$?"; } & \
 		done | awk $(PROGRESS); status=$$?; rm -r "$$halves"; exit $$status
 	@echo "[3/3] installing minimlc itself"
-	@$(PIP) --quiet --no-deps --no-build-isolation -e .
+	@$(PY) -c $(COMMON) & $(PIP) --quiet --no-deps --no-build-isolation -e . && wait
 	@rm -f $(VENV)/runs-* $(VENV)/labs-* $(VENV)/tests-*
 endef
 
 PIP = $(PY) -m pip install --disable-pip-version-check
 VERSION := 'import sys; print(sys.version_info[:2])'
+COMMON := 'import ipykernel.kernelapp, llvmlite.binding, matplotlib.pyplot, nbclient, nbconvert, \
+	sklearn.ensemble, minimlc.codegen.llvm.emit, minimlc.tune'
 PROGRESS := '/^Collecting/ && ++count % 20 == 0 { print "      " count " fetched" } \
 	/^Installing/ && ++halves == 2 { print "      " count " fetched; unpacking them" } \
 	/^ended/ { failed += $$2 } { fflush() } END { exit failed }'
