@@ -2,6 +2,7 @@
 
 from minimlc.passes.bind_params import bind_params
 from minimlc.passes.combine_parallel_matmul import combine_parallel_matmul
+from minimlc.passes.convert_layout import convert_layout
 from minimlc.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from minimlc.passes.fold_batch_norm import fold_batch_norm
 from minimlc.passes.fold_constants import fold_constants
@@ -44,6 +45,7 @@ default_pipeline = (
 __all__ = [
     "bind_params",
     "combine_parallel_matmul",
+    "convert_layout",
     "default_pipeline",
     "eliminate_common_subexpr",
     "fold_batch_norm",

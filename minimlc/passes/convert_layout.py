@@ -1,0 +1,155 @@
+"""One order of axes for all images of a function."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple
+from minimlc.graph.ops import OPS, call_op
+from minimlc.graph.ops.checks import axes_of
+from minimlc.graph.ops.window import IMAGE
+from minimlc.graph.scope import refuse
+from minimlc.module import IRModule, module_pass
+from minimlc.passes.simplify import axes_order
+
+LAYOUTS = {op.name: a for op in OPS.values() for a, _ in op.attrs if a in ("layout", "data_layout")}
+"""The attribute that names the layout of an operator's image, by operator."""
+REDUCTIONS = {"all", "any", "max", "mean", "min", "prod", "std", "sum", "variance"}
+ALONG = {"batch_norm", "bias_add", "concat", "log_softmax", "prelu", "softmax"}
+"""Operators of an image and maybe vectors, whose `axis` says along which of its axes."""
+ELEMENTWISE = {
+    op.name
+    for op in OPS.values()
+    if op.formula.__module__.rpartition(".")[2] in ("activation", "broadcast", "elementwise")
+    and not {"axis", "dim"} & dict(op.attrs).keys()
+}
+
+
+@module_pass
+def convert_layout(mod: IRModule, layout: str = IMAGE) -> IRModule:
+    """Let convolutions and pools take and give images whose axes are in the order of `layout`.
+
+        lv = R.conv2d(x, w, data_layout="NHWC")         lv = R.permute_dims(x, axes=(0, 3, 1, 2))
+        lv1 = R.relu(lv)                         -->    lv1 = R.conv2d(lv, w, data_layout="NCHW")
+        lv2 = R.max_pool2d(lv1, layout="NHWC")          lv2 = R.relu(lv1)
+                                                        lv3 = R.max_pool2d(lv2, layout="NCHW")
+                                                        lv4 = R.permute_dims(lv3, axes=(0, 2, 3, 1))
+
+    Images are permuted where they come in and go out: what lies between two such operators element
+    by element, along an axis, or as a reduction, is done on the permuted image. Weights stay as
+    they are. What nothing uses then is for `remove_unused`, permuted constants for
+    `fold_constants`. Legal because each element is computed as before; a reduction over several
+    axes may add in another order. `CompileError` E230 if `layout` is no order of NCHW.
+    """
+    if not isinstance(layout, str) or sorted(layout) != sorted(IMAGE):
+        why = f"convert_layout: {layout!r} is no layout of images"
+        refuse(why, "E230", f"layout: an order of {IMAGE}, NHWC for example")
+    return _Convert(layout)(mod)
+
+
+class Moved(NamedTuple):
+    """A value that is `source` with its axes in the order `axes`."""
+
+    source: Expr
+    axes: tuple[int, ...]
+
+
+class _Convert(Mutator):
+    def __init__(self, layout: str):
+        self.layout = layout
+
+    def visit_Call(self, call: Call) -> Expr:
+        if call.op in LAYOUTS:
+            return self.converted(call)
+        if call.op == "permute_dims" and self.moved(call.args[0]):
+            return self.permuted(call.args[0], axes_order(call))
+        if call.op in ELEMENTWISE:
+            return self.elementwise(call)
+        if call.op in ALONG or call.op in REDUCTIONS:
+            return self.along(call)
+        return call
+
+    def converted(self, call: Call) -> Expr:
+        """An operator of images, which are permuted before it and after it."""
+        name = LAYOUTS[call.op]
+        attrs: dict[str, Any] = dict(call.attrs)
+        layout = attrs[name]
+        out = attrs.get("out_layout") or layout
+        if layout == out == self.layout:
+            return call
+        attrs[name] = self.layout
+        if "out_layout" in attrs:
+            attrs["out_layout"] = ""
+        if attrs.get("kernel_layout") == "":
+            attrs["kernel_layout"] = "HWIO" if layout == "NHWC" else "OIHW"
+        image = self.permuted(call.args[0], [layout.index(axis) for axis in self.layout])
+        new = self.builder.emit(call_op(call.op, image, *call.args[1:], **attrs))
+        return self.permuted(new, [self.layout.index(axis) for axis in out])
+
+    def elementwise(self, call: Call) -> Expr:
+        """An operator of elements, done on what its images are permuted from."""
+        moved = [self.moved(arg) for arg in call.args]
+        whole = zip(call.args, moved, strict=True)
+        axes = next((each.axes for arg, each in whole if each and arg.shape == call.shape), None)
+        if axes is None:
+            return call
+        sources = []
+        for arg, each in zip(call.args, moved, strict=True):
+            if each and each.axes == axes:
+                sources.append(each.source)
+            elif arg.shape == ():
+                sources.append(arg)
+            elif isinstance(arg, Constant) or arg.shape != call.shape:
+                sources.append(self.permuted(self.spread(arg, len(axes)), _inverse(axes)))
+            else:
+                return call  # an image that would have to be permuted
+        return self.permuted(self.again(call, sources), axes)
+
+    def along(self, call: Call) -> Expr:
+        """An operator along an axis, or over some, done on what its image is permuted from."""
+        first = call.args[0]
+        fields = first.fields if isinstance(first, Tuple) else (first,)
+        moved = [self.moved(field) for field in fields]
+        if not all(moved) or len({each.axes for each in moved if each}) != 1:
+            return call
+        sources, axes = [each.source for each in moved if each], moved[0].axes  # type: ignore[union-attr]
+        over = axes_of(call.attr("axis"), len(axes))
+        there: Any = tuple(axes[axis] for axis in over)
+        image = tuple(sources) if isinstance(first, Tuple) else sources[0]
+        axis = there if call.op in REDUCTIONS else there[0]
+        new = self.again(call, [image, *call.args[1:]], axis=axis)
+        if call.op in REDUCTIONS and not call.attr("keepdims"):
+            axes = tuple(axis for axis in axes if axis not in there)
+            axes = tuple(sorted(axes).index(axis) for axis in axes)
+        return self.permuted(new, axes)
+
+    def again(self, call: Call, args: Sequence[Any], **attrs: Any) -> Expr:
+        return self.builder.emit(call_op(call.op, *args, **{**dict(call.attrs), **attrs}))
+
+    def moved(self, value: Expr) -> Moved | None:
+        """Of a value that is another one's axes in another order."""
+        call = self.lookup_binding(value)
+        if isinstance(call, Call) and call.op == "permute_dims":
+            return Moved(call.args[0], axes_order(call))
+        return None
+
+    def permuted(self, value: Expr, axes: Sequence[int]) -> Expr:
+        """`value` with its axes in another order, in one step."""
+        before = self.moved(value)
+        if before:
+            value, axes = before.source, [before.axes[axis] for axis in axes]
+        if list(axes) == sorted(axes):
+            return value
+        return self.builder.emit(call_op("permute_dims", value, axes=tuple(axes)))
+
+    def spread(self, value: Expr, ndim: int) -> Expr:
+        """`value` with axes of size 1 in front, up to `ndim`."""
+        assert isinstance(value.type, TensorType)
+        more = ndim - len(value.type.shape)
+        if not more:
+            return value
+        return self.builder.emit(call_op("expand_dims", value, axis=tuple(range(more))))
+
+
+def _inverse(axes: Sequence[int]) -> list[int]:
+    return [axes.index(axis) for axis in range(len(axes))]

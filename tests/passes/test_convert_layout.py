@@ -1,0 +1,128 @@
+"""convert_layout: images in one order of axes, permuted where they come in and go out."""
+
+import numpy as np
+import pytest
+
+import minimlc as mlc
+from minimlc import op, passes
+from minimlc.graph.nodes import constant
+from minimlc.graph.ops import call_op, evaluate, find_op
+from minimlc.passes import convert_layout
+from minimlc.passes.convert_layout import ELEMENTWISE
+from tests.helpers import assert_same, random_array
+from tests.passes.rewriting import module, operators, settled, tensor
+
+RNG = np.random.default_rng(0)
+IMAGE = tensor("x", (2, 6, 5, 3))
+
+
+def weights(*shape, dtype="float32"):
+    return constant(RNG.standard_normal(shape), dtype)
+
+
+def conv(x, channels, size=3, **options):
+    filters = weights(size, size, x.type.shape[3] // options.get("groups", 1), channels)
+    return op.conv2d(x, filters, data_layout="NHWC", kernel_layout="HWIO", **options)
+
+
+def block(x):
+    """What a network of images has between its convolutions; all of it with channels last."""
+    y = op.relu(op.bias_add(conv(x, 4, padding=1), weights(4), axis=-1))
+    y = op.batch_norm(conv(y, 4, padding=1), *(abs_weights(4) for _ in range(4)), axis=3)
+    y = op.add(y, conv(x, 4, 1))
+    y = op.max_pool2d(op.clip(y, min=-1.0, max=3.0), pool_size=2, layout="NHWC")
+    y = op.concat((y, op.multiply(op.sigmoid(y), weights(1, 4))), axis=-1)
+    return op.softmax(op.mean(conv(y, 5, 1), axis=(1, 2)))
+
+
+def abs_weights(size):
+    return constant(np.abs(RNG.standard_normal(size)) + 0.5, "float32")
+
+
+def test_images_are_permuted_at_the_ends_only():
+    before = module([IMAGE], block)
+    after = passes.fold_constants(settled(convert_layout, before))
+    after = passes.eliminate_common_subexpr(after)
+    assert operators(after).count("permute_dims") == 1, "the input; means have no image's axes"
+    assert operators(after)[0] == "permute_dims"
+    layouts = [
+        value.attr(name)
+        for value in (binding.value for binding in after["main"].bindings())
+        for name in ("layout", "data_layout")
+        if name in dict(value.attrs)
+    ]
+    assert set(layouts) == {"NCHW"} and len(layouts) == 5
+    assert_same(before, after)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "HWNC", "CNHW"])
+def test_any_order_of_axes_means_the_same(layout):
+    before = module([IMAGE], block)
+    after = settled(lambda mod: convert_layout(mod, layout), before)
+    assert_same(before, after)
+    x = random_array((2, 6, 5, 3), "float32", np.random.default_rng(1))
+    results = [mlc.build(mod, cache=False)["main"](x) for mod in (before, after)]
+    np.testing.assert_allclose(*results, atol=1e-5)
+
+
+def test_what_is_in_the_layout_stays():
+    before = module([IMAGE], block)
+    assert convert_layout(before, "NHWC") is before
+
+
+def test_images_that_go_out_are_as_they_were():
+    def both(x):
+        y = op.relu(conv(x, 4))
+        return y, op.exp(y)
+
+    before = passes.eliminate_common_subexpr(module([IMAGE], both))
+    after = settled(convert_layout, before)
+    names = operators(after)
+    assert names.count("permute_dims") == 3 and names.index("relu") < names.index("exp")
+    assert_same(before, after)
+
+
+@pytest.mark.parametrize(
+    ("formula", "permuted"),
+    [
+        (lambda x, y: op.add(conv(x, 3, 1), y), 2),  # y is another image: it would be permuted
+        (lambda x, y: op.add(conv(x, 3, 1), conv(y, 3, 1)), 3),
+        (lambda x, y: op.add(op.mean(conv(x, 3, 1), axis=-1, keepdims=True), y), 2),
+        (lambda x, y: op.sum(conv(x, 3, 1), axis=(0, 3)), 1),
+        (lambda x, y: op.max(conv(x, 3, 1), axis=1), 2),
+        (lambda x, y: op.reshape(conv(x, 3, 1), (2, -1)), 2),
+        (lambda x, y: op.permute_dims(conv(x, 3, 1), (0, 3, 1, 2)), 1),
+        (lambda x, y: op.adaptive_avg_pool2d(y, output_size=1, layout="NHWC"), 2),
+        (lambda x, y: op.where(op.greater(conv(x, 3, 1), 0.0), 1.0, weights(3)), 2),
+    ],
+)
+def test_where_permutations_are_left(formula, permuted):
+    other = tensor("y", (2, 6, 5, 3))
+    before = module([IMAGE, other], formula)
+    after = passes.fold_constants(settled(convert_layout, before))
+    assert operators(after).count("permute_dims") == permuted, after.script()
+    assert_same(before, after)
+
+
+@pytest.mark.parametrize("name", sorted(ELEMENTWISE))
+def test_operators_that_are_called_elementwise_are(name):
+    """Permuting what goes in permutes what comes out."""
+    record = find_op(name)
+    attrs = {"dtype": "float16"} if name == "cast" else {}
+    attrs |= {"min": 0.2, "max": 0.7} if name == "clip" else {}
+    dtypes = dict(record.param_dtypes)
+    arrays = [
+        random_array((2, 3, 4), dtypes.get(param, record.dtypes)[0], np.random.default_rng(at))
+        for at, param in enumerate(record.params[: record.required])
+    ]
+    there = [array.transpose(2, 0, 1) for array in arrays]
+    results = [
+        evaluate(call_op(name, *map(constant, each), **attrs), each) for each in (arrays, there)
+    ]
+    np.testing.assert_array_equal(results[0].transpose(2, 0, 1), results[1])
+
+
+@pytest.mark.parametrize("layout", ["NCH", "nhwc", 3, None])
+def test_another_layout_is_refused(layout):
+    with pytest.raises(mlc.CompileError, match=r"E230.*is no layout of images"):
+        convert_layout(module([IMAGE], op.relu), layout)
