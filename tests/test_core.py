@@ -52,10 +52,10 @@ CORE = {
     "graph/ops": 2760,
     "script": 2406,
     "schedule": 2627,
-    "passes": 1825,
+    "passes": 1994,
     "codegen": 212,
     "codegen/llvm": 1712,
-    "runtime": 1981,
+    "runtime": 1988,
     "": 2004,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -7,6 +7,7 @@ from minimlc.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from minimlc.passes.fold_batch_norm import fold_batch_norm
 from minimlc.passes.fold_constants import fold_constants
 from minimlc.passes.fold_transposes import fold_transposes
+from minimlc.passes.fuse_attention import fuse_attention
 from minimlc.passes.fuse_ops import fuse_ops
 from minimlc.passes.fuse_tir import fuse_tir
 from minimlc.passes.inline import inline
@@ -32,6 +33,7 @@ default_pipeline = (
     fold_transposes,
     eliminate_common_subexpr,
     remove_unused,
+    fuse_attention,
     legalize,
     fuse_ops,
     fuse_tir,
@@ -51,6 +53,7 @@ __all__ = [
     "fold_batch_norm",
     "fold_constants",
     "fold_transposes",
+    "fuse_attention",
     "fuse_ops",
     "fuse_tir",
     "inline",
