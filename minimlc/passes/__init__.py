@@ -28,6 +28,7 @@ scheduling = (recipes.apply,) if recipes else ()
 """What schedules primitive functions, where it is there."""
 
 default_pipeline = (
+    convert_layout,
     fold_constants,
     simplify,
     fold_transposes,

@@ -7,7 +7,7 @@ from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple
 from minimlc.graph.ops import OPS, call_op
 from minimlc.graph.ops.checks import axes_of
-from minimlc.graph.ops.window import IMAGE
+from minimlc.graph.ops.window import IMAGE, KERNEL
 from minimlc.graph.scope import refuse
 from minimlc.module import IRModule, module_pass
 from minimlc.passes.simplify import axes_order
@@ -30,16 +30,16 @@ def convert_layout(mod: IRModule, layout: str = IMAGE) -> IRModule:
     """Let convolutions and pools take and give images whose axes are in the order of `layout`.
 
         lv = R.conv2d(x, w, data_layout="NHWC")         lv = R.permute_dims(x, axes=(0, 3, 1, 2))
-        lv1 = R.relu(lv)                         -->    lv1 = R.conv2d(lv, w, data_layout="NCHW")
+        lv1 = R.relu(lv)                         -->    lv1 = R.conv2d(lv, w, ...)
         lv2 = R.max_pool2d(lv1, layout="NHWC")          lv2 = R.relu(lv1)
                                                         lv3 = R.max_pool2d(lv2, layout="NCHW")
                                                         lv4 = R.permute_dims(lv3, axes=(0, 2, 3, 1))
 
     Images are permuted where they come in and go out: what lies between two such operators element
-    by element, along an axis, or as a reduction, is done on the permuted image. Weights stay as
-    they are. What nothing uses then is for `remove_unused`, permuted constants for
-    `fold_constants`. Legal because each element is computed as before; a reduction over several
-    axes may add in another order. `CompileError` E230 if `layout` is no order of NCHW.
+    by element, along an axis, or as a reduction, is done on the permuted image. Weights come to
+    OIHW. What nothing uses then is for `remove_unused`, permuted constants for `fold_constants`.
+    Legal because each element is computed as before: sums are added in the same order, or stay.
+    `CompileError` E230 if `layout` is no order of NCHW.
     """
     if not isinstance(layout, str) or sorted(layout) != sorted(IMAGE):
         why = f"convert_layout: {layout!r} is no layout of images"
@@ -73,17 +73,17 @@ class _Convert(Mutator):
         """An operator of images, which are permuted before it and after it."""
         name = LAYOUTS[call.op]
         attrs: dict[str, Any] = dict(call.attrs)
-        layout = attrs[name]
+        layout, kernel = attrs[name], attrs.get("kernel_layout", KERNEL)
+        kernel = kernel or ("HWIO" if layout == "NHWC" else KERNEL)
         out = attrs.get("out_layout") or layout
-        if layout == out == self.layout:
+        if layout == out == self.layout and kernel == KERNEL:
             return call
-        attrs[name] = self.layout
-        if "out_layout" in attrs:
-            attrs["out_layout"] = ""
-        if attrs.get("kernel_layout") == "":
-            attrs["kernel_layout"] = "HWIO" if layout == "NHWC" else "OIHW"
-        image = self.permuted(call.args[0], [layout.index(axis) for axis in self.layout])
-        new = self.builder.emit(call_op(call.op, image, *call.args[1:], **attrs))
+        wanted = {name: self.layout, "kernel_layout": KERNEL, "out_layout": ""}
+        attrs |= {key: value for key, value in wanted.items() if key in attrs}
+        image, *weights = call.args
+        weights = [self.permuted(w, [kernel.index(axis) for axis in KERNEL]) for w in weights]
+        image = self.permuted(image, [layout.index(axis) for axis in self.layout])
+        new = self.builder.emit(call_op(call.op, image, *weights, **attrs))
         return self.permuted(new, [self.layout.index(axis) for axis in out])
 
     def elementwise(self, call: Call) -> Expr:
@@ -115,6 +115,8 @@ class _Convert(Mutator):
         sources, axes = [each.source for each in moved if each], moved[0].axes  # type: ignore[union-attr]
         over = axes_of(call.attr("axis"), len(axes))
         there: Any = tuple(axes[axis] for axis in over)
+        if list(there) != sorted(there):
+            return call  # it would add in another order
         image = tuple(sources) if isinstance(first, Tuple) else sources[0]
         axis = there if call.op in REDUCTIONS else there[0]
         new = self.again(call, [image, *call.args[1:]], axis=axis)

@@ -67,7 +67,10 @@ def test_any_order_of_axes_means_the_same(layout):
 
 def test_what_is_in_the_layout_stays():
     before = module([IMAGE], block)
-    assert convert_layout(before, "NHWC") is before
+    after = passes.fold_constants(convert_layout(before, "NHWC"))
+    assert operators(after) == operators(before), "weights alone were permuted"
+    first = convert_layout(before)
+    assert convert_layout(first) is first
 
 
 def test_images_that_go_out_are_as_they_were():
@@ -76,7 +79,7 @@ def test_images_that_go_out_are_as_they_were():
         return y, op.exp(y)
 
     before = passes.eliminate_common_subexpr(module([IMAGE], both))
-    after = settled(convert_layout, before)
+    after = passes.fold_constants(settled(convert_layout, before))
     names = operators(after)
     assert names.count("permute_dims") == 3 and names.index("relu") < names.index("exp")
     assert_same(before, after)
@@ -102,6 +105,37 @@ def test_where_permutations_are_left(formula, permuted):
     after = passes.fold_constants(settled(convert_layout, before))
     assert operators(after).count("permute_dims") == permuted, after.script()
     assert_same(before, after)
+
+
+@pytest.mark.parametrize(("data", "kernel", "out"), [("NCHW", "HWIO", ""), ("NHWC", "", "NCHW")])
+def test_weights_and_results_in_another_layout(data, kernel, out):
+    """An image that is as it should be needs no permutation."""
+    params = [tensor("x", (2, 3, 3, 3)), tensor("w", (2, 2, 3, 4))]
+    layouts = {"data_layout": data, "kernel_layout": kernel, "out_layout": out}
+    before = module(params, lambda x, w: op.conv2d(x, w, **layouts))
+    after = settled(convert_layout, before)
+    (moved, *more, name) = operators(after)
+    assert (moved, name) == ("permute_dims", "conv2d") and len(more) == (data == "NHWC")
+    assert_same(before, after)
+
+
+def test_networks_with_channels_last_are_those_with_channels_first():
+    """By default: the same primitive functions, once the image is permuted."""
+    filters = RNG.standard_normal((4, 3, 3, 3))
+
+    def last(x):
+        w = constant(filters.transpose(2, 3, 1, 0), "float32")
+        y = op.conv2d(x, w, data_layout="NHWC", kernel_layout="")
+        return op.mean(op.relu(y), axis=(1, 2))
+
+    def first(x):
+        return op.mean(op.relu(op.conv2d(x, constant(filters, "float32"))), axis=(2, 3))
+
+    both = module([IMAGE], last), module([tensor("x", (2, 3, 6, 5))], first)
+    built = [mlc.run_passes(mod, passes.default_pipeline) for mod in both]
+    names = [[name for name, func in mod.entries if "conv2d" in name] for mod in built]
+    assert names[0] == names[1]
+    assert mlc.structural_equal(*(mod[name[0]] for mod, name in zip(built, names, strict=True)))
 
 
 @pytest.mark.parametrize("name", sorted(ELEMENTWISE))
