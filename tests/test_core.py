@@ -52,7 +52,7 @@ CORE = {
     "graph/ops": 2760,
     "script": 2406,
     "schedule": 2627,
-    "passes": 1994,
+    "passes": 2012,
     "codegen": 212,
     "codegen/llvm": 1712,
     "runtime": 1988,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple
+from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Tuple
 from minimlc.graph.ops import OPS, call_op
 from minimlc.graph.ops.checks import axes_of
 from minimlc.graph.ops.window import IMAGE, KERNEL
@@ -15,13 +15,21 @@ from minimlc.passes.simplify import axes_order
 LAYOUTS = {op.name: a for op in OPS.values() for a, _ in op.attrs if a in ("layout", "data_layout")}
 """The attribute that names the layout of an operator's image, by operator."""
 REDUCTIONS = {"all", "any", "max", "mean", "min", "prod", "std", "sum", "variance"}
-ALONG = {"batch_norm", "bias_add", "concat", "log_softmax", "prelu", "softmax"}
-"""Operators of an image and maybe vectors, whose `axis` says along which of its axes."""
+ALONG = {
+    **dict.fromkeys(
+        ("batch_norm", "bias_add", "concat", "log_softmax", "prelu", "softmax"), "axis"
+    ),
+    **dict.fromkeys(REDUCTIONS, "axis"),
+    **dict.fromkeys(("layer_norm", "rms_norm"), "axes"),
+}
+"""The attribute that names the axes of an image, which an operator works along, by operator; what
+else it takes has none of the others.
+"""
 ELEMENTWISE = {
     op.name
     for op in OPS.values()
     if op.formula.__module__.rpartition(".")[2] in ("activation", "broadcast", "elementwise")
-    and not {"axis", "dim"} & dict(op.attrs).keys()
+    and "axis" not in dict(op.attrs)
 }
 
 
@@ -35,9 +43,10 @@ def convert_layout(mod: IRModule, layout: str = IMAGE) -> IRModule:
                                                         lv3 = R.max_pool2d(lv2, layout="NCHW")
                                                         lv4 = R.permute_dims(lv3, axes=(0, 2, 3, 1))
 
-    Images are permuted where they come in and go out: what lies between two such operators element
-    by element, along an axis, or as a reduction, is done on the permuted image. Weights come to
-    OIHW. What nothing uses then is for `remove_unused`, permuted constants for `fold_constants`.
+    In functions with convolutions, images are permuted where they come in and go out: what lies
+    between two such operators element by element, along an axis, or as a reduction, is done on the
+    permuted image. Weights come to OIHW. What nothing uses then is for `remove_unused`, permuted
+    constants for `fold_constants`.
     Legal because each element is computed as before: sums are added in the same order, or stay.
     `CompileError` E230 if `layout` is no order of NCHW.
     """
@@ -58,6 +67,13 @@ class _Convert(Mutator):
     def __init__(self, layout: str):
         self.layout = layout
 
+    def rewrite_function(self, func: Function) -> Function:
+        """Pools alone are not worth two permutations."""
+        values = [binding.value for binding in func.bindings()]
+        if any(isinstance(value, Call) and value.op == "conv2d" for value in values):
+            return super().rewrite_function(func)
+        return func
+
     def visit_Call(self, call: Call) -> Expr:
         if call.op in LAYOUTS:
             return self.converted(call)
@@ -65,7 +81,7 @@ class _Convert(Mutator):
             return self.permuted(call.args[0], axes_order(call))
         if call.op in ELEMENTWISE:
             return self.elementwise(call)
-        if call.op in ALONG or call.op in REDUCTIONS:
+        if call.op in ALONG:
             return self.along(call)
         return call
 
@@ -88,21 +104,20 @@ class _Convert(Mutator):
 
     def elementwise(self, call: Call) -> Expr:
         """An operator of elements, done on what its images are permuted from."""
-        moved = [self.moved(arg) for arg in call.args]
-        whole = zip(call.args, moved, strict=True)
-        axes = next((each.axes for arg, each in whole if each and arg.shape == call.shape), None)
-        if axes is None:
-            return call
+        pairs = [(arg, self.moved(arg)) for arg in call.args]
+        whole = [(arg, each) for arg, each in pairs if arg.shape == call.shape]
+        axes = next((each.axes for _, each in whole if each), None)
+        others = [arg for arg, each in whole if not each or each.axes != axes]
+        if axes is None or not all(isinstance(arg, Constant) for arg in others):
+            return call  # there is another image, which would have to be permuted
         sources = []
-        for arg, each in zip(call.args, moved, strict=True):
-            if each and each.axes == axes:
+        for arg, each in pairs:
+            if each and each.axes == axes and arg.shape == call.shape:
                 sources.append(each.source)
             elif arg.shape == ():
                 sources.append(arg)
-            elif isinstance(arg, Constant) or arg.shape != call.shape:
-                sources.append(self.permuted(self.spread(arg, len(axes)), _inverse(axes)))
             else:
-                return call  # an image that would have to be permuted
+                sources.append(self.permuted(self.spread(arg, len(axes)), _inverse(axes)))
         return self.permuted(self.again(call, sources), axes)
 
     def along(self, call: Call) -> Expr:
@@ -113,13 +128,14 @@ class _Convert(Mutator):
         if not all(moved) or len({each.axes for each in moved if each}) != 1:
             return call
         sources, axes = [each.source for each in moved if each], moved[0].axes  # type: ignore[union-attr]
-        over = axes_of(call.attr("axis"), len(axes))
+        name = ALONG[call.op]
+        over = axes_of(call.attr(name), len(axes))
         there: Any = tuple(axes[axis] for axis in over)
-        if list(there) != sorted(there):
-            return call  # it would add in another order
+        if list(there) != sorted(there) or (name == "axes" and len(there) > 1):
+            return call  # it would add in another order; or take weights of several axes
         image = tuple(sources) if isinstance(first, Tuple) else sources[0]
-        axis = there if call.op in REDUCTIONS else there[0]
-        new = self.again(call, [image, *call.args[1:]], axis=axis)
+        told = there if name == "axes" or call.op in REDUCTIONS else there[0]
+        new = self.again(call, [image, *call.args[1:]], **{name: told})
         if call.op in REDUCTIONS and not call.attr("keepdims"):
             axes = tuple(axis for axis in axes if axis not in there)
             axes = tuple(sorted(axes).index(axis) for axis in axes)

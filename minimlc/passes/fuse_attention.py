@@ -30,7 +30,8 @@ def fuse_attention(mod: IRModule) -> IRModule:
     permuted. So a schedule can keep some rows of the scores in a cache instead of writing all of
     them to memory and reading them twice (Dao et al. 2022, "FlashAttention"). `fuse_ops` keeps
     reductions apart, whose elements others read several times; here each row of scores becomes
-    one row of the result. Legal because the operators stay what they are. Functions of sizes that
+    one row of the result. Products that repeat a factor for several heads stay apart: recipes do
+    each of them better. Legal because the operators stay what they are. Functions of sizes that
     calls tell stay until they have these.
     """
     builder = BlockBuilder(mod)
@@ -78,10 +79,17 @@ def _over_rows(call: Call) -> bool:
     return axes_of(call.attr("axis"), ndim) == (ndim - 1,)
 
 
+def _of_whole_batches(call: Call) -> bool:
+    """Whether no factor is repeated for a batch, unless it is a matrix."""
+    left, right = (arg.shape[:-2] for arg in call.args)
+    return left == call.shape[:-2] and right in ((), left)
+
+
 q, k, v = map(_as_it_lies, "qkv")
 factor, mask, other = p.wildcard("scale"), p.wildcard("mask"), p.wildcard("other")
-scores = p.matmul(q, k) | p.dense(q, k)
+scores = (p.matmul(q, k) | p.dense(q, k)).has(where=_of_whole_batches)
 scaled = scores * factor | scores / factor | scores
 masked = scaled + mask | p.where(mask, scaled, other) | scaled
-product = p.matmul(p.softmax(masked).has(where=_over_rows), v)
+weights = p.softmax(masked).has(where=_over_rows)
+product = p.matmul(weights, v).has(where=_of_whole_batches)
 ATTENTION = product.optional(p.permute_dims)

@@ -35,7 +35,7 @@ _FOLDERS = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/
 _MAGIC = b"minimlc1"
 _LOOK = 64
 """A look through the folder costs a stat of each entry, so there is one for each 1/64 of the
-limit that a process writes, and one at its first entry."""
+limit that a process writes, and one at its first entry: the folder can be larger by as much."""
 
 _unseen: dict[Path, int] = {}
 """Bytes that this process has written to a folder since its last look."""

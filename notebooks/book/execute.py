@@ -17,7 +17,8 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from notebooks.book.outline import OUTLINE
 
 KERNEL = "python3"
-TOGETHER = min(2, os.cpu_count() or 1)
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+TOGETHER = min(2, CORES)
 SHARING = {chapter.name for chapter in OUTLINE if chapter.shares}
 COMMON = ("matplotlib.pyplot", "minimlc_widgets.bundle")
 """What is imported before a chapter's turn comes, if its file names the package."""
@@ -46,11 +47,12 @@ class Client(NotebookClient):
 
     @asynccontextmanager
     async def async_setup_kernel(self, **_: object) -> AsyncGenerator[None]:
-        client = await self.async_start_new_kernel_client()
         try:
+            await self.async_start_new_kernel_client()
             yield
         finally:
-            client.stop_channels()
+            if self.kc is not None:
+                self.kc.stop_channels()
 
 
 async def executed(
@@ -70,7 +72,7 @@ async def executed(
     async def one(path: Path, kernel: AsyncKernelManager) -> Outcome:
         outcome = await execute(path, timeout, partial(progress, path), kernel)
         kernels.remove(kernel)
-        ends.append(asyncio.create_task(_end(kernel)))
+        ends.append(asyncio.create_task(_end(kernel, now=outcome.failure is not None)))
         return outcome
 
     async def first() -> tuple[Path, Outcome]:
@@ -91,7 +93,8 @@ async def executed(
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await asyncio.gather(*ends, *(_end(kernel, now=True) for kernel in kernels))
+        ends += [asyncio.create_task(_end(kernel, now=True)) for kernel in kernels]
+        await asyncio.gather(*ends, return_exceptions=True)
 
 
 async def _started(path: Path) -> AsyncKernelManager:

@@ -5,9 +5,9 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import get_terminal_size
@@ -56,25 +56,24 @@ def run(
     writes: list[Future] = []
     lines = _Lines(paths)
 
-    async def chapters() -> None:
-        async for path, outcome in executed(paths, timeout, lines.cell):
-            failure = outcome.failure
-            entries[path.stem] = replace(
-                entries[path.stem],
-                verdict="failed" if failure else "passed",
-                seconds=round(outcome.seconds, 2),
-                cell=failure.cell if failure else None,
-                error=_plain(failure.traceback) if failure else "",
-            )
-            writes.append(writer.submit(_write_chapter, path, outcome, dict(entries), build))
-            lines.end(path, f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
-            if failure:
-                _report(failure)
+    def ended(path: Path, outcome: Outcome) -> None:
+        failure = outcome.failure
+        entries[path.stem] = replace(
+            entries[path.stem],
+            verdict="failed" if failure else "passed",
+            seconds=round(outcome.seconds, 2),
+            cell=failure.cell if failure else None,
+            error=_plain(failure.traceback) if failure else "",
+        )
+        writes.append(writer.submit(_write_chapter, path, outcome, dict(entries), build))
+        lines.end(path, f"{'FAILED' if failure else 'passed'} in {outcome.seconds:.1f} s")
+        if failure:
+            _report(failure)
 
     # A chapter's page is written while the next chapters run.
     with ThreadPoolExecutor(1) as writer:
         try:
-            _until_interrupted(chapters)
+            _for_each(executed(paths, timeout, lines.cell), ended)
         except KeyboardInterrupt:
             for path in lines.running():
                 lines.end(path, "interrupted")
@@ -107,31 +106,38 @@ def refresh(paths: Sequence[Path], timeout: int, homework: Sequence[Path] = ()) 
     failed = []
     lines = _Lines(paths)
 
-    async def chapters() -> None:
-        async for path, outcome in executed(paths, timeout, lines.cell):
-            if outcome.failure:
-                failed.append(path)
-                lines.end(path, "FAILED; the file is unchanged")
-                _report(outcome.failure)
-                continue
-            stored = normalized(outcome.notebook, path.stem)
-            write(path, nbformat.writes(stored) + "\n")
-            lines.end(path, f"refreshed in {outcome.seconds:.1f} s")
+    def ended(path: Path, outcome: Outcome) -> None:
+        if outcome.failure:
+            failed.append(path)
+            lines.end(path, "FAILED; the file is unchanged")
+            _report(outcome.failure)
+            return
+        stored = normalized(outcome.notebook, path.stem)
+        write(path, nbformat.writes(stored) + "\n")
+        lines.end(path, f"refreshed in {outcome.seconds:.1f} s")
 
-    _until_interrupted(chapters)
+    _for_each(executed(paths, timeout, lines.cell), ended)
     return 1 if failed else 0
 
 
-def _until_interrupted(chapters: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run `chapters`. Raises KeyboardInterrupt, when all kernels have ended, if a signal came."""
+def _for_each(
+    outcomes: AsyncGenerator[tuple[Path, Outcome]], ended: Callable[[Path, Outcome], None]
+) -> None:
+    """Call `ended` for each chapter. Raises KeyboardInterrupt, when all kernels have ended, if a
+    signal came.
+    """
 
     async def run() -> None:
         task = asyncio.current_task()
         assert task is not None
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError):  # on Windows; in other threads
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        await chapters()
+                asyncio.get_running_loop().add_signal_handler(
+                    number, lambda: task.cancelling() or task.cancel()
+                )
+        async with aclosing(outcomes):
+            async for path, outcome in outcomes:
+                ended(path, outcome)
 
     try:
         asyncio.run(run())

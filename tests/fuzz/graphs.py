@@ -29,7 +29,7 @@ MOST = 4000
 STEPS = 6
 JUMPS = ("argmax", "argmin", "floor", "ceil", "round", "equal", "less", "not_equal", "greater")
 SMOOTH = ("exp", "tanh", "sigmoid", "gelu", "silu", "erf", "sin", "cos")
-ROUNDS = (*SMOOTH, "softmax", "log_softmax", "layer_norm", "mean", "avg_pool2d")
+ROUNDS = (*SMOOTH, "softmax", "log_softmax", "layer_norm", "mean", "avg_pool2d", "instance_norm")
 Draw = tuple[str, list[Any], dict[str, Any]]
 
 
@@ -63,7 +63,8 @@ class _Writer:
                     call = self.call(self.rng.choice(values[-3:]))
                     if call is not None:
                         values.append(builder.emit(call))
-                        if call.op in ROUNDS or self.rounded & {*call.args}:
+                        nested = any(isinstance(arg, Call) for arg in call.args)
+                        if nested or call.op in ROUNDS or self.rounded & {*call.args}:
                             self.rounded.add(values[-1])
                 out = builder.emit_output(Tuple(tuple(values[-2:])))
             builder.emit_func_output(out, params=self.params)
@@ -77,11 +78,12 @@ class _Writer:
     def call(self, x: Expr) -> Call | None:
         """An operator on a value; None where it does not take it."""
         kinds = (self.elements, self.elements, self.two, self.along, self.moved, self.parts)
-        kinds = (*kinds, self.moved, self.product, self.windows)
+        kinds = (*kinds, self.moved, self.product, self.images, self.attention)
+        kinds = (*kinds, *[self.windows] * (4 if len(x.shape) == 4 else 1))
         before = len(self.params)
         try:
             op, args, attrs = self.rng.choice(kinds)(x)
-            if op in JUMPS and x in self.rounded:
+            if (op in JUMPS or op == "cast") and x in self.rounded:
                 raise mlc.CompileError("it jumps", code="E000")
             call = call_op(op, *args, **attrs)
             if isinstance(call.type, TensorType) and 0 < math.prod(call.type.shape) <= MOST:
@@ -165,18 +167,61 @@ class _Writer:
         return "dense", [x, self.param((width, size), x.dtype)], {}
 
     def windows(self, x: Expr) -> Draw:
+        """Of an image in any layout."""
         if len(x.shape) < 4:
             raise mlc.CompileError("no image", code="E000")
+        layout, out = self.layout("NCHW"), self.rng.choice(("", self.layout("NCHW")))
         kernel, step = self.rng.choice((1, 2, 3)), self.rng.choice((1, 2))
-        attrs = {"strides": step, "padding": self.rng.choice((0, kernel // 2))}
+        attrs = {"strides": step, "padding": self.rng.choice((0, kernel // 2)), "out_layout": out}
         if self.rng.random() < 0.5:
-            return (
-                self.rng.choice(("max_pool2d", "avg_pool2d")),
-                [x],
-                {"pool_size": kernel, **attrs},
-            )
-        weights = self.param((self.rng.choice((1, 3, 8)), x.shape[1], kernel, kernel), x.dtype)
-        return "conv2d", [x, weights], attrs
+            name = self.rng.choice(("max_pool2d", "avg_pool2d"))
+            return name, [x], {"pool_size": kernel, "layout": layout, **attrs}
+        usual, weights = "HWIO" if layout == "NHWC" else "OIHW", self.layout("OIHW")
+        sizes = {"O": self.rng.choice((1, 3, 8)), "I": x.shape[layout.index("C")]}
+        shape = [sizes.get(axis, kernel) for axis in weights]
+        layouts = {"data_layout": layout, "kernel_layout": "" if weights == usual else weights}
+        return "conv2d", [x, self.param(shape, x.dtype)], {**layouts, **attrs}
+
+    def layout(self, axes: str) -> str:
+        if self.rng.random() < 0.5:
+            return axes
+        known = {"NCHW": "NHWC", "OIHW": "HWIO"}[axes]
+        return self.rng.choice((known, "".join(self.rng.sample(axes, 4))))
+
+    def images(self, x: Expr) -> Draw:
+        """Channels, along any axis, and reductions over several."""
+        axis = self.axis(x)
+        vectors = [self.param((x.shape[axis] if x.shape else 1,), x.dtype) for _ in range(2)]
+        over = tuple(self.rng.sample(range(len(x.shape)), min(len(x.shape), 2)))
+        draws: list[Draw] = [
+            ("bias_add", [x, vectors[0]], {"axis": axis}),
+            ("prelu", [x, vectors[0]], {"axis": axis}),
+            ("instance_norm", [x, *vectors], {"channel_axis": axis}),
+            (self.rng.choice(("sum", "max", "mean")), [x], {"axis": over, "keepdims": axis < 0}),
+        ]
+        return self.rng.choice(draws)
+
+    def attention(self, x: Expr) -> Draw:
+        """Written out: a product, maybe a scale and a mask, a softmax, a product."""
+        if len(x.shape) < 2 or x.dtype not in ("float32", "float64"):
+            raise mlc.CompileError("no rows", code="E000")
+        *batch, rows, size = x.shape
+        keys = self.rng.choice(SIZES)
+        first = range(len(batch))
+        turned = call_op(
+            "permute_dims",
+            self.param((*batch, keys, size), x.dtype),
+            axes=(*first, len(batch) + 1, len(batch)),
+        )
+        scores = call_op("matmul", x, turned)
+        if self.rng.random() < 0.5:
+            scores = call_op(self.rng.choice(("multiply", "divide")), scores, 2.5)
+        if self.rng.random() < 0.3:
+            scores = call_op("add", scores, self.param((rows, keys), x.dtype))
+        elif self.rng.random() < 0.3:
+            scores = call_op("where", self.param((rows, keys), "bool"), scores, -9.0)
+        weights = call_op("softmax", scores)
+        return "matmul", [weights, self.param((*batch, keys, size), x.dtype)], {}
 
 
 def _data(param: Var, rng: np.random.Generator) -> np.ndarray:

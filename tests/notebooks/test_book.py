@@ -16,9 +16,10 @@ import nbformat
 import pytest
 
 from notebooks.__main__ import main
+from notebooks.book.execute import executed
 from notebooks.book.outline import OUTLINE, minutes
 from notebooks.book.page import chapter
-from notebooks.book.run import Entry
+from notebooks.book.run import Entry, _for_each
 from notebooks.book.search import sections
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -271,6 +272,25 @@ def test_chapters_that_share_run_side_by_side_and_others_alone(tmp_path):
     notebooks = [tmp_path / "build" / "notebooks" / f"{name}.ipynb" for name in names]
     printed = [nbformat.read(path, as_version=4).cells[1].outputs[0].text for path in notebooks]
     assert printed == ["met\n", "met\n", "alone\n", "met\n"]
+
+
+def test_kernels_end_if_a_page_cannot_be_written(tmp_path):
+    """What the caller raises comes out, when the kernel of the next chapter has ended, too."""
+    pids = [tmp_path / name for name in ("one", "two")]
+    for number, path in enumerate(pids, 1):
+        waits = "time.sleep(600)" if number == 2 else "1"
+        note = f"import os, time\nopen({str(path)!r}, 'w').write(str(os.getpid()))\n{waits}"
+        write(tmp_path / "source", f"0{number}_chapter", "# One", note)
+
+    def refuses(*ended):
+        raise OSError("disk full")
+
+    paths = sorted((tmp_path / "source").glob("*.ipynb"))
+    with ThreadPoolExecutor(1) as thread:
+        outcomes = executed(paths, 60, lambda *cells: None)
+        with pytest.raises(OSError, match="disk full"):
+            thread.submit(_for_each, outcomes, refuses).result()
+    assert not Path(f"/proc/{pids[0].read_text()}").exists() and not pids[1].exists()
 
 
 def test_a_dying_kernel_and_a_broken_file_are_failures_like_others(tmp_path):

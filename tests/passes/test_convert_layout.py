@@ -95,7 +95,10 @@ def test_images_that_go_out_are_as_they_were():
         (lambda x, y: op.max(conv(x, 3, 1), axis=1), 2),
         (lambda x, y: op.reshape(conv(x, 3, 1), (2, -1)), 2),
         (lambda x, y: op.permute_dims(conv(x, 3, 1), (0, 3, 1, 2)), 1),
-        (lambda x, y: op.adaptive_avg_pool2d(y, output_size=1, layout="NHWC"), 2),
+        (lambda x, y: op.adaptive_avg_pool2d(y, output_size=1, layout="NHWC"), 0),  # no convolution
+        (lambda x, y: op.layer_norm(conv(x, 3, 1), weights(3), weights(3)), 2),
+        (lambda x, y: conv(op.rms_norm(conv(x, 3, 1), weights(3)), 3, 1), 2),
+        (lambda x, y: op.ewise_fma(weights(3), conv(x, 3, 1), y), 2),
         (lambda x, y: op.where(op.greater(conv(x, 3, 1), 0.0), 1.0, weights(3)), 2),
     ],
 )

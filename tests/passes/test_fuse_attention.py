@@ -113,6 +113,31 @@ def test_what_is_none_stays(formula):
     assert fuse_attention(before) is before
 
 
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [
+        ((2, 4), (2, 1), (2, 1)),  # heads that share keys and values
+        ((2, 4), (2, 4), (2, 1)),
+        ((), (3,), (3,)),
+        ((), (), (3,)),
+    ],
+)
+def test_operands_that_are_repeated_stay(q, k, v):
+    """No recipe knows how to keep rows of such scores: each product alone is faster."""
+    shapes = {"q": (*q, ROWS, SIZE), "k": (*k, KEYS, SIZE), "v": (*v, KEYS, SIZE)}
+    params = [tensor(name, shape) for name, shape in shapes.items()]
+    before = module(params, lambda q, k, v: written_out(q, k, v))
+    assert fuse_attention(before) is before
+
+
+def test_matrices_of_all_batches():
+    params = [tensor("q", (3, ROWS, SIZE)), *inputs()[1:]]
+    before = module(params, lambda q, k, v: written_out(q, k, v))
+    after = settled(fuse_attention, before)
+    assert operators(after) == ["call_tir"]
+    assert_same(before, after)
+
+
 def test_scores_that_others_use_stay():
     def both(q, k, v):
         scores = op.matmul(q, turned(k))
