@@ -289,7 +289,7 @@ class Expressions:
         code.block(good)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _variables(item: Expr | Store) -> tuple[Var, ...] | None:
     """The variables of an index, or of those of an access; None for what depends on more: on
     memory, or on a `Let`.
