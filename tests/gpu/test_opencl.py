@@ -127,6 +127,35 @@ def test_a_thread_reads_the_element_of_shared_memory_that_it_wrote():
     agree(mlc.parse(OWN_ELEMENT))
 
 
+CONDITION_OF_ALL = """
+@T.prim_func
+def main(A: T.Buffer((8, 2), "int32"), C: T.Buffer((8, 2), "int32")):
+    X = T.alloc_buffer((8, 2), "int32", scope="shared")
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        for t in T.thread_binding(8, thread="threadIdx.z"):
+            for j in range(2):
+                with T.block("X"):
+                    v, vj = T.axis.remap("SS", [t, j])
+                    X[v, vj] = A[7 - v, vj]
+        for t in T.thread_binding(8, thread="threadIdx.z"):
+            for k, i in T.grid(8, 4):
+                with T.block("C"):
+                    v = T.axis.spatial(8, t * 4 + i)
+                    vk = T.axis.opaque(2, k)
+                    T.where(k < 2 and t * 4 + i < 8)
+                    C[v, vk] = X[7 - v, vk] - T.if_then_else(vk > 0, C[v, vk - 1], T.int32(0))
+"""
+
+
+@needs_opencl
+def test_a_condition_of_all_threads_in_loops_behind_a_barrier():
+    """PoCL 3.1 never ended: its own barriers in innermost loops came to stand under conditions."""
+    mod = mlc.parse(CONDITION_OF_ALL)
+    agree(mod)
+    assert "int i = zero;" in mlc.build(mod, target="opencl").source("opencl")
+    assert "zero" not in mlc.build(mod, target="gpusim").source("cuda")
+
+
 DTYPES = """
 @T.prim_func
 def main(A: T.Buffer((300,), "{dtype}"), B: T.Buffer((300,), "{dtype}"),

@@ -97,7 +97,7 @@ def _lines(listed: list[str]) -> list[str]:
 
 like_c = partial(
     Language,
-    syntax=SYNTAX._replace(loop="for ({2} {0} = 0; {0} < {1}; ++{0}) {{"),
+    syntax=SYNTAX._replace(loop="for ({2} {0} = {3}; {0} < {1}; ++{0}) {{"),
     expressions=Expressions,
     stored=STORED,
     array=array,

@@ -28,7 +28,20 @@ from minimlc.errors import BuildError
 from minimlc.names import UniqueNames
 from minimlc.node import Node, nodes_of, walk
 from minimlc.tir.analysis.threads import SHARED
-from minimlc.tir.nodes import Alloc, Block, Buffer, Const, Expr, For, Load, PrimFunc, Store, Var
+from minimlc.tir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    IfThenElse,
+    Load,
+    PrimFunc,
+    Select,
+    Store,
+    Var,
+)
 from minimlc.tir.walks import stored_in
 
 IN_FLIGHT = 8
@@ -48,7 +61,7 @@ class Background(NamedTuple):
 class Language(NamedTuple):
     """How a language spells kernels.
 
-    `syntax` is that of statements; its loop takes a type, too. `array(type, name, shape)` declares
+    `syntax` is that of statements; its loop takes a type and a start, too. `array(type, name, shape)` declares
     one; `own` and `shared` are templates for one of a thread and of a block. `axis` declares a
     thread's place, and `places` says where it finds it, by the axis's letter or number. `header`
     writes what stands before a kernel's body, `memory` what stands before the kernels of a
@@ -81,6 +94,10 @@ class Language(NamedTuple):
     as many registers.
     """
     copy: str = ""
+    zero: str = ""
+    """A zero that the compiler takes for a number of the thread, where it goes wrong with loops
+    that all threads run alike.
+    """
     wide: tuple[str, ...] = ()
     """Aligned neighbours as one value: the first one's address space, their number, and it; a value
     for so many; and an array that begins at a multiple of so many bytes.
@@ -174,6 +191,10 @@ class KernelText(Statements):
                 self.line(self._place(axis))
         if language.shared:
             self._share(kernel.shared)
+        self.zero = "0"
+        if language.zero and _has(kernel.body, Barrier) and _has(kernel.body, IfThenElse, Select):
+            self.zero = self.scope.take("zero")
+            self.line(language.zero.format(self.zero))
         self.visit(kernel.body)
         self.text = "\n".join([*header, *self.lines, "}"])
 
@@ -251,15 +272,17 @@ class KernelText(Statements):
             self._wide(self.wide[item])
             return
         extent, saved = self._extent(item), self.copies
+        start = "0" if _has(item.body, Barrier) else self.zero
         if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):
             self.copies *= max(1, int(item.extent.value))
             if self.copies <= MOST_COPIES and self.language.unroll:
                 self.line(self.language.unroll)
+                start = "0"
         elif self.language.fetch and _fetches(item):
             self.line(self.language.fetch)
         name = self.declare_loop(item)
         kind = self.syntax.types[item.var.dtype]
-        with self.block(self.syntax.loop.format(name, extent, kind)):
+        with self.block(self.syntax.loop.format(name, extent, kind, start)):
             self.visit(item.body)
         self.scope.release(name, item.var.name)
         self.copies = saved
@@ -300,6 +323,10 @@ class KernelText(Statements):
         elif item.buffer not in self.exprs.names:
             self.line(self.language.own.format(self.declared(item.buffer)))
         self.visit(item.body)
+
+
+def _has(item: Node, *kinds: type[Node]) -> bool:
+    return any(isinstance(part, kinds) for part in walk(item))
 
 
 def _fetches(item: For) -> bool:
