@@ -25,7 +25,7 @@ ROOMS = {
     "codegen/llvm/listing.py": 96,
     "codegen/source": 188,
     "codegen/c": 831,
-    "codegen/gpu": 2015,
+    "codegen/gpu": 2037,
     "codegen/opencl": 94,
     "codegen/cuda": 329,
     "codegen/python": 524,

@@ -61,14 +61,14 @@ class Background(NamedTuple):
 class Language(NamedTuple):
     """How a language spells kernels.
 
-    `syntax` is that of statements; its loop takes a type and a start, too. `array(type, name, shape)` declares
-    one; `own` and `shared` are templates for one of a thread and of a block. `axis` declares a
-    thread's place, and `places` says where it finds it, by the axis's letter or number. `header`
-    writes what stands before a kernel's body, `memory` what stands before the kernels of a
-    function. `finish` completes the text of everything. `copy` moves several elements at once: to,
-    from, their number and type; `background` is for copies that go on meanwhile. `shuffle` takes a
-    value from a thread some lanes on. `tiles` declares those of warps, and `warp` works on them. A
-    language lacks what is empty.
+    `syntax` is that of statements; its loop takes a type and a start, too. `array(type, name,
+    shape)` declares one; `own` and `shared` are templates for one of a thread and of a block.
+    `axis` declares a thread's place, and `places` says where it finds it, by the axis's letter or
+    number. `header` writes what stands before a kernel's body, `memory` what stands before the
+    kernels of a function. `finish` completes the text of everything. `copy` moves several elements
+    at once: to, from, their number and type; `background` is for copies that go on meanwhile.
+    `shuffle` takes a value from a thread some lanes on. `tiles` declares those of warps, and `warp`
+    works on them. A language lacks what is empty.
     """
 
     name: str
@@ -192,7 +192,8 @@ class KernelText(Statements):
         if language.shared:
             self._share(kernel.shared)
         self.zero = "0"
-        if language.zero and _has(kernel.body, Barrier) and _has(kernel.body, IfThenElse, Select):
+        kinds = {type(part) for part in walk(kernel.body)}
+        if language.zero and Barrier in kinds and {IfThenElse, Select} & kinds:
             self.zero = self.scope.take("zero")
             self.line(language.zero.format(self.zero))
         self.visit(kernel.body)
@@ -272,7 +273,7 @@ class KernelText(Statements):
             self._wide(self.wide[item])
             return
         extent, saved = self._extent(item), self.copies
-        start = "0" if _has(item.body, Barrier) else self.zero
+        start = "0" if nodes_of(item.body, Barrier) else self.zero
         if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):
             self.copies *= max(1, int(item.extent.value))
             if self.copies <= MOST_COPIES and self.language.unroll:
@@ -323,10 +324,6 @@ class KernelText(Statements):
         elif item.buffer not in self.exprs.names:
             self.line(self.language.own.format(self.declared(item.buffer)))
         self.visit(item.body)
-
-
-def _has(item: Node, *kinds: type[Node]) -> bool:
-    return any(isinstance(part, kinds) for part in walk(item))
 
 
 def _fetches(item: For) -> bool:
