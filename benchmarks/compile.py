@@ -3,6 +3,8 @@
 Every sample is a process of its own; a cold one has an empty cache folder.
 """
 
+import ctypes
+import gc
 import json
 import os
 import subprocess
@@ -130,6 +132,33 @@ def model_child(name: str) -> None:
         mlc.build(mod)
         times.append(perf_counter() - start)
     print(json.dumps(times))
+
+
+def resident_growth(name: str) -> int:
+    """Bytes by which a whole model's first call makes a process larger; Linux only."""
+    code = f"from benchmarks.compile import resident_child; resident_child({name!r})"
+    return int(_python("-c", code).stdout)
+
+
+def resident_child(name: str) -> None:
+    """In the fresh process: build, give back what the heap has free, and call once."""
+    import minimlc as mlc
+    from benchmarks import kits, networks
+
+    model = networks.MODELS[name]
+    function, arrays = mlc.build(kits.ours(model)[0])["main"], kits.inputs_of(model)
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # the highest mark is that of now
+    before = _status("VmRSS")
+    result = function(*arrays)
+    print(_status("VmHWM") - before - result.nbytes)
+
+
+def _status(key: str) -> int:
+    """Bytes that /proc says of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
 
 
 def _python(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":

@@ -30,7 +30,7 @@ BUILDS = 3
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
     """Targets: each model as fast as the best peer, 1.15 times in the geometric mean on one thread;
     a cold build 2 s, 0.3 s for an MLP, from the cache 0.1 s, with one layer changed 0.3 s; memory
-    at most 1.05 times what is alive at once.
+    at most 1.05 times what is alive at once, and a call's in fact at most 4 MiB more.
     """
     with contest("models", thread_count, repeat) as found:
         ratios = [ratio(found, name, model) for name, model in MODELS.items()]
@@ -104,7 +104,13 @@ def memory(report: Report, name: str, mod: mlc.IRModule) -> list[Claim]:
     report.notes.append(f"{name}: {plan.planned:,} bytes planned, {plan.least:,} alive at once.")
     if not plan.least:
         return []
-    return [Claim(f"{name}: planned memory", plan.planned / plan.least, "<=", 1.05, "×")]
+    grown = builds.resident_growth(name)
+    report.notes.append(f"{name}: its first call makes a process {grown:,} bytes larger.")
+    more = (grown - 1.05 * plan.planned) / 2**20
+    return [
+        Claim(f"{name}: planned memory", plan.planned / plan.least, "<=", 1.05, "×"),
+        Claim(f"{name}: resident memory beyond 1.05 times the plan", more, "<=", 4, "MiB"),
+    ]
 
 
 def build(report: Report, name: str, rounds: int) -> None:

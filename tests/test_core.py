@@ -46,12 +46,12 @@ ROOMS = {
 
 CORE = {
     "tir": 2233,
-    "tir/analysis": 3279,
+    "tir/analysis": 3313,
     "tir/math": 495,
     "graph": 1567,
     "graph/ops": 2760,
     "script": 2406,
-    "schedule": 2627,
+    "schedule": 2629,
     "passes": 2012,
     "codegen": 212,
     "codegen/llvm": 1712,

@@ -22,8 +22,8 @@ from minimlc.schedule.shape import (
 from minimlc.schedule.tree import find_block, inside, replaced, without_unused_allocs
 from minimlc.tir.analysis.access import Access, accesses, reads, update_of
 from minimlc.tir.analysis.arith import conjuncts, key, variables
+from minimlc.tir.analysis.coverage import covers
 from minimlc.tir.analysis.index_map import IndexMap
-from minimlc.tir.analysis.regions import covers
 from minimlc.tir.nodes import (
     Alloc,
     Binary,

@@ -20,7 +20,8 @@ from minimlc.schedule.tree import (
     with_allocs,
 )
 from minimlc.tir.analysis.access import Access, accesses, reads_any
-from minimlc.tir.analysis.regions import covers, enclosing_box, starts_inside
+from minimlc.tir.analysis.coverage import covers
+from minimlc.tir.analysis.regions import enclosing_box, starts_inside
 from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import (
     Block,

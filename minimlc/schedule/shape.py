@@ -9,8 +9,9 @@ from minimlc.schedule.tree import Place, find_block, inside, runs
 from minimlc.tir.analysis.access import Access, accesses, loop_extents, reads
 from minimlc.tir.analysis.affine import Coverage, Digits
 from minimlc.tir.analysis.arith import conjuncts, variables
+from minimlc.tir.analysis.coverage import clips_only
 from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.analysis.regions import clips_only, is_private
+from minimlc.tir.analysis.regions import is_private
 from minimlc.tir.nodes import (
     Block,
     BlockIter,

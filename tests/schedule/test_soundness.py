@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.codegen.lower import lower
 from minimlc.module import IRModule
 from minimlc.tir.nodes import PrimFunc
 from tests.helpers import assert_close, assert_same, copies, random_args, refuses
@@ -119,6 +120,57 @@ def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8, 4), "int32")):
                 C[i, k] = X[0]
 """
     mod = mlc.parse(text)
+    refuses("E104", lambda: mlc.Schedule(mod).parallel("i"))
+    assert_compiles_to_the_same(mod, mod)
+
+
+IN_PARTS = """@T.prim_func
+def main(A: T.Buffer((4, 4, 10), "int32"), C: T.Buffer((4, 4, 10), "int32")):
+    X = T.alloc_buffer((4, 10), "int32")
+    for i in range(4):
+        if i == 0:
+            for k, j in T.grid(4, 10):
+                X[k, j] = 7
+        for k, j in T.grid({first}):
+            X[k, j] = A[i, k, j]
+        for k, j in T.grid({second}):
+            if {guard}:
+                X[k + {down}, j + {right}] = A[i, k + {down}, j + {right}]
+        for k, j in T.grid(4, 10):
+            C[i, k, j] = X[k, j]
+"""
+
+
+@pytest.mark.parametrize(
+    "first, second, down, right, guard",
+    [
+        ("4, 6", "4, 4", 0, 6, "j < 4"),
+        ("4, 6", "4, 5", 0, 5, "k < 4"),
+        ("4, 6", "4, 6", 0, 6, "j + 6 < 10"),
+        ("3, 10", "1, 10", 3, 0, "True"),
+    ],
+)
+def test_a_buffer_is_private_by_writes_side_by_side(first, second, down, right, guard):
+    sizes = {"first": first, "second": second, "down": down, "right": right, "guard": guard}
+    mod = mlc.parse(IN_PARTS.format(**sizes))
+    sch = mlc.Schedule(mod).parallel("i")
+    assert "X = T.alloc_buffer" in lower(sch.func).script().split("T.parallel")[1]
+    assert_same(mod, sch.mod)
+
+
+@pytest.mark.parametrize(
+    "first, second, down, right, guard",
+    [
+        ("4, 6", "4, 3", 0, 7, "True"),
+        ("4, 6", "4, 4", 0, 6, "j + 6 < 9"),
+        ("4, 6", "3, 4", 0, 6, "True"),
+        ("4, 6", "2, 10", 2, 0, "True"),
+        ("4, 6", "4, 4", 0, 6, "A[i, 0, 0] > 0"),
+    ],
+)
+def test_a_buffer_is_not_private_by_writes_with_a_gap(first, second, down, right, guard):
+    sizes = {"first": first, "second": second, "down": down, "right": right, "guard": guard}
+    mod = mlc.parse(IN_PARTS.format(**sizes))
     refuses("E104", lambda: mlc.Schedule(mod).parallel("i"))
     assert_compiles_to_the_same(mod, mod)
 

@@ -1,4 +1,4 @@
-"""What statements read and write: boxes of elements, coverage, private buffers.
+"""What statements read and write: boxes of elements, private buffers.
 
 All of it is derived from the tree; what an author declares is only compared with it.
 """
@@ -14,21 +14,11 @@ from minimlc.tir.analysis.access import (
     shared_loops,
     starts_its_target,
 )
-from minimlc.tir.analysis.affine import (
-    Coverage,
-    Digit,
-    Digits,
-    DigitSum,
-    contiguous,
-    quotient_and_rest,
-    terms_of,
-    to_expr,
-)
-from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
+from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, terms_of, to_expr
+from minimlc.tir.analysis.arith import conjuncts, has_loads, variables
+from minimlc.tir.analysis.coverage import cover_together, covers, limit_of
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.analysis.instances import has_match
-from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
+from minimlc.tir.nodes import Binary, Block, Buffer, Expr, For, Var, index
 from minimlc.tir.walks import stored_in
 
 
@@ -81,152 +71,6 @@ def _side(
     return Side(to_expr(base._replace(constant=low), extents), high - low + 1)
 
 
-def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
-    """Whether `write`, while `fixed` stand still, surely writes every element `read` reads."""
-    still = set(fixed)
-    return _covers_range(write, read, still) or has_match(write, read, still)
-
-
-def _covers_range(write: Access, read: Access, still: set[Var]) -> bool:
-    """Whether the elements written are ranges, one for each dimension, that all reads are in."""
-    extents = {**loop_extents(write.loops), **loop_extents(read.loops)}
-    digits = Digits(extents)
-    guards = [guard for guard in write.guards if not _is_granted(guard, write, read, still)]
-    zeros = [_zero_guarded(guard) for guard in guards]
-    if any(value is None for value in zeros):
-        return False
-    ndim = write.buffer.ndim
-    sums = digits.sums((*write.indices, *read.indices, *(v for v in zeros if v is not None)))
-    if not _takes_every_value(write, still, digits):
-        return False
-    coverage = Coverage(digits)
-    held = dict(zip(guards, sums[2 * ndim :], strict=True))
-    sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
-    for out, need, size in (part for side in sides for part in _rows(*side, still)):
-        if out is None:
-            return False
-        outer = terms_of(out, still)
-        moving = out.minus(outer)
-        values = coverage.take(moving)
-        if values is None:
-            return False
-        for guard, end in [(g, _end(g, total, moving)) for g, total in held.items()]:
-            if end is not None:
-                values = range(values.start, min(values.stop, end))
-                del held[guard]
-        whole = not outer.terms and values.start <= 0 and values.stop >= size
-        if not whole and not _within(need, outer, values):
-            return False
-    return all(_reaches_zero(total, still, coverage.used) for total in held.values())
-
-
-def _end(guard: Expr, total: DigitSum | None, part: DigitSum) -> int | None:
-    """Where a guard `total < bound` ends the values of `part`, if it says that alone: `total` is a
-    multiple of `part` and a rest that does not matter.
-    """
-    limit = _limit(guard)
-    if total is None or limit is None or limit[0] != "<" or not part.terms:
-        return None
-    digit, coefficient = next(iter(part.terms.items()))
-    times, uneven = divmod(total.terms.get(digit, 0), coefficient)
-    parts = quotient_and_rest(total, times) if times > 0 and not uneven else None
-    if parts is None or parts[0].terms != part.terms or limit[2] % times:
-        return None
-    return limit[2] // times - parts[0].constant + part.constant
-
-
-def _rows(
-    out: DigitSum | None, need: DigitSum | None, size: int, fixed: set[Var]
-) -> list[tuple[DigitSum | None, DigitSum | None, int]]:
-    """What is written and read in one dimension, and its size; where the written elements have
-    gaps, as padded rows have, the row and the place in it are dimensions of their own.
-    """
-    if out is None or need is None:
-        return [(out, need, size)]
-    moving = out.minus(terms_of(out, fixed))
-    if contiguous(moving) is None:
-        for radix in sorted({c for c in moving.terms.values() if c > 1}, reverse=True):
-            parts, others = quotient_and_rest(out, radix), quotient_and_rest(need, radix)
-            if parts is not None and others is not None:
-                row = _rows(parts[0], others[0], -(-size // radix), fixed)
-                return [*row, *_rows(parts[1], others[1], radix, fixed)]
-    return [(out, need, size)]
-
-
-def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bool:
-    """Whether a guard of a write takes nothing away from what the read needs: it holds for the
-    read as well, or always, or it only leaves out elements that the buffer does not have.
-    """
-    if variables(guard) <= fixed and any(key(guard) == key(g) for g in read.guards):
-        return True
-    ranges = Ranges(loop_extents(write.loops))
-    sides = zip(write.indices, write.buffer.shape, strict=True)
-    return ranges.prove(guard) or clips_only(guard, sides, ranges)
-
-
-def _limit(guard: Expr) -> tuple[str, Expr, int] | None:
-    """Of a guard `value < constant` or `value >= constant`: operator, value and constant."""
-    match guard:
-        # other nodes: guards of another form
-        case Binary("<" | ">=" as op, value, limit) if (bound := constant_value(limit)) is not None:
-            return op, value, bound
-    return None
-
-
-def clips_only(guard: Expr, sides: Iterable[tuple[Expr, int]], ranges: Ranges) -> bool:
-    """Whether a guard leaves out nothing but values of one of `sides` beyond 0 ... size-1.
-
-    Nothing is concluded where arithmetic wraps: `i + big < big` may hold for one `i` only.
-    """
-    limit = _limit(guard)
-    if limit is None or not ranges.is_exact(limit[1]):
-        return False
-    op, value, bound = limit
-    for part, size in sides:
-        distance = constant_value(Binary("-", part, value))
-        if distance is not None and ranges.is_exact(part):
-            end = bound + distance
-            if end >= size if op == "<" else end <= 0:
-                return True
-    return False
-
-
-def _zero_guarded(guard: Expr) -> Expr | None:
-    """A value that satisfies the guard where it is 0; None for a guard of another form."""
-    match guard:
-        # other nodes: guards of another form
-        case Binary("==", value, Const(0)):
-            return value
-    limit = _limit(guard)
-    return limit[1] if limit is not None and limit[0] == "<" and limit[2] > 0 else None
-
-
-def _reaches_zero(total: DigitSum | None, fixed: set[Var], used: set[Digit]) -> bool:
-    """Whether a value is 0 for some values of moving digits that are not in the index."""
-    return (
-        total is not None
-        and total.constant == 0
-        and all(c > 0 and d.var not in fixed for d, c in total.terms.items())
-        and not used & set(total.terms)
-    )
-
-
-def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
-    """Whether the moving loops around a write run in full and fill all combinations of digits."""
-    return all(
-        loop.var in fixed or ((constant_value(loop.extent) or 0) > 0 and digits.is_exact(loop.var))
-        for loop in write.loops
-    )
-
-
-def _within(need: DigitSum | None, outer: DigitSum, values: range) -> bool:
-    """Whether `need` stays in `values` beyond `outer`."""
-    if need is None:
-        return False
-    low, high = need.minus(outer).bounds()
-    return values.start <= low and high < values.stop
-
-
 def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
     """Whether each iteration of `loop` writes every element of `buffer` before reading it, and
     nothing outside the loop looks at it: each iteration can then own a copy.
@@ -255,12 +99,11 @@ def _is_written_before(
             return False
         return starts_inside(read.block, read.loops[depth:], read.loops, read.runs_where)
     read = read._replace(guards=tuple(g for g in read.guards if not reads_any(g, changing)))
-    for write in writes:
-        if write.order > read.order:
-            continue
+    earlier = [write for write in writes if write.order <= read.order]
+    for write in earlier:
         if covers(write, read, [shared.var for shared in shared_loops(write, read)]):
             return True
-    return False
+    return len(earlier) > 1 and cover_together(earlier, read)
 
 
 def starts_inside(
@@ -296,7 +139,7 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
         return False
     guards = (*guards, *_changing_ends(block, around))
     # Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
-    limits = map(_limit, guards)
+    limits = map(limit_of, guards)
     limited = [limit[1] if limit is not None and limit[0] == "<" else None for limit in limits]
     digits = Digits(loop_extents(tuple(around)))
     values = [it.value for it in block.iters]

@@ -15,9 +15,10 @@ import numpy as np
 from minimlc.errors import CompileError, VerifyError
 from minimlc.node import span_of
 from minimlc.tir.analysis.access import Access, accesses, element_key, loop_extents, shared_loops
+from minimlc.tir.analysis.coverage import covers
 from minimlc.tir.analysis.dependence import A_FEW
 from minimlc.tir.analysis.instances import are_at, narrowed, reaching, written_before
-from minimlc.tir.analysis.regions import covers, init_comes_first
+from minimlc.tir.analysis.regions import init_comes_first
 from minimlc.tir.analysis.witness import Element, Values, element_at, points
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Load, PrimFunc, Store, Var
 from minimlc.tir.operators import REDUCERS, start_of
