@@ -134,10 +134,13 @@ def model_child(name: str) -> None:
     print(json.dumps(times))
 
 
-def resident_growth(name: str) -> int:
-    """Bytes by which a whole model's first call makes a process larger; Linux only."""
+def resident_growth(name: str) -> tuple[int, int]:
+    """Bytes by which a whole model's first call makes a process larger, and those of its memory
+    plan; Linux only.
+    """
     code = f"from benchmarks.compile import resident_child; resident_child({name!r})"
-    return int(_python("-c", code).stdout)
+    grown, planned = json.loads(_python("-c", code).stdout)
+    return grown, planned
 
 
 def resident_child(name: str) -> None:
@@ -146,13 +149,14 @@ def resident_child(name: str) -> None:
     from benchmarks import kits, networks
 
     model = networks.MODELS[name]
-    function, arrays = mlc.build(kits.ours(model)[0])["main"], kits.inputs_of(model)
+    program, arrays = mlc.build(kits.ours(model)[0]), kits.inputs_of(model)
+    function, planned = program["main"], program.plan("main").planned
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the highest mark is that of now
     before = _status("VmRSS")
     result = function(*arrays)
-    print(_status("VmHWM") - before - result.nbytes)
+    print(json.dumps([_status("VmHWM") - before - result.nbytes, planned]))
 
 
 def _status(key: str) -> int:

@@ -189,9 +189,14 @@ def _folder_size(folder: Path) -> int:
 def _end(process: subprocess.Popen, mark: str) -> None:
     """Kill a worker and all below it, then what has left its session but carries its mark."""
     end = time.monotonic() + END_SECONDS
-    below = process.poll() is not None  # by itself, or by what it ran
-    while kill_below(process.pid) and time.monotonic() < end:
-        below = True
+    below = ended = process.poll() is not None  # by itself, or by what it ran
+    while time.monotonic() < end and not ended:
+        killed = kill_below(process.pid)
+        below = below or killed
+        # Without its child, a guard ends by itself, and after what a list of processes can miss:
+        # one whose parent ends just then.
+        guarded = below and sys.platform == "linux"
+        ended = process.poll() is not None or not (killed or guarded)
         time.sleep(0.001)
     if sys.platform != "win32":
         with suppress(ProcessLookupError, PermissionError):

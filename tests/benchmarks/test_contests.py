@@ -1,6 +1,7 @@
 """Contests on tiny sizes: everybody is checked, the ratios are right, the table shows them."""
 
 import json
+import sys
 from importlib import import_module
 from subprocess import CompletedProcess
 
@@ -92,6 +93,16 @@ def test_minimlc_is_right_and_needs_no_peer(found, alone, name):
     assert not {"torch", "torch.compile", "numba", "jax", "onnxruntime"} & set(names)
     for claim in found.report.claims:
         assert claim.value > 0 and claim.peer not in ("torch", "jax")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_what_a_call_needs_is_measured_beside_its_plan(found):
+    name = "MLP 784-128-10, batch 64"
+    models.resident(found.report, name)
+    (claim,) = found.report.claims
+    _, planned = compile_benchmark.resident_growth(name)
+    assert planned > 0 and -1.1 * planned / 2**20 <= claim.value < 64
+    assert f"{name}: its first call" in found.report.notes[-1]
 
 
 @pytest.mark.requires("torch", "onnx")
