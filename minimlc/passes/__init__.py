@@ -1,5 +1,10 @@
 """Transforms of whole modules: functions IRModule -> IRModule, in the order they usually run."""
 
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from minimlc.module import Pass
 from minimlc.passes.bind_params import bind_params
 from minimlc.passes.combine_parallel_matmul import combine_parallel_matmul
 from minimlc.passes.convert_layout import convert_layout
@@ -22,6 +27,7 @@ from minimlc.passes.rewrite import rewrite
 from minimlc.passes.simplify import simplify
 from minimlc.passes.to_mixed_precision import to_mixed_precision
 from minimlc.rooms import room
+from minimlc.target import Target
 
 recipes = room("recipes")
 scheduling = (recipes.apply,) if recipes else ()
@@ -45,6 +51,15 @@ default_pipeline = (
 )
 """What `build` does to graph functions: operators become few primitive functions, scheduled."""
 
+
+def for_target(
+    target: str | Target | None = None, pipeline: Iterable[Any] = default_pipeline
+) -> tuple[Pass, ...]:
+    """A pipeline with its recipes for a target, instead of for this machine."""
+    chosen = Target.of(target)
+    return tuple(partial(p, target=chosen) if p in scheduling else p for p in pipeline)
+
+
 __all__ = [
     "bind_params",
     "combine_parallel_matmul",
@@ -54,6 +69,7 @@ __all__ = [
     "fold_batch_norm",
     "fold_constants",
     "fold_transposes",
+    "for_target",
     "fuse_attention",
     "fuse_ops",
     "fuse_tir",

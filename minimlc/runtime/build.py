@@ -15,7 +15,7 @@ from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule, Pass, not_a_module, pass_name, run_passes
 from minimlc.node import Node, nodes_of
-from minimlc.passes import default_pipeline, scheduling
+from minimlc.passes import default_pipeline, for_target, scheduling
 from minimlc.rooms import is_there, room
 from minimlc.runtime.executable import (
     Kernel,
@@ -62,12 +62,12 @@ def build(
     """Compile a module (or one function, then called "main") for a target.
 
     Primitive functions are compiled as they are. Where graph functions contain operators,
-    `pipeline` (the default one, if None) lowers them first, and leaves out what nothing calls
-    then; `recipes=False` leaves out its schedules. `bounds="check"` makes an access outside a
-    buffer an `IndexError`, at a cost. Target "c" compiles with the system's C compiler.
-    `cache=False` neither reads nor writes the compile cache. With a `database` (or one in use for
-    the whole process: `mlc.tune.use`), functions without a schedule get the best one that was
-    recorded for this target and machine, else a recipe's. Raises `BuildError`.
+    `pipeline` (the default one, if None) lowers them first, with recipes for the target, and leaves
+    out what nothing calls then; `recipes=False` leaves out its schedules. `bounds="check"` makes an
+    access outside a buffer an `IndexError`, at a cost. Target "c" compiles with the system's C
+    compiler. `cache=False` neither reads nor writes the compile cache. With a `database` (or one in
+    use for the whole process: `mlc.tune.use`), functions without a schedule get the best one that
+    was recorded for this target and machine, else a recipe's. Raises `BuildError`.
     """
     chosen = Target.of(target)
     if bounds is not None and bounds not in BOUNDS:
@@ -90,7 +90,8 @@ def build(
         if pipeline is None and not _has_operators(part):
             steps = _passes(scheduling, recipes, chosen, tuned) if tuned else ()
             return built(verify(run_passes(part, steps)) if steps else part)
-        steps = _passes(default_pipeline, recipes, chosen, tuned) if pipeline is None else pipeline
+        chain = default_pipeline if pipeline is None else pipeline
+        steps = _passes(chain, recipes, chosen, tuned)
         if known:
             return with_stubs(part, chosen, steps, _shared)
         return built(verify(run_passes(part, steps)))
@@ -201,7 +202,7 @@ def _passes(
             continue
         steps += tuned
         if scheduled:
-            steps.append(partial(step, target=target))
+            steps += for_target(target, [step])
     return steps
 
 

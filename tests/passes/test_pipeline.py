@@ -7,10 +7,13 @@ from minimlc import passes
 from minimlc.graph import op
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import TensorType, TupleGetItem, Var, call_dps_packed, constant
-from minimlc.module import IRModule
+from minimlc.module import IRModule, run_passes
+from minimlc.node import structural_equal
 from minimlc.registry import register_func
 from minimlc.run import interpret
+from minimlc.runtime.build import build
 from minimlc.script import parse
+from minimlc.target import Target
 from minimlc.verify import verify
 from tests.helpers import assert_same, calls
 
@@ -137,3 +140,26 @@ def test_a_large_graph_still_runs():
     np.testing.assert_allclose(
         interpret(after, "main", x, w), interpret(mod, "main", x, w), rtol=1e-4, atol=1e-5
     )
+
+
+PRODUCT = parse("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((64, 64), "float32"), w: R.Tensor((64, 64), "float32")):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            R.output(y)
+        return y
+""")
+
+
+def test_a_pipelines_recipes_are_for_a_target():
+    narrow = Target("llvm", "x86-64", "+sse2", vector_bits=128)
+    made = [run_passes(PRODUCT, passes.for_target(each)) for each in (narrow, "gpusim", None)]
+    assert not structural_equal(made[0], made[1])
+    assert "threadIdx.x" in made[1].script() and "threadIdx.x" not in made[0].script()
+    assert structural_equal(made[2], run_passes(PRODUCT, passes.default_pipeline))
+    assert passes.for_target(narrow, [passes.legalize]) == (passes.legalize,)
+    library = build(PRODUCT, "gpusim", pipeline=[passes.simplify, *passes.default_pipeline])
+    assert "threadIdx.x" in library.source("cuda")

@@ -120,6 +120,25 @@ def test_kernels_have_threads_and_fit_a_device(name):
             assert np.prod(kernel.block) > 1
 
 
+LARGE = {
+    "elements": lambda: operator(lambda x: op.relu(x), (2048, 768)),
+    "three axes": lambda: operator(lambda x: op.relu(x), (100, 100, 50)),
+    "images": lambda: operator(lambda x, y: op.add(x, y), (4, 64, 56, 56), (4, 64, 56, 56)),
+    "softmax": lambda: along(op.softmax, 1025, 1024),
+    "layer norm": lambda: operator(op.layer_norm, (4096, 768), (768,), (768,)),
+    "odd rows": lambda: along(op.sum, 2048, 1000),
+    "sum": lambda: along(op.sum, 1000, 1000, axis=(0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_arrays_have_many_threads(name):
+    """What is too large to try all iterations is proven."""
+    first, *_ = launched(recipes.apply(LARGE[name](), "gpusim"))
+    assert np.prod(first.block) >= 256
+    assert np.prod(first.grid) >= 256
+
+
 def test_what_goes_on_in_order_has_threads_inside():
     mod = mlc.parse("""
 @T.prim_func

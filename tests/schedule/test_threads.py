@@ -270,6 +270,25 @@ def test_threads_combine_values(change):
     assert_right(mod, part.bind("k_0", "threadIdx.x").bind("k_1", "threadIdx.y").mod)
 
 
+@pytest.mark.parametrize(("shape", "threads"), [((5, 9), 8), ((6, 4), 7), ((3, 2), 8)])
+def test_threads_combine_what_a_fused_loop_was_cut_into(shape, threads):
+    rows, columns = shape
+    mod = mlc.parse(f"""
+@T.prim_func
+def main(A: T.Buffer(({rows}, {columns}), "int32"), C: T.Buffer((1,), "int32")):
+    for i, j, k in T.grid(1, {rows}, {columns}):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SRR", [i, j, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vj, vk]
+""")
+    sch = mlc.Schedule(mod).fuse("j", "k", name="jk").split("jk", [None, threads])
+    assert_right(mod, sch.bind("jk_1", "threadIdx.x").mod)
+    assert_right(mod, sch.reorder("jk_1", "jk_0").bind("jk_1", "threadIdx.x").mod)
+    assert_right(mod, sch.decompose_reduction("C", "jk_0").bind("jk_1", "threadIdx.x").mod)
+
+
 @pytest.mark.parametrize(
     "change",
     [

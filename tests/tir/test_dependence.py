@@ -94,9 +94,10 @@ def test_what_is_excluded_never_happens(seed: int):
     assert excluded > absent / 2
 
 
-def access(at: Expr, loops: Sequence[For], *guards: Expr) -> Access:
-    where = Buffer("X", (1,), "int32")
-    return Access(where, (at,), True, tuple(loops), tuple(guards), None, "", 0, where)
+def access(at: Expr | tuple[Expr, ...], loops: Sequence[For], *guards: Expr) -> Access:
+    indices = at if isinstance(at, tuple) else (at,)
+    where = Buffer("X", (1,) * len(indices), "int32")
+    return Access(where, indices, True, tuple(loops), tuple(guards), None, "", 0, where)
 
 
 def loop(name: str, size: int) -> For:
@@ -123,3 +124,29 @@ def test_a_common_condition_keeps_parts_of_a_sum_together():
     assert Conflict(held, free).possible({tile.var: "+"})
     wide = access(at, nest, Binary("<", inside, index(17)))
     assert Conflict(wide, wide).possible({tile.var: "+"})
+
+
+def test_what_a_loop_was_fused_from_and_cut_into_again():
+    block, thread = loop("b", 1536), loop("t", 1024)
+    whole, nest = block.var * 1024 + thread.var, (block, thread)
+    for by in ((768,), (5000, 50), (50, 5000)):
+        at = tuple(part for size in by for part in (whole // size, whole % size))
+        apart = access(at, nest)
+        assert not Conflict(apart, apart).possible({block.var: "+"})
+        assert not Conflict(apart, apart).possible({block.var: "0", thread.var: "+"})
+    part = access((whole // 768, whole % 767), nest)
+    assert Conflict(part, part).possible({block.var: "+"})
+    lapping = block.var * 1023 + thread.var
+    again = access((lapping // 768, lapping % 768), nest)
+    assert Conflict(again, again).possible({block.var: "+"})
+
+
+def test_a_condition_that_holds_for_both_keeps_halves_apart():
+    row, thread = loop("r", 10**6), loop("t", 256)
+    nest, lower = (row, thread), Binary("<", thread.var, index(128))
+    written, read = access(thread.var, nest, lower), access(thread.var + 128, nest, lower)
+    near = access(thread.var + 127, nest, lower)
+    for sign in "+-":
+        assert not Conflict(written, read).possible({thread.var: sign})
+    assert Conflict(written, near).possible({thread.var: "-"})
+    assert Conflict(written, access(thread.var + 128, nest)).possible({thread.var: "-"})

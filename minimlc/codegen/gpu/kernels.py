@@ -251,7 +251,9 @@ class _Threads:
         if item.thread.startswith(VIRTUAL):
             item = replace(item, kind="unrolled", thread="")
         part = self.stmt(item.body, at)
-        tail = [use for use in part.tail if self._is_carried(use.buffer, item.var)]
+        # What copies go on is waited for at each barrier, so none is left out.
+        goes_on = constant_value(item.extent) != 1 and any(map(_is_ahead, statements_in(item.body)))
+        tail = [use for use in part.tail if goes_on or self._is_carried(use.buffer, item.var)]
         why = self._meeting(tail, part.head, at, at.nest)
         if why:
             part = part._replace(stmt=tir.seq((part.stmt, Barrier(why))), tail=(), meets=True)

@@ -45,9 +45,8 @@ class _NotAffine(Exception):
     """The expression is not a sum over digits."""
 
 
-class _NeedsCut(Exception):
-    def __init__(self, var: Var, cuts: list[int]):
-        self.var, self.cuts = var, cuts
+class _Again(Exception):
+    """There are more cuts or divisors now: the sums are to be found from the start."""
 
 
 @dataclass
@@ -63,8 +62,8 @@ class Digits:
         while True:
             try:
                 return [self._try(expr) for expr in asked]
-            except _NeedsCut as need:
-                self.cuts[need.var] = need.cuts
+            except _Again:
+                continue
 
     def of(self, var: Var) -> list[Digit]:
         """The digits of a variable, lowest first."""
@@ -112,14 +111,15 @@ class Digits:
         return parts
 
     def _request_cut(self, rest: DigitSum, by: int) -> NoReturn:
-        """Ask for the digit that straddles `by` to be cut there, if one can be."""
+        """Cut the digit that straddles `by` there, if one can be."""
         for digit, coefficient in rest.terms.items():
             if 0 < coefficient < by and by % coefficient == 0 and digit.extent > by // coefficient:
                 cut = digit.divisor * (by // coefficient)
                 cuts = sorted({*self.cuts.get(digit.var, [1]), cut})
                 if any(b % a for a, b in pairwise(cuts)):
                     break
-                raise _NeedsCut(digit.var, cuts)
+                self.cuts[digit.var] = cuts
+                raise _Again
         raise _NotAffine
 
 
@@ -128,6 +128,7 @@ class Division(NamedTuple):
     `left` is what is 0 for that reason: total - by * quotient - rest.
     """
 
+    total: DigitSum
     by: int
     left: DigitSum
 
@@ -135,13 +136,15 @@ class Division(NamedTuple):
 class Divided(Digits):
     """Digits of variables, and of the quotients and rests of divisions that cut no digit apart.
 
-    `divisions` says what the variables of such a quotient and its rest stand for.
+    `divisions` says what the variables of such a quotient and its rest stand for; `divisors`, by
+    what a sum is divided so. A multiple of a divisor divides that one's quotient: of x // 50 and
+    x // 5000, the latter is the former // 100.
     """
 
     def __init__(self, extents: Mapping[Var, int]):
         super().__init__(dict(extents))
         self.divisions: dict[Var, Division] = {}
-        self.parts: dict[Hashable, tuple[Var, Var]] = {}
+        self.divisors: dict[Hashable, dict[int, tuple[Var, Var]]] = {}
 
     def _divide(self, total: DigitSum, by: int) -> tuple[DigitSum, DigitSum]:
         try:
@@ -150,17 +153,46 @@ class Divided(Digits):
             return self._divided(total, by)
 
     def _divided(self, total: DigitSum, by: int) -> tuple[DigitSum, DigitSum]:
+        divisors = self.divisors.setdefault(total.key(), {})
+        least = min(divisor for divisor in (by, *divisors) if by % divisor == 0)
+        is_new = least not in divisors
+        quotient, rest = self._parts(total, least, divisors)
+        if is_new and any(divisor % least == 0 for divisor in divisors if divisor > least):
+            raise _Again
+        if least == by:
+            return quotient, rest
+        whole, more = self._divide(quotient, by // least)
+        return whole, weighted((more, least), (rest, 1))
+
+    def _parts(
+        self, total: DigitSum, by: int, divisors: dict[int, tuple[Var, Var]]
+    ) -> tuple[DigitSum, DigitSum]:
         """Quotient and rest as variables, about which only their bounds are known."""
         low, high = (end // by for end in total.bounds())
         if max(-low, high) * by >= WRAP:
             raise _NotAffine
-        variables = self.parts.setdefault((total.key(), by), (Var("quotient"), Var("rest")))
+        variables = divisors.setdefault(by, (Var("quotient"), Var("rest")))
         self.extents = {**self.extents, variables[0]: high - low + 1, variables[1]: by}
         whole, rest = map(self._atom, variables)
         quotient = weighted((whole, 1), constant=low)
-        division = Division(by, weighted((total, 1), (quotient, -by), (rest, -1)))
+        division = Division(total, by, weighted((total, 1), (quotient, -by), (rest, -1)))
         self.divisions.update(dict.fromkeys(variables, division))
         return quotient, rest
+
+    def loops(self, total: DigitSum) -> set[Digit]:
+        """The loop variables' digits that a sum depends on, those in its divisions included."""
+        found: set[Digit] = set()
+        for digit in total.terms:
+            division = self.divisions.get(digit.var)
+            found |= {digit} if division is None else self.loops(division.total)
+        return found
+
+    def starts_at_zero(self, total: DigitSum) -> bool:
+        """Whether a sum is 0 where all digits are, and never less."""
+        if total.constant or any(c < 0 for c in total.terms.values()):
+            return False
+        parts = [self.divisions[d.var].total for d in total.terms if d.var in self.divisions]
+        return all(map(self.starts_at_zero, parts))
 
 
 def to_expr(total: DigitSum, extents: Mapping[Var, int]) -> Expr:

@@ -277,7 +277,11 @@ class _Asked:
         for kind, *digits in list(self.bounds):
             if kind == "q" and digits[0].var in self.common:
                 self._link(digits[0])
-        return solve(self.equations, self.bounds, list(self._limits())) is not None
+        limits = [limit for limit in self._limits() if limit.terms.keys() <= self.bounds.keys()]
+        for number, limit in enumerate(limits):
+            self.bounds["limit", number] = (-limit.most, limit.most)
+            self.equations.append(Sum(limit.terms).minus(Sum({("limit", number): 1})))
+        return solve(self.equations, self.bounds, limits) is not None
 
     def equal(self, a: DigitSum, b: DigitSum) -> None:
         """Sum `a` of p is sum `b` of q, and what their digits stand for is so too."""
@@ -334,18 +338,26 @@ class _Asked:
 
     def ordered(self, var: Var, direction: Direction) -> None:
         """The digits' differences add up to a positive (or negative) difference of `var`."""
-        digits = self.system.digits.of(var)
-        parts = [(self._unknown("delta", digit, digit), digit.divisor) for digit in digits]
+        parts = [(self._unknown("delta", d, d), d.divisor) for d in self._digits(var)]
         most = self.system.extents[var] - 1
         self.bounds["distance", var] = (1, most) if direction == "+" else (-most, -1)
         self.equations.append(weighted((Sum({("distance", var): 1}), -1), *parts))
+
+    def _digits(self, var: Var) -> list[Digit]:
+        return [digit for digit in self.system.digits.of(var) if digit.extent > 1]
 
     def _link(self, digit: Digit) -> None:
         names = (("q", digit), 1), (("p", digit), -1), (("delta", digit, digit), -1)
         self.equations.append(weighted(*((self._unknown(*name), c) for name, c in names)))
 
     def _limits(self) -> Iterator[Limit]:
-        """Limits of the difference, from conditions that hold for p and q."""
+        """Limits of differences: of a variable with more combinations of digits than values, and
+        of a sum in a condition that holds for p and q.
+        """
+        for var in self.common:
+            if self.directions.get(var, "*") != "0" and not self.system.digits.is_exact(var):
+                most = self.system.extents[var] - 1
+                yield Limit({("delta", d, d): d.divisor for d in self._digits(var)}, most)
         for total, length in self.system.ranges:
             moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
             if moving and all(d.var in self.common for d in moving):

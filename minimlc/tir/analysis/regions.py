@@ -14,7 +14,7 @@ from minimlc.tir.analysis.access import (
     shared_loops,
     starts_its_target,
 )
-from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, terms_of, to_expr
+from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, Divided, terms_of, to_expr
 from minimlc.tir.analysis.arith import conjuncts, has_loads, variables
 from minimlc.tir.analysis.coverage import cover_together, covers, limit_of
 from minimlc.tir.analysis.dependence import Conflict
@@ -131,9 +131,9 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     """Whether, of the instances with the same spatial iters, the one whose reduce iters are 0 is
     the first to run.
 
-    So it is when the iters' values are rising sums over digits, and no digit serves both spatial
-    and reduce iters: whatever the order of the loops, the first instance has all digits 0. No
-    guard, and no extent, may let others pass and not that one.
+    So it is when the iters' values are sums over digits that start at 0, or quotients and rests of
+    such, and no digit serves both spatial and reduce iters: whatever the order of the loops, the
+    first instance has all digits 0. No guard, and no extent, may let others pass and not that one.
     """
     if any(it.kind == "O" for it in block.iters) or _stops_itself(block, guards):
         return False
@@ -141,7 +141,7 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     # Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
     limits = map(limit_of, guards)
     limited = [limit[1] if limit is not None and limit[0] == "<" else None for limit in limits]
-    digits = Digits(loop_extents(tuple(around)))
+    digits = Divided(loop_extents(tuple(around)))
     values = [it.value for it in block.iters]
     sums = digits.sums([*values, *(value for value in limited if value is not None)])
     spatial: set[Digit] = set()
@@ -150,17 +150,19 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
         if total is None:
             return False
         if it.kind == "R":
-            if total.constant or any(c < 0 for c in total.terms.values()):
+            if not digits.starts_at_zero(total):
                 return False
-            reduce |= set(total.terms)
+            reduce |= digits.loops(total)
         else:
-            spatial |= set(total.terms)
+            spatial |= digits.loops(total)
     if spatial & reduce:
         return False
     own = {d.var for d in reduce}
     free = [g for g, value in zip(guards, limited, strict=True) if value is None]
     return not any(own & variables(guard) for guard in free) and all(
-        total is not None and all(c > 0 for d, c in total.terms.items() if d in reduce)
+        total is not None
+        and not any(d.var in digits.divisions for d in total.terms)
+        and all(c > 0 for d, c in total.terms.items() if d in reduce)
         for total in sums[len(values) :]
     )
 
