@@ -179,7 +179,9 @@ Observer = Callable[[str, IRModule, IRModule, float], None]
 
 def run_passes(mod: IRModule, passes: Iterable[Pass], observe: Observer | None = None) -> IRModule:
     """Apply passes in order. `observe(name, before, after, seconds)` is called after each."""
-    for transform in _checked(mod, passes):
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "run_passes", "a module")
+    for transform in pass_list(passes):
         start = time.perf_counter()
         after = transform(mod)
         seconds = time.perf_counter() - start
@@ -196,10 +198,8 @@ def _check_returned(value: object, transform: Pass) -> None:
         raise CompileError(why, code="E132", hint="a pass ends with `return mod`")
 
 
-def _checked(mod: object, passes: Any) -> list[Pass]:
-    """The passes; refuses anything but a module and a list of functions."""
-    if not isinstance(mod, IRModule):
-        raise not_a_module(mod, "run_passes", "a module")
+def pass_list(passes: Any) -> list[Pass]:
+    """The passes of a pipeline; `CompileError` E132 for anything but several functions."""
     several = isinstance(passes, Iterable) and not callable(passes) and not isinstance(passes, str)
     listed = list(passes) if several else [passes]
     for each in listed:

@@ -74,10 +74,12 @@ class Target:
         if target is None:
             return Target.host()
         name = target.name if isinstance(target, Target) else target
+        if not isinstance(name, str):
+            why = f"a target is a name or an mlc.Target, got {type(name).__name__}"
+            raise BuildError(why, code="E501", hint=did_you_mean("", TARGETS))
         if name not in TARGETS:
-            raise BuildError(
-                f'unknown target "{name}"', code="E501", hint=did_you_mean(str(name), TARGETS)
-            )
+            hint = did_you_mean(name, TARGETS)
+            raise BuildError(f'unknown target "{name}"', code="E501", hint=hint)
         if isinstance(target, Target) and target.cpu:
             return target
         return Target.host(name)

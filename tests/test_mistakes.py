@@ -110,13 +110,18 @@ def forgetful(mod):
         ("E213", lambda: mlc.BlockBuilder().call_te(None), "bb.emit_te(lambda"),
         ("E614", lambda: mlc.register_func("n", "text"), "got 'text'"),
         ("E612", lambda: MatmulRelu["main"](1, 2, 3), "mlc.build"),
+        ("E501", lambda: mlc.passes.for_target(MatmulRelu), "got IRModule"),
+        ("E132", lambda: mlc.passes.for_target("c", mlc.passes.legalize), "legalize itself"),
     ],
 )
 def test_a_mistake_gets_one_short_error(code, call, word):
     refuses(code, call, word)
 
 
-@pytest.mark.parametrize("name", [n for n in mlc.passes.__all__ if n != "default_pipeline"])
+NO_PASSES = "default_pipeline", "for_target"
+
+
+@pytest.mark.parametrize("name", [n for n in mlc.passes.__all__ if n not in NO_PASSES])
 @pytest.mark.parametrize("value", [None, MatmulRelu["main"], SCH])
 def test_passes_take_modules(name, value):
     refuses("E132", lambda: getattr(mlc.passes, name)(value), f"{name} takes a module, got")

@@ -5,6 +5,7 @@ from typing import Any
 
 from minimlc.arguments import Arguments, parameters_of
 from minimlc.codegen.gpu.kernels import Barrier, Launches, kernels
+from minimlc.codegen.gpu.limits import CUDA_MOST, check_limits
 from minimlc.errors import CompileError
 from minimlc.gpusim.launch import launch, profiled
 from minimlc.gpusim.profile import Profile
@@ -69,11 +70,14 @@ class Simulator(Library):
 
 
 def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
-    """The library of a module without operators. Accesses are always checked, nothing is cached."""
-    functions = {
-        name: Simulated(name, func, kernels(name, func, shuffles=True))
-        for name, func in functions_of(module).items()
-    }
+    """The library of a module without operators. Accesses are always checked, nothing is cached.
+    `BuildError` E510 for a kernel that no device can launch.
+    """
+    functions = {}
+    for name, func in functions_of(module).items():
+        functions[name] = Simulated(name, func, kernels(name, func, shuffles=True))
+        for kernel in functions[name].launches.kernels:
+            check_limits(kernel, CUDA_MOST)
 
     def graph(name: str, func: Function, known: Mapping[str, Any]) -> SteppedGraph:
         return SteppedGraph(name, func, plan(module, name), known)

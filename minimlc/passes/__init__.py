@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from minimlc.module import Pass
+from minimlc.module import Pass, pass_list
 from minimlc.passes.bind_params import bind_params
 from minimlc.passes.combine_parallel_matmul import combine_parallel_matmul
 from minimlc.passes.convert_layout import convert_layout
@@ -53,11 +53,12 @@ default_pipeline = (
 
 
 def for_target(
-    target: str | Target | None = None, pipeline: Iterable[Any] = default_pipeline
+    target: str | Target | None = None, pipeline: Iterable[Pass] = default_pipeline
 ) -> tuple[Pass, ...]:
     """A pipeline with its recipes for a target, instead of for this machine."""
     chosen = Target.of(target)
-    return tuple(partial(p, target=chosen) if p in scheduling else p for p in pipeline)
+    steps: list[Any] = pass_list(pipeline)
+    return tuple(partial(each, target=chosen) if each in scheduling else each for each in steps)
 
 
 __all__ = [

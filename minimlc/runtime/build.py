@@ -13,7 +13,7 @@ from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.control import steps
 from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
-from minimlc.module import IRModule, Pass, not_a_module, pass_name, run_passes
+from minimlc.module import IRModule, Pass, not_a_module, pass_list, pass_name, run_passes
 from minimlc.node import Node, nodes_of
 from minimlc.passes import default_pipeline, for_target, scheduling
 from minimlc.rooms import is_there, room
@@ -90,7 +90,7 @@ def build(
         if pipeline is None and not _has_operators(part):
             steps = _passes(scheduling, recipes, chosen, tuned) if tuned else ()
             return built(verify(run_passes(part, steps)) if steps else part)
-        chain = default_pipeline if pipeline is None else pipeline
+        chain = default_pipeline if pipeline is None else pass_list(pipeline)
         steps = _passes(chain, recipes, chosen, tuned)
         if known:
             return with_stubs(part, chosen, steps, _shared)

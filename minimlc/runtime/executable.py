@@ -13,7 +13,7 @@ from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CallError
 from minimlc.graph import control
-from minimlc.graph.nodes import Function, TensorType, called, tensor_types
+from minimlc.graph.nodes import Call, Function, TensorType, called, tensor_types
 from minimlc.graph.symbolic import equations, labelled, sizes_told, telling
 from minimlc.module import IRModule
 from minimlc.run import call_packed, flatten, nest, types_of
@@ -316,17 +316,27 @@ def perform(
     """Take a step of a plan: a kernel, a registered function, or a condition or loop."""
     if step.op == "call_dps_packed":
         call_packed(step.callee, inputs, outputs)
-        return
-    if step.call is None:
+    elif step.call is None:
         functions[step.callee](*inputs, *outputs)
-        return
+    else:
+        for output, value in zip(
+            outputs, decided(functions, step.call, inputs, _empty), strict=True
+        ):
+            if output is not value:
+                output[...] = value
+
+
+def decided(
+    functions: Mapping[str, Callable[..., Any]],
+    call: Call,
+    inputs: Sequence[Any],
+    empty: Callable[[TensorType], Any],
+) -> Sequence[Any]:
+    """The results of a condition or loop over arrays, which the host decides; `empty` makes one."""
     leaves = iter(inputs)
-    values = [nest(arg.type, leaves) for arg in step.call.args]
-    chosen = {key: functions[name] for key, name in called(step.call)}
-    result = control.run(step.call, values, chosen, _empty)
-    for output, value in zip(outputs, flatten([result]), strict=True):
-        if output is not value:
-            output[...] = value
+    values = [nest(arg.type, leaves) for arg in call.args]
+    chosen = {key: functions[name] for key, name in called(call)}
+    return flatten([control.run(call, values, chosen, empty)])
 
 
 def _empty(kind: TensorType) -> np.ndarray:

@@ -103,6 +103,20 @@ class ndarray:
         offset = taken.ctypes.data - kept.ctypes.data
         return ndarray(taken.shape, self.dtype, self.data + offset, taken.strides)
 
+    def __setitem__(self, part, value):
+        target = self[part]
+        assert (target.shape, target.dtype) == (value.shape, value.dtype)
+        assert target.flags.c_contiguous and value.flags.c_contiguous
+        get_current_stream().state.add(
+            partial(copy_on, value.data.ptr, target.data.ptr, target.nbytes)
+        )
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __bool__(self):
+        return bool(self.get())
+
     @property
     def __cuda_array_interface__(self):
         facts = {"shape": self.shape, "typestr": self.dtype.str, "data": (self.data.ptr, False)}

@@ -5,9 +5,11 @@ import pytest
 
 import minimlc as mlc
 from minimlc.dtypes import to_numpy
+from minimlc.run import flatten
 from tests.gpu import standin, standin_torch
 from tests.gpu.programs import add, twice
 from tests.gpu.test_cuda import arguments, assert_near, needs_device
+from tests.graph import test_control
 from tests.helpers import refuses
 
 
@@ -155,3 +157,38 @@ def test_what_cannot_be_captured(cp):
     there[0].set(b)
     captured.launch()
     np.testing.assert_array_equal(there[2].get(), b + b)
+
+
+CHOICE = """
+@I.ir_module
+class Choice:
+    @R.function
+    def low():
+        return R.const([1.0, 2.0])
+
+    @R.function
+    def high():
+        return R.const([3.0, 4.0])
+
+    @R.function
+    def choose(p: R.Tensor((), "bool")):
+        r = R.cond(p, low, high, ())
+        q = r * 2.0
+        return q
+"""
+
+
+@needs_device
+def test_conditions_and_loops_call_functions_with_arrays_on_the_gpu(cp):
+    mod = mlc.parse(test_control.FIXED)
+    lib = mlc.build(mod, "cuda")
+    for name, *args in test_control.calls():
+        expected = flatten([test_control.meant(mod, name, *args)])
+        there = [cp.asarray(each) for each in args]
+        for given in (args, there, there):
+            results = flatten([lib[name](*given)])
+            assert_near([getattr(each, "get", lambda e=each: e)() for each in results], expected)
+    choice = mlc.build(mlc.parse(CHOICE), "cuda")["choose"]
+    for p, expected in ((True, [2, 4]), (False, [6, 8])):
+        results = [choice(np.array(p)), choice(cp.asarray(np.array(p))).get()]
+        assert_near(results, [np.array(expected, "float32")] * 2)

@@ -221,6 +221,10 @@ def test_limits_are_those_of_the_device():
     sch = sch.bind("i_0", "blockIdx.x").bind("i_1", "threadIdx.x")
     (kernel,) = kernels("main", sch.func).kernels
     refuses("E510", lambda: check_limits(kernel, CUDA_LIMITS), "2048 threads", "allows 1024")
+    refuses("E510", lambda: mlc.build(sch.mod, target="gpusim"), "2048 threads")
+    library = mlc.build(sch.mod, target="python")
+    refuses("E510", lambda: library.source("cuda"), "a CUDA device allows 1024")
+    refuses("E510", lambda: library.source("wgsl"), "WebGPU allows 256")
     wide = kernels("main", programs.product_shared().func).kernels[0]
     small = CUDA_LIMITS._replace(shared=1000)
     refuses("E510", lambda: check_limits(wide, small), "1024 bytes of shared memory (A_shared")

@@ -116,7 +116,10 @@ def test_it_is_printed_and_read_back(text):
 C = pytest.param("c", marks=pytest.mark.requires("cc"))
 
 
-@pytest.mark.parametrize("target", ["llvm", "python", C])
+OPENCL = pytest.param("opencl", marks=pytest.mark.requires("opencl"))
+
+
+@pytest.mark.parametrize("target", ["llvm", "python", C, "gpusim", OPENCL])
 def test_every_target_agrees(target):
     mod = mlc.parse(FIXED)
     lib = mlc.build(mod, target, recipes=False)

@@ -9,12 +9,11 @@ from weakref import finalize
 import numpy as np
 
 from minimlc.codegen.cuda.arrays import exported, is_on_gpu
-from minimlc.codegen.gpu.host import Driver, Entry, Kernel
+from minimlc.codegen.gpu.host import Driver, Entry
 from minimlc.dtypes import to_numpy
-from minimlc.errors import BuildError
-from minimlc.graph.nodes import CONTROL, Function, TensorType
+from minimlc.graph.nodes import Function, TensorType
 from minimlc.run import call_packed, flatten, nest
-from minimlc.runtime.executable import GraphFunction
+from minimlc.runtime.executable import GraphFunction, decided
 from minimlc.runtime.plan import Plan, Slot
 from minimlc.tir.nodes import Buffer
 
@@ -29,19 +28,16 @@ class DeviceGraph(GraphFunction):
     """A graph function whose tensors are all on one GPU: the arena too, which is planned once, with
     room at its end for what one kernel after the other needs for itself.
 
-    A call whose arrays lie where those of an earlier call lay is captured as a CUDA graph; later
-    ones replay it.
+    The host decides conditions and loops, and waits for what they are decided by; functions in them
+    are called with arrays on the GPU. Other calls whose arrays lie where those of an earlier
+    call lay are captured as CUDA graphs, and replayed.
     """
 
     def __init__(
-        self, driver: Driver, name: str, func: Function, plan: Plan, kernels: Mapping[str, Kernel]
+        self, driver: Driver, name: str, func: Function, plan: Plan, kernels: Mapping[str, Any]
     ):
         super().__init__(name, func, plan)
         self._kernels = kernels
-        controls = [step.op for step in plan.steps if step.op in CONTROL]
-        if controls:
-            why = f"{name} has a {controls[0]}, which is decided on the host, not on a GPU"
-            raise BuildError(why, code="E510", hint='build(mod, "llvm"), or "opencl"')
         called = [(step, kernels[step.callee]) for step in plan.steps if step.callee in kernels]
         self._own = {k: _slots(k.workspace, plan.arena_bytes) for _, k in called}
         ends = [slot.number + slot.size for slots in self._own.values() for slot in slots]
@@ -52,7 +48,9 @@ class DeviceGraph(GraphFunction):
                 if slot.kind == "input":
                     starts[slot.number] = max(size, starts[slot.number])
         self._entry = Entry(driver, self._arguments, starts)
-        self._captures = plan.native and sum(len(k.launches) for _, k in called) > 1
+        several = sum(len(k.launches) for _, k in called) > 1
+        fixed = plan.native and all(step.call is None for step in plan.steps)
+        self._captures = fixed and several
         self._constants: dict[int, list[Any]] = {}
         self._graphs: dict[tuple[int, ...], Any] = {}
         self._recent: deque[tuple[int, ...]] = deque(maxlen=MOST_GRAPHS)
@@ -106,6 +104,11 @@ class DeviceGraph(GraphFunction):
                 call_packed(step.callee, [array.get() for array in inputs], results)
                 for array, result in zip(outputs, results, strict=True):
                     array.set(result)
+            elif step.call is not None:
+                empty = partial(_empty, device)
+                values = decided(self._kernels, step.call, inputs, empty)
+                for array, value in zip(outputs, values, strict=True):
+                    array[...] = value if is_on_gpu(value) else device.filled(value)
             else:
                 kernel = self._kernels[step.callee]
                 own = [_array(device, memory, slot) for slot in self._own[kernel]]
@@ -119,6 +122,10 @@ class DeviceGraph(GraphFunction):
                 yield array.get()
             else:
                 yield exported(array.copy() if copied else array, like)
+
+
+def _empty(device: Any, kind: TensorType) -> Any:
+    return device.empty(kind.shape, to_numpy(kind.dtype))
 
 
 def _array(device: Any, memory: Memory, slot: Slot) -> Any:

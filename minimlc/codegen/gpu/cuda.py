@@ -2,6 +2,7 @@
 
 from minimlc.codegen.gpu.clike import finish, functions, header, like_c, reserved, same_bits, words
 from minimlc.codegen.gpu.emit import IN_FLIGHT, Background
+from minimlc.codegen.gpu.limits import CUDA_MOST
 from minimlc.codegen.gpu.mma import TEXTS, called, declared
 
 WORDS = words(
@@ -85,4 +86,5 @@ CUDA = like_c(
     ),
     tiles=declared,
     warp=called,
+    limits=CUDA_MOST,
 )

@@ -17,7 +17,7 @@ from minimlc.codegen.c.stmt import updates
 from minimlc.codegen.gpu.kernels import Axis, Barrier, Kernel, Launches, kernels
 from minimlc.codegen.gpu.lanes import BYTES, Copy, Wide, copy_of, wide_of
 from minimlc.codegen.gpu.launch import launch_text
-from minimlc.codegen.gpu.limits import dynamic_bytes, shared_bytes
+from minimlc.codegen.gpu.limits import Limits, check_limits, dynamic_bytes, shared_bytes
 from minimlc.codegen.gpu.narrow import narrow
 from minimlc.codegen.gpu.pipelines import AHEAD
 from minimlc.codegen.gpu.shuffles import Shuffle
@@ -107,6 +107,8 @@ class Language(NamedTuple):
     background: Background | None = None
     tiles: Callable[[Buffer, str], str] | None = None
     warp: Callable[[Warp, Expressions], str] | None = None
+    limits: Limits | None = None
+    """Of any device; None where each one's are looked up."""
 
 
 class Launch(NamedTuple):
@@ -137,6 +139,8 @@ def emit(functions: Mapping[str, PrimFunc], language: Language) -> Emitted:
         narrowed = [narrow(kernel) for kernel in form.kernels]
         for kernel in narrowed:
             _check_dtypes(kernel, language)
+            if language.limits is not None:
+                check_limits(kernel, language.limits)
         if language.memory is not None:
             parts.append("\n".join(language.memory(form, known, names)))
         launches = []

@@ -24,6 +24,13 @@ CUDA_LIMITS = Limits("a CUDA device")
 """Those of every device since compute capability 3.0 (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability"); more shared memory than that must be asked for."""
 
+CUDA_MOST = CUDA_LIMITS._replace(shared=227 * 1024)
+"""With as much shared memory as a block may ask for where there is most, on capabilities 9.0 and
+10.0.
+"""
+WEBGPU_LIMITS = Limits("WebGPU", 256, (256, 256, 64), (65535,) * 3, 16 * 1024)
+"""What a page gets that asks for no more (W3C, WebGPU, "Limits")."""
+
 
 def check_limits(kernel: Kernel, limits: Limits) -> None:
     """`BuildError` E510 for a kernel that a device cannot launch."""

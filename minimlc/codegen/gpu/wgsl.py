@@ -16,6 +16,7 @@ from minimlc.codegen.c.stmt import SYNTAX as C_SYNTAX
 from minimlc.codegen.dialect import Legalize
 from minimlc.codegen.gpu.emit import KernelText, Language, lacking
 from minimlc.codegen.gpu.kernels import Kernel, Launches
+from minimlc.codegen.gpu.limits import WEBGPU_LIMITS
 from minimlc.codegen.source.writer import Statements, Text, call
 from minimlc.dtypes import is_float, is_integer
 from minimlc.names import UniqueNames
@@ -239,4 +240,5 @@ WGSL = Language(
     finish=_finish,
     own="var {};",
     memory=_memory,
+    limits=WEBGPU_LIMITS,
 )
