@@ -46,11 +46,11 @@ ROOMS = {
 
 CORE = {
     "tir": 2233,
-    "tir/analysis": 3348,
+    "tir/analysis": 3349,
     "tir/math": 495,
     "graph": 1567,
     "graph/ops": 2760,
-    "script": 2406,
+    "script": 2408,
     "schedule": 2629,
     "passes": 2024,
     "codegen": 212,

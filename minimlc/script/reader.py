@@ -95,7 +95,9 @@ class Reader:
 
     def instead_of(self, called: str) -> str:
         """A hint: what to call instead of a name that is not a function here."""
-        return ""
+        base = called.rsplit(".", 1)[-1]
+        known = (name for forms in self.language.forms.values() for name in forms)
+        return next((name for name in known if name.rsplit(".", 1)[-1] == base), "")
 
     def attribute(self, node: ast.expr, what: str) -> Any:
         """A value in a dictionary of attributes, which may be a dictionary too."""

@@ -77,6 +77,26 @@ def test_programs_that_write_outside_are_refused():
     assert line_of(error).startswith("tile.store")
 
 
+def test_programs_that_read_outside_are_refused():
+    @tile.kernel(grid=tile.cdiv(10, 4))
+    def outside(A: T.Buffer((10,)), C: T.Buffer((12,))):
+        at = tile.program_id(0) * 4 + tile.arange(0, 4)
+        tile.store(C[at], tile.load(A[at]))
+
+    verify = partial(mlc.verify, mlc.IRModule({"main": outside}))
+    assert line_of(refuses("E107", verify, "A is read")).startswith("tile.store")
+
+
+def test_another_name_of_the_language():
+    with pytest.raises(CompileError, match=r"cannot call tl.program_id") as caught:
+
+        @tile.kernel(grid=1)
+        def wrong(A: T.Buffer((8,))):
+            tile.store(A[tl.program_id(0)], 1.0)  # noqa: F821
+
+    assert "try: tile.program_id" in str(caught.value)
+
+
 def test_two_elements_in_one_place_are_refused():
     @tile.kernel(grid=1)
     def twice(A: T.Buffer((10,))):

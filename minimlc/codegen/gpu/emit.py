@@ -351,7 +351,7 @@ def lacking(title: str, what: str) -> BuildError:
     return BuildError(
         f"{title} has no {what}",
         code="E511",
-        hint='lib.source("cuda") and lib.source("opencl") have all dtypes',
+        hint='lib.source("cuda") and lib.source("opencl") have it',
     )
 
 

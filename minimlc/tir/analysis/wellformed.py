@@ -216,7 +216,8 @@ def _out_of_range(item: Access, escape: Escape) -> NoReturn:
     size = item.buffer.shape[escape.dim]
     why = f"{item.buffer.name} is {verb} out of range in dimension {escape.dim} (size {size})"
     hint = _keep_inside(item, item.indices[escape.dim], escape, size)
-    _fail("E107", why + _unless_shown(escape), item.node, example=escape.example, hint=hint)
+    where = (item.node,) if item.block is None else (item.node, item.block)
+    _fail("E107", why + _unless_shown(escape), *where, example=escape.example, hint=hint)
 
 
 def _variables_in(alone: Alone) -> frozenset[Var]:
