@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 534,
-    "recipes": 2078,
+    "recipes": 2081,
     "frontends": 867,
     "tile": 400,
     "apart": 582,

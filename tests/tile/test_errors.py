@@ -92,7 +92,7 @@ def test_another_name_of_the_language():
 
         @tile.kernel(grid=1)
         def wrong(A: T.Buffer((8,))):
-            tile.store(A[tl.program_id(0)], 1.0)  # noqa: F821
+            tile.store(A[tl.program_id(0)], 1.0)
 
     assert "try: tile.program_id" in str(caught.value)
 

@@ -10,7 +10,7 @@ from minimlc.recipes.matmul import with_epilogue
 from minimlc.recipes.views import Draft, refusal
 from minimlc.schedule.tree import constant_extent, find_loop
 from minimlc.tir.nodes import For, Intrin, Load, Stmt
-from minimlc.tir.walks import inner_stmts
+from minimlc.tir.walks import inner_stmts, loops_in
 
 GRID = ("blockIdx.x", "threadIdx.x")
 THREADS = 256
@@ -68,7 +68,10 @@ def shared_out(sch: Draft, loops: Sequence[str], axes: Sequence[str] = GRID) -> 
     """Loops directly in each other as one, whose iterations go to the threads of `axes`: several to
     each where there are so many that all threads of a device have some.
     """
-    whole, block, thread, own = (f"{loops[0]}_{part}" for part in PARTS)
+    taken, name = {loop.var.name for loop in loops_in(sch.func.body)}, loops[0]
+    while taken & {f"{name}_{part}" for part in PARTS}:
+        name += "_"
+    whole, block, thread, own = (f"{name}_{part}" for part in PARTS)
     fused = attempt(sch, "fuse", *loops, name=whole) if len(loops) > 1 else sch
     whole = loops[0] if fused is sch else whole
     extent = constant_extent(find_loop(fused.func, whole).stmt)
