@@ -179,9 +179,7 @@ Observer = Callable[[str, IRModule, IRModule, float], None]
 
 def run_passes(mod: IRModule, passes: Iterable[Pass], observe: Observer | None = None) -> IRModule:
     """Apply passes in order. `observe(name, before, after, seconds)` is called after each."""
-    if not isinstance(mod, IRModule):
-        raise not_a_module(mod, "run_passes", "a module")
-    for transform in pass_list(passes):
+    for transform in _checked(mod, passes):
         start = time.perf_counter()
         after = transform(mod)
         seconds = time.perf_counter() - start
@@ -196,6 +194,13 @@ def _check_returned(value: object, transform: Pass) -> None:
     if not isinstance(value, IRModule):
         why = f'the pass "{pass_name(transform)}" returned {type(value).__name__}, not a module'
         raise CompileError(why, code="E132", hint="a pass ends with `return mod`")
+
+
+def _checked(mod: object, passes: Any) -> list[Pass]:
+    """The passes; refuses anything but a module and a list of functions."""
+    if not isinstance(mod, IRModule):
+        raise not_a_module(mod, "run_passes", "a module")
+    return pass_list(passes)
 
 
 def pass_list(passes: Any) -> list[Pass]:

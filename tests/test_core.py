@@ -56,7 +56,7 @@ CORE = {
     "codegen": 212,
     "codegen/llvm": 1712,
     "runtime": 1996,
-    "": 2006,
+    "": 2008,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 
