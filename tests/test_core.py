@@ -25,7 +25,7 @@ ROOMS = {
     "codegen/llvm/listing.py": 96,
     "codegen/source": 188,
     "codegen/c": 831,
-    "codegen/gpu": 2047,
+    "codegen/gpu": 2051,
     "codegen/opencl": 94,
     "codegen/cuda": 333,
     "codegen/python": 524,

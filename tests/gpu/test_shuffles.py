@@ -127,3 +127,30 @@ def test_cuda_compiles(name):
 def test_instructions():
     code = assembly(mlc.build(program("rows").mod, target="python").source("cuda"), "compute_80")
     assert code.count("shfl.sync.down") == 3 and "bar.sync" not in code
+
+
+@pytest.mark.parametrize("rounds", ["0", "N[0]"])
+def test_a_sum_that_never_runs_changes_nothing(rounds):
+    mod = mlc.parse(f"""
+@T.prim_func
+def main(N: T.Buffer((1,), "int64"), A: T.Buffer((4, 3, 8), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(4):
+        for r in range({rounds}):
+            for k in range(8):
+                with T.block("C"):
+                    vi = T.axis.spatial(4, i)
+                    vr = T.axis.reduce(3, r)
+                    vk = T.axis.reduce(8, k)
+                    T.where(r < 3)
+                    with T.init():
+                        C[vi] = 0
+                    C[vi] = C[vi] + A[vi, vr, vk]
+""")
+    sch = bound(mlc.Schedule(mod, check=False), i="bx", k="tx")
+    function = mlc.build(sch.mod, target="gpusim")["main"]
+    for count in (0, 2):
+        args = [np.array([count]), np.arange(96, dtype="int32").reshape(4, 3, 8)]
+        expected, result = np.full(4, 7, "int32"), np.full(4, 7, "int32")
+        mlc.interpret(mod, "main", *args, expected)
+        function(*args, result)
+        np.testing.assert_array_equal(result, expected)

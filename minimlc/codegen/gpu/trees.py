@@ -159,6 +159,10 @@ class _Tree(NamedTuple):
         held: Iterable[tir.Expr] = conjuncts(block.predicate)
         if block.init is None:
             held = (part for part in self.guards if not variables(part) & self.inner)
+        else:
+            loops = (*self.combining, *self.serial)
+            ends = (loop.extent for loop in loops if _extent(loop) < 1)
+            held = [*held, *(tir.Binary(">", end, tir.index(0)) for end in ends)]
         held = [_simplified(part, zero) for part in held]
         iters = tuple(replace(it, value=_simplified(it.value, zero)) for it in block.iters)
         kept = tir.Load(self.reducer.stores[0].buffer, self.reducer.stores[0].indices)
