@@ -28,7 +28,7 @@ def text(results: Sequence[dict[str, Any]]) -> str:
     """The table, and below it what was not asked of this machine, and the machines."""
     rows = [row for result in results for row in rows_of(result)]
     below = [*excuses(results), *machines(results)]
-    return f"{aligned([HEADER, *rows])}\n\n" + "\n".join(below)
+    return "\n\n".join([aligned([HEADER, *rows]), *below])
 
 
 def rows_of(result: dict[str, Any]) -> Iterator[list[str]]:
@@ -82,14 +82,19 @@ def excuses(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def machines(results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A line for each machine, and what it was measured to do at most."""
+    """A line for each machine, with what ran on it where there are several, and what it was
+    measured to do at most.
+    """
     found: dict[str, list[dict[str, Any]]] = {}
+    ran: dict[str, list[str]] = {}
     for result in results:
         machine = result["machine"]
         name = f"{machine['cpu']}, {machine['cores']} cores ({', '.join(machine['features'])})"
         found.setdefault(name, []).append(machine)
+        ran.setdefault(name, []).append(result["benchmark"])
     for name, all_of_it in found.items():
-        yield f"{name}.{_peaks(all_of_it)}"
+        where = f"{', '.join(ran[name])}: " if len(found) > 1 else ""
+        yield f"{where}{name}.{_peaks(all_of_it)}"
 
 
 def _peaks(machines: Sequence[dict[str, Any]]) -> str:

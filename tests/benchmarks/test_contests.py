@@ -285,6 +285,14 @@ def test_the_table_of_figures():
     assert summary.text(results()) == TABLE
 
 
+def test_it_says_what_ran_on_which_of_several_machines():
+    one, other = results()
+    other["machine"]["cpu"] = "another CPU"
+    lines = list(summary.machines([one, other]))
+    assert lines[0].startswith("matmul: some CPU, 2 cores (fma). Measured peaks")
+    assert lines[1] == "transpose: another CPU, 2 cores (fma)."
+
+
 TABLE = """\
 | work      |  peer |    asked | measured |      rate | of measured peak |
 | --------- | ----: | -------: | -------: | --------: | ---------------: |
@@ -295,6 +303,7 @@ TABLE = """\
 | some work | torch |        – |    0.5 × | 2 GFLOP/s |              50% |
 
 (tiles: not asked here, for want of AMX.)
+
 some CPU, 2 cores (fma). Measured peaks of one core: float32 GFLOP/s 104."""
 
 
