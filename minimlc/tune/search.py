@@ -46,8 +46,11 @@ ELITE = 8
 AT_RANDOM = 0.2
 """The share of a pool that is drawn without looking at the best."""
 
-FINALISTS = 3
+FINALISTS = 5
 """Programs that are measured again at the end, besides the default."""
+
+WORTH = 1.01
+"""So many times as fast as the default is faster: less is chance."""
 
 EARLIEST = 24  # trials before a search may stop by itself
 
@@ -78,17 +81,20 @@ class Tuned:
 
     @property
     def winner(self) -> Trial:
-        """The fastest trial, the earliest of equals; the default if none ran. Of programs that were
-        measured `again`, by the trial's number, it is one that did best on the whole.
+        """The fastest trial, the earliest of equals; the default if none ran, or none is worth it.
+        Where some were measured `again`, by the trial's number, it is one of these.
         """
-        tried = comparable(self.records)
+        tried, default = comparable(self.records), self.records[0]
         finals = [trial for trial in tried if trial.number in self.again]
-        return min(finals or tried, key=self.score, default=self.records[0])
+        best = min(finals or tried, key=self.score, default=default)
+        return best if self.score(best) * WORTH <= self.score(default) else default
 
     def score(self, trial: Trial) -> float:
-        """The median of a trial's scores."""
-        more = (result.score for result in self.again.get(trial.number, ()))
-        return median([trial.score, *more])
+        """The median of a trial's scores, of those at the end if there are any: before, others were
+        compiled meanwhile.
+        """
+        again = [result.score for result in self.again.get(trial.number, ())]
+        return median(again or [trial.score])
 
     @property
     def best(self) -> Schedule:
@@ -305,18 +311,23 @@ def search(
 
 def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:
     """The results of the best few programs and the default, measured twice again in turns: of many
-    programs that are alike, the first one in front was lucky.
+    programs that are alike, the first one in front was lucky. Nothing is compiled beside: where two
+    processors share a core, that takes half of the speed, and from some programs more than others.
     """
     ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
     if not ran or ran[0].number == 0:
         return {}
     tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
-    turn = [trial.candidate for trial in tried.values()]
+    turns = [*tried, *reversed(tried)]
+    results: dict[int, tuple[Result, ...]] = {}
     try:
-        results = [[*_results(state, runner.submit(turn), database, {}, turn)] for _ in range(2)]
+        for number in turns:
+            one = [tried[number].candidate]
+            new = _results(state, runner.submit(one), database, {}, one)
+            results[number] = (*results.get(number, ()), *new)
     except KeyboardInterrupt:
         return {}
-    return dict(zip(tried, zip(*results, strict=True), strict=True))
+    return results
 
 
 def rounds(

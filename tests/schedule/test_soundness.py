@@ -175,6 +175,60 @@ def test_a_buffer_is_not_private_by_writes_with_a_gap(first, second, down, right
     assert_compiles_to_the_same(mod, mod)
 
 
+GUARDED_READ = """@T.prim_func
+def main(A: T.Buffer((6, 10), "int32"), C: T.Buffer((6, 12), "int32")):
+    X = T.alloc_buffer((60,), "int32")
+    for i in range(6):
+        for a, b in T.grid(3, 4):
+            if a * 4 + b < {written}:
+                X[i * 10 + a * 4 + b] = A[i, a * 4 + b]
+        for a, b in T.grid(4, 3):
+            if {guard}:
+                C[i, a * 3 + b] = X[i * 10 + a * 3 + b]
+"""
+
+
+@pytest.mark.parametrize("guard", ["a * 3 + b < 10", "a * 3 + b < 9", "a * 6 + b * 2 < 20"])
+def test_a_guard_says_how_far_a_read_reaches(guard):
+    mod = mlc.parse(GUARDED_READ.format(written=10, guard=guard))
+    text = lower(mlc.Schedule(mod).parallel("i").func).script()
+    assert (
+        "X = T.alloc_buffer((60,)" not in text
+        and "X = T.alloc_buffer" in text.split("T.parallel")[1]
+    )
+    assert_compiles_to_the_same(mod, mlc.Schedule(mod).parallel("i").mod)
+
+
+def test_a_read_that_reaches_too_far_needs_what_came_before():
+    """Of its own ten elements nine are written, the tenth is not: X stays that of the function."""
+    text = GUARDED_READ.replace(
+        "    for i in range(6):",
+        """    for k in range(60):
+        X[k] = 5
+    for i in range(6):""",
+    )
+    mod = mlc.parse(text.format(written=9, guard="a * 3 + b < 10"))
+    sch = mlc.Schedule(mod).parallel("i")
+    assert "T.alloc_buffer((60,)" in lower(sch.func).script().split("T.parallel")[0]
+    assert_compiles_to_the_same(mod, sch.mod)
+
+
+def test_a_guard_keeps_groups_of_a_sum_apart():
+    """Cut into groups of 10, and those into 3 by 4: none of the two that are too many runs."""
+    mod = mlc.parse("""@T.prim_func
+def main(A: T.Buffer((60, 5), "int32"), C: T.Buffer((60,), "int32")):
+    for i, k in T.grid(60, 5):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = mlc.Schedule(mod).split("i", [None, 10], names=["g", "x"]).split("x", [None, 4])
+    sch = sch.reorder("x_0", "k", "x_1").decompose_reduction("C", "k")
+    assert_compiles_to_the_same(mod, sch.mod)
+
+
 def test_what_a_condition_says_is_forgotten_when_its_data_change():
     text = """@T.prim_func
 def main(A: T.Buffer((1,), "int64"), C: T.Buffer((1,), "int32")):

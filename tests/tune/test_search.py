@@ -118,6 +118,29 @@ def test_the_best_are_measured_again_and_the_lucky_one_loses():
     assert tuned.speedup > 1
 
 
+def test_at_the_end_one_is_measured_at_a_time():
+    class Counted(Pretended):
+        sizes = ()
+
+        def submit(self, candidates):
+            listed = list(candidates)
+            self.sizes = (*self.sizes, len(listed))
+            yield from super().submit(listed)
+
+    runner = Counted(score)
+    tuned = found(runner, trials=16)
+    assert len(tuned.again) > 2 and runner.sizes[-2 * len(tuned.again) :] == (1,) * (
+        2 * len(tuned.again)
+    )
+
+
+def test_what_is_hardly_faster_than_the_default_is_not_worth_it():
+    default = found(trials=1).records[0].candidate
+    for best, chosen in ((0.995, 0), (0.95, 1)):
+        tuned = found(Pretended(lambda c, b=best: 1.0 if c == default else b), trials=9)
+        assert bool(tuned.winner.number) == bool(chosen)
+
+
 def test_observers_see_each_trial():
     seen = []
     tuned = found(trials=10, observe=seen.append)

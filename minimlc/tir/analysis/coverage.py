@@ -1,6 +1,6 @@
 """Whether writes surely fill what a read needs."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from minimlc.tir.analysis.access import Access, loop_extents, shared_loops
@@ -13,7 +13,7 @@ from minimlc.tir.analysis.affine import (
     quotient_and_rest,
     terms_of,
 )
-from minimlc.tir.analysis.arith import constant_value, key, variables
+from minimlc.tir.analysis.arith import Interval, constant_value, key, variables
 from minimlc.tir.analysis.instances import has_match
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import Binary, Const, Expr, Var
@@ -28,12 +28,13 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
 
 
 class _Part(NamedTuple):
-    """What a read needs in one dimension, or in a part of one, and the values written there beyond
-    those of what stands still.
+    """What a read needs in one dimension, or in a part of one; from where to where it does so, and
+    the values written there, beyond those of what stands still.
     """
 
     need: DigitSum | None
     outer: DigitSum
+    reach: Interval | None
     values: range
     is_whole: bool
 
@@ -47,11 +48,15 @@ def _ranges(write: Access, read: Access, still: set[Var]) -> list[_Part] | None:
     if any(value is None for value in zeros):
         return None
     ndim = write.buffer.ndim
-    sums = digits.sums((*write.indices, *read.indices, *(v for v in zeros if v is not None)))
+    ends = [guard for guard in read.guards if limit_of(guard) is not None]
+    asked = [value for value in zeros if value is not None]
+    asked += [limit[1] for limit in map(limit_of, ends) if limit is not None]
+    sums = digits.sums((*write.indices, *read.indices, *asked))
     if not _takes_every_value(write, still, digits):
         return None
     coverage = Coverage(digits)
-    held = dict(zip(guards, sums[2 * ndim :], strict=True))
+    held = dict(zip(guards, sums[2 * ndim :], strict=False))
+    needed = dict(zip(ends, sums[2 * ndim + len(guards) :], strict=True))
     sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
     parts = []
     for out, need, size in (part for side in sides for part in _rows(*side, still)):
@@ -67,9 +72,10 @@ def _ranges(write: Access, read: Access, still: set[Var]) -> list[_Part] | None:
                 values = range(values.start, min(values.stop, end))
                 del held[guard]
         whole = not outer.terms and values.start <= 0 and values.stop >= size
-        parts.append(_Part(need, outer, values, whole or _within(need, outer, values)))
-    reach = all(_reaches_zero(total, still, coverage.used) for total in held.values())
-    return parts if reach else None
+        reach = _reach(need, outer, needed)
+        parts.append(_Part(need, outer, reach, values, whole or _within(reach, values)))
+    ends_elsewhere = all(_reaches_zero(total, still, coverage.used) for total in held.values())
+    return parts if ends_elsewhere else None
 
 
 def cover_together(writes: Iterable[Access], read: Access) -> bool:
@@ -94,11 +100,12 @@ def _name(total: DigitSum | None) -> Hashable:
 
 
 def _is_within_union(parts: list[_Part]) -> bool:
-    need, outer, values, _ = min(parts, key=lambda part: part.values.start)
+    first = min(parts, key=lambda part: part.values.start)
+    values = first.values
     for part in sorted(parts, key=lambda part: part.values.start):
         if part.values and part.values.start <= values.stop:
             values = range(values.start, max(values.stop, part.values.stop))
-    return _within(need, outer, values)
+    return _within(first.reach, values)
 
 
 def _end(guard: Expr, total: DigitSum | None, part: DigitSum) -> int | None:
@@ -200,9 +207,18 @@ def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
     )
 
 
-def _within(need: DigitSum | None, outer: DigitSum, values: range) -> bool:
-    """Whether `need` stays in `values` beyond `outer`."""
+def _reach(
+    need: DigitSum | None, outer: DigitSum, guards: Mapping[Expr, DigitSum | None]
+) -> Interval | None:
+    """The least and the greatest that a read under guards needs beyond `outer`."""
     if need is None:
-        return False
-    low, high = need.minus(outer).bounds()
-    return values.start <= low and high < values.stop
+        return None
+    moving = need.minus(outer)
+    low, high = moving.bounds()
+    ends = (_end(guard, total, moving) for guard, total in guards.items())
+    return low, min([high, *(end - 1 for end in ends if end is not None)])
+
+
+def _within(reach: Interval | None, values: range) -> bool:
+    """Whether what is needed is among `values`."""
+    return reach is not None and values.start <= reach[0] and reach[1] < values.stop
