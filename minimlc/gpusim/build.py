@@ -71,7 +71,7 @@ class Simulator(Library):
 
 def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
     """The library of a module without operators. Accesses are always checked, nothing is cached.
-    `BuildError` E510 for a kernel that no device can launch.
+    `BuildError` E510 for a kernel that no CUDA device can launch.
     """
     functions = {}
     for name, func in functions_of(module).items():

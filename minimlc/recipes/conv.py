@@ -5,7 +5,7 @@ number for all lanes: windows, strides and borders cost nothing (as in E. Georga
 of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018).
 """
 
-from math import ceil, gcd
+from math import ceil
 from typing import NamedTuple
 
 from minimlc.recipes.general import attempt
@@ -101,14 +101,10 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     for copy in conversions:
         sch = sch.compute_inline(copy)
     sums = sch.buffer(name)
-    sch, (o, channel) = sch.cut(result, sch.loops(result)[0], tiles.channels)
-    group, at = group_of(conv, tiles, target), o
-    if group:
-        sch, (at, _) = sch.cut(result, sch.loops(result)[-1], group)
-        sch = sch.reorder(at, channel)
-    sch = sum_in_tiles(sch.compute_at(name, at), name, at, tiles)
+    sch, (o, _) = sch.cut(result, sch.loops(result)[0], tiles.channels)
+    sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
     short = size["c"] * size["p"] * size["q"] < LONG_SUMS
-    sch = in_squares(sch, result, at, sums if short else "", gcd(size["i"] * size["j"], group))
+    sch = in_squares(sch, result, o, sums if short else "", size["i"] * size["j"])
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
     return sch
@@ -181,19 +177,6 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
     return Tiles(pixels, lanes * vectors, block, steps, written_out)
-
-
-def group_of(conv: Convolution, tiles: Tiles, target: Target) -> int:
-    """Pixels whose sums stay in the first level until they are copied to the output, if possible
-    whole rows of the image; 0 for all, where those stay in the second.
-    """
-    size, sums = conv.sizes, tiles.channels * bytes_of(conv.dtypes[2])
-    count = size["n"] * size["i"] * size["j"]
-    if count * sums <= target.l2 // 4:
-        return 0
-    most = range(target.l1 // 2 // sums, tiles.pixels, -1)
-    fits = [each for each in most if count % each == 0 and any(each % s == 0 for s in SQUARES)]
-    return max(fits, key=lambda each: (each % size["j"] == 0, each), default=0)
 
 
 def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tuple[Draft, Tiles]:

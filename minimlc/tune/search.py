@@ -46,11 +46,9 @@ ELITE = 8
 AT_RANDOM = 0.2
 """The share of a pool that is drawn without looking at the best."""
 
-FINALISTS = 5
-"""Programs that are measured again at the end, besides the default."""
+FINALISTS = 5  # programs that are measured again at the end, besides the default
 
-WORTH = 1.01
-"""So many times as fast as the default is faster: less is chance."""
+WORTH = 1.01  # times as fast as the default: less is chance
 
 EARLIEST = 24  # trials before a search may stop by itself
 
@@ -311,17 +309,16 @@ def search(
 
 def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:
     """The results of the best few programs and the default, measured twice again in turns: of many
-    programs that are alike, the first one in front was lucky. Nothing is compiled beside: where two
-    processors share a core, that takes half of the speed, and from some programs more than others.
+    that are alike, the first one in front was lucky. Nothing is compiled beside: where processors
+    share a core, that slows some programs more than others.
     """
     ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
     if not ran or ran[0].number == 0:
         return {}
     tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
-    turns = [*tried, *reversed(tried)]
     results: dict[int, tuple[Result, ...]] = {}
     try:
-        for number in turns:
+        for number in (*tried, *reversed(tried)):
             one = [tried[number].candidate]
             new = _results(state, runner.submit(one), database, {}, one)
             results[number] = (*results.get(number, ()), *new)

@@ -213,20 +213,20 @@ def test_a_read_that_reaches_too_far_needs_what_came_before():
     assert_compiles_to_the_same(mod, sch.mod)
 
 
-def test_a_guard_keeps_groups_of_a_sum_apart():
-    """Cut into groups of 10, and those into 3 by 4: none of the two that are too many runs."""
+def test_a_loop_that_feeds_no_iter_repeats_a_block_whatever_its_guard_says():
     mod = mlc.parse("""@T.prim_func
-def main(A: T.Buffer((60, 5), "int32"), C: T.Buffer((60,), "int32")):
-    for i, k in T.grid(60, 5):
+def main(A: T.Buffer((3, 1), "int32"), C: T.Buffer((3,), "int32")):
+    for b, c in T.grid(3, 3):
         with T.block("C"):
-            vi, vk = T.axis.remap("SR", [i, k])
+            v0 = T.axis.spatial(3, b)
+            v1 = T.axis.reduce(1, 0)
+            T.where(c * 2 >= 3)
             with T.init():
-                C[vi] = 0
-            C[vi] = C[vi] + A[vi, vk]
+                C[v0] = 0
+            C[v0] = C[v0] + A[v0, v1]
 """)
-    sch = mlc.Schedule(mod).split("i", [None, 10], names=["g", "x"]).split("x", [None, 4])
-    sch = sch.reorder("x_0", "k", "x_1").decompose_reduction("C", "k")
-    assert_compiles_to_the_same(mod, sch.mod)
+    sch = mlc.Schedule(mod, check=False)
+    refuses("E114", lambda: sch.decompose_reduction("C", "b"), 'each iteration of "c"')
 
 
 def test_what_a_condition_says_is_forgotten_when_its_data_change():

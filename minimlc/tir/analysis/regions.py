@@ -197,8 +197,8 @@ def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
 
 def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
     """The loops of `around` whose iterations may run the same instance of a block again."""
-    values, guards = tuple(it.value for it in block.iters), tuple(conjuncts(block.predicate))
+    values = tuple(it.value for it in block.iters)
     nowhere = Buffer("instances", (), "bool")
-    instance = Access(nowhere, values, True, tuple(around), guards, block, "", 0, block)
+    instance = Access(nowhere, values, True, tuple(around), (), block, "", 0, block)
     question = Conflict(instance, instance)
     return tuple(loop for loop in around if question.possible({loop.var: "+"}))
