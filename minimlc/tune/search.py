@@ -29,27 +29,16 @@ from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.spaces import Program, Space, candidate, fixed, legal, program, replayed, usual
 
 STRATEGIES = ("evolution", "random", "replay")
-BATCH = 8
-"""Trials that are chosen together, before a model learns from them."""
-
-POOL = 32
-"""Programs that the first trials are chosen from."""
-
+BATCH = 8  # trials that are chosen together, before a model learns from them
+POOL = 32  # programs that the first trials are chosen from
+BESIDE = 3  # programs that are made while a trial is measured
 KEPT = 64
 """Programs that were not chosen, the most promising ones, that later trials may be."""
 
-BESIDE = 3  # programs that are made while a trial is measured
-
-ELITE = 8
-"""The best programs so far, whose changed versions are tried."""
-
-AT_RANDOM = 0.2
-"""The share of a pool that is drawn without looking at the best."""
-
+ELITE = 8  # the best programs so far, whose changed versions are tried
+AT_RANDOM = 0.2  # the share of a pool that is drawn without looking at the best
 FINALISTS = 5  # programs that are measured again at the end, besides the default
-
 WORTH = 1.01  # times as fast as the default: less is chance
-
 EARLIEST = 24  # trials before a search may stop by itself
 
 
