@@ -25,6 +25,7 @@ from minimlc.passes.remove_unused_outputs import remove_unused_outputs
 from minimlc.passes.remove_unused_parameters import remove_unused_parameters
 from minimlc.passes.rewrite import rewrite
 from minimlc.passes.simplify import simplify
+from minimlc.passes.split_to_slices import split_to_slices
 from minimlc.passes.to_mixed_precision import to_mixed_precision
 from minimlc.rooms import room
 from minimlc.target import Target
@@ -38,6 +39,7 @@ default_pipeline = (
     fold_constants,
     simplify,
     fold_transposes,
+    split_to_slices,
     eliminate_common_subexpr,
     remove_unused,
     fuse_attention,
@@ -84,5 +86,6 @@ __all__ = [
     "remove_unused_parameters",
     "rewrite",
     "simplify",
+    "split_to_slices",
     "to_mixed_precision",
 ]

@@ -5,7 +5,7 @@ number for all lanes: windows, strides and borders cost nothing (as in E. Georga
 of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018).
 """
 
-from math import ceil
+from math import ceil, gcd
 from typing import NamedTuple
 
 from minimlc.recipes.general import attempt
@@ -34,8 +34,16 @@ FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
 LINE = 128
 """Bytes of the image that come into the first level with a row of a tile's pixels."""
 
-ROWS, WIDTH = 6, 2
-"""Output channels, and vectors of pixels, of a tile whose lanes are pixels."""
+OFTEN = 7
+"""Products of a weight in a tile from which on weights come from the second level in time."""
+
+PLACES = 8
+"""Pixels of several rows whose places in the image the machine holds at a time; with more, short
+sums wait for them.
+"""
+
+FEW_TILES = 32
+"""Tiles with the same weights up to which the next ones are asked for ahead of time."""
 
 FEW_SUMMED = 32
 """Products of a sum, up to which a copy of windows pays."""
@@ -67,9 +75,9 @@ class Convolution(NamedTuple):
 class Tiles(NamedTuple):
     """Parameters: a tile of `pixels` by `channels`, whose sums stay in registers.
 
-    All tiles take a `block` of input channels before the next one, whose weights the first level
-    holds. Straight code takes `steps` of them, and the `written_out` innermost ones of the loops
-    over them and over the window.
+    All tiles take a `block` of input channels before the next one, whose weights a cache holds.
+    Straight code takes `steps` of them, and the `written_out` innermost ones of the loops over them
+    and over the window.
     """
 
     pixels: int
@@ -101,10 +109,16 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     for copy in conversions:
         sch = sch.compute_inline(copy)
     sums = sch.buffer(name)
-    sch, (o, _) = sch.cut(result, sch.loops(result)[0], tiles.channels)
-    sch = sum_in_tiles(sch.compute_at(name, o), name, o, tiles)
+    sch, (o, channel) = sch.cut(result, sch.loops(result)[0], tiles.channels)
+    group, at = group_of(conv, tiles, target), o
+    if group:
+        sch, (at, _) = sch.cut(result, sch.loops(result)[-1], group)
+        sch = sch.reorder(at, channel)
+    sch, c = sum_in_tiles(sch.compute_at(name, at), name, at, tiles)
+    if is_awaited(conv, tiles, target):
+        sch = sch.annotate(c, "prefetch", (sch.buffer(weights), o))
     short = size["c"] * size["p"] * size["q"] < LONG_SUMS
-    sch = in_squares(sch, result, o, sums if short else "", size["i"] * size["j"])
+    sch = in_squares(sch, result, at, sums if short else "", gcd(size["i"] * size["j"], group))
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
     return sch
@@ -114,28 +128,36 @@ def is_by_pixels(conv: Convolution, target: Target) -> bool:
     """Whether pixels fill whole vectors, and those of a tile stay in the first level: then they are
     lanes, and nothing is turned. With windows, a copy of those is worth it where few are summed.
     """
-    size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
-    row, summed = WIDTH * lanes * bytes_of(conv.dtypes[2]), size["c"] * size["p"] * size["q"]
+    size, (rows, lanes) = conv.sizes, tile_of_pixels(conv, target)
+    row, summed = lanes * bytes_of(conv.dtypes[2]), size["c"] * size["p"] * size["q"]
     whole = size["i"] * size["j"] if conv.in_order else size["j"]
-    fits = whole % (WIDTH * lanes) == 0 and size["n"] == 1 and size["o"] >= ROWS
+    fits = whole % lanes == 0 and size["n"] == 1 and size["o"] >= rows
     most = target.l1 // 2 // row if conv.in_order else FEW_SUMMED
     return fits and len(set(conv.dtypes)) == 1 and 1 < summed <= most
+
+
+def tile_of_pixels(conv: Convolution, target: Target) -> tuple[int, int]:
+    """Output channels, and pixels, of a tile whose lanes are pixels: sums enough to keep the
+    arithmetic busy, in one vector where that is a line of the cache.
+    """
+    rows, vectors = (8, 1) if target.vector_bits > 256 else (6, 2)
+    return rows, vectors * lanes_of(target, conv.dtypes[2])
 
 
 def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft:
     """Rows of output channels times a few vectors of pixels, whose sums stay in registers; a copy
     of those pixels of all channels is next to each other.
     """
-    size = conv.sizes
+    size, (rows, lanes) = conv.sizes, tile_of_pixels(conv, target)
     pixels = f"i * {size['j']} + j" if conv.in_order else "i, j"
     sch, result = with_pixels(sch, name, conv, pixels, f"o, {pixels}")
-    sch, weights = channels_last(sch, name, conv, ROWS)
+    sch, weights = channels_last(sch, name, conv, rows)
     sch, (image,) = sch.making("reindex", name, conv.image)
     layout = "f, c -> c, f" if conv.in_order else "i, j, c, p, q -> c, p, q, i, j"
     sch = sch.transform_layout(image, sch.buffer(image), layout)
     o, *outer, f = sch.loops(result)
-    sch, (f, lane) = sch.cut(result, f, WIDTH * lanes_of(target, conv.dtypes[2]))
-    sch, (o, row) = sch.cut(result, o, ROWS)
+    sch, (f, lane) = sch.cut(result, f, lanes)
+    sch, (o, row) = sch.cut(result, o, rows)
     sch = sch.reorder(*outer, f, o, row, lane).compute_at(name, o).compute_at(image, f)
     sch = sch.vectorize(sch.loops(image)[-1])
     c, p, q = sch.loops_of(name, "R")
@@ -143,7 +165,7 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     sch, (c, step) = sch.cut(name, c, divisor(size["c"], FEWEST_WRITTEN_OUT))
     before = sch.reorder(c, step, p, q, *tile)
     sch = before.decompose_reduction(name, at=c)
-    sch = sch.loop_partition(o) if size["o"] % ROWS else sch
+    sch = sch.loop_partition(o) if size["o"] % rows else sch
     for block in [result, *sch.added(before)]:
         sch = sch.in_registers(sch.loops(block)[-2:])
         sch = sch.unrolled(sch.loops_of(block, "R")[1:])
@@ -162,21 +184,41 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     lanes = lanes_of(target, conv.dtypes[2])
     count = size["n"] * size["i"] * size["j"]
     window = size["p"] * size["q"]
+    summed = size["c"] * window
     why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
     why = why or (f"{count} pixels cannot be cut into tiles" if count < 2 else "")
-    why = why or ("there is only one product to sum" if size["c"] * window < 2 else "")
+    why = why or ("there is only one product to sum" if summed < 2 else "")
     if why:
         raise refusal(f'conv2d: block "{name}": {why}')
     vectors = divisor(size["o"] // lanes, 2)
     registers = vector_registers(target)
     most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
-    pixels = min(range(most, 0, -1), key=lambda side: ceil(count / side) * (side + 0.5))
+    short = not conv.in_order and summed < LONG_SUMS
+
+    def cost(side: int) -> float:
+        crosses = short and side > PLACES and size["j"] % side > 0
+        return ceil(count / side) * (side + 0.5 + crosses)
+
+    pixels = min(range(most, 0, -1), key=cost)
     line = 0 if window > 1 else LINE  # of which another tile reads the rest
-    held = target.l1 * 4 // 5 // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
+    room = target.l2 // 2 if pixels >= OFTEN else target.l1 * 4 // 5
+    held = room // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
     return Tiles(pixels, lanes * vectors, block, steps, written_out)
+
+
+def group_of(conv: Convolution, tiles: Tiles, target: Target) -> int:
+    """Pixels whose sums stay in the first level until they are copied to the output: whole tiles;
+    0 for all, where those stay in the second.
+    """
+    size, sums = conv.sizes, tiles.channels * bytes_of(conv.dtypes[2])
+    count = size["n"] * size["i"] * size["j"]
+    if count * sums <= target.l2 // 4:
+        return 0
+    most = range(target.l1 // 4 // sums, 0, -1)
+    return next((n for n in most if n % tiles.pixels == count % n == 0), 0)
 
 
 def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tuple[Draft, Tiles]:
@@ -216,8 +258,19 @@ def widened(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, list[str]]
     return sch.making("cache_read", name, conv.weights, dtype=sums)
 
 
-def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> Draft:
-    """Tile after tile in registers; the last one, if it is not whole, has code of its own."""
+def is_awaited(conv: Convolution, tiles: Tiles, target: Target) -> bool:
+    """Whether tiles are so few that the first of them would wait for its weights; those of two
+    blocks of output channels stay in the second level.
+    """
+    size = conv.sizes
+    held = tiles.channels * size["c"] * size["p"] * size["q"] * bytes_of(conv.dtypes[2])
+    return size["n"] * size["i"] * size["j"] <= FEW_TILES * tiles.pixels and held <= target.l2 // 4
+
+
+def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> tuple[Draft, str]:
+    """Tile after tile in registers; the last one, if it is not whole, has code of its own. Gives
+    the loop over steps of input channels, too.
+    """
     f, o, c, p, q = sch.loops_below(name, outer)
     rest = sch.extent(name, f) % tiles.pixels
     whole = sch.extent(name, c) == tiles.block
@@ -230,7 +283,7 @@ def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> Draft:
     for block in sch.added(before):
         sch = sch.in_registers(sch.loops(block)[-2:])
         sch = sch.unrolled(sch.loops_of(block, "R")[::-1][: tiles.written_out])
-    return sch
+    return sch, c
 
 
 def in_squares(sch: Draft, result: str, outer: str, sums: str, image: int) -> Draft:

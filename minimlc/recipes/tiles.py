@@ -1,5 +1,6 @@
 """Tiles of a matrix product: how much of it registers and caches hold at a time."""
 
+from itertools import repeat
 from math import ceil
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ class Tiles(NamedTuple):
 
 
 def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
-    """The tile that fills the vector registers and leaves three for A and B; blocks for caches.
+    """The tile of `sides_of`, which leaves registers for A and B; blocks for caches.
 
     A panel of A fills most of the first level, a block of B has half of the second level, a block
     of A an eighth of the third, which other cores share. Blocks are cut evenly, so that the
@@ -61,11 +62,8 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     m, n, k = product.rows, product.columns, product.sums
     size = bytes_of(product.dtypes[0])
     lanes = lanes_of(target, product.dtypes[2])
-    held = vector_registers(target) - 4
-    vectors = max(2, min(MOST_VECTORS, held // m))
-    columns = max(min(vectors, ceil(n / lanes)) * lanes, unit.lanes)
-    most = held * lanes // columns
-    rows = min(range(min(most, m), 0, -1), key=lambda r: ceil(m / r) * (r + 0.5))
+    rows, vectors = sides_of(m, ceil(n / lanes), vector_registers(target), bool(unit.intrin))
+    columns = max(vectors * lanes, unit.lanes)
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
@@ -81,6 +79,24 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     column_block = even(n, min(target.l2 // 2 // (sum_block * size), share), columns)
     steps = divisor(sums // unit.depth, UNROLLED)
     return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns, steps)
+
+
+def sides_of(m: int, n: int, registers: int, by_unit: bool) -> tuple[int, int]:
+    """Rows and vectors of the tile that makes C, of m rows of n vectors, in the least time: that of
+    its products and, where 32 registers leave a choice, of its loads at half a product each.
+    """
+    wide = registers > 16 and not by_unit
+    held = registers - (6 if wide else 4)
+    few = max(2, min(MOST_VECTORS, held // m))
+    widths = range(2, MOST_VECTORS + 1) if wide else (few,)
+
+    def cost(tile: tuple[int, int]) -> float:
+        r, v = tile
+        each = r * v + v / 2 + wide * (r + v) / 2
+        return ceil(m / r) * ceil(n / v) * each + n * (n % v > 0)  # a copy of B that ends in zeros
+
+    tiles = [(r, v) for v in map(min, widths, repeat(n)) for r in range(min(held // v, m), 0, -1)]
+    return min(tiles, key=cost)
 
 
 def choose_tiles(

@@ -3,7 +3,16 @@
 from minimlc.node import nodes_of, walk
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
-from minimlc.recipes.views import WORTH_THREADS, Draft, choose, divisor, first, lanes_of, recipe
+from minimlc.recipes.views import (
+    WORTH_THREADS,
+    Draft,
+    bytes_of,
+    choose,
+    divisor,
+    first,
+    lanes_of,
+    recipe,
+)
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store
 
@@ -55,6 +64,7 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
     sums = sch.loops_of(name, "R")
     (along,) = sch.loops_along(name, -1)
     elements = sch.iterations(name)
+    sch, near = in_strips(sch, name, target)
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
     sch, vectors = choose(sch, f"vectors of {name}", (VECTORS, 1, 2, 4, 6, 12))
     piece = divisor(sch.extent(name, along), vectors * lanes)
@@ -64,17 +74,40 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
     sch = sch.reorder(*sums, along)
     sch, (init, update) = sch.making("decompose_reduction", name, at=sums[0])
     sch = sch.vectorize(along).vectorize(sch.loops(init)[-1]).unrolled(sums)
-    sch = with_neighbours(sch, update, sch.loops(init)[:-1])
+    sch = with_neighbours(sch, update, sch.loops(init)[:-1], near)
     long = [loop for loop in sch.loops(init)[:-1] if sch.extent(init, loop) > 1]
     return sch.parallel(long[0]) if long and elements >= WORTH_THREADS else sch
 
 
-def with_neighbours(sch: Draft, name: str, outer: list[str]) -> Draft:
-    """Borders are added one channel at a time, element-wise consumers computed piece by piece."""
-    for border in [each for each in sch.producers(name) if is_elementwise(sch, each)]:
-        near = attempt(sch, "compute_at", border, outer[1]) if len(outer) > 2 else sch
-        sch = attempt(near, "vectorize", near.loops(border)[-1])
+def in_strips(sch: Draft, name: str, target: Target) -> tuple[Draft, str]:
+    """Rows of a channel in strips whose windows, with a border, stay in the first level; and the
+    loop over those: over channels where a whole one stays there, "" without channels.
+    """
+    _, channel, *rows = [*sch.loops_of(name, "S"), "", ""]
+    if len(rows) < 4:
+        return sch, channel if len(rows) > 2 else ""
+    whole, held = sch.extent(name, rows[0]), 1
+    for border in borders_of(sch, name):
+        size = bytes_of(sch.store(border).buffer.dtype)
+        held = max(held, size * sch.iterations(border, sch.loops(border)[2:]))
+    strip = divisor(whole, max(whole * (target.l1 // 4) // held, 1))
+    if strip == whole:
+        return sch, channel
+    sch, (strips, _) = sch.cut(name, rows[0], strip)
+    return sch, strips
+
+
+def borders_of(sch: Draft, name: str) -> list[str]:
+    """The blocks that copy what windows read, with a border around it."""
+    return [each for each in sch.producers(name) if is_elementwise(sch, each)]
+
+
+def with_neighbours(sch: Draft, name: str, outer: list[str], near: str) -> Draft:
+    """Borders are added in the loop `near`, element-wise consumers computed piece by piece."""
+    for border in borders_of(sch, name):
+        sch = attempt(sch, "compute_at", border, near) if near else sch
+        sch = attempt(sch, "vectorize", sch.loops(border)[-1])
     for after in [each for each in sch.consumers(name) if is_elementwise(sch, each)]:
-        near = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
-        sch = attempt(near, "vectorize", near.loops(after)[-1])
+        sch = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
+        sch = attempt(sch, "vectorize", sch.loops(after)[-1])
     return sch

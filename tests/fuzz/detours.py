@@ -124,6 +124,7 @@ x, y = p.wildcard("x"), p.wildcard("y")
 STEPS: dict[str, Sequence[Callable[[IRModule], IRModule]]] = {
     "simplify": (passes.simplify,),
     "fold_transposes": (passes.simplify, passes.fold_transposes),
+    "split_to_slices": (passes.split_to_slices, passes.remove_unused),
     "combine": (passes.combine_parallel_matmul, passes.fold_constants),
     "partition": (partial(passes.partition, pattern=(x + y).optional(p.relu), name="sums"),),
     "inline": (partial(passes.partition, pattern=-x | p.relu(x), name="some"), inline),

@@ -115,6 +115,24 @@ def test_a_tile_fills_the_registers(features, most):
     ]
 
 
+@pytest.mark.parametrize(("l2", "shared"), [(1 << 20, 1), (1 << 16, 2)])
+def test_sums_that_outgrow_the_second_level_are_kept_for_a_group_of_pixels(l2, shared):
+    mod = conv2d(n=1, c=4, h=18, w=34, o=16)
+    chosen = replace(target(l1=8192, l2=l2), features="+avx2,+avx512f")
+    made = recipes.conv2d(Schedule(mod, check=False), target=chosen)
+    sums, copy = (made.loops(name) for name in ("out_update", "out_global"))
+    assert [a == b for a, b in zip(sums, copy, strict=False)].index(False) == shared
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(interpreted(made.mod, arrays), means, rtol=1e-4, atol=1e-5)
+
+
+def test_few_tiles_ask_for_the_next_weights():
+    few, many = (conv2d(n=1, c=8, h=side, w=side, o=32, kernel=1) for side in (7, 49))
+    assert "prefetch" in scheduled(few, target()).script()
+    assert "prefetch" not in scheduled(many, target()).script()
+
+
 @pytest.mark.parametrize(("l1", "block"), [(4096, 4), (1, 1), (1 << 15, 8)])
 def test_weights_are_taken_by_blocks_that_the_first_level_holds(l1, block):
     mod = conv2d(n=1, c=8, h=9, w=9, o=16)

@@ -290,14 +290,17 @@ class Values(Ops):
         return self.operation(op, a, b)
 
     def _float_extreme(self, op: str, a: Value, b: Value) -> Value:
-        """numpy's minimum and maximum: a where a <= b (>= b) or a is NaN, else b."""
-        order = "le" if op == "min" else "ge"
+        """numpy's minimum and maximum: a where a <= b (>= b) or a is NaN, else b; of two NaN, b.
+
+        A sum's own value is `a`: it waits for two instructions, those of x86 for this among them.
+        """
+        if a.const is not None and not math.isnan(a.const):
+            return self.select(self.apply(f"fcmp o{'le' if op == 'min' else 'ge'}", a, b), a, b)
+        beyond = self.select(self.apply(f"fcmp o{'lt' if op == 'min' else 'gt'}", b, a), b, a)
         if b.const is not None and not math.isnan(b.const):
-            return self.select(self.apply(f"fcmp u{order}", a, b), a, b)
-        keep = self.apply(f"fcmp o{order}", a, b)
-        if a.const is None or math.isnan(a.const):
-            keep = self.apply("or", keep, self.apply("fcmp uno", a, a))
-        return self.select(keep, a, b)
+            return beyond
+        # LLVM would make one selection of two that have a value in common, by way of masks.
+        return self.select(self.apply("fcmp uno", b, b), constant(math.nan, b.dtype), beyond)
 
     def _divide_by_constant(self, op: str, a: Value, divisor: int, kind: str) -> Value:
         power, signed = divisor & (divisor - 1) == 0, kind == "int"

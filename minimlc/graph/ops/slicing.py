@@ -93,10 +93,17 @@ def _pieces(size: int, sections: object) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
+def pieces_of(
+    shape: Any, indices_or_sections: Any, axis: int = 0
+) -> tuple[int, list[tuple[int, int]]]:
+    """The axis along which a split cuts an array, and where each piece starts and ends."""
+    along = axis_of(axis, len(shape))
+    return along, _pieces(shape[along], indices_or_sections)
+
+
 def _split(x: Any, *, indices_or_sections: Any, axis: int = 0) -> tuple[Any, ...]:
     """A tuple of pieces along `axis`: that many equal ones, or cut at the given indices."""
-    along = axis_of(axis, x.ndim)
-    pieces = _pieces(x.shape[along], indices_or_sections)
+    along, pieces = pieces_of(x.shape, indices_or_sections, axis)
     return tuple([strided_slice(x, begin=a, end=b, axes=along) for a, b in pieces])
 
 

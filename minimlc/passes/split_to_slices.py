@@ -1,0 +1,40 @@
+"""Pieces of an array as slices, which can be fused."""
+
+from typing import Any
+
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Call, Expr, TupleGetItem
+from minimlc.graph.ops import call_op
+from minimlc.graph.ops.slicing import pieces_of
+from minimlc.module import IRModule, module_pass
+
+MOST = 8
+"""Pieces: of more, each is a small kernel of its own to compile."""
+
+
+@module_pass
+def split_to_slices(mod: IRModule) -> IRModule:
+    """Read each piece of a split by a slice of its own.
+
+        lv = R.split(x, indices_or_sections=2)
+        lv1 = R.tanh(lv[0])                    -->    lv1 = R.tanh(R.strided_slice(x, ...))
+
+    A slice joins the group that uses it, where a split would copy all pieces first. Splits into
+    more than `MOST` pieces stay, and those at sizes that are not known. Legal because the pieces
+    have the same elements.
+    """
+    return _Slices()(mod)
+
+
+class _Slices(Mutator):
+    def visit_TupleGetItem(self, item: TupleGetItem) -> Expr:
+        call = self.lookup_binding(item.tuple)
+        if not isinstance(call, Call) or call.op != "split":
+            return item
+        attrs: dict[str, Any] = dict(call.attrs)
+        axis, pieces = pieces_of(call.args[0].shape, **attrs)
+        bounds = pieces[item.index]
+        if len(pieces) > MOST or not all(isinstance(bound, int) for bound in bounds):
+            return item
+        begin, end = bounds
+        return call_op("strided_slice", call.args[0], begin=begin, end=end, axes=axis)
