@@ -17,6 +17,8 @@ from minimlc.apart.copies import Tell
 from minimlc.errors import CompileError
 from minimlc.files import write_atomically
 from minimlc.module import IRModule
+from minimlc.passes.pack_constants import packed
+from minimlc.recipes import CONSTANTS
 from minimlc.runtime.build import build
 from minimlc.runtime.executable import aligned_bytes
 from minimlc.runtime.foreign import missing_features
@@ -95,7 +97,8 @@ def _placed(array: np.ndarray) -> np.ndarray:
 
 def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tell: Tell) -> Result:
     """What comes of a candidate. `folder` keeps what its unscheduled program computes; `seconds`
-    is the limit of a run, `best` the best score so far (see `STAGES`).
+    is the limit of a run, `best` the best score so far (see `STAGES`). Parameters that are noted as
+    constants are packed before, as `build` does it for a model.
     """
     gc.disable()
     answer = functools.partial(Result, host=host())
@@ -109,17 +112,22 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         target = target_of(candidate.target)
         if missing := missing_features(target):
             return answer("build", message=f"this CPU lacks {', '.join(missing)}")
-        call = build(_alone(sch.func), target, cache=False)["main"]
+        noted: Any = dict(plain.attrs).get(CONSTANTS, ())
+        fixed = frozenset(n for n, each in enumerate(plain.params) if each.name in noted)
+        func, copies = packed(sch.func, fixed, {})
+        call = build(_alone(func), target, cache=False)["main"]
     except CompileError as error:
         return answer("build", message=str(error))
     arguments, expected = _known(plain, folder, seconds, tell)
+    for place, copy in copies:
+        arguments[place] = copy.of(arguments[place])
     with _turn(folder, seconds, tell):
         threads = min(target.cores, Target.host().cores)
         set_num_threads(threads)
         clock = thread_time if threads == 1 else perf_counter
         results = [*map(_placed, arguments)]
         call(*results)
-        if wrong := first_difference(plain.params, expected, results, _tolerance(plain)):
+        if wrong := _wrong(plain, fixed, expected, results):
             return answer("wrong", message=wrong)
         again, end = functools.partial(call, *results), perf_counter() + seconds / 3
         times, beside = samples(again, best, end, clock)
@@ -128,6 +136,14 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
 
 def _alone(func: PrimFunc) -> IRModule:
     return IRModule.of({"main": func})
+
+
+def _wrong(func: PrimFunc, fixed: frozenset[int], expected: Arrays, got: Arrays) -> str:
+    """The first element that is wrong, in words, of parameters that are not `fixed`."""
+    own = [n for n in range(len(got)) if n not in fixed]
+    params = [func.params[n] for n in own]
+    means, values = ([arrays[n] for n in own] for arrays in (expected, got))
+    return first_difference(params, means, values, _tolerance(func))
 
 
 def _tolerance(func: PrimFunc) -> dict[str, float]:

@@ -97,7 +97,7 @@ def search_model(
     """Tune a model's functions with `trials` in all: after a first batch each, the next batch goes
     to the task whose calls are expected to save most time by it. Ctrl-C gives the best so far.
 
-    A task is measured with its constants packed in each call; the model packs them once.
+    A task is measured with its constants packed, as the model packs them once.
     """
     check_arguments(trials, runner, database, observe=observe)
     chosen, lowered = Target.of(target), _lowered(mod)

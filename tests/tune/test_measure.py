@@ -10,11 +10,12 @@ import pytest
 
 import minimlc as mlc
 from minimlc.schedule import Trace
-from minimlc.tune import measure
+from minimlc.tune import attempt, measure
 from minimlc.tune.attempt import MOST_SAMPLES, samples
 from minimlc.tune.measure import Runner
 from minimlc.tune.records import Candidate, Result, target_of, target_text
 from tests.helpers import refuses
+from tests.recipes.programs import matmul, target
 
 SCALE = """
 @T.prim_func
@@ -147,3 +148,25 @@ def test_a_target_that_is_not_this_machine(runner):
     other = replace(here, features=f"{here.features},+avx10.2-512,+sve2p1")
     assert target_of(target_text(other)) == other
     refuses("E903", lambda: runner.submit([candidate(target=target_text(other))]))
+
+
+def test_constants_are_packed_before_they_are_timed(tmp_path, monkeypatch):
+    """As `build` does it for a model; values are still checked."""
+    built = []
+
+    def build(mod, *args, **options):
+        built.append(mod["main"])
+        return mlc.build(mod, *args, **options)
+
+    monkeypatch.setattr(attempt, "build", build)
+    (folder := tmp_path / "own").mkdir()
+    func = matmul(16, 32, 8)["mm"]
+    for noted in (), ("B",):
+        mod = mlc.IRModule.of({"main": func.with_attr("constants", noted)})
+        sch = mlc.recipes.matmul(mlc.Schedule(mod, check=False), target=target())
+        assert "B_local" in sch.blocks()
+        one = Candidate(mod.script(), "main", sch.trace.to_json(), target_text(target()))
+        built.clear()
+        result = attempt.attempt(one, folder, 5.0, float("inf"), lambda *say: None)
+        assert result.kind == "ok"
+        assert ("B_local" in mlc.Schedule(built[0], check=False).blocks()) == (not noted)
