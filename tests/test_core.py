@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 534,
-    "recipes": 2143,
+    "recipes": 2158,
     "frontends": 867,
     "tile": 400,
     "apart": 582,

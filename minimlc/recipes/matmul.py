@@ -8,6 +8,7 @@ guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the f
 
 from math import prod
 
+from minimlc.errors import ScheduleError
 from minimlc.recipes import skinny
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import Unit, are_multiplied, converted, grouped, unit_for
@@ -22,6 +23,7 @@ from minimlc.recipes.views import (
     lanes_of,
     recipe,
     refusal,
+    through_registers,
 )
 from minimlc.target import Target
 from minimlc.tir.nodes import Expr, Store
@@ -31,6 +33,9 @@ FEW_TILES = 4
 
 SAME_SET = 4096
 """Bytes after which addresses take turns for the same few places in the first-level cache."""
+
+SQUARE = 8
+"""Rows of B along k, and numbers of each, that are turned around in registers at a time."""
 
 WORTH_THREADS = 4_000_000
 """Multiplications from which on starting threads pays: about a fifth of a millisecond."""
@@ -290,7 +295,8 @@ def in_panels(
     """Copy a block of a factor inside `loop`, as panels that are read in order.
 
     Rows of A that lie along k are copied in short runs, not element by element: a tile reads them
-    one at a time whatever lies beside them. Gives the name of the loop over panels, too.
+    one at a time whatever lies beside them. Rows of B that do are turned around, square by square.
+    Gives the name of the loop over panels, too.
     """
     axes = [f"{axis}{number}" for number, axis in enumerate(side.axes)]
     (wide,) = [axis for axis in axes if axis[0] == role]
@@ -315,4 +321,19 @@ def in_panels(
         sch = sch.reorder(panel, along, lane)
     if unit.depth > 1:
         return grouped(sch, copy, (panel, along, lane), role, unit), panel
-    return sch.vectorize(lane), panel
+    whole = width % SQUARE == sch.extent(copy, along) % SQUARE == 0
+    if side.axes[-1] == role or not whole or sch.producers(copy) or is_constant(sch, side.buffer):
+        return sch.vectorize(lane), panel
+    return in_squares(sch, copy, side.buffer, along, lane), panel
+
+
+def in_squares(sch: Draft, copy: str, source: str, along: str, lane: str) -> Draft:
+    """Turn a panel around by way of registers, where that is legal at its edges."""
+    plain = sch.vectorize(lane)
+    sch, (along, row) = sch.cut(copy, along, SQUARE)
+    sch, (part, lane) = sch.cut(copy, lane, SQUARE)
+    sch = sch.reorder(part, along, row, lane)
+    try:
+        return through_registers(sch, copy, source, along, [row, lane])
+    except ScheduleError:
+        return plain
