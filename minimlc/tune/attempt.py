@@ -50,6 +50,7 @@ SAMPLE_SECONDS = 2e-3
 REFERENCE_CALLS = 8
 """A sample of the reference kernel is of so many calls: one to two milliseconds."""
 
+PAGE = 4096
 REFERENCE = """
 @T.prim_func
 def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
@@ -80,10 +81,17 @@ def _model() -> str:
 
 @functools.cache
 def reference() -> Callable[[], None]:
-    """A call of the reference kernel, compiled once in a process."""
+    """A call of the reference kernel, compiled once in a process. Its arrays lie half a page apart:
+    a load whose address ends like that of a store just before waits for it, and where the second
+    began a little behind the first, modulo a page, a call took two to four times as long.
+    """
     kernel = build(parse(REFERENCE))["main"]
-    first, second = (_placed(np.ones(1024, np.float32)) for _ in range(2))
-    return functools.partial(kernel, first, second)
+    memory = aligned_bytes(4 * PAGE)
+    start = -memory.ctypes.data % PAGE
+    arrays = [memory[at : at + PAGE].view(np.float32) for at in (start, start + PAGE * 3 // 2)]
+    for array in arrays:
+        array[...] = 1
+    return functools.partial(kernel, *arrays)
 
 
 def _placed(array: np.ndarray) -> np.ndarray:

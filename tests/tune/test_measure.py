@@ -170,3 +170,10 @@ def test_constants_are_packed_before_they_are_timed(tmp_path, monkeypatch):
         result = attempt.attempt(one, folder, 5.0, float("inf"), lambda *say: None)
         assert result.kind == "ok"
         assert ("B_local" in mlc.Schedule(built[0], check=False).blocks()) == (not noted)
+
+
+def test_arrays_of_the_reference_never_end_alike():
+    """Half a page apart, wherever a process's memory begins."""
+    attempt.reference.cache_clear()
+    first, second = (array.ctypes.data for array in attempt.reference().args)
+    assert first % attempt.PAGE == 0 and (second - first) % attempt.PAGE == attempt.PAGE // 2
