@@ -4,8 +4,8 @@
 def wrong(chapter):
     return {
         "predicted_tile": [
-            ((6, 16), "Columns are two vectors"),
-            ((13, 32), "Columns are two vectors"),
+            ((6, 16), "Six registers stay free"),
+            ((13, 32), "Six registers stay free"),
         ],
         "smaller_errors": [
             (256, "of the error of rows; at most 0.45 wanted"),
