@@ -7,7 +7,7 @@ waits. Its best is then timed anew, in turns with the default and the peers.
 compares programs of the spaces with the interpreter; hostile candidates are tests (`tests/tune`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -196,7 +196,7 @@ def whole(
         exact = models.reference(model, arrays)
         mod, weights = kits.ours(model)
         tuned = tune.search_model(
-            mod, runner=runner, trials=trials, target=here(found), observe=until(seconds)
+            mod, runner=runner, trials=trials, target=here(found), seconds=seconds
         )
         others = models.contenders(model, arrays, weights.arrays, exact.shape, found.threads)
         result = beside(found, name, mod, tuned, arrays, others, exact)
@@ -207,17 +207,6 @@ def whole(
             text = f"tuned {name} by the default"
             claim = Claim(text, gain(tuned, result), ">=", 1.1, "×", unless=why)
             found.report.claims.append(claim)
-
-
-def until(seconds: float) -> Callable[..., None]:
-    """An observer that ends a search after a time, as Ctrl-C does."""
-    end = perf_counter() + seconds
-
-    def observe(*seen: object) -> None:
-        if perf_counter() > end:
-            raise KeyboardInterrupt
-
-    return observe
 
 
 def rates(report: Report, size: int, count: int = 40) -> None:

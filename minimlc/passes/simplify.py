@@ -118,8 +118,8 @@ def _normalized(match: Match) -> Expr:
     gamma, beta, mean, variance = (match.value(each).data.reshape(shape) for each in STATISTICS)
     with np.errstate(all="ignore"):
         scale = gamma / np.sqrt(variance + variance.dtype.type(call.attr("epsilon")))
-    scaled = call_op("multiply", call_op("subtract", x, constant(mean)), constant(scale))
-    return call_op("add", scaled, constant(beta))
+        shift = beta - mean * scale
+    return call_op("add", call_op("multiply", x, constant(scale)), constant(shift))
 
 
 def _any_of(names: Iterable[str], part: Pattern) -> Pattern:

@@ -138,9 +138,10 @@ def is_by_pixels(conv: Convolution, target: Target) -> bool:
 
 def tile_of_pixels(conv: Convolution, target: Target) -> tuple[int, int]:
     """Output channels, and pixels, of a tile whose lanes are pixels: sums enough to keep the
-    arithmetic busy, in one vector where that is a line of the cache.
+    arithmetic busy, in one vector where that is a line of the cache. A copy of windows is not read
+    ahead of time as an image is, so each vector of it serves more of them.
     """
-    rows, vectors = (8, 1) if target.vector_bits > 256 else (6, 2)
+    rows, vectors = (8 if conv.in_order else 16, 1) if target.vector_bits > 256 else (6, 2)
     return rows, vectors * lanes_of(target, conv.dtypes[2])
 
 

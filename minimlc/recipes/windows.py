@@ -1,5 +1,7 @@
 """Pooling and depthwise convolutions: each element reduces a small window of its own channel."""
 
+from math import ceil
+
 from minimlc.node import nodes_of, walk
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
@@ -14,13 +16,16 @@ from minimlc.recipes.views import (
     recipe,
 )
 from minimlc.target import Target
-from minimlc.tir.nodes import Block, Load, Store
+from minimlc.tir.nodes import Binary, Block, Load, Store
 
 MOST_IN_A_WINDOW = 64
 """Elements of a window that become straight code."""
 
-VECTORS = 8
-"""Vectors of results that are kept in registers at a time."""
+VECTORS = 4
+"""Vectors of a row of results that are kept in registers at a time."""
+
+SUMS = 8
+"""Vectors of results of several rows, whose windows share what they read."""
 
 
 @recipe
@@ -60,23 +65,47 @@ def is_along(output: Store) -> bool:
 
 
 def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
-    """Pieces of a row in vectors; the windows written out."""
+    """Pieces of a row in vectors, or of a few rows; the windows written out."""
     sums = sch.loops_of(name, "R")
     (along,) = sch.loops_along(name, -1)
     elements = sch.iterations(name)
     sch, near = in_strips(sch, name, target)
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
-    sch, vectors = choose(sch, f"vectors of {name}", (VECTORS, 1, 2, 4, 6, 12))
+    sch, vectors = choose(sch, f"vectors of {name}", (VECTORS, 1, 2, 6, 8, 12))
     piece = divisor(sch.extent(name, along), vectors * lanes)
+    pieces: list[str] = []
     if piece >= lanes:
-        sch = sch.split(along, [None, piece])
-        along = sch.loops_along(name, -1)[-1]
-    sch = sch.reorder(*sums, along)
+        sch, (*pieces, along) = sch.cut(name, along, piece)
+    sch, row = rows_of(sch, name, SUMS // ceil(piece / lanes))
+    if row and not any(is_elementwise(sch, after) for after in sch.consumers(name)):
+        sch = sch.cache_write(name, sch.buffer(name))  # so that sums have storage of their own
+    sch = sch.reorder(*pieces, *sums, *row, along)
     sch, (init, update) = sch.making("decompose_reduction", name, at=sums[0])
-    sch = sch.vectorize(along).vectorize(sch.loops(init)[-1]).unrolled(sums)
-    sch = with_neighbours(sch, update, sch.loops(init)[:-1], near)
-    long = [loop for loop in sch.loops(init)[:-1] if sch.extent(init, loop) > 1]
+    own = len([*row, along])
+    outer = sch.loops(init)[:-own]
+    sch = sch.unrolled(sums)
+    for block in (init, update):
+        sch = sch.in_registers(sch.loops(block)[-own:])
+    sch = with_neighbours(sch, update, outer, near)
+    if row:  # each begins at a vector
+        sch = attempt(sch, "storage_align", update, sch.buffer(update), -2, lanes)
+    long = [loop for loop in outer if sch.extent(init, loop) > 1]
     return sch.parallel(long[0]) if long and elements >= WORTH_THREADS else sch
+
+
+def rows_of(sch: Draft, name: str, most: int) -> tuple[Draft, list[str]]:
+    """Rows of sums whose windows share what they read; none for a maximum, which takes registers of
+    its own.
+    """
+    store = sch.store(name)
+    if len(store.indices) < 4 or not isinstance(store.value, Binary) or store.value.op != "+":
+        return sch, []
+    *_, rows = sch.loops_along(name, -2)
+    count = divisor(sch.extent(name, rows), max(most, 1))
+    if count == 1:
+        return sch, []
+    sch, (_, row) = sch.cut(name, rows, count)
+    return sch, [row]
 
 
 def in_strips(sch: Draft, name: str, target: Target) -> tuple[Draft, str]:
@@ -110,4 +139,6 @@ def with_neighbours(sch: Draft, name: str, outer: list[str], near: str) -> Draft
     for after in [each for each in sch.consumers(name) if is_elementwise(sch, each)]:
         sch = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
         sch = attempt(sch, "vectorize", sch.loops(after)[-1])
+        around, own = sch.loops(after)[: len(outer)], sch.loops(after)[len(outer) :]
+        sch = sch.unrolled(own[:-1] if around == outer else [])
     return sch

@@ -21,9 +21,14 @@ def measuring(runner: Measures | None) -> AbstractContextManager[Measures]:
     return Runner() if runner is None else nullcontext(runner)
 
 
-def check_arguments(trials: Any, runner: Any, database: Any, **functions: Any) -> None:
+def check_arguments(
+    trials: Any, runner: Any, database: Any, seconds: Any, **functions: Any
+) -> None:
     """`TuneError` for arguments of a search that are none."""
     hint = "mlc.tune.search(mod, trials=64)"
+    if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):
+        why = f"seconds is a number above 0, got {shown(seconds)}"
+        raise TuneError(why, code="E902", hint=hint)
     if type(trials) is not int or trials < 1:
         why = f"trials is a whole number above 0, got {shown(trials)}"
         raise TuneError(why, code="E902", hint=hint)

@@ -10,20 +10,20 @@ the same measurements give the same search.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
-from statistics import median
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from minimlc.errors import ScheduleError, did_you_mean, shown
 from minimlc.module import IRModule
-from minimlc.node import display, mimebundle
-from minimlc.schedule import Schedule, Trace
+from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model
 from minimlc.tune.features import NAMES
+from minimlc.tune.outcome import Trial, Tuned, comparable
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
 from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.spaces import Program, Space, candidate, fixed, legal, program, replayed, usual
@@ -38,82 +38,8 @@ KEPT = 64
 ELITE = 8  # the best programs so far, whose changed versions are tried
 AT_RANDOM = 0.2  # the share of a pool that is drawn without looking at the best
 FINALISTS = 5  # programs that are measured again at the end, besides the default
-WORTH = 1.01  # times as fast as the default: less is chance
+SEARCHED = 2 / 3  # of the time; the rest is for measuring the best again
 EARLIEST = 24  # trials before a search may stop by itself
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A program that was measured, and the score that was expected: times of a reference."""
-
-    number: int
-    program: Program
-    candidate: Candidate
-    result: Result
-    expected: float
-
-    @property
-    def score(self) -> float:
-        """How long a call takes, in times of the reference kernel; infinite of a failure."""
-        return self.result.score
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What a search came to. `stopped` says why: "trials", "noise", "space" or "interrupt"."""
-
-    records: tuple[Trial, ...]
-    stopped: str
-    again: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
-
-    @property
-    def winner(self) -> Trial:
-        """The fastest trial, the earliest of equals; the default if none ran, or none is worth it.
-        Where some were measured `again`, by the trial's number, it is one of these.
-        """
-        tried, default = comparable(self.records), self.records[0]
-        finals = [trial for trial in tried if trial.number in self.again]
-        best = min(finals or tried, key=self.score, default=default)
-        return best if self.score(best) * WORTH <= self.score(default) else default
-
-    def score(self, trial: Trial) -> float:
-        """The median of a trial's scores, of those at the end if there are any: before, others were
-        compiled meanwhile.
-        """
-        again = [result.score for result in self.again.get(trial.number, ())]
-        return median(again or [trial.score])
-
-    @property
-    def best(self) -> Schedule:
-        """The fastest program."""
-        return self.winner.program.schedule
-
-    @property
-    def trace(self) -> Trace:
-        """The fastest program's steps, with its decisions."""
-        return self.best.trace
-
-    @property
-    def speedup(self) -> float:
-        """How much faster the best is than the default."""
-        before, after = self.score(self.records[0]), self.score(self.winner)
-        return before / after if isfinite(before) and isfinite(after) else 1.0
-
-    def __repr__(self) -> str:
-        name, best = self.winner.candidate.func, self.winner.number
-        return (
-            f"{name}: {len(self.records)} trials, stopped by {self.stopped}; the best is trial "
-            f"{best}, {self.speedup:.3g} times as fast as the default"
-        )
-
-    show = display
-    _repr_mimebundle_ = mimebundle
-
-
-def comparable(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that ran, on the host of the first of them: times of others are another thing."""
-    ran = [trial for trial in trials if isfinite(trial.score)]
-    return [trial for trial in ran if trial.result.host == ran[0].result.host]
 
 
 @dataclass
@@ -264,6 +190,7 @@ def search(
     stop: bool = True,
     observe: Callable[[Trial], None] | None = None,
     host: str | None = None,
+    seconds: float | None = None,
 ) -> Tuned:
     """Try programs of a space, `trials` at the most; the best is the result's `best`.
 
@@ -271,11 +198,13 @@ def search(
     function is not measured again, and what is measured goes into it: an interrupted search (Ctrl-C
     gives the best so far) goes on where it was. Of its records, those of `host` count, by default
     of the machine where `runner` is. With `stop`, it ends when less can be expected than the
-    measurements' noise. `strategy` is "evolution", "random", or "replay", which measures what the
+    measurements' noise, and after `seconds`, of which the last third is for measuring the best few
+    again. `strategy` is "evolution", "random", or "replay", which measures what the
     database has. `observe` sees each trial. Raises `ScheduleError` where the space makes no program
     without a key, `TuneError` E902 for an argument of another kind.
     """
-    check_arguments(trials, runner, database, space=space, observe=observe)
+    check_arguments(trials, runner, database, seconds, space=space, observe=observe)
+    end = ending(seconds)
     start = Schedule(mod, func, check=False, key=key)
     alone = IRModule.of({start.func_name: start.func})
     if strategy not in STRATEGIES:
@@ -285,7 +214,7 @@ def search(
     state = Search(alone, start.func_name, chosen, space or usual(chosen), key)
     stopped = "interrupt"
     with measuring(runner) as measures:
-        batches = rounds(state, measures, database, trials, strategy, stop, observe, host)
+        batches = rounds(state, measures, database, trials, strategy, stop, observe, host, end)
         try:
             for reason in batches:
                 stopped = reason or stopped
@@ -294,6 +223,11 @@ def search(
                 raise
         again = {} if stopped == "interrupt" else finals(state, measures, database)
     return Tuned(tuple(state.trials), stopped, again)
+
+
+def ending(seconds: float | None) -> float:
+    """When a search that may take so long begins no batch any more."""
+    return inf if seconds is None else perf_counter() + SEARCHED * seconds
 
 
 def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:
@@ -325,6 +259,7 @@ def rounds(
     stop: bool = True,
     observe: Callable[[Trial], None] | None = None,
     host: str | None = None,
+    end: float = inf,
 ) -> Iterator[str]:
     """A search batch by batch, `most` trials in all: "" after each, at last why it stopped."""
     measured = _recorded(state, database, host or getattr(runner, "host", None))
@@ -346,6 +281,9 @@ def rounds(
         left = min(BATCH, most - len(state.trials))
         if left <= 0:
             yield "trials"
+            return
+        if perf_counter() > end:
+            yield "time"
             return
         best = min(state.trials, key=lambda trial: trial.score)
         quiet = quiet + 1 if state.expected_gain < noise(best.result) else 0

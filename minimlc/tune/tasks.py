@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
 from statistics import median
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from minimlc import recipes
@@ -17,7 +18,7 @@ from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.search import Search, Trial, Tuned, finals, rounds
+from minimlc.tune.search import Search, Trial, Tuned, ending, finals, rounds
 from minimlc.tune.spaces import usual
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
@@ -93,13 +94,16 @@ def search_model(
     database: Any = None,
     target: str | Target | None = None,
     observe: Callable[[Task, Trial], None] | None = None,
+    seconds: float | None = None,
 ) -> TunedModel:
     """Tune a model's functions with `trials` in all: after a first batch each, the next batch goes
-    to the task whose calls are expected to save most time by it. Ctrl-C gives the best so far.
+    to the task whose calls are expected to save most time by it. It ends after `seconds`, of which
+    the last third is for measuring the best of each again; Ctrl-C gives the best so far.
 
     A task is measured with its constants packed, as the model packs them once.
     """
-    check_arguments(trials, runner, database, observe=observe)
+    check_arguments(trials, runner, database, seconds, observe=observe)
+    end = ending(seconds)
     chosen, lowered = Target.of(target), _lowered(mod)
     each = _tasks(lowered)
     searches = [
@@ -115,6 +119,9 @@ def search_model(
         }
         try:
             while running and sum(len(search.trials) for search in searches) < trials:
+                if perf_counter() > end:
+                    reasons = ["time" if at in running else reasons[at] for at in range(len(each))]
+                    break
                 at = max(running, key=lambda at: _worth(each[at], searches[at]))
                 reasons[at] = next(running[at]) or "trials"
                 if reasons[at] != "trials" or len(searches[at].trials) >= trials:

@@ -7,6 +7,9 @@ import pytest
 
 from minimlc.arguments import Parameter, written
 from minimlc.codegen.llvm import stmt
+from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.machine import Machine
+from minimlc.dtypes import DTYPES
 from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.runtime.build import build
@@ -86,6 +89,44 @@ def test_every_second_element_reads_none_outside(dtype, length, at_end):
     agree(func, exact=True)
     native, values = compiled(func, Target.of("llvm")), guarded(a.shape, dtype, at_end)
     assert not isolated(lambda: native(values, np.empty(length, values.dtype)))
+
+
+def sums(length: int, dtype: str) -> PrimFunc:
+    """Two rows that are added up in storage of their own, with all that lanes may read."""
+    x = Buffer("x", (2, 2 * length - 1), dtype)
+    factors, y = Buffer("factors", (2,), dtype), Buffer("y", (2, length), dtype)
+    acc = Buffer("acc", (2, length), dtype, "local")
+
+    def row(number, output, value):
+        at = Var("at")
+        return loop(at, length, "vectorized", store(output, (number, at), value(number, at)))
+
+    steps = [row(n, acc, lambda n, i: x[n, i] * factors[n]) for n in range(2)]
+    steps += [row(n, acc, lambda n, i: acc[n, i] + x[n, 2 * i] - acc[1 - n, i]) for n in (1, 0)]
+    copies = [row(n, y, lambda n, i: acc[n, i]) for n in range(2)]
+    return PrimFunc((x, factors, y), (), Alloc(acc, seq([*steps, *copies])))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("length", [2, 3, 5, 7, 9, 11, 14, 15, 17, 28, 31, 57, 127])
+def test_the_last_lanes_may_fill_part_of_a_vector(length, dtype):
+    func = sums(length, dtype)
+    for target in MACHINES:
+        agree(func, target)
+    machine = Machine(WIDE.cpu, WIDE.features, WIDE.vector_bits)
+    text = emit_llvm({"f": func}, machine).text
+    left = length % (512 // DTYPES[dtype].bits)
+    assert ("llvm.masked" in text) == (left & (left - 1) > 0)
+
+
+@needs_guard_pages
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("length", [3, 7, 14, 31])
+def test_lanes_that_are_not_filled_read_and_write_nothing(length, at_end):
+    func = sums(length, "float32")
+    native = compiled(func, Target.host())
+    x, factors, y = (guarded(p.shape, "float32", at_end) for p in func.params)
+    assert not isolated(lambda: native(x, factors, y))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8", "bool", "uint8"])

@@ -6,7 +6,7 @@ from math import log2
 import pytest
 
 import minimlc as mlc
-from minimlc.tune import search
+from minimlc.tune import Tuned, search
 from tests.recipes.programs import matmul
 from tests.tune.stand_in import InProcess, Pretended, Remembered, scheduled
 
@@ -66,6 +66,31 @@ def test_an_interrupted_search_gives_the_best_so_far_and_goes_on():
     assert runner.asked == 19 + 2 * len(resumed.again)
     assert [t.candidate for t in resumed.records] == [t.candidate for t in whole.records]
     assert resumed.winner.score == whole.winner.score
+
+
+def test_a_search_that_has_a_time_ends_after_a_batch_and_measures_the_best_again():
+    tuned = found(trials=80, seconds=1e-9)
+    assert (tuned.stopped, len(tuned.records)) == ("time", 1)
+    seen = []
+    tuned = found(trials=400, seconds=1.0, observe=seen.append)
+    assert (tuned.stopped in ("time", "space")) and len(seen) == len(tuned.records) < 400
+    assert tuned.again
+
+
+def test_what_was_not_measured_again_has_to_be_well_ahead():
+    slow, fast = (replace(trial, number=at) for at, trial in enumerate(found(trials=9).records[:2]))
+    for score, number in ((0.97, 0), (0.94, 1)):
+        ahead = replace(fast, result=replace(fast.result, seconds=(score,), reference=(1.0,)))
+        default = replace(slow, result=replace(slow.result, seconds=(1.0,), reference=(1.0,)))
+        assert Tuned((default, ahead), "interrupt").winner.number == number
+        again = {0: (default.result,), 1: (ahead.result,)}
+        assert Tuned((default, ahead), "trials", again).winner.number == 1
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, "60", True])
+def test_a_time_is_a_number_above_0(seconds):
+    with pytest.raises(mlc.tune.TuneError, match="E902: seconds is a number above 0"):
+        found(seconds=seconds)
 
 
 def test_recorded_programs_are_replayed():

@@ -63,6 +63,16 @@ def test_trials_go_where_most_time_is_spent():
     assert narrow < wide and 26 <= narrow + wide < 26 + 8
 
 
+def test_a_model_that_has_a_time_has_its_best_measured_again():
+    runner = Pretended(lambda candidate: 1.0 / (1 + len(candidate.trace)))
+    part = search_model(MODEL, runner=runner, trials=4096, seconds=1e-6)
+    assert {(len(result.records), result.stopped) for _, result in part.tasks} <= {(1, "time")}
+    part = search_model(MODEL, runner=runner, trials=4096, seconds=3.0)
+    assert "time" in {result.stopped for _, result in part.tasks}
+    assert any(result.again for _, result in part.tasks)
+    mlc.build(part.mod)
+
+
 def test_an_interrupted_model_keeps_what_it_has_and_goes_on():
     database = Remembered()
     runner = Pretended(lambda candidate: 1.0, stop_after=5)

@@ -1,6 +1,6 @@
 """Expressions of the loop IR as LLVM instructions, for one instance or for several lanes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -23,6 +23,8 @@ from minimlc.tir.nodes import (
     Let,
     Load,
     Select,
+    Seq,
+    Stmt,
     Store,
     Unary,
     Var,
@@ -220,12 +222,19 @@ class Expressions:
         All variables of the items must have values: no loop is among them. The indices' code, by
         which this is decided, is thrown away.
         """
-        parts = [p for item in items for p in walk(item) if isinstance(p, Load | Store)]
-        if any(_reads_memory(position) for part in parts for position in part.indices):
-            return False
+        accesses = [p for item in items for p in walk(item) if isinstance(p, Load | Store)]
+        return self.strides(accesses) == {1}
+
+    def strides(self, accesses: Sequence[Load | Store]) -> set[int | None]:
+        """How far apart in memory the lanes of accesses are: 0 where they are one element, None
+        where only memory tells.
+        """
+        if any(_reads_memory(position) for access in accesses for position in access.indices):
+            return {None}
         values = replace(self.values, code=Code(Module()))
         trial = replace(self, memory=replace(self.memory, values=values))
-        return all(trial._flat(part).stride == 1 for part in parts)
+        flats = [trial._flat(access) for access in accesses]
+        return {flat.stride or (None if flat.lanes else 0) for flat in flats}
 
     def _load(self, item: Load) -> Value:
         """The value of `buffer[indices]`."""
@@ -317,3 +326,12 @@ def _flat_expr(item: Load | Store) -> Expr | None:
 
 def _reads_memory(item: Expr) -> bool:
     return any(isinstance(part, Load) for part in walk(item))
+
+
+@lru_cache(maxsize=256)
+def is_plain(item: Stmt) -> bool:
+    """Whether a statement only computes and stores floats, without choices: no lane can fail."""
+    parts = [*walk(item)]
+    plain = Binary | Buffer | Const | Load | Seq | Store | Unary | Var
+    floats = all(part.dtype in ("float32", "float64") for part in parts if isinstance(part, Buffer))
+    return floats and all(isinstance(part, plain) for part in parts)

@@ -2,9 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 
 from minimlc.codegen.llvm.operators import Values
-from minimlc.codegen.llvm.value import MEMORY, Value, constant, element_size, suffix, vector_type
+from minimlc.codegen.llvm.value import (
+    MEMORY,
+    Value,
+    constant,
+    element_size,
+    having,
+    suffix,
+    vector_type,
+)
 from minimlc.dtypes import INDEX
 from minimlc.tir.nodes import Buffer
 
@@ -13,14 +22,18 @@ from minimlc.tir.nodes import Buffer
 class Memory:
     """Loads and stores; `pointers` says where buffers are.
 
-    Where lanes go different ways, `mask` says which of them are meant. Vectors are stored past
-    the caches into the buffer called `nontemporal`.
+    Where lanes go different ways, `mask` says which of them are meant; at the end of a loop, only
+    the `filled` first ones of a vector are (0: all). Vectors are stored past the caches into the
+    buffer called `nontemporal`. After a buffer in `roomy`, which no other thread sees, there is
+    room for a vector.
     """
 
     values: Values
     pointers: dict[Buffer, str] = field(default_factory=dict)
     mask: Value | None = None
+    filled: int = 0
     nontemporal: object = None
+    roomy: set[Buffer] = field(default_factory=set)
 
     def flat(self, buffer: Buffer, indices: Iterable[Value]) -> Value:
         """The number of an element in memory, row-major."""
@@ -45,9 +58,10 @@ class Memory:
         """The value of `lanes` neighbours from `base` on (0: of one element)."""
         pointer, size = self.address(buffer, base), element_size(buffer)
         kind = vector_type(MEMORY[buffer.dtype], lanes)
-        if lanes and self.mask is not None:
+        mask = self._mask(buffer, lanes)
+        if lanes and mask is not None:
             zeros = (kind, "zeroinitializer")
-            text = self._masked("load", kind, buffer, ("ptr", pointer), after=(zeros,))
+            text = self._masked(mask, "load", kind, buffer, ("ptr", pointer), after=(zeros,))
         else:
             text = self.values.code.value(f"load {kind}, ptr {pointer}, align {size}")
         if buffer.dtype in ("float16", "bfloat16"):
@@ -62,7 +76,10 @@ class Memory:
         """
         lanes, last = flat.lanes, flat.lanes - 1
         second = self.values.binary("+", flat.base, last)
-        low, high = (self.load(buffer, base, lanes) for base in (flat.base, second))
+        with having(self, filled=0):
+            low = self.load(buffer, flat.base, lanes)
+        with having(self, filled=max(2 * self.filled - lanes, 0)):
+            high = self.load(buffer, second, lanes)
         places = [at if at < lanes else at + 1 for at in range(0, 2 * lanes, 2)]
         mask = f"<{lanes} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
         vectors = f"{low.type} {low.text}, {high.type} {high.text}"
@@ -78,15 +95,31 @@ class Memory:
     def store(self, buffer: Buffer, base: Value, value: Value) -> None:
         """Store a value, which is `in_memory`, from `base` on."""
         pointer = self.address(buffer, base)
-        if self.mask is not None:
-            self._masked("store", "void", buffer, value.typed, ("ptr", pointer))
+        mask = self._mask(buffer, value.lanes)
+        if mask is not None:
+            self._masked(mask, "store", "void", buffer, value.typed, ("ptr", pointer))
             return
+        last = base.const is not None and base.const + self.filled == prod(buffer.shape)
+        if value.lanes and self.filled and not last:
+            front, old = self._front(value.lanes), self.load(buffer, base, value.lanes)
+            value = self.values.select(front, value, old)
         past = ", !nontemporal !{i32 1}" if value.lanes and buffer.name == self.nontemporal else ""
         place = f"ptr {pointer}, align {element_size(buffer)}{past}"
         self.values.code.do(f"store {value.type} {value.text}, {place}")
 
+    def _mask(self, buffer: Buffer, lanes: int) -> Value | None:
+        """Which lanes of a buffer to load or store; None for all."""
+        partly = lanes and self.filled and buffer not in self.roomy
+        return self._front(lanes) if partly else self.mask
+
+    def _front(self, lanes: int) -> Value:
+        """The mask of the lanes that are filled."""
+        each = (f"i1 {'true' if lane < self.filled else 'false'}" for lane in range(lanes))
+        return Value(f"<{', '.join(each)}>", "bool", lanes)
+
     def _masked(
         self,
+        mask: Value,
         verb: str,
         result: str,
         buffer: Buffer,
@@ -94,8 +127,6 @@ class Memory:
         after: tuple[tuple[str, str], ...] = (),
     ) -> str:
         """LLVM's masked load or store, with its operands before and after the mask."""
-        mask = self.mask
-        assert mask is not None
         name = f"llvm.masked.{verb}.{suffix(MEMORY[buffer.dtype], mask.lanes)}.p0"
         lanes = self.values.spread(mask, mask.lanes).typed
         where = (("i32", str(element_size(buffer))), lanes)

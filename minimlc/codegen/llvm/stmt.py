@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
-from minimlc.codegen.llvm.expr import Expressions, Lanes
+from minimlc.codegen.llvm.expr import Expressions, Lanes, is_plain
 from minimlc.codegen.llvm.memory import Memory
 from minimlc.codegen.llvm.operators import Values
 from minimlc.codegen.llvm.prefetch import prefetch
@@ -96,6 +96,7 @@ class Statements:
         self.memory = Memory(self.values)
         self.writer = Expressions(self.memory, sites)
         self.tensors: Loops = TensorBlocks(self.writer, job.program, job.features)
+        self.masks = "+avx512vl" in job.features
         self.copies = 1
         self.heap: list[str] = []
         self.frame = 0
@@ -215,7 +216,11 @@ class Statements:
         while start < extent.const:
             left = int(extent.const) - start
             width = min(WIDEST, 1 << (left.bit_length() - 1))
-            self._piece(item, constant(start, INDEX), width)
+            first = constant(start, INDEX)
+            if width < left and self._fills(item, first, 2 * width, left):
+                self._piece(item, first, 2 * width, filled=left)
+                return
+            self._piece(item, first, width)
             start += width
 
     def _chunks(self, item: For, count: Value, step: int) -> None:
@@ -224,13 +229,31 @@ class Statements:
 
         self.loop(count, chunk)
 
-    def _piece(self, item: For, first: Value, width: int) -> None:
+    def _piece(self, item: For, first: Value, width: int, filled: int = 0) -> None:
+        """The next `width` iterations side by side, or only the `filled` first ones of them."""
         if width == 1:
             self.iteration(item, first)
             return
         number = Value("0", INDEX, width, 0, 1)
-        with having(self.writer, lanes=Lanes(item.var, first, number)):
+        lanes = having(self.writer, lanes=Lanes(item.var, first, number))
+        with lanes, having(self.memory, filled=filled):
             self.iteration(item, self.values.binary("+", first, number))
+
+    def _fills(self, item: For, first: Value, width: int, filled: int) -> bool:
+        """Whether one vector of which only the first lanes are meant does for a loop's last
+        iterations: on machines with masks, where the others may have any numbers.
+        """
+        fits = filled < width and 8 * width * _widest(item) <= self.job.vector_bits
+        if not (fits and self.masks and self.memory.mask is None and is_plain(item.body)):
+            return False
+        parts = [*walk(item.body)]
+        number = Value("0", INDEX, width, 0, 1)
+        with having(self.writer, lanes=Lanes(item.var, first, number)):
+            ramp = self.values.binary("+", first, number)
+            self.writer.variables[item.var] = self.values.cast(ramp, item.var.dtype)
+            strides = self.writer.strides
+            whole = strides([part for part in parts if isinstance(part, Store)]) == {1}
+            return whole and strides([p for p in parts if isinstance(p, Load)]) <= {0, 1, 2}
 
     def _natural_lanes(self, item: For) -> int:
         """Two registers' worth of the widest element that the loop touches."""
@@ -302,6 +325,9 @@ class Statements:
         size = count * element_size(buffer)
         if size <= STACK_BYTES and self.frame + size <= FRAME_BYTES:
             self.frame += size
+            if self.masks:
+                self.memory.roomy.add(buffer)
+                count += self.job.vector_bits // 8 // element_size(buffer)
             self.memory.pointers[buffer] = self.code.on_stack(MEMORY[buffer.dtype], count)
             self.stmt(item.body)
         else:

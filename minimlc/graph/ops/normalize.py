@@ -26,9 +26,15 @@ def _batch_norm(
 ) -> Any:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with one of each for every place along
     `axis` (Ioffe and Szegedy 2015): what a trained network computes.
+
+    As a product and a sum, x * scale + shift, which is off by what half a unit in the last place of
+    x and of the shift may do. A shift of 16 bits might overflow, so these are taken as written.
     """
     scale = named(gamma / sqrt(variance + epsilon), "batch_norm_scale")
-    return (x - along(mean, axis, x)) * along(scale, axis, x) + along(beta, axis, x)
+    if x.dtype in ("float16", "bfloat16"):
+        return (x - along(mean, axis, x)) * along(scale, axis, x) + along(beta, axis, x)
+    shift = named(beta - mean * scale, "batch_norm_shift")
+    return x * along(scale, axis, x) + along(shift, axis, x)
 
 
 def _standardized(x: Any, axes: Sequence[int], epsilon: float, name: str) -> Any:

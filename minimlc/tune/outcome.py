@@ -1,0 +1,89 @@
+"""What a search came to: its trials, and which of them is the best."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from statistics import median
+
+from minimlc.node import display, mimebundle
+from minimlc.schedule import Schedule, Trace
+from minimlc.tune.records import Candidate, Result
+from minimlc.tune.spaces import Program
+
+WORTH = 1.01  # times as fast as the default: less is chance
+UNCONFIRMED = 1.05  # the same of a program that was not measured again
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A program that was measured, and the score that was expected: times of a reference."""
+
+    number: int
+    program: Program
+    candidate: Candidate
+    result: Result
+    expected: float
+
+    @property
+    def score(self) -> float:
+        """How long a call takes, in times of the reference kernel; infinite of a failure."""
+        return self.result.score
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search came to. `stopped`: by "trials", "time", "noise", "space" or "interrupt"."""
+
+    records: tuple[Trial, ...]
+    stopped: str
+    again: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
+
+    @property
+    def winner(self) -> Trial:
+        """The fastest trial, the earliest of equals; the default if none ran, or none is worth it.
+        Where some were measured `again`, by the trial's number, it is one of these.
+        """
+        tried, default = comparable(self.records), self.records[0]
+        finals = [trial for trial in tried if trial.number in self.again]
+        best = min(finals or tried, key=self.score, default=default)
+        worth = WORTH if finals else UNCONFIRMED
+        return best if self.score(best) * worth <= self.score(default) else default
+
+    def score(self, trial: Trial) -> float:
+        """The median of a trial's scores, of those at the end if there are any: before, others were
+        compiled meanwhile.
+        """
+        again = [result.score for result in self.again.get(trial.number, ())]
+        return median(again or [trial.score])
+
+    @property
+    def best(self) -> Schedule:
+        """The fastest program."""
+        return self.winner.program.schedule
+
+    @property
+    def trace(self) -> Trace:
+        """The fastest program's steps, with its decisions."""
+        return self.best.trace
+
+    @property
+    def speedup(self) -> float:
+        """How much faster the best is than the default."""
+        before, after = self.score(self.records[0]), self.score(self.winner)
+        return before / after if isfinite(before) and isfinite(after) else 1.0
+
+    def __repr__(self) -> str:
+        name, best = self.winner.candidate.func, self.winner.number
+        return (
+            f"{name}: {len(self.records)} trials, stopped by {self.stopped}; the best is trial "
+            f"{best}, {self.speedup:.3g} times as fast as the default"
+        )
+
+    show = display
+    _repr_mimebundle_ = mimebundle
+
+
+def comparable(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that ran, on the host of the first of them: times of others are another thing."""
+    ran = [trial for trial in trials if isfinite(trial.score)]
+    return [trial for trial in ran if trial.result.host == ran[0].result.host]
