@@ -48,6 +48,11 @@ FEW_TILES = 32
 FEW_SUMMED = 32
 """Products of a sum, up to which a copy of windows pays."""
 
+SIDE_BY_SIDE = 4
+"""Tiles of pixels after which the next output channels begin, at least: rows of an output are far
+from each other, and a page that was come to is written a while.
+"""
+
 SQUARES = (8, 4, 7, 6, 5)
 """Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
 
@@ -158,13 +163,16 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     sch = sch.transform_layout(image, sch.buffer(image), layout)
     o, *outer, f = sch.loops(result)
     sch, (f, lane) = sch.cut(result, f, lanes)
+    copied = size["c"] * lanes * bytes_of(conv.dtypes[2])
+    most = max(target.l1 // 2 // copied, SIDE_BY_SIDE) if conv.in_order else 1
+    sch, (f, tile) = sch.cut(result, f, divisor(sch.extent(result, f), most))
     sch, (o, row) = sch.cut(result, o, rows)
-    sch = sch.reorder(*outer, f, o, row, lane).compute_at(name, o).compute_at(image, f)
+    sch = sch.reorder(*outer, f, o, tile, row, lane).compute_at(name, tile).compute_at(image, f)
     sch = sch.vectorize(sch.loops(image)[-1])
     c, p, q = sch.loops_of(name, "R")
-    tile = [loop for loop in sch.loops_below(name, o) if loop not in (c, p, q)]
+    sums = [loop for loop in sch.loops_below(name, tile) if loop not in (c, p, q)]
     sch, (c, step) = sch.cut(name, c, divisor(size["c"], FEWEST_WRITTEN_OUT))
-    before = sch.reorder(c, step, p, q, *tile)
+    before = sch.reorder(c, step, p, q, *sums)
     sch = before.decompose_reduction(name, at=c)
     sch = sch.loop_partition(o) if size["o"] % rows else sch
     for block in [result, *sch.added(before)]:
