@@ -48,9 +48,9 @@ FEW_TILES = 32
 FEW_SUMMED = 32
 """Products of a sum, up to which a copy of windows pays."""
 
-SIDE_BY_SIDE = 4
-"""Tiles of pixels after which the next output channels begin, at least: rows of an output are far
-from each other, and a page that was come to is written a while.
+FEWEST_SIDE_BY_SIDE = 4
+"""Tiles of pixels that one block of output channels takes before the next begins, at least: rows of
+an output are far from each other, and a page that was come to is written a while.
 """
 
 SQUARES = (8, 4, 7, 6, 5)
@@ -146,7 +146,8 @@ def tile_of_pixels(conv: Convolution, target: Target) -> tuple[int, int]:
     arithmetic busy, in one vector where that is a line of the cache. A copy of windows is not read
     ahead of time as an image is, so each vector of it serves more of them.
     """
-    rows, vectors = (8 if conv.in_order else 16, 1) if target.vector_bits > 256 else (6, 2)
+    most = 8 if conv.in_order or conv.sizes["o"] % 16 else 16
+    rows, vectors = (most, 1) if target.vector_bits > 256 else (6, 2)
     return rows, vectors * lanes_of(target, conv.dtypes[2])
 
 
@@ -163,15 +164,17 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     sch = sch.transform_layout(image, sch.buffer(image), layout)
     o, *outer, f = sch.loops(result)
     sch, (f, lane) = sch.cut(result, f, lanes)
-    copied = size["c"] * lanes * bytes_of(conv.dtypes[2])
-    most = max(target.l1 // 2 // copied, SIDE_BY_SIDE) if conv.in_order else 1
-    sch, (f, tile) = sch.cut(result, f, divisor(sch.extent(result, f), most))
+    copied = size["c"] * size["p"] * size["q"] * lanes * bytes_of(conv.dtypes[2])
+    most = target.l1 // 2 // copied
+    side = divisor(sch.extent(result, f), most) if most >= FEWEST_SIDE_BY_SIDE else 1
+    sch, (f, tile) = sch.cut(result, f, side)
     sch, (o, row) = sch.cut(result, o, rows)
     sch = sch.reorder(*outer, f, o, tile, row, lane).compute_at(name, tile).compute_at(image, f)
     sch = sch.vectorize(sch.loops(image)[-1])
     c, p, q = sch.loops_of(name, "R")
     sums = [loop for loop in sch.loops_below(name, tile) if loop not in (c, p, q)]
-    sch, (c, step) = sch.cut(name, c, divisor(size["c"], FEWEST_WRITTEN_OUT))
+    window = size["p"] * size["q"]
+    sch, (c, step) = sch.cut(name, c, divisor(size["c"], max(FEWEST_WRITTEN_OUT // window, 1)))
     before = sch.reorder(c, step, p, q, *sums)
     sch = before.decompose_reduction(name, at=c)
     sch = sch.loop_partition(o) if size["o"] % rows else sch

@@ -16,6 +16,7 @@ from minimlc.recipes.views import (
     recipe,
 )
 from minimlc.target import Target
+from minimlc.tir.analysis.arith import Atom, linear
 from minimlc.tir.nodes import Binary, Block, Load, Store
 
 MOST_IN_A_WINDOW = 64
@@ -70,13 +71,17 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
     (along,) = sch.loops_along(name, -1)
     elements = sch.iterations(name)
     sch, near = in_strips(sch, name, target)
+    sch = columns_apart(sch, name)
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
     sch, vectors = choose(sch, f"vectors of {name}", (VECTORS, 1, 2, 6, 8, 12))
     piece = divisor(sch.extent(name, along), vectors * lanes)
     pieces: list[str] = []
+    most, left = SUMS // ceil(piece / lanes), piece % lanes
+    if piece < sch.extent(name, along) and left & (left - 1):
+        most = 1  # a row's last vector would reach into the next row
     if piece >= lanes:
         sch, (*pieces, along) = sch.cut(name, along, piece)
-    sch, row = rows_of(sch, name, SUMS // ceil(piece / lanes))
+    sch, row = rows_of(sch, name, most)
     if row and not any(is_elementwise(sch, after) for after in sch.consumers(name)):
         sch = sch.cache_write(name, sch.buffer(name))  # so that sums have storage of their own
     sch = sch.reorder(*pieces, *sums, *row, along)
@@ -91,6 +96,29 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
         sch = attempt(sch, "storage_align", update, sch.buffer(update), -2, lanes)
     long = [loop for loop in outer if sch.extent(init, loop) > 1]
     return sch.parallel(long[0]) if long and elements >= WORTH_THREADS else sch
+
+
+def columns_apart(sch: Draft, name: str) -> Draft:
+    """Borders with even columns before odd ones, where windows are two columns apart: what a row of
+    windows has first, or second, lies side by side then.
+    """
+    column = sch.store(name).indices[-1]
+    for border in borders_of(sch, name):
+        buffer = sch.buffer(border)
+        loads = [
+            load for load in nodes_of(sch.block(name).body, Load) if load.buffer.name == buffer
+        ]
+        steps = {linear(load.indices[-1]).terms.get(Atom.of(column)) for load in loads}
+        if steps == {2} and sch.extent(border, sch.loops(border)[-1]) % 2 == 0:
+            sizes = loads[0].buffer.shape
+            *rest, last = (f"d{at}" for at in range(len(sizes)))
+            long = [each for each, size in zip(rest, sizes, strict=False) if size > 1]
+            apart = ", ".join([*long, f"{last} % 2", f"{last} // 2"])
+            layout = f"{', '.join([*rest, last])} -> {apart}"
+            sch = sch.transform_layout(border, buffer, layout).transform_block_layout(
+                border, layout
+            )
+    return sch
 
 
 def rows_of(sch: Draft, name: str, most: int) -> tuple[Draft, list[str]]:
@@ -136,6 +164,9 @@ def with_neighbours(sch: Draft, name: str, outer: list[str], near: str) -> Draft
     for border in borders_of(sch, name):
         sch = attempt(sch, "compute_at", border, near) if near else sch
         sch = attempt(sch, "vectorize", sch.loops(border)[-1])
+        sch = sch.unrolled(
+            [each for each in sch.loops(border)[-2:-1] if sch.extent(border, each) == 2]
+        )
     for after in [each for each in sch.consumers(name) if is_elementwise(sch, each)]:
         sch = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
         sch = attempt(sch, "vectorize", sch.loops(after)[-1])

@@ -26,13 +26,14 @@ from minimlc.tir.nodes import (
     Select,
     Stmt,
     Var,
+    const,
     index,
     seq,
     store,
     substitute,
 )
 from tests.codegen.machines import MACHINES, WIDE, X86
-from tests.guard_pages import guarded, isolated, needs_guard_pages
+from tests.guard_pages import guarded, isolated, masks_hold, needs_guard_pages
 from tests.helpers import assert_close, copies, random_args
 
 pytestmark = pytest.mark.many
@@ -127,6 +128,22 @@ def test_lanes_that_are_not_filled_read_and_write_nothing(length, at_end):
     native = compiled(func, Target.host())
     x, factors, y = (guarded(p.shape, "float32", at_end) for p in func.params)
     assert not isolated(lambda: native(x, factors, y))
+
+
+@needs_guard_pages
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "bool"])
+@pytest.mark.parametrize("length", [1, 8, 13, 62])
+def test_every_second_element_under_a_mask(length, dtype, target):
+    a, b = Buffer("a", (length,), dtype), Buffer("b", (length // 2 + 3,), dtype)
+    zero = const(0, dtype)
+    inside = Select(2 * i < 3, zero, Select(2 * i - 3 >= length, zero, a[2 * i - 3]))
+    func = PrimFunc((a, b), (), loop(i, length // 2 + 3, "vectorized", store(b, (i,), inside)))
+    agree(func, target, exact=True)
+    native = compiled(func, target)
+    for at_end in (True, False):
+        values, results = (guarded(buffer.shape, dtype, at_end) for buffer in (a, b))
+        assert not masks_hold() or not isolated(lambda x=values, y=results: native(x, y))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8", "bool", "uint8"])

@@ -7,6 +7,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes, recipes
+from minimlc.node import nodes_of
+from minimlc.tir.nodes import Store
 from minimlc.tir.walks import loops_in
 from tests.passes.rewriting import module, tensor
 from tests.recipes.programs import arguments, interpreted, run, target
@@ -67,3 +69,16 @@ def test_rows_of_sums_share_what_they_read(rows, columns, stride, together, dtyp
 def test_maxima_are_taken_row_by_row():
     made = recipes.windows(mlc.Schedule(pooled(1), check=False), target=target())
     assert not [name for name in made.loops("max_pool2d_update") if name.startswith("i_")]
+
+
+@pytest.mark.parametrize(("columns", "apart"), [(28, True), (27, False)])
+def test_windows_two_columns_apart_read_even_and_odd_ones_apart(columns, apart):
+    mod = by_channel(8, columns, stride=2)
+    made = recipes.windows(mlc.Schedule(mod, check=False), target=target())
+    stores = nodes_of(made.func.body, Store)
+    border = next(store.buffer for store in stores if store.buffer.name.endswith("_pad"))
+    assert (border.shape[-2:] == (2, (columns + 2) // 2)) == apart
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(interpreted(made.mod, arrays), means, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(made.mod, arrays), means, rtol=1e-5, atol=1e-6)

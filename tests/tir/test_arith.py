@@ -10,7 +10,19 @@ import pytest
 from minimlc.tir.analysis.arith import EVERYTHING, expression, linear, recombined
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.nodes import Binary, Buffer, Cast, Const, Expr, Load, Select, Unary, Var, index
+from minimlc.tir.nodes import (
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    Var,
+    index,
+    substitute,
+)
 
 OPERATORS = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
 
@@ -184,3 +196,31 @@ def test_the_else_of_a_choice_knows_that_its_condition_failed():
 def test_narrow_integers_have_their_own_bounds():
     a = Load(Buffer("A", (4,), "uint8"), (index(0),))
     assert Ranges().bounds(Cast("int64", a) * 2) == (0, 510)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda i, j: (i * 2 + j) // 2, "i + j // 2"),
+        (lambda i, j: (i * 112 + j + 60) // 56, "i * 2 + (j + 4) // 56 + 1"),
+        (lambda i, j: (i * 12 + j // 2) // 4, "i * 3 + j // 8"),
+        (lambda i, j: (j - i * 6) // 3, "i * -2 + j // 3"),
+        (lambda i, j: (i * 3 + j) // 2, "(i * 3 + j) // 2"),
+    ],
+)
+def test_multiples_of_a_divisor_leave_the_quotient(make, text):
+    i, j = Var("i"), Var("j")
+    ranges = Ranges({i: (-50, 50), j: (-70, 70)})
+    simple = simplify(make(i, j), ranges)
+    assert simple.script() == text
+    for a in range(-50, 51, 7):
+        for b in range(-70, 71):
+            given = {i: index(a), j: index(b)}
+            before, after = (simplify(substitute(e, given)) for e in (make(i, j), simple))
+            assert before.value == after.value
+
+
+def test_a_rest_that_may_wrap_stays_in_the_quotient():
+    i, j = Var("i"), Var("j")
+    ranges = Ranges({i: (0, 2), j: (0, 2**62)})
+    assert "//" in simplify((i * 2 + j * 3) // 2, ranges).script()

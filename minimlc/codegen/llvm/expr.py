@@ -217,13 +217,15 @@ class Expressions:
             return work()
 
     def maskable(self, *items: Node) -> bool:
-        """Whether all accesses in it are vectors of neighbours, which a mask can take part of.
+        """Whether a mask can take part of all accesses in it: vectors of neighbours, and loads of
+        every second element.
 
         All variables of the items must have values: no loop is among them. The indices' code, by
         which this is decided, is thrown away.
         """
-        accesses = [p for item in items for p in walk(item) if isinstance(p, Load | Store)]
-        return self.strides(accesses) == {1}
+        parts = [part for item in items for part in walk(item)]
+        stores = self.strides([part for part in parts if isinstance(part, Store)])
+        return stores <= {1} and self.strides([p for p in parts if isinstance(p, Load)]) <= {1, 2}
 
     def strides(self, accesses: Sequence[Load | Store]) -> set[int | None]:
         """How far apart in memory the lanes of accesses are: 0 where they are one element, None
@@ -241,7 +243,7 @@ class Expressions:
         flat = self._flat(item)
         if not flat.lanes or flat.stride == 1:
             return self.memory.load(item.buffer, flat.base, flat.lanes)
-        if flat.stride == 2 and self.memory.mask is None:
+        if flat.stride == 2:
             return self.memory.load_every_second(item.buffer, flat)
         places = [self.values.lane(flat, number) for number in range(flat.lanes)]
         return self.values.gather([self.memory.load(item.buffer, place, 0) for place in places])

@@ -75,16 +75,29 @@ class Memory:
         two vectors that share an element, and no element outside.
         """
         lanes, last = flat.lanes, flat.lanes - 1
-        second = self.values.binary("+", flat.base, last)
-        with having(self, filled=0):
-            low = self.load(buffer, flat.base, lanes)
-        with having(self, filled=max(2 * self.filled - lanes, 0)):
-            high = self.load(buffer, second, lanes)
+        low, high = (
+            self._load_part(buffer, self.values.binary("+", flat.base, first), lanes, first)
+            for first in (0, last)
+        )
         places = [at if at < lanes else at + 1 for at in range(0, 2 * lanes, 2)]
         mask = f"<{lanes} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
         vectors = f"{low.type} {low.text}, {high.type} {high.text}"
         text = self.values.code.value(f"shufflevector {vectors}, {mask}")
         return Value(text, low.dtype, lanes)
+
+    def _load_part(self, buffer: Buffer, base: Value, lanes: int, first: int) -> Value:
+        """Neighbours from `base` on, which is the element `first` of those that every second lane
+        means: of a mask's lanes, only these.
+        """
+        mask = self._mask(buffer, lanes)
+        if mask is not None:
+            places = [at // 2 if at % 2 == 0 else lanes for at in range(first, first + lanes)]
+            chosen = f"<{lanes} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
+            kind, text = mask.typed
+            text = f"shufflevector {kind} {text}, {kind} zeroinitializer, {chosen}"
+            mask = Value(self.values.code.value(text), "bool", lanes)
+        with having(self, mask=mask, filled=0):
+            return self.load(buffer, base, lanes)
 
     def in_memory(self, value: Value) -> Value:
         """A value in the form in which it is stored."""

@@ -2,7 +2,7 @@
 
 from minimlc.dtypes import INDEX
 from minimlc.node import Mutator
-from minimlc.tir.analysis.arith import EVERYTHING, expression, key, linear, recombined
+from minimlc.tir.analysis.arith import EVERYTHING, expression, key, linear, recombined, weighted
 from minimlc.tir.analysis.ranges import Ranges, is_within
 from minimlc.tir.nodes import COMPARISONS, Binary, Const, Expr, Select, Unary, index
 
@@ -57,10 +57,13 @@ class Simplifier(Mutator):
         low, high = self.ranges.reach(rest)
         if low >= 0 and high < by:
             return expression(rest if expr.op == "%" else whole)
-        if expr.op == "//":
+        if expr.op == "//" and not whole.terms:
             return self._nested_divide(expr, by)
         if not is_within((low, high), EVERYTHING):
             return expr
+        if expr.op == "//":
+            inside = self._nested_divide(Binary("//", expression(rest), expr.b), by)
+            return expression(weighted((whole, 1), (linear(inside), 1)))
         new = Binary("%", expression(rest), index(by))
         return expr if key(new) == key(expr) else new
 
