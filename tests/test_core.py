@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 534,
-    "recipes": 2214,
+    "recipes": 2216,
     "frontends": 867,
     "tile": 400,
     "apart": 582,
@@ -55,7 +55,7 @@ CORE = {
     "passes": 2049,
     "codegen": 212,
     "codegen/llvm": 1778,
-    "runtime": 1996,
+    "runtime": 2002,
     "": 2008,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

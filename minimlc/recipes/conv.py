@@ -217,7 +217,9 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     held = room // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
     block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
-    written_out = 3 if window <= MOST_WRITTEN_OUT else int(size["q"] <= MOST_WRITTEN_OUT)
+    rows = size["q"] == 1  # a window of one column
+    few = (size["p"] if rows else size["q"]) <= MOST_WRITTEN_OUT
+    written_out = 3 if window < FEWEST_WRITTEN_OUT else (1 + rows) * few
     return Tiles(pixels, lanes * vectors, block, steps, written_out)
 
 

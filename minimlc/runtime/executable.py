@@ -32,6 +32,15 @@ LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""
 
 
+@lru_cache(maxsize=1)
+def keep_blocks() -> None:
+    """Have the heap keep memory that is given back. Code takes its buffers at each call, and glibc
+    hands large ones to the system each time, to be mapped anew, until it has seen a block come and
+    go that is as large as any that it keeps: 32 MiB, of which no page is touched here.
+    """
+    np.empty((1 << 25) - LARGE, np.uint8)
+
+
 def entered(address: int, count: int, sites: Sequence[Site] | None) -> Callable[..., int]:
     """Compiled code of `count` pointers as a function of them that returns its status.
 
@@ -77,6 +86,8 @@ class Kernel:
         self._arguments = Arguments(name, parameters)
         self._entry = entered(code, len(parameters), sites) if isinstance(code, int) else code
         self._keep = keep
+        if any(prod(p.shape) * to_numpy(p.dtype).itemsize >= LARGE for p in parameters):
+            keep_blocks()
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
         shared, addresses = self._arguments.check(arrays, named)
@@ -180,6 +191,7 @@ def places(func: Function) -> list[tuple[int, int]]:
 
 def aligned_bytes(size: int) -> np.ndarray:
     """Fresh memory that begins on a cache line."""
+    keep_blocks()
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -address_of(memory) % ALIGNMENT
     return memory[start : start + size]
