@@ -46,7 +46,7 @@ ROOMS = {
 
 CORE = {
     "tir": 2233,
-    "tir/analysis": 3371,
+    "tir/analysis": 3365,
     "tir/math": 495,
     "graph": 1567,
     "graph/ops": 2767,
@@ -55,7 +55,7 @@ CORE = {
     "passes": 2049,
     "codegen": 212,
     "codegen/llvm": 1778,
-    "runtime": 2002,
+    "runtime": 2003,
     "": 2008,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -108,8 +108,6 @@ SUMS = [
     (lambda x: x // 20 * 20 + x // 5 % 4 * 5 + x % 5, "x"),
     (lambda x: x // 60 * 60 + x // 20 % 3 * 20 + x // 5 % 4 * 5 + x % 5 - 7, "x - 7"),
     (lambda x: (x + 3) // 6 % 2 * -6 - (x + 3) % 6, "(x + 3) % 12 * -1"),
-    (lambda x: (x + 12) // 4 * 4 + x % 4, "x + 12"),
-    (lambda x: x * 3 // 4 % 5 * 4 + (x * 7 - 8) % 4, "x * 3 % 20"),
     (lambda x: (x + 1) // 4 * 4 + x % 4, None),
     (lambda x: x * 2 // 4 * 4 + x % 4, None),
     (lambda x: x // 4 % 3 * 4 + x % 3, None),

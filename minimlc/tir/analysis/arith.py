@@ -177,21 +177,11 @@ def recombined(total: Sum[Atom]) -> Sum[Atom]:
         if division is None:
             continue
         x, by, whole = division
-        scale, terms = coefficient // by, total.terms.items()
-        rest = next((a for a, c in terms if c == scale and _is_remainder(a.expr, x, by)), None)
-        if scale * by == coefficient and rest is not None:
-            others = {a: c for a, c in terms if a not in (rest, atom)}
+        scale, rest = coefficient // by, Atom.of(Binary("%", x, index(by)))
+        if scale * by == coefficient and total.terms.get(rest) == scale:
+            others = {a: c for a, c in total.terms.items() if a not in (rest, atom)}
             return recombined(weighted((Sum(others, total.constant), 1), (linear(whole), scale)))
     return total
-
-
-def _is_remainder(expr: Expr, x: Expr, by: int) -> bool:
-    """Whether `expr` is `x % by`, perhaps without what `by` divides: `(x - 4 * by) % by`."""
-    match expr:
-        # other nodes: no remainder
-        case Binary("%", y, Const(n)) if n == by:
-            return y is x or linear(x).minus(linear(y)).divided(by)[1].key() == (frozenset(), 0)
-    return False
 
 
 def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
