@@ -92,8 +92,9 @@ def test_names_of_cpus_that_llvm_has_no_64_bit_code_for(cpu):
     assert done.stdout.strip() == "good", done.stderr
 
 
-def test_each_cpu_has_entries_of_its_own_in_the_cache(tmp_path, monkeypatch):
+def test_each_cpu_has_entries_of_its_own_in_the_cache(tmp_path, monkeypatch, request):
     """A cache on a disk that two machines share: neither finds the other's code."""
+    request.addfinalizer(native.surroundings.cache_clear)
     monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
     host = Target.host()
     targets = [
@@ -111,6 +112,7 @@ def test_each_cpu_has_entries_of_its_own_in_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "llvmlite.binding.get_process_triple", lambda: "elsewhere-unknown-linux-gnu"
     )
+    native.surroundings.cache_clear()
     assert native._key(functions, host, "", False, False) not in keys
 
 
