@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 534,
-    "recipes": 2216,
+    "recipes": 2219,
     "frontends": 867,
     "tile": 400,
     "apart": 582,
@@ -54,7 +54,7 @@ CORE = {
     "schedule": 2629,
     "passes": 2049,
     "codegen": 212,
-    "codegen/llvm": 1778,
+    "codegen/llvm": 1784,
     "runtime": 2003,
     "": 2008,
 }

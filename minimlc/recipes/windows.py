@@ -109,8 +109,11 @@ def columns_apart(sch: Draft, name: str) -> Draft:
             load for load in nodes_of(sch.block(name).body, Load) if load.buffer.name == buffer
         ]
         steps = {linear(load.indices[-1]).terms.get(Atom.of(column)) for load in loads}
-        if steps == {2} and sch.extent(border, sch.loops(border)[-1]) % 2 == 0:
+        own = sch.consumers(border) == [name] and sch.store(border).buffer not in sch.func.params
+        if own and steps == {2} and sch.extent(border, sch.loops(border)[-1]) % 2 == 0:
             sizes = loads[0].buffer.shape
+            if 0 in sizes:
+                continue
             *rest, last = (f"d{at}" for at in range(len(sizes)))
             long = [each for each, size in zip(rest, sizes, strict=False) if size > 1]
             apart = ", ".join([*long, f"{last} % 2", f"{last} // 2"])

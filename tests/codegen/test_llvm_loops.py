@@ -120,6 +120,29 @@ def test_the_last_lanes_may_fill_part_of_a_vector(length, dtype):
     assert ("llvm.masked" in text) == (left & (left - 1) > 0)
 
 
+def test_copies_of_a_buffer_that_are_on_the_heap_have_no_room_behind():
+    """Of nine copies of 32 KiB, the frame holds seven; all end in a vector of nine lanes."""
+    x, y = Buffer("x", (9, 8185), "float32"), Buffer("y", (9, 8185), "float32")
+    acc = Buffer("acc", (8185,), "float32")
+    fill = loop(i, 8185, "vectorized", store(acc, (i,), x[j, i] * 2.0))
+    use = loop(k, 8185, "vectorized", store(y, (j, k), acc[8184 - k] + acc[k]))
+    func = PrimFunc((x, y), (), loop(j, 9, "unrolled", Alloc(acc, seq([fill, use]))))
+    agree(func)
+    text = emit_llvm({"f": func}, Machine(WIDE.cpu, WIDE.features, WIDE.vector_bits)).text
+    on_heap = text.count("call noalias ptr @malloc")
+    assert on_heap == 2 == text.count("call void @llvm.masked.store")
+
+
+def test_sums_that_a_loop_carries_in_memory_are_not_masked():
+    x, y = Buffer("x", (20, 14), "float32"), Buffer("y", (14,), "float32")
+    func = PrimFunc(
+        (x, y), (), loop(k, 20, "serial", loop(i, 14, "vectorized", store(y, (i,), y[i] + x[k, i])))
+    )
+    agree(func)
+    machine = Machine(WIDE.cpu, WIDE.features, WIDE.vector_bits)
+    assert "llvm.masked" not in emit_llvm({"f": func}, machine).text
+
+
 @needs_guard_pages
 @pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("length", [3, 7, 14, 31])

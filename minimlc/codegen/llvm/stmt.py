@@ -247,13 +247,18 @@ class Statements:
         if not (fits and self.masks and self.memory.mask is None and is_plain(item.body)):
             return False
         parts = [*walk(item.body)]
+        stores = [part for part in parts if isinstance(part, Store)]
+        loads = [part for part in parts if isinstance(part, Load)]
+        read = {load.buffer for load in loads}
+        masked = {store.buffer for store in stores} - self.memory.roomy
+        if masked and (not read or masked & read):
+            return False  # sums there: LLVM keeps masked ones in memory, all through a loop
         number = Value("0", INDEX, width, 0, 1)
         with having(self.writer, lanes=Lanes(item.var, first, number)):
             ramp = self.values.binary("+", first, number)
             self.writer.variables[item.var] = self.values.cast(ramp, item.var.dtype)
             strides = self.writer.strides
-            whole = strides([part for part in parts if isinstance(part, Store)]) == {1}
-            return whole and strides([p for p in parts if isinstance(p, Load)]) <= {0, 1, 2}
+            return strides(stores) == {1} and strides(loads) <= {0, 1, 2}
 
     def _natural_lanes(self, item: For) -> int:
         """Two registers' worth of the widest element that the loop touches."""
@@ -323,13 +328,14 @@ class Statements:
         count = max(width, 1) * prod(buffer.shape)
         self.writer.private[buffer] = width
         size = count * element_size(buffer)
-        if size <= STACK_BYTES and self.frame + size <= FRAME_BYTES:
-            self.frame += size
-            if self.masks:
-                self.memory.roomy.add(buffer)
-                count += self.job.vector_bits // 8 // element_size(buffer)
+        room = self.job.vector_bits // 8 if self.masks else 0
+        if size <= STACK_BYTES and self.frame + size + room <= FRAME_BYTES:
+            self.frame += size + room
+            count += room // element_size(buffer)
             self.memory.pointers[buffer] = self.code.on_stack(MEMORY[buffer.dtype], count)
-            self.stmt(item.body)
+            roomy = self.memory.roomy | {buffer} if room else self.memory.roomy
+            with having(self.memory, roomy=roomy):  # a later copy may be on the heap
+                self.stmt(item.body)
         else:
             self._on_heap(item, size)
 
