@@ -33,11 +33,11 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 534,
-    "recipes": 2219,
+    "recipes": 2226,
     "frontends": 867,
     "tile": 400,
     "apart": 582,
-    "tune": 1482,
+    "tune": 1485,
     "homework": 2116,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -55,7 +55,7 @@ CORE = {
     "passes": 2049,
     "codegen": 212,
     "codegen/llvm": 1784,
-    "runtime": 2003,
+    "runtime": 2002,
     "": 2008,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

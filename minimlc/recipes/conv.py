@@ -8,6 +8,7 @@ of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018).
 from math import ceil, gcd
 from typing import NamedTuple
 
+from minimlc.node import nodes_of
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import are_multiplied
 from minimlc.recipes.matmul import WORTH_THREADS, with_epilogue
@@ -156,11 +157,17 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     of those pixels of all channels is next to each other.
     """
     size, (rows, lanes) = conv.sizes, tile_of_pixels(conv, target)
-    pixels = f"i * {size['j']} + j" if conv.in_order else "i, j"
+    in_a_row = conv.in_order or size["i"] == 1
+    pixels = f"i * {size['j']} + j" if in_a_row else "i, j"
     sch, result = with_pixels(sch, name, conv, pixels, f"o, {pixels}")
     sch, weights = channels_last(sch, name, conv, rows)
     sch, (image,) = sch.making("reindex", name, conv.image)
-    layout = "f, c -> c, f" if conv.in_order else "i, j, c, p, q -> c, p, q, i, j"
+    iters = [it.var for it in sch.block(name).iters]
+    letters = dict(zip(iters, "ofcpq" if in_a_row else "oijcpq", strict=True))
+    loads = nodes_of(sch.block(name).body, Load)
+    (indices,) = [each.indices for each in loads if each.buffer.name == sch.buffer(image)]
+    axes = [letters[index] for index in indices if isinstance(index, Var)]  # none of size 1
+    layout = f"{', '.join(axes)} -> {', '.join(sorted(axes, key='cpqijf'.index))}"
     sch = sch.transform_layout(image, sch.buffer(image), layout)
     o, *outer, f = sch.loops(result)
     sch, (f, lane) = sch.cut(result, f, lanes)

@@ -167,12 +167,12 @@ def with_neighbours(sch: Draft, name: str, outer: list[str], near: str) -> Draft
     for border in borders_of(sch, name):
         sch = attempt(sch, "compute_at", border, near) if near else sch
         sch = attempt(sch, "vectorize", sch.loops(border)[-1])
-        sch = sch.unrolled(
-            [each for each in sch.loops(border)[-2:-1] if sch.extent(border, each) == 2]
-        )
+        own = [each for each in sch.loops(border) if each not in sch.loops(name)]
+        sch = sch.unrolled([each for each in own[-2:-1] if sch.extent(border, each) == 2])
     for after in [each for each in sch.consumers(name) if is_elementwise(sch, each)]:
         sch = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
         sch = attempt(sch, "vectorize", sch.loops(after)[-1])
-        around, own = sch.loops(after)[: len(outer)], sch.loops(after)[len(outer) :]
-        sch = sch.unrolled(own[:-1] if around == outer else [])
+        around, own = sch.loops(after)[: len(outer)], sch.loops(after)[len(outer) : -1]
+        few = around == outer and sch.iterations(after, own) <= SUMS
+        sch = sch.unrolled(own if few else [])
     return sch

@@ -86,8 +86,7 @@ class Kernel:
         self._arguments = Arguments(name, parameters)
         self._entry = entered(code, len(parameters), sites) if isinstance(code, int) else code
         self._keep = keep
-        if any(prod(p.shape) * to_numpy(p.dtype).itemsize >= LARGE for p in parameters):
-            keep_blocks()
+        keep_blocks()
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
         shared, addresses = self._arguments.check(arrays, named)

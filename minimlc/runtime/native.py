@@ -206,13 +206,13 @@ def compile_native(
 
 
 @functools.cache
-def surroundings() -> list[str]:
+def surroundings() -> tuple[str, ...]:
     """What else machine code depends on: LLVM's version, and the kind of machine and system. Asked
     once: while another thread compiles, llvmlite lets nobody in.
     """
     backend()
     llvm = import_module("llvmlite.binding")
-    return [".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()]
+    return ".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()
 
 
 def _key(

@@ -47,7 +47,8 @@ class Tuned:
         finals = [trial for trial in tried if trial.number in self.again]
         best = min(finals or tried, key=self.score, default=default)
         worth = WORTH if finals else UNCONFIRMED
-        return best if self.score(best) * worth <= self.score(default) else default
+        faster = isfinite(self.score(best)) and self.score(best) * worth <= self.score(default)
+        return best if faster else default
 
     def score(self, trial: Trial) -> float:
         """The median of a trial's scores, of those at the end if there are any: before, others were

@@ -204,7 +204,7 @@ def search(
     without a key, `TuneError` E902 for an argument of another kind.
     """
     check_arguments(trials, runner, database, seconds, space=space, observe=observe)
-    end = ending(seconds)
+    end, last = ending(seconds, SEARCHED), ending(seconds)
     start = Schedule(mod, func, check=False, key=key)
     alone = IRModule.of({start.func_name: start.func})
     if strategy not in STRATEGIES:
@@ -212,42 +212,44 @@ def search(
         raise TuneError(f'no strategy "{strategy}"', code="E902", hint=hint)
     chosen = Target.of(target)
     state = Search(alone, start.func_name, chosen, space or usual(chosen), key)
-    stopped = "interrupt"
+    stopped, again = "", dict[int, tuple[Result, ...]]()
     with measuring(runner) as measures:
         batches = rounds(state, measures, database, trials, strategy, stop, observe, host, end)
         try:
             for reason in batches:
                 stopped = reason or stopped
+            again = finals(state, measures, database, last)
         except KeyboardInterrupt:
             if not state.trials:
                 raise
-        again = {} if stopped == "interrupt" else finals(state, measures, database)
+            stopped = "interrupt"
     return Tuned(tuple(state.trials), stopped, again)
 
 
-def ending(seconds: float | None) -> float:
-    """When a search that may take so long begins no batch any more."""
-    return inf if seconds is None else perf_counter() + SEARCHED * seconds
+def ending(seconds: float | None, share: float = 1.0) -> float:
+    """When a share of the time that a search may take is over."""
+    return inf if seconds is None else perf_counter() + share * seconds
 
 
-def finals(state: Search, runner: Measures, database: Any) -> dict[int, tuple[Result, ...]]:
-    """The results of the best few programs and the default, measured twice again in turns: of many
-    that are alike, the first one in front was lucky. Nothing is compiled beside: where processors
-    share a core, that slows some programs more than others.
+def finals(
+    state: Search, runner: Measures, database: Any, end: float = inf
+) -> dict[int, tuple[Result, ...]]:
+    """The results of the default and the best few programs, measured twice again in turns, or as
+    often as there is time: of many that are alike, the first one in front was lucky. Nothing is
+    compiled beside: where processors share a core, that slows some programs more than others.
     """
     ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
     if not ran or ran[0].number == 0:
         return {}
     tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
     results: dict[int, tuple[Result, ...]] = {}
-    try:
-        for number in (*tried, *reversed(tried)):
-            one = [tried[number].candidate]
-            new = _results(state, runner.submit(one), database, {}, one)
-            results[number] = (*results.get(number, ()), *new)
-    except KeyboardInterrupt:
-        return {}
-    return results
+    for number in (*tried, *reversed(tried)):
+        if perf_counter() > end:
+            break
+        one = [tried[number].candidate]
+        new = _results(state, runner.submit(one), database, {}, one)
+        results[number] = (*results.get(number, ()), *new)
+    return results if len(results) > 1 else {}
 
 
 def rounds(

@@ -17,8 +17,9 @@ from minimlc.passes import default_pipeline
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
+from minimlc.tune.records import Result
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.search import Search, Trial, Tuned, ending, finals, rounds
+from minimlc.tune.search import SEARCHED, Search, Trial, Tuned, ending, finals, rounds
 from minimlc.tune.spaces import usual
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
@@ -103,7 +104,7 @@ def search_model(
     A task is measured with its constants packed, as the model packs them once.
     """
     check_arguments(trials, runner, database, seconds, observe=observe)
-    end = ending(seconds)
+    end, last = ending(seconds, SEARCHED), ending(seconds)
     chosen, lowered = Target.of(target), _lowered(mod)
     each = _tasks(lowered)
     searches = [
@@ -112,6 +113,7 @@ def search_model(
     ]
     seen = [partial(observe, task) if observe else None for task in each]
     reasons = ["trials"] * len(each)
+    again = [dict[int, tuple[Result, ...]]() for _ in each]
     with measuring(runner) as measures:
         running = {
             at: rounds(searches[at], measures, database, trials, observe=seen[at])
@@ -126,17 +128,15 @@ def search_model(
                 reasons[at] = next(running[at]) or "trials"
                 if reasons[at] != "trials" or len(searches[at].trials) >= trials:
                     del running[at]
+            for at, search in enumerate(searches):
+                again[at] = finals(search, measures, database, last)
         except KeyboardInterrupt:
             reasons = ["interrupt"] * len(each)
-        tuned = {
-            task: Tuned(
-                tuple(search.trials),
-                why,
-                {} if why == "interrupt" else finals(search, measures, database),
-            )
-            for task, search, why in zip(each, searches, reasons, strict=True)
-            if search.trials
-        }
+    tuned = {
+        task: Tuned(tuple(search.trials), why, results)
+        for task, search, why, results in zip(each, searches, reasons, again, strict=True)
+        if search.trials
+    }
     return TunedModel(_stitched(lowered, tuned, chosen), tuple(tuned.items()))
 
 

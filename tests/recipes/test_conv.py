@@ -29,6 +29,8 @@ CASES = [
     {"n": 1, "c": 5, "h": 5, "w": 4, "o": 8, "kernel": 2},
     {"n": 1, "c": 6, "h": 4, "w": 8, "o": 8, "kernel": 1},  # pixels are lanes, and 8 = 6 + 2
     {"n": 1, "c": 2, "h": 5, "w": 17, "o": 8, "kernel": 3, "stride": 2},
+    {"n": 1, "c": 1, "h": 5, "w": 18, "o": 8, "kernel": 3},
+    {"n": 1, "c": 2, "h": 3, "w": 18, "o": 8, "kernel": 3},  # one row of pixels
 ]
 
 

@@ -87,6 +87,20 @@ def test_what_was_not_measured_again_has_to_be_well_ahead():
         assert Tuned((default, ahead), "trials", again).winner.number == 1
 
 
+def test_ctrl_c_while_the_best_are_measured_again_gives_the_best_so_far():
+    whole = found(trials=9)
+    part = found(Pretended(score, stop_after=9 + 3), trials=9)
+    assert (part.stopped, part.again) == ("interrupt", {})
+    assert part.winner.number == whole.winner.number > 0
+
+
+def test_a_default_and_a_best_that_both_fail_at_the_end_leave_the_default():
+    default, *_, last = found(trials=9).records
+    failed = replace(last.result, kind="crash", seconds=(), reference=())
+    again = {0: (failed,), last.number: (failed,)}
+    assert Tuned((default, last), "trials", again).winner is default
+
+
 @pytest.mark.parametrize("seconds", [0, -1.0, "60", True])
 def test_a_time_is_a_number_above_0(seconds):
     with pytest.raises(mlc.tune.TuneError, match="E902: seconds is a number above 0"):

@@ -84,3 +84,18 @@ def test_an_interrupted_model_keeps_what_it_has_and_goes_on():
     runner = Pretended(lambda candidate: 1.0)
     search_model(MODEL, runner=runner, trials=12, database=database)
     assert runner.asked >= 7
+
+
+def test_ctrl_c_at_the_end_ends_all_of_a_model():
+    def searched(most):
+        later = count(1)
+        runner = Pretended(lambda candidate: 1.0 / next(later), stop_after=most)
+        return search_model(MODEL, runner=runner, trials=26).tasks, runner.asked
+
+    whole, asked = searched(10**6)
+    part, _ = searched(asked - 1)
+    assert {result.stopped for _, result in part} == {"interrupt"}
+    assert [bool(result.again) for _, result in whole] == [True, True]
+    assert [bool(result.again) for _, result in part] == [True, False]
+    _, at_once = searched(asked - sum(2 * len(result.again) for _, result in whole))
+    assert at_once < asked and at_once == sum(len(result.records) for _, result in whole)
