@@ -121,16 +121,17 @@ def memory_plan() -> MemoryPlan:
 
 
 class Pretend:
-    """A runner whose n-th trial comes to the n-th result; Ctrl-C after the last one."""
+    """A runner whose n-th program comes to the n-th result, each time; then Ctrl-C."""
 
     def __init__(self, *results: Result):
-        self.results = iter(results)
+        self.results, self.known = iter(results), {}
 
     def submit(self, candidates):
-        for _ in candidates:
-            result = next(self.results, None)
+        for each in candidates:
+            result = self.known.get(each) or next(self.results, None)
             if result is None:
                 raise KeyboardInterrupt
+            self.known[each] = result
             yield result
 
 
