@@ -80,7 +80,8 @@ def _one(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 1
     print(report.text())
-    write(report, options.json or RESULTS / f"{options.name}.json", table=options.json is None)
+    name = f"{options.name}-cuda" if "gpu" in report.machine else options.name
+    write(report, options.json or RESULTS / f"{name}.json", table=options.json is None)
     return 0 if report.met else 1
 
 

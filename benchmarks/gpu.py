@@ -1,12 +1,13 @@
 """Kernels for GPUs: on one through CuPy, where there is one; else what can be measured without.
 
-The figures of a GPU are held against its own copies and cuBLAS. Without one the same recipes run as
-OpenCL on this machine's CPU, beside a plain tiled kernel and numpy on the same cores. The simulator
-counts in either case what a GPU does.
+The figures of a GPU are held against its own copies and cuBLAS, and kept apart, as "gpu-cuda".
+Without one the same recipes run as OpenCL on this machine's CPU, beside a plain tiled kernel and
+numpy on the same cores. The simulator counts in either case what a GPU does.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -101,6 +102,7 @@ def random_arrays(*shapes: tuple[int, ...], dtype: str = "float32") -> list[np.n
 def on_gpu(found: Contest, cupy: Any, elements: int = 1 << 26, side: int = 4096) -> None:
     """Against copies and cuBLAS, on arrays in the GPU's memory."""
     found.report.machine["gpu"] = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    found.report.notes.append(f"On {found.report.machine['gpu']}, {date.today()}.")
     rows = (elements // side, side)
     for title, work, by_numpy, inputs in WORK:
         arrays = random_arrays(*[rows] * inputs)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+import numpy as np
 from minimlc_widgets.base import View, source
 from minimlc_widgets.static import table
 from traitlets import Dict, Int, List, Unicode
@@ -11,7 +12,7 @@ from traitlets import Dict, Int, List, Unicode
 from minimlc.errors import CompileError
 from minimlc.gpusim.active import WARP
 from minimlc.gpusim.profile import Access, KernelProfile, Profile, Statement
-from minimlc.gpusim.transactions import BANKS, LINE, SECTOR, WORD
+from minimlc.gpusim.transactions import BANKS, SECTOR, WORD, together
 
 TITLE = 64  # characters of a statement
 
@@ -140,7 +141,7 @@ class Banks(_Requests):
     heads = ("requests", "wavefronts a request", "by conflicts")
 
     def state(self, place: Place) -> dict[str, Any]:
-        words = served(place.access.sample, place.access.size)
+        words = served(place.access.sample, place.access.size, place.access.action)
         return {**super().state(place), "served": [list(map(int, each)) for each in words]}
 
     def row(self, place: Place) -> list[str]:
@@ -156,11 +157,12 @@ def bytes_of(access: Access) -> tuple[int, int]:
     return len(used), SECTOR * len({at // SECTOR for at in starts})
 
 
-def served(sample: Sequence[int], size: int) -> list[Served]:
-    """The words of a request of `size` bytes a lane: half-warps where these are 8, quarters at 16.
-    Lanes that want the same word get it at once; a bank gives its words in the order of lanes.
+def served(sample: Sequence[int], size: int, action: str = "load") -> list[Served]:
+    """The words of a request of `size` bytes a lane: half-warps where these are 8, quarters at 16,
+    or twice as many lanes of a load where neighbours have the same address. Lanes that want the
+    same word get it at once; a bank gives its words in the order of lanes.
     """
-    group = min(WARP, LINE // size)
+    group = int(together(np.array([sample]), size, loads=action == "load")[0])
     found: list[Served] = []
     for start in range(0, WARP, group):
         first = 1 + max((each.wavefront for each in found), default=-1)

@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 
 from minimlc.codegen.gpu.launch import Barrier, Kernel, Touch, touches
+from minimlc.codegen.gpu.places import places
 from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
@@ -89,7 +90,7 @@ class Counters(Watch):
         if item not in self.samples:
             self.samples[item] = size, warps.first()
         if space_of(item.buffer, self.kernel) == SHARED:
-            most, least = warps.wavefronts(size)
+            most, least = warps.wavefronts(size, loads=isinstance(item, tir.Load))
             self._add(item, wavefronts=most, conflicts=most - least)
         else:
             self._add(item, sectors=warps.sectors)
@@ -107,7 +108,7 @@ class Counters(Watch):
             kernel.name,
             kernel.grid,
             kernel.block,
-            sum(map(bytes_of, kernel.shared)),
+            places(kernel.body).size,
             SECTOR * sum(int(sectors.sum()) for sectors in self.touched.values()),
             tuple(map(self._row, self.costs)),
         )

@@ -30,6 +30,8 @@ from minimlc.verify import verify
 
 LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""
+SMALL = 1 << 14
+"""Bytes of arrays in all, below which code hardly needs large buffers of its own."""
 
 
 @lru_cache(maxsize=1)
@@ -86,7 +88,8 @@ class Kernel:
         self._arguments = Arguments(name, parameters)
         self._entry = entered(code, len(parameters), sites) if isinstance(code, int) else code
         self._keep = keep
-        keep_blocks()
+        if sum(prod(p.shape) * to_numpy(p.dtype).itemsize for p in parameters) >= SMALL:
+            keep_blocks()
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
         shared, addresses = self._arguments.check(arrays, named)

@@ -117,11 +117,13 @@ def storage_align(
         B = alloc((8, 32))         -->        B = alloc(7 * 33 + 32)
         B[i, j] = f(i, j)                     B[i * 33 + j] = f(i, j)
 
-    Here for axis 0, factor 32, offset 1. Legal for the function's own buffers; the elements
-    between the rows are never read.
+    Here for axis 0, factor 32, offset 1; in memory that threads share, rows just become longer:
+    alloc((8, 33), scope="shared"). Legal for the function's own buffers; the elements between the
+    rows are never read.
     """
     # NB: in TVM, this is an annotation that lowering reads; here the storage itself changes, so
-    # the dimensions from `axis` on become one.
+    # the dimensions from `axis` on become one: lowering cuts a buffer to the box that is used, but
+    # for rows of shared memory.
     old = own_buffer(func, block, buffer)
     if not -old.ndim <= axis < old.ndim or axis % old.ndim == old.ndim - 1:
         hint = f"an axis in 0..{old.ndim - 2}" if old.ndim > 1 else f"{buffer} is one row"
@@ -133,6 +135,8 @@ def storage_align(
     stride = row + (offset - row) % factor
     if stride == row:
         return func
+    if old.scope.startswith("shared") and axis == old.ndim - 2:
+        return finish(with_storage(func, {old: replace(old, shape=(*old.shape[:-1], stride))}))
     return _with_layout(func, old, _padded_rows(old.shape, axis, stride))
 
 

@@ -55,6 +55,7 @@ template <typename T> static T __shfl_down_sync(u32, T mine, int down) {
     return value;
 }
 static float __int_as_float(int bits) { float x; memcpy(&x, &bits, 4); return x; }
+static int __float_as_int(float x) { int bits; memcpy(&bits, &x, 4); return bits; }
 static float half(u32 bits) { _Float16 x; memcpy(&x, &bits, 2); return x; }
 static float bfloat(u32 bits) { bits <<= 16; float x; memcpy(&x, &bits, 4); return x; }
 static void cvt_rn_f16_f32(unsigned short &bits, float x) { _Float16 h = x; memcpy(&bits, &h, 2); }
@@ -156,14 +157,19 @@ static void mma_sync_aligned_m8n8k16_row_col_s32_s8_s8_s32(int &p, int &q, u32 a
 }
 
 // Copies are done when they are waited for, no earlier: by groups of one thread.
-static thread_local std::deque<std::vector<std::pair<u32, const void *>>> groups(1);
+struct Sent { u32 at; const void *from; int size; };
+static thread_local std::deque<std::vector<Sent>> groups(1);
+static void cp_async_ca_shared_global(u32 at, const void *from, int size) {
+    if (at % size || (size_t)from % size || (size != 4 && size != 8 && size != 16)) abort();
+    groups.back().push_back({at, from, size});
+}
 static void cp_async_cg_shared_global(u32 at, const void *from) {
-    groups.back().push_back({at, from});
+    cp_async_ca_shared_global(at, from, 16);
 }
 static void cp_async_commit_group() { groups.push_back({}); }
 static void cp_async_wait_group(size_t last) {
     while (groups.size() - 1 > last) {
-        for (auto [at, from] : groups.front()) memcpy(&base + (int32_t)at, from, 16);
+        for (auto [at, from, size] : groups.front()) memcpy(&base + (int32_t)at, from, size);
         groups.pop_front();
     }
 }
@@ -192,6 +198,10 @@ extern "C" void launch_{symbol}(void **arrays) {{
     }}
 }}
 """
+POOL = (
+    "extern __shared__ __align__(16) unsigned char shared_memory[];",
+    "static __align__(16) unsigned char shared_memory[1 << 18];",
+)
 ASM = re.compile(r'asm(?: volatile)?\(((?:"[^"]*"\s*)+):([^:]*):([^:;]*)(?:: "memory")?\);')
 
 
@@ -213,7 +223,8 @@ def run_on_cpu(func, folder, arrays, architecture=800):
     )
     source, library = folder / "kernel.cpp", folder / "kernel.so"
     head = HEAD.replace("__ ARCH", f"__ {architecture}")
-    source.write_text(head + ASM.sub(_called, emitted.text) + start, "utf-8")
+    text = emitted.text.replace(*POOL)
+    source.write_text(head + ASM.sub(_called, text) + start, "utf-8")
     command = [shutil.which("g++"), "-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-w"]
     subprocess.run([*command, str(source), "-o", str(library)], check=True)
     pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))

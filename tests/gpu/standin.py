@@ -103,6 +103,10 @@ class RawKernel:
         self.parameters = signature(self.code, name)
         self.dynamic = dynamic(self.code, name)
 
+    @property
+    def kernel(self):
+        return lambda grid, block, args, size=0: self(grid, block, args, shared_mem=size)
+
     def __call__(self, grid, block, args, *, shared_mem=0):
         assert len(grid) == len(block) == 3 and min(*grid, *block) > 0
         bound = int(re.search(rf"__launch_bounds__\((\d+)\) {self.name}\(", self.code)[1])
@@ -177,12 +181,9 @@ def dynamic(text, kernel):
     parts = re.findall(r"\*\(([\w ]+) \(\*\)([\[\]\d]+)\)\(shared_memory \+ (\d+)\)", body)
     sizes = (prod(map(int, re.findall(r"\d+", shape))) for _, shape, _ in parts)
     items = (np.dtype(TYPES[kind][0]).itemsize for kind, *_ in parts)
-    places = sorted((int(p[2]), s * i) for p, s, i in zip(parts, sizes, items, strict=True))
-    end = 0
-    for start, size in places:
-        assert start >= end and start % 16 == 0
-        end = start + size
-    return end
+    places = [(int(p[2]), s * i) for p, s, i in zip(parts, sizes, items, strict=True)]
+    assert not any(start % 16 for start, _ in places)
+    return max((start + size for start, size in places), default=0)
 
 
 def _parameter(text, body):

@@ -1,10 +1,11 @@
-"""What a thread of OpenCL calculates of neighbours at once."""
+"""What a thread of OpenCL calculates of neighbours at once, and one of CUDA loads and stores so."""
 
 import numpy as np
 import pytest
 
 import minimlc as mlc
 from minimlc.recipes import apply
+from tests.gpu.on_cpu import run_on_cpu
 from tests.gpu.programs import program
 from tests.helpers import assert_close, copies, random_args
 
@@ -50,6 +51,32 @@ def test_sums_and_products_of_aligned_neighbours(change, wide):
     text = mlc.build(mlc.parse(CALCULATE.format(**{**PLAIN, **change})), "python").source("opencl")
     assert ("(__global float4 *)&C[" in text) == wide
     assert text.count("for (") == 1 + (not wide)
+
+
+SCALAR = "B[k + 1]", "3 - k", "j * 4 + k + 1]"
+"""What is no vector at a multiple of its size."""
+
+
+@pytest.mark.requires("c++")
+@pytest.mark.parametrize("change", [change for change, _ in CASES])
+def test_neighbours_in_cuda(change, tmp_path):
+    mod = mlc.parse(CALCULATE.format(**{**PLAIN, **change}))
+    text = mlc.build(mod, "python").source("cuda")
+    scalar = any(part in change["value"] for part in SCALAR) or change.get("row") == 18
+    kind = {"int32": "int"}.get(change.get("dtype"), "float")
+    assert (f"*(Lanes<{kind}, 4> *)&C[" in text) is not scalar
+    args = random_args(mod["main"], np.random.default_rng(0))
+    results = copies(args)
+    mlc.interpret(mod, "main", *args)
+    run_on_cpu(mod["main"], tmp_path, results)
+    for one, other in zip(results, args, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_load_that_a_condition_decides_about_is_not_done_before():
+    value = f"T.Select(j < 2, {HERE}, T.float32(0))"
+    text = mlc.build(mlc.parse(CALCULATE.format(**PLAIN, value=value)), "python").source("cuda")
+    assert "Lanes" not in text
 
 
 @pytest.mark.requires("opencl")

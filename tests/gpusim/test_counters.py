@@ -123,7 +123,7 @@ def test_a_product():
         ("u * 4 + v", 1, 4),  # each quarter of a warp reads all banks once
         ("u * 128 + v", 1, 32),  # all threads of a quarter, the same four banks
         ("u * 4 + v + 1", 4, 16),  # not aligned: four words one by one, four-way
-        ("v", 1, 4),  # the same four words for all: a quarter still needs its turn
+        ("v", 1, 2),  # the same four words for all: each half still needs its turn
     ],
 )
 def test_vectors_of_shared_memory(index, requests, wavefronts):

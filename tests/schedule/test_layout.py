@@ -117,6 +117,12 @@ def test_storage_align_pads_rows():
     assert mlc.Schedule(MatmulRelu).storage_align("Y", "Y", 0, 4).func is MatmulRelu["main"]
 
 
+def test_rows_of_shared_memory_become_longer():
+    sch = mlc.Schedule(MatmulRelu).set_scope("Y", "Y", "shared").storage_align("Y", "Y", 0, 8, 1)
+    assert 'Y = T.alloc_buffer((8, 9), "float32", scope="shared")' in sch.mod.script()
+    assert_same(MatmulRelu, sch.mod)
+
+
 def test_padded_rows_stay_private_to_an_iteration():
     sch = mlc.Schedule(MatmulRelu).cache_read("Y", "B").split("j", [None, 4])
     sch = sch.reorder("j_0", "i", "j_1").compute_at("B_local", "j_0")

@@ -46,18 +46,20 @@ load tile   line 14       128                    32            31"""
     )
 
 
+@pytest.mark.parametrize("action", ["load", "store"])
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
-def test_wavefronts_are_those_that_are_counted(size):
+def test_wavefronts_are_those_that_are_counted(size, action):
     rng = np.random.default_rng(size)
-    for _ in range(200):
+    for each in range(200):
         span = int(rng.choice([4, 40, 400]))
-        sample = np.where(rng.random(32) < 0.9, rng.integers(0, span, 32) * size, -1)
+        numbers = np.repeat(rng.integers(0, span, 32), 1 + each % 2)[:32]
+        sample = np.where(rng.random(32) < 0.9, numbers * size, -1)
         if (sample < 0).all():
             continue
-        words = served(sample.tolist(), size)
+        words = served(sample.tolist(), size, action)
         rows = {each.wavefront for each in words}
         late = {each.wavefront for each in words if each.late}
-        most, least = Warps(sample.reshape(1, 32), 1).wavefronts(size)
+        most, least = Warps(sample.reshape(1, 32), 1).wavefronts(size, loads=action == "load")
         assert (len(rows), len(rows) - len(late)) == (most, least)
         assert rows == set(range(most))
         assert len({(each.wavefront, each.bank, each.word) for each in words}) == len(

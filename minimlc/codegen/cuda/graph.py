@@ -57,16 +57,22 @@ class DeviceGraph(GraphFunction):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         flat = arguments if self._flat else flatten(arguments)
+        device = None if named else self._entry.driver.at_once(self._entry, flat)
+        if device is not None:
+            return self._run(device, flat, next(iter(flat), None))
         with self._entry.opened(flat, named) as (device, ready):
-            memory = {
-                "input": [each.memory for each in ready],
-                "constant": self._constants_on(device),
-                "output": [device.empty(*form) for form in self._outputs],
-                "arena": [device.empty(*self._arena)],
-            }
-            (self._replay if self._captures else self._launch)(device, memory)
             like = next(filter(is_on_gpu, flat), None)
-            return nest(self._result, self._results(device, memory, like))
+            return self._run(device, [each.memory for each in ready], like)
+
+    def _run(self, device: Any, inputs: Sequence[Any], like: Any) -> Any:
+        memory = {
+            "input": inputs,
+            "constant": self._constants_on(device),
+            "output": [device.empty(*form) for form in self._outputs],
+            "arena": [device.empty(*self._arena)],
+        }
+        (self._replay if self._captures else self._launch)(device, memory)
+        return nest(self._result, self._results(device, memory, like))
 
     def _constants_on(self, device: Any) -> list[Any]:
         """They are there for every stream: before it reads them, and as long as it does."""

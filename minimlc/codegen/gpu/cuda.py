@@ -29,14 +29,19 @@ static inline uint16_t f32_to_f16(float x) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
 }""",
-    "copy_async": """// 16 bytes to shared memory, while the thread goes on; older devices wait.
+    "copy_async": """// 4, 8 or 16 bytes to shared memory; threads go on, but on older devices.
 template <typename T>
 static inline void copy_async(T *to, const T *from) {
     #if __CUDA_ARCH__ < 800
     *to = *from;
     #else
+    const int size = sizeof(T);
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at), "l"(from) : "memory");
+    if (size == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+            : : "r"(at), "l"(from), "n"(size) : "memory");
     #endif
 }""",
     "copy_sent": """// The copies since the last call are a group.
@@ -77,6 +82,7 @@ CUDA = like_c(
         "{} = *({})(shared_memory + {});",
     ),
     fetch=f"#pragma unroll {IN_FLIGHT}",
+    several="Lanes<{}, {}>",
     copy="*(Lanes<{3}, {2}> *)&{0} = *(const Lanes<{3}, {2}> *)&{1};",
     shuffle="{} = __shfl_down_sync(0xffffffffu, {}, {});",
     background=Background(

@@ -6,7 +6,7 @@ reason why they are there.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -15,11 +15,12 @@ from minimlc.codegen.c.functions import C_DIALECT, function_texts
 from minimlc.codegen.c.names import comment, unique_names
 from minimlc.codegen.c.stmt import updates
 from minimlc.codegen.gpu.kernels import Axis, Barrier, Kernel, Launches, kernels
-from minimlc.codegen.gpu.lanes import BYTES, Copy, Wide, copy_of, wide_of
+from minimlc.codegen.gpu.lanes import Copy, Several, Wide, copy_of, several_of, wide_of
 from minimlc.codegen.gpu.launch import launch_text
-from minimlc.codegen.gpu.limits import Limits, check_limits, dynamic_bytes, shared_bytes
+from minimlc.codegen.gpu.limits import Limits, check_limits
 from minimlc.codegen.gpu.narrow import narrow
 from minimlc.codegen.gpu.pipelines import AHEAD
+from minimlc.codegen.gpu.places import LEAST, places
 from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import FRAGMENT, Warp
 from minimlc.codegen.lower import MOST_COPIES
@@ -46,11 +47,13 @@ from minimlc.tir.walks import stored_in
 
 IN_FLIGHT = 8
 """Elements that a thread may wait for at a time: each takes a register."""
+ALONE = 4, 8, 16
+"""Bytes of a copy that goes on alone."""
 
 
 class Background(NamedTuple):
-    """Copies of 16 bytes that a thread does not wait for: one, to and from; what ends those of a
-    statement; and what waits for all but those of the last few such statements.
+    """Copies of 4, 8 or 16 bytes that a thread does not wait for: one, to and from; what ends those
+    of a statement; and what waits for all but those of the last few such statements.
     """
 
     copy: str
@@ -102,6 +105,8 @@ class Language(NamedTuple):
     """Aligned neighbours as one value: the first one's address space, their number, and it; a value
     for so many; and an array that begins at a multiple of so many bytes.
     """
+    several: str = ""
+    """The type of neighbours of a type, so many, that are loaded and stored at once."""
     memory: Callable[[Launches, dict[Node, Text], UniqueNames], Iterable[str]] | None = None
     shuffle: str = ""
     background: Background | None = None
@@ -194,7 +199,7 @@ class KernelText(Statements):
             if axis.var in used:
                 self.line(self._place(axis))
         if language.shared:
-            self._share(kernel.shared)
+            self._share(kernel)
         self.zero = "0"
         kinds = {type(part) for part in walk(kernel.body)}
         if language.zero and Barrier in kinds and {IfThenElse, Select} & kinds:
@@ -203,16 +208,17 @@ class KernelText(Statements):
         self.visit(kernel.body)
         self.text = "\n".join([*header, *self.lines, "}"])
 
-    def _share(self, buffers: Sequence[Buffer]) -> None:
+    def _share(self, kernel: Kernel) -> None:
         """Arrays of a block; where they are too large, parts of one that has the launch's size."""
-        pool = self.language.pool if dynamic_bytes(buffers) else ()
+        at = places(kernel.body)
+        pool = self.language.pool if at.apart > LEAST else ()
         for line in pool[:1]:
             self.line(line)
-        for number, buffer in enumerate(buffers):
+        for buffer, start in at.starts.items():
             if not pool:
                 self.line(self.language.shared.format(self.declared(buffer)))
             else:
-                start, name = shared_bytes(buffers[:number]), self.declare(buffer)
+                name = self.declare(buffer)
                 parts = self._array(buffer, f"(&{name})"), self._array(buffer, "(*)")
                 self.line(pool[1].format(*parts, start))
 
@@ -261,6 +267,9 @@ class KernelText(Statements):
         self.line(self.language.shuffle.format(*places, item.down))
 
     def visit_Store(self, item: Store) -> None:
+        if self.background is not None and isinstance(item.value, Load):
+            self._copy(Copy(item, item.value, 1))
+            return
         change = updates(item)
         if change is None:
             super().visit_Store(item)
@@ -270,11 +279,15 @@ class KernelText(Statements):
 
     def visit_For(self, item: For) -> None:
         copy = copy_of(item) if self.language.copy else None
-        if copy is not None and {copy.target.buffer, copy.source.buffer} <= self.aligned:
+        if copy is not None and copy.buffers <= self.aligned:
             self._copy(copy)
             return
         if item in self.wide:
             self._wide(self.wide[item])
+            return
+        several = several_of(item) if self.language.several else None
+        if several is not None and several.buffers <= self.aligned:
+            self._several(several)
             return
         extent, saved = self._extent(item), self.copies
         start = "0" if nodes_of(item.body, Barrier) else self.zero
@@ -296,20 +309,36 @@ class KernelText(Statements):
         places = self.exprs.element(copy.target), self.exprs.element(copy.source)
         target, source = copy.target.buffer, copy.source.buffer
         fits = target.scope.startswith(SHARED) and source in self.constant
-        template = self.language.copy
-        if self.background is not None and fits and copy.size == BYTES:
+        template = self.language.copy if copy.lanes > 1 else "{} = {};"
+        if self.background is not None and fits and copy.size in ALONE:
             template = self.background.copy
         self.line(template.format(*places, copy.lanes, self.language.stored[source.dtype]))
+
+    def _several(self, item: Several) -> None:
+        """Neighbours taken at once, calculated one by one, and stored at once."""
+        for array, first in item.loads.items():
+            kind, name = self._lanes(array)
+            self.line(f"const {kind} {name} = *(const {kind} *)&{self.exprs.element(first)};")
+        kind, name = self._lanes(item.result)
+        self.line(f"{kind} {name};")
+        self.visit(item.loop)
+        self.line(f"*({kind} *)&{self.exprs.element(item.target)} = {name};")
+
+    def _lanes(self, array: Buffer) -> tuple[str, str]:
+        """The type and the name of neighbours that are taken at once, as an array's elements."""
+        name = self.declare(array)
+        self.exprs.names[array] = Text(f"{name}.lane")
+        return self.language.several.format(self.language.stored[array.dtype], *array.shape), name
 
     def _wide(self, wide: Wide) -> None:
         """Neighbours calculated at once."""
         for lanes, first in wide.loads.items():
-            self.exprs.names[lanes] = Text(self._several(first, wide.lanes), UNARY)
+            self.exprs.names[lanes] = Text(self._neighbours(first, wide.lanes), UNARY)
         value = self.exprs.visit(wide.target.value).code
         several = self.language.wide[1].format(wide.lanes, value)
-        self.line(f"{self._several(wide.target, wide.lanes)} = {several};")
+        self.line(f"{self._neighbours(wide.target, wide.lanes)} = {several};")
 
-    def _several(self, first: Load | Store, lanes: int) -> str:
+    def _neighbours(self, first: Load | Store, lanes: int) -> str:
         space = self.spaces.get(first.buffer, "")
         return self.language.wide[0].format(space, lanes, self.exprs.element(first))
 

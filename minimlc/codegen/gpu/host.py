@@ -12,7 +12,7 @@ import numpy as np
 
 from minimlc.arguments import Arguments, parameters_of
 from minimlc.codegen.gpu.emit import Emitted, Language, Launch, emit
-from minimlc.codegen.gpu.lanes import copy_of
+from minimlc.codegen.gpu.lanes import copy_of, several_of
 from minimlc.codegen.gpu.limits import Limits, check_limits
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CallError
@@ -107,8 +107,9 @@ class Entry(NamedTuple):
 class Program:
     """The kernels of a library; they are compiled for a device at its first call."""
 
-    def __init__(self, emitted: Emitted):
+    def __init__(self, emitted: Emitted, several: bool):
         self.emitted = emitted
+        self.several = several
         self._compiled: dict[int, Any] = {}
         self._kernels: dict[tuple[int, str], Callable[[Sequence[Any]], None]] = {}
 
@@ -135,7 +136,8 @@ class Kernel:
         ]
         numbers = {buffer: at for at, buffer in enumerate((*func.params, *self.workspace))}
         self._places = [[numbers[each] for each in item.kernel.params] for item in self.launches]
-        starts = _starts(func.params, launches)
+        self._ready: dict[int, list[tuple[Callable[[Sequence[Any]], None], list[int]]]] = {}
+        starts = _starts(func.params, launches, program.several)
         self.entry = Entry(driver, Arguments(name, parameters_of(func)), starts)
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
@@ -152,21 +154,28 @@ class Kernel:
 
     def launch(self, device: Device, memory: Sequence[Any]) -> None:
         """Launch the kernels on the memory of the parameters, and of what is between kernels."""
-        ready = [self._program.kernel(device, launch) for launch in self.launches]
-        for run, places in zip(ready, self._places, strict=True):
-            run([memory[place] for place in places])
+        if device.number not in self._ready:
+            ready = (self._program.kernel(device, launch) for launch in self.launches)
+            self._ready[device.number] = list(zip(ready, self._places, strict=True))
+        for run, places in self._ready[device.number]:
+            run(tuple([memory[place] for place in places]))
 
     def __repr__(self) -> str:
         return f"<compiled {self.entry.arguments.signature}>"
 
 
-def _starts(params: Sequence[Buffer], launches: Iterable[Launch]) -> list[int]:
-    """At multiples of how many bytes parameters begin: some elements are moved several at once."""
+def _starts(params: Sequence[Buffer], launches: Iterable[Launch], several: bool) -> list[int]:
+    """At multiples of how many bytes parameters begin: some elements are moved several at once, or
+    calculated with where a language has `several`.
+    """
     sizes = {param: to_numpy(param.dtype).itemsize for param in params}
     loops = (item for each in launches for item in nodes_of(each.kernel.body, For))
-    for copy in filter(None, map(copy_of, loops)):
-        for buffer in {copy.target.buffer, copy.source.buffer} & set(sizes):
-            size = copy.lanes * to_numpy(buffer.dtype).itemsize
+    for loop in loops:
+        item = copy_of(loop) or (several_of(loop) if several else None)
+        if item is None:
+            continue
+        for buffer in item.buffers & set(sizes):
+            size = item.lanes * to_numpy(buffer.dtype).itemsize
             sizes[buffer] = max(size, sizes[buffer])
     return list(sizes.values())
 
@@ -189,7 +198,7 @@ def build_library(
         hint = 'build(mod, bounds="check") for target "llvm", or target="python"'
         raise BuildError(why, code="E508", hint=hint)
     primitive = functions_of(module)
-    program = Program(emit(primitive, language))
+    program = Program(emit(primitive, language), bool(language.several))
     kernels = {name: Kernel(name, func, program, driver) for name, func in primitive.items()}
 
     def planned(

@@ -13,6 +13,7 @@ from minimlc.codegen.dialect import PLAIN, Dialect
 from minimlc.codegen.gpu.launch import BLOCK, VIRTUAL, Axis, Barrier, Kernel, Launches, touches
 from minimlc.codegen.gpu.meetings import Part, Place, Use, apart, guarded, meeting, uses, waits
 from minimlc.codegen.gpu.pipelines import AHEAD, with_pipelines
+from minimlc.codegen.gpu.places import with_places
 from minimlc.codegen.gpu.refusal import refused
 from minimlc.codegen.gpu.sharing import check_axes, check_shared
 from minimlc.codegen.gpu.shuffles import Shuffle, fits, is_tree, shuffled
@@ -21,6 +22,7 @@ from minimlc.codegen.gpu.warps import FRAGMENT, Warp, X, tiles_in, warp_of
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
 from minimlc.node import Node, nodes_of, replace, walk
+from minimlc.schedule.redirect import Redirect, to
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
@@ -85,7 +87,7 @@ def _kernel(name: str, stmt: tir.Stmt, memory: Sequence[tir.Buffer], shuffles: b
     threads = _Threads({axis.name: axis for axis in axes}, accesses(stmt))
     threads.tiles = tiles_in(stmt, threads.items, {axis.name: axis.extent for axis in axes})
     threads.shuffles = shuffles
-    body = threads.stmt(stmt, Place()).stmt
+    body = with_places(threads.stmt(stmt, Place()).stmt)
     used = {part.buffer for part in touches(body)}
     return Kernel(name, tuple(buffer for buffer in memory if buffer in used), axes, body)
 
@@ -193,14 +195,37 @@ class _Threads:
             raise _used_by_blocks(buffer)
         _check_alone(buffer, at)
         if not buffer.scope.startswith(SHARED):
-            if open_axes - ({X} if buffer in self.tiles else set()):
+            item = self._own(item, open_axes - ({X} if buffer in self.tiles else set()))
+            buffer = item.buffer
+            at = at._replace(private=at.private | {buffer})
+        part = self.stmt(item.body, at)
+        return part._replace(stmt=replace(item, body=part.stmt))
+
+    def _own(self, item: tir.Alloc, axes: set[str]) -> tir.Alloc:
+        """A buffer of which each thread along these axes uses elements of its own, those with its
+        place in some dimension: as one of each thread, which has no such dimensions.
+        """
+        buffer, dims = item.buffer, set[int]()
+        mine = [each for each in accesses(item.body) if each.buffer is buffer]
+        for axis in axes:
+            places = {
+                dim for dim in range(buffer.ndim) if all(_is_place(i, dim, axis) for i in mine)
+            }
+            if not places:
                 raise refused(
                     f"threads of a block share the {buffer.scope} buffer {buffer.name}",
                     f'sch.set_scope("...", "{buffer.name}", "shared"), or compute_at their loop',
                 )
-            at = at._replace(private=at.private | {buffer})
-        part = self.stmt(item.body, at)
-        return part._replace(stmt=replace(item, body=part.stmt))
+            dims |= places
+        if not dims:
+            return item
+        shape = tuple(1 if dim in dims else size for dim, size in enumerate(buffer.shape))
+        small = replace(buffer, shape=shape)
+
+        def at(indices: Sequence[tir.Expr]) -> list[tir.Expr]:
+            return [tir.index(0) if dim in dims else each for dim, each in enumerate(indices)]
+
+        return tir.Alloc(small, Redirect({buffer: to(small, at)}).visit(item.body))
 
     def _seq(self, stmts: Iterable[tir.Stmt], at: Place) -> Part:
         """Statements in order; those without bound loops that follow each other are one."""
@@ -305,6 +330,11 @@ class _Threads:
         if why:
             raise refused(f"{expr.script()} decides what threads run, and some change {buffer}")
         return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
+
+
+def _is_place(item: Access, dim: int, axis: str) -> bool:
+    """Whether an access has a thread's place along an axis for an index."""
+    return any(loop.thread == axis and item.indices[dim] is loop.var for loop in item.loops)
 
 
 def _check_alone(buffer: tir.Buffer, at: Place) -> None:

@@ -1,11 +1,25 @@
 """Neighbours in memory that a thread may copy, or calculate with, at once."""
 
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from minimlc.dtypes import DTYPES
-from minimlc.node import replace
+from minimlc.node import Mutator, Node, nodes_of, replace, walk
+from minimlc.tir.analysis.access import element_key
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Load, Stmt, Store, Var
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Load,
+    Select,
+    Stmt,
+    Store,
+    Var,
+)
 
 BYTES = 16
 """The most that a thread moves at once; arrays begin at a multiple of it."""
@@ -17,6 +31,11 @@ class Copy(NamedTuple):
     target: Store
     source: Load
     lanes: int
+
+    @property
+    def buffers(self) -> set[Buffer]:
+        """Those whose neighbours are taken at once."""
+        return {self.target.buffer, self.source.buffer}
 
     @property
     def size(self) -> int:
@@ -72,6 +91,70 @@ def wide_of(item: For) -> Wide | None:
     if target is None or value is None:
         return None
     return Wide(replace(store, indices=target, value=value), loads, count)
+
+
+class Several(NamedTuple):
+    """As many neighbours as `lanes` are loaded into arrays of a thread, from `loads` on; a `loop`
+    calculates those of its `result`, which are stored from `target` on.
+    """
+
+    target: Store
+    loads: dict[Buffer, Load]
+    loop: For
+    result: Buffer
+    lanes: int
+
+    @property
+    def buffers(self) -> set[Buffer]:
+        """Those whose neighbours are taken at once."""
+        return {self.target.buffer, *(load.buffer for load in self.loads.values())}
+
+
+def several_of(item: For) -> Several | None:
+    """What a vectorized loop calculates, of whatever kind. None where it only copies, loads what a
+    condition decides about, or takes elements in memory that are not known to be neighbours which
+    begin at a multiple of their size.
+    """
+    store, count = _inside(item.body), _count(item)
+    if store is None or not count or copy_of(item) is not None:
+        return None
+    places: list[Store | Load] = [store, *nodes_of(store.value, Load)]
+    places = [each for each in places if any(item.var in variables(i) for i in each.indices)]
+    starts = [_start(each, item.var, count) for each in places]
+    sizes = {count * DTYPES[each.buffer.dtype].bits // 8 for each in places}
+    local = any(each.buffer.scope.startswith("local") for each in places)
+    if store not in places or None in starts or local or not sizes <= {2, 4, 8, BYTES}:
+        return None
+    if len(places) > 1 and any(map(_decides, walk(store.value))):
+        return None
+    arrays, taken, loads = dict[Hashable, Buffer](), dict[Node, Load](), dict[Buffer, Load]()
+    for load, at in zip(places[1:], starts[1:], strict=True):
+        start = Load(load.buffer, at or ())
+        array = arrays.setdefault(element_key(start), _array(load.buffer, count))
+        loads[array], taken[load] = start, Load(array, (item.var,))
+    result = _array(store.buffer, count)
+    body = Store(result, (item.var,), _Taken(taken).visit(store.value))
+    target = replace(store, indices=starts[0])
+    return Several(target, loads, replace(item, kind="unrolled", body=body), result, count)
+
+
+def _array(buffer: Buffer, count: int) -> Buffer:
+    return Buffer(f"{buffer.name}_lanes", (count,), buffer.dtype)
+
+
+def _decides(item: Node) -> bool:
+    """Whether it leaves out a part of a value, which may be beyond the end of a buffer there."""
+    return isinstance(item, Select) or (isinstance(item, Binary) and item.op in ("and", "or"))
+
+
+class _Taken(Mutator):
+    """Puts elements of arrays in the place of loads."""
+
+    def __init__(self, taken: Mapping[Node, Load]):
+        self.taken = taken
+
+    def visit_Load(self, item: Load) -> Load:
+        return self.taken.get(item, item)
 
 
 def _spread(value: Expr, loop: For, loads: dict[Var, Load]) -> Expr | None:

@@ -98,7 +98,7 @@ def device() -> Device:
     chosen = context.devices[0]
     width = max(1, chosen.max_work_group_size)
     sides = tuple(min(size, width) for size in (*chosen.max_work_item_sizes, 1, 1)[:3])
-    limits = Limits(chosen.name, width, sides, (2**31 - 1,) * 3, chosen.local_mem_size)
+    limits = Limits(chosen.name, width, sides, (2**31 - 1,) * 3, chosen.local_mem_size, apart=True)
     rounded = chosen.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
     return Device(cl, context, cl.CommandQueue(context), limits, OPTIONS if rounded else ())
 

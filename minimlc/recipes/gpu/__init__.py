@@ -43,7 +43,7 @@ def for_gpu(sch: Draft, target: Target) -> Draft:
         if name in sch.blocks() and is_untouched(sch, name) and sch.loops_of(name, "R"):
             sch = _fitting(reduced, sch, name)
     for nest in top_statements(sch.func):
-        sch = _fitting(in_threads, sch, nest)
+        sch = _fitting(partial(in_threads, vectors=not wide), sch, nest)
     return sch
 
 
@@ -62,4 +62,4 @@ def _check(sch: Draft) -> None:
     kernels, limits = room("codegen.gpu.kernels"), room("codegen.gpu.limits")
     if kernels and limits:
         for kernel in kernels.kernels(sch.func_name, sch.func).kernels:
-            limits.check_limits(kernel, limits.CUDA_LIMITS)
+            limits.check_limits(kernel, limits.CUDA_ASKED)

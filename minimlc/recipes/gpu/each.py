@@ -7,9 +7,10 @@ from minimlc.node import nodes_of
 from minimlc.recipes.elementwise import is_elementwise, used_once
 from minimlc.recipes.general import attempt
 from minimlc.recipes.matmul import with_epilogue
-from minimlc.recipes.views import Draft, refusal
+from minimlc.recipes.views import Draft, bytes_of, refusal
+from minimlc.rooms import room
 from minimlc.schedule.tree import constant_extent, find_loop
-from minimlc.tir.nodes import For, Intrin, Load, Stmt
+from minimlc.tir.nodes import For, Intrin, Load, Stmt, Store
 from minimlc.tir.walks import inner_stmts, loops_in
 
 GRID = ("blockIdx.x", "threadIdx.x")
@@ -45,9 +46,11 @@ def is_cheap(sch: Draft, name: str) -> bool:
     return len(nodes_of(value, Load)) == 1 and not nodes_of(value, Intrin)
 
 
-def in_threads(sch: Draft, stmt: Stmt, axes: Sequence[str] = GRID) -> Draft:
+def in_threads(
+    sch: Draft, stmt: Stmt, axes: Sequence[str] = GRID, *, vectors: bool = False
+) -> Draft:
     """Threads for the outermost loops that allow it. Inside of one that goes on in order, those are
-    of one block, which can wait for each other.
+    of one block, which can wait for each other. With `vectors`, a thread takes neighbours at once.
     """
     chain = _chain(stmt)
     if not all(loop.kind == "serial" for loop in chain):
@@ -58,15 +61,17 @@ def in_threads(sch: Draft, stmt: Stmt, axes: Sequence[str] = GRID) -> Draft:
     moved = attempt(sch, "reorder", *free, *rest) if free and rest else sch
     outer = free if moved is not sch else list(takewhile(free.__contains__, names))
     if outer:
-        return shared_out(moved, outer, axes)
+        return shared_out(moved, outer, axes, vectors=vectors)
     for part in inner_stmts(stmt):
         sch = in_threads(sch, part, axes[-1:])
     return sch
 
 
-def shared_out(sch: Draft, loops: Sequence[str], axes: Sequence[str] = GRID) -> Draft:
+def shared_out(
+    sch: Draft, loops: Sequence[str], axes: Sequence[str] = GRID, *, vectors: bool = False
+) -> Draft:
     """Loops directly in each other as one, whose iterations go to the threads of `axes`: several to
-    each where there are so many that all threads of a device have some.
+    each where there are so many that all threads of a device have some, neighbours if they can be.
     """
     taken, name = {loop.var.name for loop in loops_in(sch.func.body)}, loops[0]
     while taken & {f"{name}_{part}" for part in PARTS}:
@@ -77,6 +82,12 @@ def shared_out(sch: Draft, loops: Sequence[str], axes: Sequence[str] = GRID) -> 
     extent = constant_extent(find_loop(fused.func, whole).stmt)
     if axes == GRID and extent <= THREADS:
         return fused.bind(whole, GRID[1])
+    if vectors and axes == GRID and extent >= MANY:
+        names = [block, thread, own]
+        wide = attempt(fused, "split", whole, [None, THREADS, lanes_of(fused, whole)], names=names)
+        wide = wide if wide is fused else attempt(wide, "vectorize", own)
+        if wide is not fused and is_at_once(wide):
+            return wide.bind(thread, GRID[1]).bind(block, GRID[0])
     sch = fused.split(whole, [None, THREADS], names=[block, thread]).bind(thread, GRID[1])
     if axes != GRID:
         return sch
@@ -84,6 +95,23 @@ def shared_out(sch: Draft, loops: Sequence[str], axes: Sequence[str] = GRID) -> 
         sch = sch.split(block, [None, OWN], names=[f"{block}s", own])
         block, sch = f"{block}s", attempt(sch, "reorder", thread, own).unroll(own)
     return sch.bind(block, GRID[0])
+
+
+def lanes_of(sch: Draft, loop: str) -> int:
+    """How many neighbours of the widest type in a loop are 16 bytes."""
+    stmt = find_loop(sch.func, loop).stmt
+    touched: list[Load | Store] = [*nodes_of(stmt, Load), *nodes_of(stmt, Store)]
+    return 16 // max(bytes_of(each.buffer.dtype) for each in touched)
+
+
+def is_at_once(sch: Draft) -> bool:
+    """Whether all that vectorized loops take is neighbours that a thread can take at once."""
+    kernels, lanes = room("codegen.gpu.kernels"), room("codegen.gpu.lanes")
+    if not kernels or not lanes:
+        return False
+    bodies = (kernel.body for kernel in kernels.kernels(sch.func_name, sch.func).kernels)
+    loops = (item for body in bodies for item in nodes_of(body, For) if item.kind == "vectorized")
+    return all(lanes.copy_of(item) or lanes.several_of(item) for item in loops)
 
 
 def _chain(stmt: Stmt) -> list[For]:

@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 
+from minimlc.errors import BuildError
 from minimlc.recipes.elementwise import is_elementwise
+from minimlc.recipes.general import attempt
 from minimlc.recipes.gpu.each import GRID, shared_out
 from minimlc.recipes.rowwise import is_along_rows, rows_deep
 from minimlc.recipes.views import Draft, bytes_of, refusal
+from minimlc.rooms import room
 
 MOST = 256
 """Threads of a row."""
 LEAST = 32
 """Elements of a row from which on threads work on it together."""
+OWN = 32
+"""Elements of a row that a thread may keep."""
 SHARED = 1 << 15
 """Bytes of a row in shared memory."""
 FEW, LONG, PARTS = 64, 1 << 14, 256
@@ -42,7 +47,29 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
     threads = min(MOST, 1 << size.bit_length() - 1)
     for name in names:
         sch = _together(sch, name, row, threads)
-    return sch.bind(row, GRID[0])
+    sch = sch.bind(row, GRID[0])
+    for name in names[:-1]:
+        if name not in reductions:
+            sch = _in_registers(sch, name, threads)
+    return sch
+
+
+def _in_registers(sch: Draft, name: str, threads: int) -> Draft:
+    """What a block keeps of a row, in registers of the threads that use it; where others do, in
+    shared memory.
+    """
+    buffer, kernels = sch.store(name).buffer, room("codegen.gpu.kernels")
+    *outer, last = (f"i{dim}" for dim in range(buffer.ndim))
+    layout = [*outer, f"{last} // {threads}", f"{last} % {threads}"]
+    index_map = f"{', '.join([*outer, last])} -> {', '.join(layout)}"
+    after = attempt(sch, "transform_layout", name, buffer.name, index_map)
+    after = attempt(after, "set_scope", name, buffer.name, "local")
+    try:
+        if kernels:
+            kernels.kernels(after.func_name, after.func)
+    except BuildError:
+        return sch
+    return after
 
 
 def _one(sch: Draft, name: str, loops: list[str]) -> tuple[Draft, str]:
@@ -68,7 +95,8 @@ def _together(sch: Draft, name: str, row: str, threads: int) -> Draft:
     if not loops:
         return sch
     sch = sch.fuse(*loops) if len(loops) > 1 else sch
-    sch, (_, lane) = sch.cut(name, sch.loops_below(name, row)[-1], threads)
+    sch, (own, lane) = sch.cut(name, sch.loops_below(name, row)[-1], threads)
+    sch = sch.unroll(own) if sch.extent(name, own) <= OWN else sch
     return sch.bind(lane, GRID[1])
 
 

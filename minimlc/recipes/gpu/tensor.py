@@ -16,7 +16,7 @@ UNITS = {
     ("int8", "int8", "int32"): ("i8", "i32", 32),
 }
 """What tensor cores multiply and add up: names of intrinsics, and how many products at once."""
-SIZES = ((128, 64), (64, 32)), ((64, 64), (32, 32)), ((32, 64), (32, 32))
+SIZES = ((128, 128), (64, 64)), ((64, 64), (32, 32)), ((32, 64), (32, 32))
 TILES = tuple(tiles.Tiles(size, warp, (16, 8)) for size, warp in SIZES)
 """What a block sums up, the largest first; a warp of it, and an instruction of that."""
 STEPS = 2
@@ -36,9 +36,11 @@ def tensor_product(sch: Draft, name: str) -> Draft:
     sch = tiles.rounded(sch, name, tile.size, STEPS * depth)
     sch, store, warp = in_warps(sch, name, result, tile)
     sch, step, unit, row = in_units(sch, name, warp, (rows, columns, depth))
+    copies = [copy_into(sch, name, factor) for factor in factors_of(sch, name)]
     for side, shape in (("a", (rows, depth)), ("b", (depth, columns))):
         sch = brought(sch, name, (step, unit), threads, f"mma_load_{side}_{kind}", shape)
     sch, (init, _) = sch.making("decompose_reduction", name, at=step)
+    sch = tiles.ahead(sch, copies, step)
     sch = sch.tensorize(sch.loops(init)[-2], f"mma_zero_{total}").tensorize(row, f"mma_{kind}")
     sch = sch.tensorize(sch.loops(store)[-2], f"mma_store_{total}")
     return tiles.together(sch, result, sch.loops(result)[-2:], threads)
@@ -77,8 +79,14 @@ def brought(
     """A factor: fetched by all threads together in each step, and by each warp as tiles."""
     first, second = factors_of(sch, name)
     buffer, scope = (first, "matrix_a") if "_a_" in intrin else (second, "matrix_b")
-    (copy,) = [each for each in sch.producers(name) if sch.buffer(each) == buffer]
+    copy = copy_into(sch, name, buffer)
     sch, (part,) = sch.making("cache_read", name, buffer, f"wmma.{scope}")
-    sch = tiles.fetched(sch.compute_at(part, at[1]), copy, at[0], threads)
+    sch = tiles.fetched(sch.compute_at(part, at[1]), copy, at[0], threads, apart=True)
     sch, loops = tiles.in_parts(sch, part, sch.loops(part)[-2:], (tile,))
     return sch.tensorize(loops[2], intrin)
+
+
+def copy_into(sch: Draft, name: str, buffer: str) -> str:
+    """The block that writes a factor of the sum that a block computes."""
+    (copy,) = [each for each in sch.producers(name) if sch.buffer(each) == buffer]
+    return copy

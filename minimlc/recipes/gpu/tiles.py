@@ -62,6 +62,9 @@ IN_FLIGHT = 8
 """Elements that a thread may wait for at a time: each takes registers."""
 BLOCKS = 128
 """Blocks of threads that a large device runs at once."""
+AHEAD = 2
+"""Steps between what is fetched and what is used."""
+STAGES, ASYNC = "software_pipeline_stage", "software_pipeline_async_stages"
 ROLES = {"S11": "b", "S10": "m", "S01": "n", "R11": "k"}
 """An iter's role by its kind, and by whether each of the two factors depends on it."""
 
@@ -219,23 +222,52 @@ def in_registers(
     *_, row, column, k = sch.loops(name)
     sch, (step, deep) = sch.cut(name, k, tiles.depth)
     sch = sch.reorder(step, deep, row, column)
-    for copy in [each for each in sch.producers(name) if each != name]:
+    copies = [each for each in sch.producers(name) if each != name]
+    for copy in copies:
         sch = fetched(sch, copy, step, tiles.threads)
+    sch = sch if tiles.lanes > 1 else ahead(sch, copies, step)
     sch, (init, _) = sch.making("decompose_reduction", name, at=step)
     return sch.unroll(deep), [sch.loops_below(init, thread), (row, column)]
 
 
-def fetched(sch: Draft, copy: str, step: str, threads: dict[str, int]) -> Draft:
-    """A part of a factor, fetched by all threads together: neighbours at once by neighbours."""
+def fetched(
+    sch: Draft, copy: str, step: str, threads: dict[str, int], apart: bool = False
+) -> Draft:
+    """A part of a factor, fetched by all threads together: neighbours at once by neighbours. Its
+    rows begin in different banks where threads write several of them at once; or read, `apart`.
+    """
     sch = sch.set_scope(copy, sch.buffer(copy), "shared").compute_at(copy, step)
     first, second = sch.loops_below(copy, step)[-2:]
-    if sch.block(copy).iters[-1].var not in variables(source_of(sch, copy).indices[-1]):
+    turned = sch.block(copy).iters[-1].var not in variables(source_of(sch, copy).indices[-1])
+    size = sch.extent(copy, first), sch.extent(copy, second)
+    if turned:
         sch, first, second = sch.reorder(second, first), second, first
     lane, lanes = f"{copy}_lane", lanes_for(sch, copy, second)
     if lanes > 1 and sch.iterations(copy, (first, second)) % (lanes * prod(threads.values())) == 0:
         sch = sch.split(second, [None, lanes], names=[f"{copy}_lanes", lane]).vectorize(lane)
         second = f"{copy}_lanes"
+    sch = in_banks(sch, copy, size) if turned or apart else sch
     return together(sch, copy, (first, second), threads)
+
+
+def in_banks(sch: Draft, copy: str, size: Pair) -> Draft:
+    """Tiles of such a size whose rows are an odd number of 16 bytes apart."""
+    buffer, store = sch.buffer(copy), sch.store(copy).buffer
+    *outer, row, column = (f"i{dim}" for dim in range(store.ndim))
+    tile = [f"{row} {by} {size[0]}, {column} {by} {size[1]}" for by in ("//", "%")]
+    layout = f"{', '.join([*outer, row, column])} -> {', '.join([*outer, *tile])}"
+    lanes = 16 // bytes_of(store.dtype)
+    sch = sch.transform_layout(copy, buffer, layout)
+    return sch.storage_align(copy, buffer, -2, 2 * lanes, lanes)
+
+
+def ahead(sch: Draft, copies: Sequence[str], step: str) -> Draft:
+    """What steps use is copied so many steps before, while threads work."""
+    stages = min(AHEAD, sch.extent(copies[0], step) - 1)
+    if stages < 1:
+        return sch
+    sch = sch.annotate(step, STAGES, (*(0 for _ in copies), stages))
+    return sch.annotate(step, ASYNC, (0,))
 
 
 def together(sch: Draft, name: str, loops: Sequence[str], threads: dict[str, int]) -> Draft:
@@ -258,7 +290,7 @@ def lanes_for(sch: Draft, copy: str, loop: str) -> int:
     """How many neighbours along a loop a thread may move at once: 1 where they are none."""
     store, source = sch.store(copy), source_of(sch, copy)
     along = sch.block(copy).iters[-1].var
-    lanes = min(4, 16 // bytes_of(source.dtype))
+    lanes = 16 // bytes_of(source.dtype)
     straight = store.value is source and source.indices[-1] is store.indices[-1] is along
     sizes = source.buffer.shape[-1], sch.extent(copy, loop)
     return lanes if straight and not any(size % lanes for size in sizes) else 1

@@ -40,11 +40,11 @@ def wrong(chapter):
         ],
         "larger_tiles": [
             (lambda sch: sch, "one thread would do it all"),
-            (lambda sch: chapter.sums(sch, 1, 1), "264,192 sectors and wavefronts; at most 45,000"),
+            (lambda sch: chapter.sums(sch, 1, 1), "264,192 sectors and wavefronts; at most 35,000"),
             (
                 lambda sch: chapter.share(chapter.registers, 16),
-                "sectors and wavefronts; at most 45,000",
+                "sectors and wavefronts; at most 35,000",
             ),
-            (smaller, "sectors and wavefronts; at most 45,000 wanted"),
+            (smaller, "sectors and wavefronts; at most 35,000 wanted"),
         ],
     }
