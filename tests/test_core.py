@@ -32,7 +32,7 @@ ROOMS = {
     "gpusim": 959,
     "passes/dispatch.py": 113,
     "machine": 484,
-    "deploy": 534,
+    "deploy": 535,
     "recipes": 2298,
     "frontends": 867,
     "tile": 400,
@@ -46,7 +46,7 @@ ROOMS = {
 
 CORE = {
     "tir": 2233,
-    "tir/analysis": 3365,
+    "tir/analysis": 3367,
     "tir/math": 495,
     "graph": 1567,
     "graph/ops": 2767,
@@ -54,8 +54,8 @@ CORE = {
     "schedule": 2631,
     "passes": 2049,
     "codegen": 212,
-    "codegen/llvm": 1784,
-    "runtime": 2004,
+    "codegen/llvm": 1789,
+    "runtime": 2086,
     "": 2008,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -102,6 +102,7 @@ def _lives(planned: Plan) -> tuple[dict[Slot, str], dict[Slot, tuple[int, int]]]
     for number, step in enumerate(planned.steps):
         for at, slot in enumerate(step.outputs):
             names[slot] = step.callee if len(step.outputs) == 1 else f"{step.callee}[{at}]"
-        for slot in step.slots:
+        for each in step.slots:
+            slot = each if each.start is None or each.reuses is None else each.reuses
             lives[slot] = (lives.get(slot, (number,))[0], number)
     return {slot: name for slot, name in names.items() if slot.kind == "arena"}, lives

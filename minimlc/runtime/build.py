@@ -315,7 +315,8 @@ def _entry_text(name: str, planned: Plan, named: Mapping[str, str], check: bool)
 
 
 def _pointers(slots: Sequence[Slot]) -> tuple[Pointer, ...]:
-    return tuple([Pointer(slot.kind, slot.number) for slot in slots])
+    starts = [0 if slot.kind == "arena" else slot.start or 0 for slot in slots]
+    return tuple([Pointer(s.kind, s.number, start) for s, start in zip(slots, starts, strict=True)])
 
 
 def _control(step: PlannedCall) -> ControlCall:
@@ -323,7 +324,11 @@ def _control(step: PlannedCall) -> ControlCall:
     assert step.call is not None
     functions = tuple(
         [
-            Callee(entry_symbol(each.name), each.table, _pointers(each.plan.results))
+            Callee(
+                entry_symbol(each.name),
+                each.table,
+                tuple([(slot.kind, slot.number) for slot in each.plan.results]),
+            )
             for each in step.inner
         ]
     )

@@ -1,5 +1,6 @@
 """Whether a compiled function may work in place: its result over an input, element by element."""
 
+from collections.abc import Callable
 from math import prod
 from weakref import WeakKeyDictionary
 
@@ -10,12 +11,9 @@ from minimlc.tir.analysis.arith import Atom, Sum, constant_value, key, linear, r
 from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
 from minimlc.tir.nodes import (
-    Block,
     Expr,
-    For,
-    IfThenElse,
-    Load,
     PrimFunc,
+    Select,
     Store,
     Var,
     index,
@@ -76,33 +74,92 @@ def _writes_once(write: Access) -> bool:
     return not any(map(conflict.possible, cases))
 
 
-def is_view(func: PrimFunc) -> bool:
-    """Whether a function copies its first parameter to its second in the order of memory, as a
-    reshape does, and all of it: then both may be the same memory, and nothing is to be done.
+def views(func: PrimFunc) -> tuple[int, ...]:
+    """Of a function that only copies from its first parameter to the others in the order of memory,
+    as a reshape does, or a split into rows: at which of its elements each of them begins. They may
+    be the same memory, so nothing is to be done. Empty for other functions.
     """
-    stores, blocks = nodes_of(func.body, Store), nodes_of(func.body, Block)
-    if len(func.params) != 2 or func.allocs or len(stores) != 1:
-        return False
-    if nodes_of(func.body, IfThenElse) or any(block.predicate is not None for block in blocks):
-        return False
-    times = prod(constant_value(loop.extent) or 0 for loop in nodes_of(func.body, For))
-    if times != prod(func.params[1].shape):
-        return False
-    source, result = func.params
-    store, load = stores[0], stores[0].value
-    if store.buffer is not result or not isinstance(load, Load) or load.buffer is not source:
-        return False
-    alike = (source.dtype, prod(source.shape)) == (result.dtype, prod(result.shape))
-    iters = [it for block in blocks for it in block.iters]
-    single: dict[Node, Node] = {it.var: index(0) for it in iters if it.extent == 1}
-    return alike and _number(store, single) == _number(load, single)
+    return READY[func].views if func in READY else _known(_views, func)
 
 
-def _number(access: Load | Store, known: dict[Node, Node]) -> Sum[Atom]:
-    """Which element in memory is accessed, with what is known of variables."""
+def joined(func: PrimFunc) -> tuple[int, ...]:
+    """Of a function that only copies its other parameters to the last one, in the order of memory,
+    as a concatenation of rows does: at which of its elements each of them begins. They may be parts
+    of its memory, so nothing is to be done. Empty for other functions.
+    """
+    return READY[func].joined if func in READY else _known(_joined, func)
+
+
+Parts = Callable[[PrimFunc], tuple[int, ...]]
+_PARTS: WeakKeyDictionary[PrimFunc, dict[Parts, tuple[int, ...]]] = WeakKeyDictionary()
+
+
+def _known(find: Parts, func: PrimFunc) -> tuple[int, ...]:
+    known = _PARTS.setdefault(func, {})
+    if find not in known:
+        known[find] = find(func)
+    return known[find]
+
+
+def _views(func: PrimFunc) -> tuple[int, ...]:
+    items = [] if func.allocs else accesses(func)
+    writes = [item for item in items if item.is_write]
+    if not writes or [item.buffer for item in writes] != list(func.params[1:]):
+        return ()
+    starts = []
+    for write in writes:
+        reads = [item for item in items if item.into is write.node]
+        if len(reads) != 1 or reads[0].buffer is not func.params[0] or reads[0].guards:
+            return ()
+        starts.append(_behind(reads[0], write))
+    known = tuple(start for start in starts if start is not None)
+    return known if len(known) == len(starts) else ()
+
+
+def _joined(func: PrimFunc) -> tuple[int, ...]:
+    items = [] if func.allocs else accesses(func)
+    writes, reads = ([it for it in items if it.is_write is kind] for kind in (True, False))
+    if len(writes) != 1 or {*(it.buffer for it in reads)} != {*func.params[:-1]}:
+        return ()
+    starts = {it.buffer: _behind(it, writes[0]) for it in reads if it.into is writes[0].node}
+    # Each element is of one of them. As none is read beyond its end, and they fill the result one
+    # behind the other, it is of the one that lies there, whatever the conditions say.
+    ends = [0]
+    for source in func.params[:-1]:
+        if len(reads) != len(starts) or starts[source] != -ends[-1] or 0 in source.shape:
+            return ()
+        ends.append(ends[-1] + prod(source.shape))
+    return tuple(ends[:-1]) if ends[-1] == prod(func.params[-1].shape) else ()
+
+
+def _behind(read: Access, write: Access) -> int | None:
+    """By how many elements what is read lies behind what is written, in an array's memory; None
+    where something else is written, or not all.
+    """
+    store = write.node
+    times = prod(constant_value(loop.extent) or 0 for loop in write.loops)
+    whole = times == prod(write.buffer.shape) and not (write.guards or write.runs_where)
+    alike = isinstance(store, Store) and read.node in _chosen(store.value) and not write.role
+    first, second = _number(read), _number(write)
+    same = read.buffer.dtype == write.buffer.dtype and first.terms == second.terms
+    return first.constant - second.constant if whole and alike and same else None
+
+
+def _chosen(value: Expr) -> list[Expr]:
+    """What a value may be, by its conditions."""
+    if not isinstance(value, Select):
+        return [value]
+    return [*_chosen(value.a), *_chosen(value.b)]
+
+
+def _number(access: Access) -> Sum[Atom]:
+    """Which element in memory is accessed, by the loops around."""
+    single: dict[Node, Node] = {
+        loop.var: index(0) for loop in access.loops if constant_value(loop.extent) == 1
+    }
     number: Expr = index(0)
     for position, size in zip(access.indices, access.buffer.shape, strict=True):
-        number = number * size + substitute(position, known)
+        number = number * size + substitute(position, single)
     return recombined(linear(number))
 
 

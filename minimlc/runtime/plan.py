@@ -9,7 +9,7 @@ the smallest gap that fits between those that live at the same time. Which order
 the graph, so some are tried, until one needs no more than is alive at once.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -33,7 +33,7 @@ from minimlc.graph.nodes import (
 from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.run import flatten, nest
-from minimlc.runtime.in_place import is_view, may_share
+from minimlc.runtime.in_place import joined, may_share, views
 from minimlc.tir.nodes import PrimFunc
 
 ALIGNMENT = 64
@@ -48,7 +48,10 @@ class Slot:
     kind: SlotKind
     number: int = -1
     reuses: "Slot | None" = None
-    """The slot whose place this one takes over, while its own value is computed."""
+    """The slot whose place this one takes over, while its own value is computed, or which it is a
+    part of, from byte `start` on.
+    """
+    start: int | None = None
 
     @property
     def size(self) -> int:
@@ -140,6 +143,7 @@ def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
     _name_outputs(result)
     if in_place and result.native:
         _without_views(result, mod)
+        _without_joins(result, mod)
         _share_places(result, mod)
     _place_temporaries(result)
     return result
@@ -214,7 +218,7 @@ def _name_outputs(plan: Plan) -> None:
 @dataclass(eq=False)
 class Place:
     """A piece of the arena, and the first and the last step that use it. `slots` are the values in
-    it, one after the other.
+    it, one after the other, and their parts.
     """
 
     slots: list[Slot]
@@ -234,9 +238,11 @@ def places_of(plan: Plan) -> list[Place]:
         for slot in step.slots:
             if slot.kind != "arena":
                 continue
-            if slot not in found:
-                found[slot] = found.get(slot.reuses) or Place([], number, number)
-                found[slot].slots.append(slot)
+            whole = slot.reuses if slot.start is not None else None
+            for each in (whole, slot) if whole is not None else (slot,):
+                if each not in found:
+                    found[each] = found.get(each.reuses) or Place([], number, number)
+                    found[each].slots.append(each)
             found[slot].last = number
     return list(dict.fromkeys(found.values()))
 
@@ -275,7 +281,7 @@ def _place_temporaries(plan: Plan) -> None:
     plan.arena_bytes = _end(best)
     for place, start in best.items():
         for slot in place.slots:
-            slot.number = start
+            slot.number = start + (slot.start or 0)
 
 
 def _end(starts: Mapping[Place, int]) -> int:
@@ -308,32 +314,82 @@ def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
 
 
 def _without_views(plan: Plan, mod: IRModule) -> None:
-    """Leave out the steps whose result is their input's memory: what used it uses the input."""
+    """Leave out the steps whose results are their input's memory, or parts of it: what used those
+    uses the input.
+    """
     sources: dict[Slot, Slot] = {}
     steps: list[PlannedCall] = []
     for step in plan.steps:
         inputs = tuple(sources.get(slot, slot) for slot in step.inputs)
         func = mod.functions.get(step.callee)
-        copies = step.call is None and isinstance(func, PrimFunc) and is_view(func)
-        if copies and step.outputs[0].kind == "arena":
-            sources[step.outputs[0]] = inputs[0]
+        known = views(func) if step.call is None and isinstance(func, PrimFunc) else ()
+        found = [_part(inputs[0], *each) for each in zip(step.outputs, known, strict=False)]
+        parts = [part for part in found if part is not None]
+        if known and len(parts) == len(step.outputs):
+            sources.update(zip(step.outputs, parts, strict=True))
         else:
             steps.append(replace(step, inputs=inputs))
     plan.steps = steps
 
 
+def _part(source: Slot, result: Slot, start: int) -> Slot | None:
+    """A result as memory of the input from an element on; None where it needs memory of its own."""
+    at = start * to_numpy(result.type.dtype).itemsize
+    if result.kind != "arena":
+        return None
+    if at == 0 and nbytes(source.type) == nbytes(result.type):
+        return source
+    if source.kind != "arena" or at % ALIGNMENT:
+        return None
+    whole = source if source.start is None else source.reuses
+    return Slot(result.type, "arena", reuses=whole, start=at + (source.start or 0))
+
+
+def _without_joins(plan: Plan, mod: IRModule) -> None:
+    """Leave out the steps that only put their inputs one behind the other: what writes those writes
+    them there.
+    """
+    written = {slot for step in plan.steps if step.call is None for slot in step.outputs}
+    written -= {slot.reuses for step in plan.steps for slot in step.slots}
+    steps: list[PlannedCall] = []
+    for step in reversed(plan.steps):
+        func = mod.functions.get(step.callee)
+        starts = joined(func) if step.call is None and isinstance(func, PrimFunc) else ()
+        if not starts or not _fit(step, starts, written):
+            steps.append(step)
+            continue
+        (result,) = step.outputs
+        size = to_numpy(result.type.dtype).itemsize
+        for slot, start in zip(step.inputs, starts, strict=True):
+            slot.kind, slot.number = result.kind, result.number
+            slot.reuses, slot.start = result, start * size
+        written.remove(result)
+    plan.steps = steps[::-1]
+
+
+def _fit(step: PlannedCall, starts: Sequence[int], free: Container[Slot]) -> bool:
+    """Whether inputs may be parts of the result: each of them is in a place of its own."""
+    size = to_numpy(step.outputs[0].type.dtype).itemsize
+    own = all(slot.kind == "arena" and slot.start is None and slot in free for slot in step.inputs)
+    apart = len(set(step.inputs)) == len(step.inputs) and step.outputs[0].start is None
+    return own and apart and not any(start * size % ALIGNMENT for start in starts)
+
+
 def _share_places(plan: Plan, mod: IRModule) -> None:
     """Let results of element-wise steps take over the places of inputs that die there."""
     last = {slot: number for number, step in enumerate(plan.steps) for slot in step.slots}
+    parts = [slot for slot in last if slot.start is not None]
+    shared = {*parts, *(slot.reuses for slot in parts)}
     for number, step in enumerate(plan.steps):
         func = mod.functions.get(step.callee)
         if step.call is not None or not isinstance(func, PrimFunc):
             continue
-        dying = {s for s in step.inputs if s.kind == "arena" and last[s] == number}
+        dying = {s for s in step.inputs if s.kind == "arena" and last[s] == number} - shared
         for at, result in enumerate(step.outputs, len(step.inputs)):
             for slot in [each for each in dict.fromkeys(step.inputs) if each in dying]:
                 uses = [n for n, each in enumerate(step.inputs) if each is slot]
-                if result.kind == "arena" and all(may_share(func, n, at) for n in uses):
+                free = result.kind == "arena" and result not in shared
+                if free and all(may_share(func, n, at) for n in uses):
                     result.reuses = slot
                     dying.remove(slot)
                     break

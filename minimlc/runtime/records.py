@@ -51,7 +51,8 @@ def plan_record(plan: Plan, names: Mapping[int, str]) -> dict[str, Any]:
     number = {slot: at for at, slot in enumerate(slots)}
     return {
         "slots": [
-            [type_record(s.type), s.kind, s.number, s.reuses and number[s.reuses]] for s in slots
+            [type_record(s.type), s.kind, s.number, s.reuses and number[s.reuses], s.start]
+            for s in slots
         ],
         "inputs": [number[slot] for slot in plan.inputs],
         "outputs": [number[slot] for slot in plan.outputs],
@@ -86,10 +87,10 @@ def _step(
 def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
     """The reverse of `plan_record`."""
     slots: list[Slot] = []
-    for kind, place, number, _ in record["slots"]:
+    for kind, place, number, *_ in record["slots"]:
         slots.append(Slot(TensorType(tuple(kind["shape"]), kind["dtype"]), place, number))
-    for slot, (*_, reuses) in zip(slots, record["slots"], strict=True):
-        slot.reuses = None if reuses is None else slots[reuses]
+    for slot, (*_, reuses, start) in zip(slots, record["slots"], strict=True):
+        slot.reuses, slot.start = None if reuses is None else slots[reuses], start
     steps = [_step(slots, *each) for each in record["steps"]]
     inputs, outputs, results = (
         [slots[n] for n in record[each]] for each in ("inputs", "outputs", "results")

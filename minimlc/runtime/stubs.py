@@ -21,7 +21,7 @@ from minimlc.passes import fuse_tir, pack_constants, scheduling
 from minimlc.passes.fuse_tir import inline_elements, join_groups
 from minimlc.passes.pack_constants import Packs, packed
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
-from minimlc.runtime.in_place import shares
+from minimlc.runtime.in_place import joined, shares, views
 from minimlc.runtime.kept import FAULTS, has_units, without_formulas
 from minimlc.runtime.library import Library, Stored
 from minimlc.runtime.native import MissingCode, Unit, code_name, is_threaded, surroundings
@@ -122,7 +122,8 @@ def _ready_from(record: Mapping[str, Any]) -> Ready:
     copies = [(int(at), str(name), copy_from(copy)) for at, name, copy in record["copies"]]
     shares = frozenset([(int(a), int(b)) for a, b in record["shares"]])
     codes = {key == "in place": (str(a), str(b)) for key, (a, b) in record["codes"].items()}
-    return Ready(tuple(copies), shares, codes, bool(record["threaded"]))
+    parts = [tuple([int(start) for start in record[each]]) for each in ("views", "joined")]
+    return Ready(tuple(copies), shares, codes, bool(record["threaded"]), *parts)
 
 
 def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass]) -> Library:
@@ -211,6 +212,8 @@ def _record(
     return {
         "copies": [(at, func.params[at].name, copy) for at, copy in copies],
         "shares": shares(func),
+        "views": views(func),
+        "joined": joined(func),
         "codes": {**known, "in place" if in_place else "": (alias, key)},
         "threaded": is_threaded({"": func}),
         "written": written,

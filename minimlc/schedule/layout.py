@@ -117,9 +117,9 @@ def storage_align(
         B = alloc((8, 32))         -->        B = alloc(7 * 33 + 32)
         B[i, j] = f(i, j)                     B[i * 33 + j] = f(i, j)
 
-    Here for axis 0, factor 32, offset 1; in memory that threads share, rows just become longer:
-    alloc((8, 33), scope="shared"). Legal for the function's own buffers; the elements between the
-    rows are never read.
+    Here for axis 0, factor 32, offset 1. Rows along the last axis of memory that threads share just
+    become longer: alloc((8, 33), scope="shared"). Legal for the function's own buffers; the
+    elements between the rows are never read.
     """
     # NB: in TVM, this is an annotation that lowering reads; here the storage itself changes, so
     # the dimensions from `axis` on become one: lowering cuts a buffer to the box that is used, but
@@ -136,7 +136,9 @@ def storage_align(
     if stride == row:
         return func
     if old.scope.startswith("shared") and axis == old.ndim - 2:
-        return finish(with_storage(func, {old: replace(old, shape=(*old.shape[:-1], stride))}))
+        shape = (*old.shape[:-1], stride)
+        _check_size(old, shape)
+        return finish(with_storage(func, {old: replace(old, shape=shape)}))
     return _with_layout(func, old, _padded_rows(old.shape, axis, stride))
 
 
@@ -182,9 +184,13 @@ def is_too_large(shape: Sequence[int], buffer: Buffer) -> bool:
 def _with_layout(func: PrimFunc, old: Buffer, layout: IndexMap) -> PrimFunc:
     shape = layout.shape(old.shape)
     layout.check_one_to_one(old.shape)
+    _check_size(old, shape)
+    hint = "a map made of sums, quotients and remainders of one input each"
+    return finish(with_storage(func, {old: replace(old, shape=shape)}, layout), "E146", hint)
+
+
+def _check_size(old: Buffer, shape: Sequence[int]) -> None:
     if is_too_large(shape, old):
         why = f"{old.name} would grow from {prod(old.shape)} to {prod(shape)} elements"
         hint = f"a map that fills its shape; at most {MOST_PADDING} times the size is allowed"
         refuse("E146", why, hint=hint)
-    hint = "a map made of sums, quotients and remainders of one input each"
-    return finish(with_storage(func, {old: replace(old, shape=shape)}, layout), "E146", hint)

@@ -294,8 +294,8 @@ def test_what_is_whole_but_wrong_is_a_typed_error(file, change):
 
 def test_another_format_or_system_is_refused(file):
     data = file.read_bytes()
-    resealed(file, lambda manifest, members: manifest.update(format=2))
-    refuses("E513", lambda: mlc.load(file), "format 2")
+    resealed(file, lambda manifest, members: manifest.update(format=3))
+    refuses("E513", lambda: mlc.load(file), "format 3")
     file.write_bytes(data)
     resealed(file, lambda manifest, members: manifest.update(triple="riscv64-unknown-linux-gnu"))
     refuses("E513", lambda: mlc.load(file), "riscv64")

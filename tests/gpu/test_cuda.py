@@ -244,6 +244,26 @@ def test_arrays_that_are_moved_by_fours_begin_at_16_bytes(cp):
     np.testing.assert_array_equal(back, host[1:])
 
 
+OWN = """
+@T.prim_func
+def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
+    X = T.alloc_buffer((4,), "float32")
+    for i in T.thread_binding(256, thread="threadIdx.x"):
+        for j in T.vectorized(4):
+            X[j] = A[i * 4 + j] + T.float32(1)
+        for k in range(4):
+            B[i * 4 + k] = X[k]
+"""
+
+
+@needs_device
+def test_arrays_begin_where_the_text_needs_it(cp):
+    kernel = mlc.build(mlc.parse(OWN), target="cuda")["main"]
+    x, result = cp.asarray(np.arange(1028, dtype="float32")), cp.empty((1024,), "float32")
+    kernel(x[1:1025], result)
+    np.testing.assert_array_equal(result.get(), np.arange(2, 1026, dtype="float32"))
+
+
 def add_copies():
     sch = mlc.Schedule(mlc.parse(COPY)).split("i", [None, 64, 4]).vectorize("i_2")
     return bound(sch, i_0="bx", i_1="tx").mod

@@ -147,3 +147,77 @@ def test_a_local_buffer_of_several_nests():
 def test_what_another_thread_has_written_is_in_no_register(place):
     mod = mlc.parse(SHARED_OUT.format(place=place))
     refuses("E510", lambda: kernels("main", mod["main"]), "threads of a block share", '"shared"')
+
+
+TILES = """
+@T.prim_func
+def main(A: T.Buffer((2, 16, 16), "float16"), B: T.Buffer((2, 16, 8), "float16"),
+         D: T.Buffer((2, 16, 8), "float32")):
+    S = T.alloc_buffer((2, 16, 16), "float16", scope="shared")
+    R = T.alloc_buffer((2, 16, 8), "float16", scope="shared")
+    X = T.alloc_buffer((2, 16, 16), "float16", scope="wmma.matrix_a")
+    Y = T.alloc_buffer((2, 16, 8), "float16", scope="wmma.matrix_b")
+    Z = T.alloc_buffer((2, 16, 8), "float32", scope="wmma.accumulator")
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        for v in T.thread_binding(2, thread="threadIdx.y"):
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                for q in range(8):
+                    S[v, (t * 8 + q) // 16, (t * 8 + q) % 16] = A[
+                        v, (t * 8 + q) // 16, (t * 8 + q) % 16
+                    ]
+                for q in range(4):
+                    R[v, (t * 4 + q) // 8, (t * 4 + q) % 8] = B[
+                        v, (t * 4 + q) // 8, (t * 4 + q) % 8
+                    ]
+        for w in T.thread_binding(2, thread="threadIdx.y"):
+            for zi, zj in T.grid(16, 8):
+                with T.block("Z"):
+                    vw, vi, vj = T.axis.remap("SSS", [w, zi, zj])
+                    Z[vw, vi, vj] = 0.0
+        for w in T.thread_binding(2, thread="threadIdx.y"):
+            for ai, ak in T.grid(16, 16):
+                with T.block("X"):
+                    vw, vi, vj = T.axis.remap("SSS", [w, ai, ak])
+                    X[vw, vi, vj] = S[vw, vi, vj]
+            for bi, bk in T.grid(16, 8):
+                with T.block("Y"):
+                    vw, vi, vj = T.axis.remap("SSS", [w, bi, bk])
+                    Y[vw, vi, vj] = R[vw, vi, vj]
+            for mi, mj, mk in T.grid(16, 8, 16):
+                with T.block("M"):
+                    vw, vi, vj, vk = T.axis.remap("SSSR", [w, mi, mj, mk])
+                    Z[vw, vi, vj] = Z[vw, vi, vj] + T.cast(X[vw, vi, vk], "float32") * T.cast(
+                        Y[vw, vk, vj], "float32"
+                    )
+        for w in T.thread_binding(2, thread="threadIdx.y"):
+            for si, sj in T.grid(16, 8):
+                with T.block("D"):
+                    vw, vi, vj = T.axis.remap("SSS", [w, si, sj])
+                    D[vw, vi, vj] = Z[vw, vi, vj]
+"""
+
+
+def test_tiles_of_warps_stay_in_one_nest():
+    sch = mlc.Schedule(mlc.parse(TILES), check=False)
+    for loop, intrin in (
+        ("zi", "mma_zero_f32"),
+        ("si", "mma_store_f32"),
+        ("mi", "mma_f16"),
+        ("ai", "mma_load_a_f16"),
+        ("bi", "mma_load_b_f16"),
+    ):
+        sch = sch.tensorize(loop, intrin)
+    refuses("E510", lambda: kernels("main", sch.func), "threads of a block share", "wmma")
+
+
+def test_texts_are_the_same_each_time():
+    texts = {mlc.build(turned(7680), "python").source("cuda") for _ in range(8)}
+    assert len(texts) == 1
+
+
+def test_other_languages_do_not_copy_ahead():
+    """A page has 16 KiB, and nothing goes on in the background there."""
+    made = recipes.apply(main_only(matmul(2048, 2048, 2048)), "cuda")
+    texts = {name: mlc.build(made, "python").source(name) for name in ("cuda", "opencl", "wgsl")}
+    assert {name for name, text in texts.items() if "A_shared_1" in text} == {"cuda"}
+    assert "may lie" not in mlc.build(turned(7680), "python").source("opencl")

@@ -120,6 +120,7 @@ def test_storage_align_pads_rows():
 def test_rows_of_shared_memory_become_longer():
     sch = mlc.Schedule(MatmulRelu).set_scope("Y", "Y", "shared").storage_align("Y", "Y", 0, 8, 1)
     assert 'Y = T.alloc_buffer((8, 9), "float32", scope="shared")' in sch.mod.script()
+    refuses("E146", lambda: sch.storage_align("Y", "Y", 0, 10**9, 1), "grow")
     assert_same(MatmulRelu, sch.mod)
 
 

@@ -153,7 +153,7 @@ def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[host.Opened]:
 def at_once(entry: host.Entry, values: Sequence[Any]) -> Device | None:
     """The current GPU, where all arguments are CuPy's and fit: microseconds count here."""
     cp, expected, addresses = sys.modules.get("cupy"), entry.arguments, []
-    if cp is None or len(values) != len(entry.starts):
+    if cp is None or not values or len(values) != len(entry.starts):
         return None
     if not all(type(each) is cp.ndarray for each in values):
         return None

@@ -59,7 +59,7 @@ class DeviceGraph(GraphFunction):
         flat = arguments if self._flat else flatten(arguments)
         device = None if named else self._entry.driver.at_once(self._entry, flat)
         if device is not None:
-            return self._run(device, flat, next(iter(flat), None))
+            return self._run(device, flat, flat[0])
         with self._entry.opened(flat, named) as (device, ready):
             like = next(filter(is_on_gpu, flat), None)
             return self._run(device, [each.memory for each in ready], like)

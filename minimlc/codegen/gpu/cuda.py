@@ -29,7 +29,7 @@ static inline uint16_t f32_to_f16(float x) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
 }""",
-    "copy_async": """// 4, 8 or 16 bytes to shared memory; threads go on, but on older devices.
+    "copy_async": """// 4, 8 or 16 bytes to shared memory; the thread goes on. Older devices wait.
 template <typename T>
 static inline void copy_async(T *to, const T *from) {
     #if __CUDA_ARCH__ < 800

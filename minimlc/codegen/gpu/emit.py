@@ -106,7 +106,7 @@ class Language(NamedTuple):
     for so many; and an array that begins at a multiple of so many bytes.
     """
     several: str = ""
-    """The type of neighbours of a type, so many, that are loaded and stored at once."""
+    """The type of neighbours that are loaded and stored at once: their type and number."""
     memory: Callable[[Launches, dict[Node, Text], UniqueNames], Iterable[str]] | None = None
     shuffle: str = ""
     background: Background | None = None
@@ -139,7 +139,8 @@ def emit(functions: Mapping[str, PrimFunc], language: Language) -> Emitted:
     emitted: dict[str, tuple[tuple[Buffer, ...], tuple[Launch, ...]]] = {}
     parts: list[str] = []
     for name, func in functions.items():
-        form = kernels(name, func, C_DIALECT, shuffles=bool(language.shuffle))
+        cuda = language.background is not None
+        form = kernels(name, func, C_DIALECT, shuffles=bool(language.shuffle), cuda=cuda)
         known: dict[Node, Text] = {}
         narrowed = [narrow(kernel) for kernel in form.kernels]
         for kernel in narrowed:
@@ -267,7 +268,7 @@ class KernelText(Statements):
         self.line(self.language.shuffle.format(*places, item.down))
 
     def visit_Store(self, item: Store) -> None:
-        if self.background is not None and isinstance(item.value, Load):
+        if self.background is not None and isinstance(item.value, Load):  # an element is copied
             self._copy(Copy(item, item.value, 1))
             return
         change = updates(item)

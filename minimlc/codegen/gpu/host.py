@@ -111,17 +111,13 @@ class Program:
         self.emitted = emitted
         self.several = several
         self._compiled: dict[int, Any] = {}
-        self._kernels: dict[tuple[int, str], Callable[[Sequence[Any]], None]] = {}
 
     def kernel(self, device: Device, launch: Launch) -> Callable[[Sequence[Any]], None]:
         """What launches a kernel; `BuildError` E510 for one that the device cannot launch."""
-        number, key = device.number, (device.number, launch.symbol)
-        if key not in self._kernels:
-            check_limits(launch.kernel, device.limits)
-            if number not in self._compiled:
-                self._compiled[number] = device.compiled(self.emitted)
-            self._kernels[key] = device.kernel(self._compiled[number], launch)
-        return self._kernels[key]
+        check_limits(launch.kernel, device.limits)
+        if device.number not in self._compiled:
+            self._compiled[device.number] = device.compiled(self.emitted)
+        return device.kernel(self._compiled[device.number], launch)
 
 
 class Kernel:
@@ -169,10 +165,10 @@ def _starts(params: Sequence[Buffer], launches: Iterable[Launch], several: bool)
     calculated with where a language has `several`.
     """
     sizes = {param: to_numpy(param.dtype).itemsize for param in params}
-    loops = (item for each in launches for item in nodes_of(each.kernel.body, For))
-    for loop in loops:
+    loops = ((each.kernel, item) for each in launches for item in nodes_of(each.kernel.body, For))
+    for kernel, loop in loops:
         item = copy_of(loop) or (several_of(loop) if several else None)
-        if item is None:
+        if item is None or not item.buffers <= {*kernel.params, *kernel.shared}:
             continue
         for buffer in item.buffers & set(sizes):
             size = item.lanes * to_numpy(buffer.dtype).itemsize

@@ -39,19 +39,25 @@ def kernels(
     *,
     check: bool = True,
     shuffles: bool = False,
+    cuda: bool = True,
 ) -> Launches:
     """The kernels of a function, named after it. Raises `BuildError` where what threads are bound
     to cannot be launched. Without `check`, threads may race in shared memory: for tools that tell.
-    With `shuffles`, threads of a warp combine values without memory.
+    With `shuffles`, threads of a warp combine values without memory. Without `cuda`, loops do not
+    copy ahead in the background, and arrays do not share memory.
     """
     func = with_trees(check_axes(func) if check else func)
     if check:
         check_shared(func)
-    flat = with_pipelines(lower(func, dialect=dialect, named=True, tensors=True, threads=True))
+    flat = lower(func, dialect=dialect, named=True, tensors=True, threads=True)
+    flat = with_pipelines(flat, background=cuda)
     workspace, parts = _regions(flat.body)
     memory = (*flat.params, *workspace)
     names = [name] if len(parts) == 1 else [f"{name}_{number}" for number in range(len(parts))]
-    launched = (_kernel(*pair, memory, shuffles) for pair in zip(names, parts, strict=True))
+    pairs = zip(names, parts, strict=True)
+    launched = [_kernel(*pair, memory, shuffles) for pair in pairs]
+    if cuda:
+        launched = [each._replace(body=with_places(each.body)) for each in launched]
     return Launches(flat, tuple(workspace), tuple(launched))
 
 
@@ -87,7 +93,7 @@ def _kernel(name: str, stmt: tir.Stmt, memory: Sequence[tir.Buffer], shuffles: b
     threads = _Threads({axis.name: axis for axis in axes}, accesses(stmt))
     threads.tiles = tiles_in(stmt, threads.items, {axis.name: axis.extent for axis in axes})
     threads.shuffles = shuffles
-    body = with_places(threads.stmt(stmt, Place()).stmt)
+    body = threads.stmt(stmt, Place()).stmt
     used = {part.buffer for part in touches(body)}
     return Kernel(name, tuple(buffer for buffer in memory if buffer in used), axes, body)
 
@@ -211,7 +217,7 @@ class _Threads:
             places = {
                 dim for dim in range(buffer.ndim) if all(_is_place(i, dim, axis) for i in mine)
             }
-            if not places:
+            if not places or buffer in self.tiles:
                 raise refused(
                     f"threads of a block share the {buffer.scope} buffer {buffer.name}",
                     f'sch.set_scope("...", "{buffer.name}", "shared"), or compute_at their loop',

@@ -39,15 +39,17 @@ of so many newer ones as it says.
 """
 
 
-def with_pipelines(func: tir.PrimFunc) -> tir.PrimFunc:
-    """A lowered function, the loops with stages in it as pipelines. `BuildError` E510 where what is
-    fetched depends on an earlier iteration.
+def with_pipelines(func: tir.PrimFunc, *, background: bool = True) -> tir.PrimFunc:
+    """A lowered function, the loops with stages in it as pipelines; where nothing is copied in the
+    background, those that ask for that stay loops. `BuildError` E510 where what is fetched depends
+    on an earlier iteration.
     """
     for loop in loops_in(func.body):
-        if STAGES in dict(loop.annotations):
+        notes = dict(loop.annotations)
+        if STAGES in notes and (background or ASYNC not in notes):
             pipeline = _pipeline(loop, accesses(func))
             new = _Placed(pipeline).visit(func.body)
-            return with_pipelines(replace(func, body=new))
+            return with_pipelines(replace(func, body=new), background=background)
     return func
 
 

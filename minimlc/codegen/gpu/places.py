@@ -33,7 +33,7 @@ class Places(NamedTuple):
 
 
 class _Life(NamedTuple):
-    """The steps of a kernel that use an array, first and last, and the barriers before those."""
+    """The steps of a kernel that use an array, first and last; how many barriers come before."""
 
     first: int
     last: int
@@ -89,7 +89,7 @@ def _lives(body: Stmt) -> dict[Buffer, _Life]:
     lives, met = dict[Buffer, _Life](), 0
     for number, step in enumerate(_steps(body)):
         met += isinstance(step, Barrier)
-        for buffer in {each.buffer for each in touches(step)}:
+        for buffer in dict.fromkeys(each.buffer for each in touches(step)):
             if buffer.scope.startswith(SHARED):
                 first, _, begin, _ = lives.get(buffer, (number, 0, met, 0))
                 lives[buffer] = _Life(first, number, begin, met)

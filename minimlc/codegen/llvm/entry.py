@@ -15,12 +15,13 @@ IN_PLACE = "in_place"
 class Pointer(NamedTuple):
     """A tensor that an entry passes on.
 
-    `kind` is "input" or "output" (the `number`-th pointer given), "constant" (the `number`-th
-    pointer of the table) or "arena" (at byte `number` of the arena).
+    `kind` is "input" or "output" (from byte `start` of the `number`-th pointer given), "constant"
+    (the `number`-th pointer of the table) or "arena" (at byte `number` of the arena).
     """
 
     kind: str
     number: int
+    start: int = 0
 
 
 KernelCall = tuple[str, tuple[Pointer, ...]]
@@ -92,7 +93,11 @@ def _control(
 
 def _pointer(lines: list[str], name: str, pointer: Pointer) -> str:
     if pointer.kind in ("input", "output"):
-        return f"%{pointer.kind}{pointer.number}"
+        given = f"%{pointer.kind}{pointer.number}"
+        if not pointer.start:
+            return given
+        lines.append(f"  %p{name} = getelementptr inbounds i8, ptr {given}, i64 {pointer.start}")
+        return f"%p{name}"
     if pointer.kind == "arena":
         lines.append(f"  %a{name} = getelementptr inbounds i8, ptr %arena, i64 {pointer.number}")
         return f"%a{name}"

@@ -24,42 +24,44 @@ from minimlc.tir.analysis.access import top_statements
 
 def for_gpu(sch: Draft, target: Target) -> Draft:
     """The schedule of a whole function. What cannot be launched is left out; at worst all is."""
-    whole = _fitting(partial(programs, target=target), sch, None)
+    wide = target.name == "opencl"
+    fitting = partial(_fitting, wide)
+    whole = fitting(partial(programs, target=target), sch, None)
     if whole is not sch:
         return whole
-    wide = target.name == "opencl"
     for name in sch.blocks():
         if not wide:
-            sch = _fitting(tensor_product, sch, name)
+            sch = fitting(tensor_product, sch, name)
         if name in sch.blocks() and is_untouched(sch, name):
-            sch = _fitting(product, sch, name, wide)
+            sch = fitting(product, sch, name, wide)
     sch = inlined(sch)
     for name in sch.blocks():
-        sch = _fitting(in_parts, sch, name)
+        sch = fitting(in_parts, sch, name)
     runs = groupby(sch.blocks(), partial(is_untouched, sch))
     for names in [list(run) for untouched, run in runs if untouched]:
-        sch = _fitting(rows, sch, names)
+        sch = fitting(rows, sch, names)
     for name in sch.blocks():
         if name in sch.blocks() and is_untouched(sch, name) and sch.loops_of(name, "R"):
-            sch = _fitting(reduced, sch, name)
+            sch = fitting(reduced, sch, name)
     for nest in top_statements(sch.func):
-        sch = _fitting(partial(in_threads, vectors=not wide), sch, nest)
+        sch = fitting(partial(in_threads, vectors=not wide), sch, nest)
     return sch
 
 
-def _fitting(plan: Callable[..., Draft], sch: Draft, *args: Any) -> Draft:
+def _fitting(opencl: bool, plan: Callable[..., Draft], sch: Draft, *args: Any) -> Draft:
     """The schedule by a plan; the old one where it does not fit, or cannot be launched."""
     try:
         after = plan(sch, *args)
-        _check(after)
+        _check(after, opencl)
     except CompileError:
         return sch
     return after
 
 
-def _check(sch: Draft) -> None:
+def _check(sch: Draft, opencl: bool) -> None:
     """`BuildError` for a schedule that is no program of kernels, or too large for a device."""
     kernels, limits = room("codegen.gpu.kernels"), room("codegen.gpu.limits")
     if kernels and limits:
-        for kernel in kernels.kernels(sch.func_name, sch.func).kernels:
-            limits.check_limits(kernel, limits.CUDA_ASKED)
+        least = limits.CUDA_LIMITS._replace(apart=True) if opencl else limits.CUDA_ASKED
+        for kernel in kernels.kernels(sch.func_name, sch.func, cuda=not opencl).kernels:
+            limits.check_limits(kernel, least)

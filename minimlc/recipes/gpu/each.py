@@ -86,7 +86,7 @@ def shared_out(
         names = [block, thread, own]
         wide = attempt(fused, "split", whole, [None, THREADS, lanes_of(fused, whole)], names=names)
         wide = wide if wide is fused else attempt(wide, "vectorize", own)
-        if wide is not fused and is_at_once(wide):
+        if wide is not fused and is_at_once(wide, own):
             return wide.bind(thread, GRID[1]).bind(block, GRID[0])
     sch = fused.split(whole, [None, THREADS], names=[block, thread]).bind(thread, GRID[1])
     if axes != GRID:
@@ -104,14 +104,16 @@ def lanes_of(sch: Draft, loop: str) -> int:
     return 16 // max(bytes_of(each.buffer.dtype) for each in touched)
 
 
-def is_at_once(sch: Draft) -> bool:
-    """Whether all that vectorized loops take is neighbours that a thread can take at once."""
-    kernels, lanes = room("codegen.gpu.kernels"), room("codegen.gpu.lanes")
-    if not kernels or not lanes:
+def is_at_once(sch: Draft, loop: str) -> bool:
+    """Whether all that a vectorized loop takes is neighbours that a thread can take at once."""
+    kernels, lanes, narrow = (
+        room(f"codegen.gpu.{name}") for name in ("kernels", "lanes", "narrow")
+    )
+    if not kernels or not lanes or not narrow:
         return False
-    bodies = (kernel.body for kernel in kernels.kernels(sch.func_name, sch.func).kernels)
-    loops = (item for body in bodies for item in nodes_of(body, For) if item.kind == "vectorized")
-    return all(lanes.copy_of(item) or lanes.several_of(item) for item in loops)
+    parts = map(narrow.narrow, kernels.kernels(sch.func_name, sch.func).kernels)
+    loops = [it for part in parts for it in nodes_of(part.body, For) if it.var.name == loop]
+    return bool(loops) and all(lanes.copy_of(item) or lanes.several_of(item) for item in loops)
 
 
 def _chain(stmt: Stmt) -> list[For]:

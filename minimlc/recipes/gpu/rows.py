@@ -15,7 +15,9 @@ MOST = 256
 LEAST = 32
 """Elements of a row from which on threads work on it together."""
 OWN = 32
-"""Elements of a row that a thread may keep."""
+"""Elements of a row for each thread up to which its loop is straight code, so that it may keep them
+in registers.
+"""
 SHARED = 1 << 15
 """Bytes of a row in shared memory."""
 FEW, LONG, PARTS = 64, 1 << 14, 256

@@ -213,14 +213,17 @@ class Ready(NamedTuple):
     """What is known of a function that was scheduled and compiled before: a stub stands for it.
 
     `copies` are those to be made ahead: parameter, its new name, how. A result may be the memory of
-    a parameter in `shares`. `codes` has the name of its code and of the entry in the cache, by
-    whether use is made of that.
+    a parameter in `shares`, results that of the first from elements on that `views` has, and
+    parameters that of the last as `joined` says. `codes` has the name of its code and of the entry
+    in the cache, by whether use is made of that.
     """
 
     copies: tuple[tuple[int, str, Copy], ...]
     shares: frozenset[tuple[int, int]]
     codes: Mapping[bool, tuple[str, str]]
     threaded: bool
+    views: tuple[int, ...]
+    joined: tuple[int, ...]
 
 
 READY: WeakKeyDictionary[PrimFunc, Ready] = WeakKeyDictionary()
