@@ -246,27 +246,31 @@ def test_what_can_be_no_part_is_copied(which):
     agrees(mod, some(10, 64))
 
 
-def test_loops_write_into_parts():
-    """Rows of a body's result, in a loop of compiled code."""
-    mod = mlc.parse(
-        """
+CHOICE = """
 @I.ir_module
-class Loop:
+class Choice:
     @R.function
-    def body(c: R.Tensor((1, 64), "float32")):
-        a = R.softmax(c)
-        b = R.softmax(R.exp(a))
-        return R.softmax(R.add(a, b))
-
-    @R.function
-    def main(x: R.Tensor((1, 64), "float32")):
+    def rows(x: R.Tensor((1, 64), "float32")):
         a = R.softmax(x)
         b = R.softmax(R.exp(a))
-        c = R.concat((a, b), axis=0)
-        return c
+        return R.concat((a, b), axis=0)
+
+    @R.function
+    def turned(x: R.Tensor((1, 64), "float32")):
+        a = R.softmax(x)
+        b = R.softmax(R.exp(a))
+        return R.concat((b, a), axis=0)
+
+    @R.function
+    def main(p: R.Tensor((), "bool"), x: R.Tensor((1, 64), "float32")):
+        r = R.cond(p, rows, turned, (x,))
+        return R.softmax(r)
 """
-    )
-    agrees(mod, some(1, 64))
+
+
+@pytest.mark.parametrize("p", [True, False])
+def test_functions_of_a_condition_join_their_results(p):
+    agrees(mlc.parse(CHOICE), np.array(p), some(1, 64))
 
 
 JOIN = """
