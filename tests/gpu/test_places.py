@@ -92,7 +92,7 @@ def test_a_page_has_them_apart():
 # Large tiles: CUDA's text on a CPU, with copies that are done when they are waited for
 
 
-@pytest.mark.requires("c++")
+@pytest.mark.requires("c++", "nvrtc")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_largest_tiles(dtype, tmp_path, monkeypatch):
     module = tiles if dtype == "float32" else tensor
