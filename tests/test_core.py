@@ -54,7 +54,7 @@ CORE = {
     "schedule": 2635,
     "passes": 2049,
     "codegen": 212,
-    "codegen/llvm": 1789,
+    "codegen/llvm": 1792,
     "runtime": 2086,
     "": 2008,
 }

@@ -4,6 +4,7 @@ Each is run on hard values (NaN, infinities, signed zeros, subnormals, extremes)
 and as a vectorized one whose length leaves a tail.
 """
 
+import re
 import warnings
 from functools import partial
 
@@ -15,6 +16,7 @@ from minimlc.errors import CompileError
 from minimlc.module import IRModule
 from minimlc.run import interpret
 from minimlc.runtime.build import build
+from minimlc.target import Target
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import (
     ARITHMETIC,
@@ -148,9 +150,33 @@ def test_functions(dtype, kind):
             )
 
 
+def rounded_by_hand(a, b, c):
+    """Each operation of float32, and rounded."""
+    product = Cast(a.dtype, Cast("float32", a) * Cast("float32", b))
+    return Cast(a.dtype, Cast("float32", product) - Cast("float32", c))
+
+
+ROUNDED = {"as written": lambda a, b, c: a * b + c - b, "by hand": rounded_by_hand}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", ROUNDED)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_each_operation_rounds(dtype):
-    run_both("vectorized", lambda a, b, c: a * b + c - b, [dtype] * 3, exact=True)
+def test_each_operation_rounds(dtype, make, kind):
+    run_both(kind, ROUNDED[make], [dtype] * 3, exact=True)
+
+
+@pytest.mark.skipif(not X86, reason="code for an x86 CPU")
+@pytest.mark.parametrize("make", ROUNDED)
+def test_a_cpu_that_calculates_with_16_bits_fuses_none_of_them(make):
+    """LLVM makes operations of 16 bits of those of 32 that are rounded, with their flags."""
+    i, (*inputs, out) = Var("i"), (Buffer(name, (32,), "float16") for name in "abco")
+    value = ROUNDED[make](*(each[i] for each in inputs))
+    body = For(i, index(32), "vectorized", store(out, (i,), value))
+    mod = IRModule.of({"f": PrimFunc((*inputs, out), (), body)})
+    target = Target("llvm", "sapphirerapids", "+avx512f,+avx512fp16,+avx512vl,+fma,+f16c", 512)
+    text = build(mod, target, cache=False).source("asm")
+    assert not re.search(r"\bvf\w*(add|sub)\w*[ps]h\b", text)
 
 
 @pytest.mark.skipif(not X86, reason="code for an old x86 CPU")

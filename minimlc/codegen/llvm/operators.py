@@ -228,6 +228,9 @@ class Values(Ops):
         if dtype == "float64":
             return self.convert("fpext", value, dtype)
         if value.dtype != "float64":
+            if dtype in HALF and value.dtype not in HALF:
+                # Nor is a float32 operation that may be fused one of 16 bits.
+                value = self.lanewise("llvm.arithmetic.fence", value)
             return self.rounded(Value(value.text, dtype, value.lanes))
         return self.rounded(self.convert("fptrunc", value, dtype))
 
@@ -284,7 +287,9 @@ class Values(Ops):
 
     def _float(self, op: str, a: Value, b: Value) -> Value:
         if op in _FLOAT:
-            return self.rounded(self.apply(_CONTRACTED[op], a, b))
+            # A CPU that calculates with 16 bits would fuse what has to be rounded twice.
+            names = _FLOAT if a.dtype in HALF else _CONTRACTED
+            return self.rounded(self.apply(names[op], a, b))
         if op in ("min", "max"):
             return self._float_extreme(op, a, b)
         return self.operation(op, a, b)
