@@ -25,7 +25,7 @@ HEAD = r"""
 #define __global__
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __syncthreads() block->arrive_and_wait()
 struct Place { int x, y, z; };
 struct Warp { std::unique_ptr<std::barrier<>> all; uint32_t words[32][8]; };
@@ -33,7 +33,8 @@ static thread_local int lane;
 static thread_local Place threadIdx, blockIdx;
 static thread_local Warp *warp;
 static std::barrier<> *block;
-static char base;
+alignas(1024) static unsigned char shared_memory[1 << 18];
+static char &base = (char &)shared_memory[0];
 typedef uint32_t u32;
 static size_t __cvta_generic_to_shared(const void *p) { return (const char *)p - &base; }
 
@@ -156,6 +157,43 @@ static void mma_sync_aligned_m8n8k16_row_col_s32_s8_s8_s32(int &p, int &q, u32 a
     product<FewBytes, int>({&p, &q}, {a}, {b}, byte);
 }
 
+// A matrix in swizzled memory, by its description: the first byte, how far apart its parts and
+// groups of eight rows are, and the order of 16-byte pieces, by the row of 128 bytes they are in.
+static const char *swizzled(uint64_t from, int part, int row, int column) {
+    if (from >> 62 != 1) abort();
+    auto field = [from](int start) { return u32(from >> start & 0x3fff) << 4; };
+    u32 at = field(0), apart = field(16), rows = field(32);
+    at += part * apart + row / 8 * rows + row % 8 * 128 + column * 2;
+    return (char *)shared_memory + (at ^ (at >> 7 & 7) << 4);
+}
+// The sums of four warps, m64n128k16: warp w has rows 16 w ... 16 w + 15.
+template <typename F, typename... All> static void groups_product(F number, All &...all) {
+    const void *given[] = {&all...};
+    const uint64_t left = *(uint64_t *)given[64], right = *(uint64_t *)given[65];
+    for (int i = 0; i < 64; ++i) {
+        int row = threadIdx.y % 4 * 16 + lane / 4 + i / 2 % 2 * 8;
+        int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        for (int k = 0; k < 16; ++k) {
+            unsigned short a, b;
+            memcpy(&a, swizzled(left, 0, row, k), 2);
+            memcpy(&b, swizzled(right, column / 64, k, column % 64), 2);
+            *(float *)given[i] += number(a) * number(b);
+        }
+    }
+}
+template <typename... All>
+static void wgmma_mma_async_sync_aligned_m64n128k16_f32_f16_f16(All &&...all) {
+    groups_product(half, all...);
+}
+template <typename... All>
+static void wgmma_mma_async_sync_aligned_m64n128k16_f32_bf16_bf16(All &&...all) {
+    groups_product(bfloat, all...);
+}
+static void wgmma_fence_sync_aligned() {}
+static void wgmma_commit_group_sync_aligned() {}
+static void wgmma_wait_group_sync_aligned() {}
+static void fence_proxy_async_shared_cta() {}
+
 // Copies are done when they are waited for, no earlier: by groups of one thread.
 struct Sent { u32 at; const void *from; int size; };
 static thread_local std::deque<std::vector<Sent>> groups(1);
@@ -199,20 +237,22 @@ extern "C" void launch_{symbol}(void **arrays) {{
 }}
 """
 POOL = (
-    "extern __shared__ __align__(16) unsigned char shared_memory[];",
-    "static __align__(16) unsigned char shared_memory[1 << 18];",
+    "extern __shared__ __align__(1024) unsigned char shared_memory[];",
+    "",
 )
 ASM = re.compile(r'asm(?: volatile)?\(((?:"[^"]*"\s*)+):([^:]*):([^:;]*)(?:: "memory")?\);')
 
 
 def _called(found):
-    name = found[1].split()[0].strip('";').replace(".", "_")
+    name = found[1].split()[0].strip('";').replace("::", "_").replace(".", "_")
     operands = re.findall(r'"\W*\w"\((.*?)\)', found[2] + found[3])
     return f"{name}({', '.join(operands)});"
 
 
-def run_on_cpu(func, folder, arrays, architecture=800):
-    """Runs a function of one kernel, as CUDA text for a device, on arrays."""
+def run_on_cpu(func, folder, arrays, architecture=800, groups=False):
+    """Runs a function of one kernel, as CUDA text for a device, on arrays. With `groups`, four
+    warps multiply together.
+    """
     emitted = emit({"main": func}, CUDA)
     (launch,) = emitted.functions["main"][1]
     x, y, z = launch.kernel.block
@@ -223,6 +263,7 @@ def run_on_cpu(func, folder, arrays, architecture=800):
     )
     source, library = folder / "kernel.cpp", folder / "kernel.so"
     head = HEAD.replace("__ ARCH", f"__ {architecture}")
+    head += "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n" * groups
     text = emitted.text.replace(*POOL)
     source.write_text(head + ASM.sub(_called, text) + start, "utf-8")
     command = [shutil.which("g++"), "-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-w"]

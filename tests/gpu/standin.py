@@ -73,6 +73,34 @@ def compile_using_nvrtc(source, options=(), arch=None, filename="kern.cu", name_
     return f"{log}\n---\n{source}".encode(), None
 
 
+class Nvrtc:
+    """`cupy.cuda.nvrtc`, which compiles for any architecture."""
+
+    class NVRTCError(Exception):
+        pass
+
+    def createProgram(self, src, name, headers, include_names):
+        return {"source": src, "log": ""}
+
+    def compileProgram(self, prog, options):
+        (option,) = options
+        try:
+            log, _ = nvrtc.compile_text(prog["source"], option.removeprefix("-arch="))
+        except AssertionError as error:
+            prog["log"] = str(error)
+            raise self.NVRTCError from None
+        prog["code"] = f"{log}\n---\n{prog['source']}".encode()
+
+    def getCUBIN(self, prog):
+        return prog["code"]
+
+    def getProgramLog(self, prog):
+        return prog["log"]
+
+    def destroyProgram(self, prog):
+        prog.clear()
+
+
 class RawModule:
     def __init__(
         self, code=None, *, path=None, options=(), backend="nvrtc", translate_cucomplex=False,
@@ -109,7 +137,7 @@ class RawKernel:
 
     def __call__(self, grid, block, args, *, shared_mem=0):
         assert len(grid) == len(block) == 3 and min(*grid, *block) > 0
-        bound = int(re.search(rf"__launch_bounds__\((\d+)\) {self.name}\(", self.code)[1])
+        bound = int(re.search(rf"__launch_bounds__\((\d+)[^)]*\) {self.name}\(", self.code)[1])
         assert prod(block) <= min(bound, self.max_threads_per_block)
         assert self.dynamic <= shared_mem <= self.max_dynamic_shared_size_bytes
         assert isinstance(args, tuple) and len(args) == len(self.parameters)
@@ -205,6 +233,7 @@ def entered(monkeypatch):
         get_current_stream=get_current_stream,
         get_elapsed_time=get_elapsed_time,
         is_available=lambda: True,
+        nvrtc=Nvrtc(),
         compiler=SimpleNamespace(
             compile_using_nvrtc=compile_using_nvrtc, CompileException=CompileException
         ),

@@ -308,6 +308,8 @@ PROPERTIES = {
     "maxThreadsDim": (1024, 1024, 64),
     "maxGridSize": (2**31 - 1, 65535, 65535),
     "sharedMemPerBlockOptin": 99 * 1024,
+    "major": 8,
+    "minor": 6,
 }
 
 runtime = SimpleNamespace(

@@ -366,7 +366,26 @@ def test_without_a_gpu_the_others_are_named(cp, monkeypatch):
 
 
 @needs_device
-def test_what_nvrtc_says(cp):
+def test_hopper_has_instructions_of_its_own(cp, monkeypatch):
+    monkeypatch.setitem(standin.PROPERTIES, "major", 9)
+    monkeypatch.setitem(standin.PROPERTIES, "minor", 0)
+    options, compiled = [], standin.Nvrtc.compileProgram
+    monkeypatch.setattr(
+        standin.Nvrtc,
+        "compileProgram",
+        lambda self, prog, given: (options.append(given), compiled(self, prog, given)),
+    )
+    a, b, c = arguments(add().mod)
+    mlc.build(add().mod, target="cuda")["main"](a, b, c)
+    np.testing.assert_array_equal(c, a + b)
+    assert options == [("-arch=sm_90a",)]
+
+
+@needs_device
+@pytest.mark.parametrize(("major", "minor"), [(8, 6), (9, 0)])
+def test_what_nvrtc_says(cp, monkeypatch, major, minor):
+    monkeypatch.setitem(standin.PROPERTIES, "major", major)
+    monkeypatch.setitem(standin.PROPERTIES, "minor", minor)
     library = mlc.build(add().mod, target="cuda")
     library["main"]._program.emitted = emit({"main": add().mod["main"]}, cuda.CUDA)._replace(
         text="nonsense;"

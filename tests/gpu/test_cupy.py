@@ -69,6 +69,8 @@ def test_attributes(cp):
     assert array.view(mlc.dtypes.to_numpy("bfloat16")).dtype.name == "bfloat16"
     assert cp.cuda.Stream.null.ptr == 0
     assert issubclass(cp.cuda.compiler.CompileException, Exception)
+    for name in vars(standin.Nvrtc):
+        assert name.startswith("_") or callable(getattr(cp.cuda.nvrtc, name))
     assert "-ftz=true" in inspect.getsource(cp.cuda.compiler._compile_with_cache_cuda)
 
 

@@ -98,7 +98,7 @@ def test_the_largest_tiles(dtype, tmp_path, monkeypatch):
     module = tiles if dtype == "float32" else tensor
     monkeypatch.setattr(module, "TILES", module.TILES[:1])
     monkeypatch.setattr(tiles, "BLOCKS", 1)
-    mod = main_only(matmul(128, 128, 32)) if dtype == "float32" else dense(128, 128, 160, dtype)
+    mod = main_only(matmul(128, 128, 32)) if dtype == "float32" else dense(128, 128, 192, dtype)
     rng = np.random.default_rng(0)
     args = [random_array(p.shape, p.dtype, rng) for p in mod["main"].params]
     again = [array.copy() for array in args]

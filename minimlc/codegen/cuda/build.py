@@ -65,12 +65,13 @@ class Device(NamedTuple):
     cp: Any
     number: int
     limits: Limits
+    capability: str
 
     def compiled(self, emitted: Emitted) -> dict[str, Any]:
         """From a file, as CuPy compiles text with "-ftz=true": small numbers would become zero."""
         compiler = self.cp.cuda.compiler
         try:
-            code, _ = compiler.compile_using_nvrtc(emitted.text)
+            code = self._code(emitted.text)
         except compiler.CompileException as error:
             raise host.not_compiled("NVRTC", "cuda", error) from error
         with TemporaryDirectory() as folder:
@@ -79,6 +80,21 @@ class Device(NamedTuple):
             module = self.cp.RawModule(path=str(file))
             symbols = [each.symbol for _, some in emitted.functions.values() for each in some]
             return {symbol: module.get_function(symbol) for symbol in symbols}
+
+    def _code(self, text: str) -> bytes:
+        """CuPy compiles for no architecture whose instructions are its own, as 9.0 is."""
+        if self.capability != "9.0":
+            return self.cp.cuda.compiler.compile_using_nvrtc(text)[0]
+        nvrtc = self.cp.cuda.nvrtc
+        program = nvrtc.createProgram(text, "kernels.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, ("-arch=sm_90a",))
+            return nvrtc.getCUBIN(program)
+        except nvrtc.NVRTCError as error:
+            log = nvrtc.getProgramLog(program)
+            raise self.cp.cuda.compiler.CompileException(log, text, "", ()) from error
+        finally:
+            nvrtc.destroyProgram(program)
 
     def kernel(self, program: dict[str, Any], launch: Launch) -> Callable[[Sequence[Any]], None]:
         """Its registers may allow fewer threads than the device."""
@@ -195,7 +211,10 @@ def device_of(cp: Any, number: int) -> Device:
     """A GPU by its number."""
     facts = cp.cuda.runtime.getDeviceProperties(number)
     keys = "maxThreadsPerBlock", "maxThreadsDim", "maxGridSize", "sharedMemPerBlockOptin"
-    return Device(cp, number, Limits(facts["name"].decode(), *(facts[key] for key in keys)))
+    version = f"{facts['major']}.{facts['minor']}"
+    return Device(
+        cp, number, Limits(facts["name"].decode(), *(facts[key] for key in keys)), version
+    )
 
 
 DRIVER = host.Driver(opened, at_once)

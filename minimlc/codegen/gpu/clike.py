@@ -83,7 +83,9 @@ def header(
 
     def lines(text: KernelText, kernel: Kernel) -> list[str]:
         written = written_in(kernel)
-        start = kernel_text.format(text.symbol, prod(kernel.block))
+        # Of groups of warps, another block multiplies while one waits.
+        least = ", __CUDA_ARCH__ < 800 ? 1 : 2" * text.groups
+        start = kernel_text.format(text.symbol, f"{prod(kernel.block)}{least}")
         listed = [parameter(text, buffer, buffer in written) for buffer in kernel.params]
         one = f"{start}({', '.join(listed)}) {{"
         return [one] if len(one) <= WIDTH else [f"{start}(", *_lines(listed), ") {"]

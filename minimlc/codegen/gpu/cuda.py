@@ -1,9 +1,13 @@
 """CUDA C++, as NVRTC takes it: without any header."""
 
+from minimlc.codegen.c.expr import TIMES, Expressions
 from minimlc.codegen.gpu.clike import finish, functions, header, like_c, reserved, same_bits, words
 from minimlc.codegen.gpu.emit import IN_FLIGHT, Background
+from minimlc.codegen.gpu.lanes import quotient
 from minimlc.codegen.gpu.limits import CUDA_MOST
 from minimlc.codegen.gpu.mma import TEXTS, called, declared
+from minimlc.codegen.gpu.places import is_swizzled
+from minimlc.tir.nodes import Load, Store
 
 WORDS = words(
     "signed char, short, int, long long",
@@ -65,9 +69,22 @@ template <typename T, int count> struct __align__(count * sizeof(T)) Lanes { T l
 
 KERNEL = 'extern "C" __global__ void __launch_bounds__({1}) {0}'
 
+
+class CudaExpressions(Expressions):
+    """C's expressions, and swizzled arrays."""
+
+    def element(self, item: Load | Store) -> str:
+        text = super().element(item)
+        if not is_swizzled(item.buffer) or quotient(item.indices[-2], 8) is not None:
+            return text
+        row, lanes = self.visit(item.indices[-2]).inside(TIMES), item.buffer.shape[-1] // 8
+        return f"{text[:-1]} ^ {row} % 8 * {lanes}]"
+
+
 CUDA = like_c(
     name="cuda",
     title="CUDA",
+    expressions=CudaExpressions,
     functions=functions("__device__ static inline", {**OWN, **TEXTS}),
     reserved=reserved(
         WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
@@ -76,9 +93,9 @@ CUDA = like_c(
     barrier="__syncthreads();",
     header=header(KERNEL, "{}", "__restrict__"),
     finish=finish(WORDS, {r"\bLanes<": LANES}),
-    shared="__shared__ __align__(16) {};",
+    shared="__shared__ __align__({1}) {0};",
     pool=(
-        "extern __shared__ __align__(16) unsigned char shared_memory[];",
+        "extern __shared__ __align__(1024) unsigned char shared_memory[];",
         "{} = *({})(shared_memory + {});",
     ),
     fetch=f"#pragma unroll {IN_FLIGHT}",

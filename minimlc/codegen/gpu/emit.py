@@ -20,9 +20,9 @@ from minimlc.codegen.gpu.launch import launch_text
 from minimlc.codegen.gpu.limits import Limits, check_limits
 from minimlc.codegen.gpu.narrow import narrow
 from minimlc.codegen.gpu.pipelines import AHEAD
-from minimlc.codegen.gpu.places import LEAST, places
+from minimlc.codegen.gpu.places import LEAST, places, step_of
 from minimlc.codegen.gpu.shuffles import Shuffle
-from minimlc.codegen.gpu.warps import FRAGMENT, Warp
+from minimlc.codegen.gpu.warps import FRAGMENT, Warp, is_group
 from minimlc.codegen.lower import MOST_COPIES
 from minimlc.codegen.source.writer import Statements, Syntax, Text
 from minimlc.errors import BuildError
@@ -181,6 +181,7 @@ class KernelText(Statements):
         self.language, self.symbol = language, symbol
         self.copies = 1
         places = (place for item in nodes_of(kernel.body, Warp) for place in item.places)
+        self.groups = any(map(is_group, walk(kernel.body)))
         self.tiles = {it.buffer for it in places if it.buffer.scope.startswith(FRAGMENT)}
         notes = (note for item in nodes_of(kernel.body, Block) for note in item.annotations)
         self.beyond = [value for key, value in notes if key == AHEAD and isinstance(value, int)]
@@ -217,7 +218,7 @@ class KernelText(Statements):
             self.line(line)
         for buffer, start in at.starts.items():
             if not pool:
-                self.line(self.language.shared.format(self.declared(buffer)))
+                self.line(self.language.shared.format(self.declared(buffer), step_of(buffer)))
             else:
                 name = self.declare(buffer)
                 parts = self._array(buffer, f"(&{name})"), self._array(buffer, "(*)")
@@ -244,6 +245,8 @@ class KernelText(Statements):
         self.line(comment(item.why))
         if self.language.background is not None and self.beyond:
             self.line(self.language.background.wait.format(min(self.beyond)))
+        if self.groups and self.language.warp is not None:
+            self.line("mma_visible();")
         self.line(self.language.barrier)
 
     def visit_Block(self, item: Block) -> None:

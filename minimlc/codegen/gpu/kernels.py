@@ -18,7 +18,7 @@ from minimlc.codegen.gpu.refusal import refused
 from minimlc.codegen.gpu.sharing import check_axes, check_shared
 from minimlc.codegen.gpu.shuffles import Shuffle, fits, is_tree, shuffled
 from minimlc.codegen.gpu.trees import with_trees
-from minimlc.codegen.gpu.warps import FRAGMENT, Warp, X, tiles_in, warp_of
+from minimlc.codegen.gpu.warps import FRAGMENT, Warp, X, check_group, is_group, tiles_in, warp_of
 from minimlc.codegen.lower import lower
 from minimlc.errors import BuildError
 from minimlc.node import Node, nodes_of, replace, walk
@@ -156,6 +156,7 @@ class _Threads:
         """What all threads of a warp do. Each has elements of its own, so others wait for it, and
         it for them, as if it were a nest bound to them.
         """
+        check_group(item, self.axes)
         used = apart(uses(item.body, at), item.body)
         return self._first(item, used, at._replace(bound=at.bound | {X}))
 
@@ -327,7 +328,9 @@ class _Threads:
     def _decided(self, part: Part, expr: tir.Expr, at: Place) -> Part:
         """A part that runs as often as an expression says; barriers in it are for all threads."""
         own = {load.buffer for load in walk(expr) if isinstance(load, tir.Load)} & at.private
-        together = any(isinstance(each, Barrier | Shuffle) for each in walk(part.stmt))
+        together = any(
+            isinstance(each, Barrier | Shuffle) or is_group(each) for each in walk(part.stmt)
+        )
         if together and (own or variables(expr) & self.own):
             why = f"how often a thread meets the others depends on {expr.script()}"
             raise refused(why, "bind the loop outside, or split it so that it is the same for all")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from minimlc.codegen.gpu.lanes import BYTES, quotient
-from minimlc.codegen.gpu.warps import FRAGMENT, Warp, kind_of
+from minimlc.codegen.gpu.warps import FRAGMENT, Warp, is_group, kind_of
 from minimlc.codegen.source.writer import Texts
 from minimlc.dtypes import DTYPES
 from minimlc.tir.analysis.threads import SHARED
@@ -29,6 +29,11 @@ def declared(tiles: Buffer, name: str) -> str:
 
 def called(item: Warp, exprs: Texts) -> str:
     """The call that does a unit's work."""
+    if is_group(item):
+        a, b, sums = item.places
+        number = exprs.visit(sums.indices[0]).code
+        factors = f"&{exprs.element(a)}, &{exprs.element(b)}, {item.steps[1][0]}"
+        return f"{item.name}({factors}, {exprs.names[sums.buffer].code}[{number}]);"
     name, turned = item.name.removesuffix("_turned"), item.name.endswith("_turned")
     kind = kind_of(name)
     name = name if name in TEXTS else f"mma_{kind}"
@@ -117,6 +122,54 @@ def _mma(name: str, kind: str, shape: str, *older: str) -> str:
 }}"""
 
 
+def _group(kind: str) -> str:
+    """Sums of four warps: 64 rows and 128 columns, of 64 products. Rows of 128 bytes are swizzled
+    (PTX ISA, "Asynchronous warpgroup-level matrix instructions": 128-byte swizzle, `a` by its rows,
+    `b` by its columns). Other devices have an instruction for 8 columns.
+    """
+    listed = ", ".join(f"%{number}" for number in range(64))
+    return f"""// Of four warps, each with 16 rows; columns of `b` are in two parts, so far `apart`.
+template <typename T>
+static inline void mma_group_{kind}(const T *a, const T *b, int apart, float *c) {{
+    const uint32_t first = (uint32_t)__cvta_generic_to_shared(a);
+    const uint32_t second = (uint32_t)__cvta_generic_to_shared(b);
+    #if __CUDA_ARCH_FEAT_SM90_ALL
+    const uint64_t form = 1ull << 62 | 64ull << 32, rows = first - threadIdx.y % 4 * 2048;
+    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) {{
+        const uint64_t left = form | (rows + 32 * k) >> 4;
+        const uint64_t right = form | (uint64_t)(apart / 8) << 16 | (second + 2048 * k) >> 4;
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.{kind}.{kind} "
+            "{{{listed}}}, %64, %65, 1, 1, 1, 0, 1;"
+            : {_registers("c", range(64), "+f")}
+            : "l"(left), "l"(right));
+    }}
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+    #else
+    const int row = threadIdx.x % 16, place = row * 128 + (threadIdx.x / 16 ^ row % 8) * 16;
+    #pragma unroll 1
+    for (int k = 0; k < 4; ++k) {{
+        uint32_t left[4], right[4];
+        const uint32_t from = first + place ^ 32 * k;
+        {_LOADED.format("left", "from", turned="")}
+        #pragma unroll
+        for (int n = 0; n < 8; ++n) {{
+            const uint32_t at = second + n / 4 * apart * 2 + 2048 * k + place ^ n % 4 * 32;
+            {_LOADED.format("right", "at", turned=".trans")}
+            mma_{kind}(left, right, c + 8 * n);
+            mma_{kind}(left, right + 2, c + 8 * n + 4);
+        }}
+    }}
+    #endif
+}}"""
+
+
+_LOADED = """asm volatile("ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16 "
+            "{{%0, %1, %2, %3}}, [%4];"
+            : "=r"({0}[0]), "=r"({0}[1]), "=r"({0}[2]), "=r"({0}[3]) : "r"({1}) : "memory");"""
+
 _HALVES = [_product("f16", "m16n8k8", (2 * k, 2 * k + 1), (k,), range(4)) for k in (0, 1)]
 _QUARTERS = [
     _product("s8", "m8n8k16", (row + 2 * k,), (k,), (2 * row, 2 * row + 1))
@@ -164,6 +217,14 @@ static inline void mma_zero(C *tile) {
     **{name: _matrices(name, *row) for name, row in _LAYOUTS.items()},
     "mma_f16": _mma("mma_f16", "f16", "m16n8k16", *_HALVES),
     "mma_bf16": _mma("mma_bf16", "bf16", "m16n8k16"),
+    "mma_group_f16": _group("f16"),
+    "mma_group_bf16": _group("bf16"),
+    "mma_visible": """// What was written to shared memory is seen by instructions of several warps.
+static inline void mma_visible() {
+    #if __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+    #endif
+}""",
     "mma_i8": _mma("mma_i8", "s8", "m16n8k32", *_QUARTERS),
 }
 """Functions by name; those that load by rows or columns let `ldmatrix` do it."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from minimlc.codegen.gpu.launch import Barrier, touches
 from minimlc.dtypes import DTYPES
 from minimlc.schedule.tree import replaced_in
-from minimlc.tir.analysis.threads import SHARED
+from minimlc.tir.analysis.threads import SHARED, SWIZZLED
 from minimlc.tir.nodes import Alloc, Block, Buffer, Seq, Stmt, seq
 from minimlc.tir.walks import buffers_in
 
@@ -50,9 +50,21 @@ def places(body: Stmt) -> Places:
         start, size = 0, size_of(buffer)
         for other, first in sorted(starts.items(), key=itemgetter(1)):
             if _at_once(lives, buffer, other) and first < start + size:
-                start = max(start, first + size_of(other))
+                start = -(-max(start, first + size_of(other)) // step_of(buffer)) * step_of(buffer)
         starts[buffer], whole = start, max(whole, start + size)
     return Places(starts, whole)
+
+
+def step_of(buffer: Buffer) -> int:
+    """A multiple of how many bytes an array begins at."""
+    return 1024 if is_swizzled(buffer) else 16
+
+
+def is_swizzled(buffer: Buffer) -> bool:
+    """Whether an array has rows of 128 bytes in swizzled memory, eight by eight."""
+    if buffer.scope != SWIZZLED or buffer.ndim < 2 or buffer.shape[-2] % 8:
+        return False
+    return buffer.shape[-1] * DTYPES[buffer.dtype].bits == 1024
 
 
 def size_of(buffer: Buffer) -> int:

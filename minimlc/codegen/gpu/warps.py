@@ -13,30 +13,38 @@ from itertools import starmap
 from typing import Any, NamedTuple
 
 from minimlc.codegen.gpu.lanes import quotient
-from minimlc.codegen.gpu.launch import touches
+from minimlc.codegen.gpu.launch import Axis, touches
+from minimlc.codegen.gpu.places import is_swizzled
+from minimlc.codegen.gpu.refusal import refused
 from minimlc.codegen.lower import TENSOR
-from minimlc.node import node
+from minimlc.node import Node, node, nodes_of
 from minimlc.rooms import room
 from minimlc.schedule.redirect import Redirect, to
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access
+from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.simplify import Simplifier
+from minimlc.tir.analysis.threads import SWIZZLED
 from minimlc.tir.walks import blocks_in, buffers_in
 
 blocks, intrinsics = room("codegen.llvm.tensor.blocks"), room("schedule.tensor.intrinsics")
 
 LANES = 32
 """The threads of a warp; its tiles are used where they are all of axis X."""
-X = "threadIdx.x"
+X, Y = "threadIdx.x", "threadIdx.y"
+SUMS = 16, 8
+"""The rows and columns of a tile of sums."""
+GROUP = 4
+"""Warps that do an instruction together."""
 FRAGMENT = "wmma"
 """What the scopes of tiles begin with."""
 _A, _B, _SUM = (f"{FRAGMENT}.{name}" for name in ("matrix_a", "matrix_b", "accumulator"))
 
 
 class Unit(NamedTuple):
-    """What an intrinsic does: what its loops run over (rows i and columns j of a result, or k), and
-    the scopes of its operands, "" for one in memory.
+    """What an intrinsic does: what its loops run over (rows i and columns j of a result, parts g of
+    it, or k), and the scopes of its operands, "" for one in any memory.
     """
 
     loops: str
@@ -50,6 +58,7 @@ UNITS = {
     "load_b_turned": Unit("jk", ("", _B)),
     "mma": Unit("ijk", (_A, _B, _SUM)),
     "store": Unit("ij", (_SUM, "")),
+    "group": Unit("gijk", (SWIZZLED, SWIZZLED, _SUM)),
 }
 
 
@@ -69,12 +78,14 @@ class Warp(tir.Stmt):
     @property
     def flops(self) -> int:
         """The operations on floats of a thread."""
-        return 2 * 2 * 2 * 16 if len(self.places) == 3 and self.places[2].dtype == "float32" else 0
+        if len(self.places) < 3 or self.places[2].dtype != "float32":
+            return 0
+        return 2 * 64 * 64 if kind_of(self.name) == "group" else 2 * 2 * 2 * 16
 
 
 def kind_of(name: str) -> str:
     """What an intrinsic does, as `UNITS` has it; "" for one of no warp."""
-    parts = re.fullmatch(r"mma_(?:(zero|load_a|load_b|store)_)?[a-z]+\d+(_turned)?", name)
+    parts = re.fullmatch(r"mma_(?:(zero|load_a|load_b|store|group)_)?[a-z]+\d+(_turned)?", name)
     if parts is None or intrinsics is None or name not in intrinsics.WARPS:
         return ""
     return f"{parts[1]}{parts[2] or ''}" if parts[1] else "mma"
@@ -102,11 +113,33 @@ def warp_of(block: tir.Block, lane: tir.Expr) -> Warp | None:
 def _place(operand: Any, param: tir.Buffer, scope: str) -> tir.Load | None:
     """Where an operand begins; None if it is not in the memory that it has to be in."""
     buffer = operand.buffer
-    if not scope:
+    if not scope.startswith(FRAGMENT):
         private = buffer.scope.startswith(("local", FRAGMENT))
-        return None if private else tir.Load(buffer, operand.base)
+        fits = not private if not scope else is_swizzled(buffer)
+        return tir.Load(buffer, operand.base) if fits else None
     number = _number(operand, param.shape) if buffer.scope == scope else None
     return None if number is None else tir.Load(buffer, (number,))
+
+
+def is_group(item: Node) -> bool:
+    """Whether several warps do it together."""
+    return isinstance(item, Warp) and kind_of(item.name) == "group"
+
+
+def check_group(item: Warp, axes: Mapping[str, Axis]) -> None:
+    """`BuildError` E510 where warps do not do together what only four neighbours can."""
+    if not is_group(item):
+        return
+    a, b, _ = item.places
+    y = axes.get(Y, Axis(Y, tir.Var(Y), 1))
+    rows = Simplifier(Ranges()).visit(a.indices[-2] - y.var * 16)
+    rest = [rows, *a.indices[:-2], *b.indices]
+    differ = any(y.var in variables(each) or nodes_of(each, tir.Load) for each in rest)
+    if differ or y.extent % GROUP or None in (quotient(each.indices[-2], 8) for each in (a, b)):
+        raise refused(
+            f"{item.name} is for four warps along {Y}, whose rows follow each other",
+            f"split rows of a tile by 16, and bind the loop over those to {Y}",
+        )
 
 
 def _spread(unit: Unit, loops: Sequence[tir.For], store: tir.Store, lane: tir.Expr) -> tir.Stmt:
@@ -115,8 +148,13 @@ def _spread(unit: Unit, loops: Sequence[tir.For], store: tir.Store, lane: tir.Ex
     body: tir.Stmt = store
     for kind, loop in reversed(list(zip(unit.loops, loops, strict=True))):
         var = tir.Var(loop.var.name)
-        mine = {"i": row + var * 8, "j": column + var, "k": var}[kind]
-        extent = loop.extent if kind == "k" else tir.index(2)
+        whole, count = kind in "gk", int(constant_value(loop.extent) or 0)
+        if kind == "j" and count > 8:
+            tile, rest = (tir.Binary(op, var, tir.index(2)) for op in ("//", "%"))
+            mine = column + tile * 8 + rest
+        else:
+            mine = {"i": row + var * 8, "j": column + var}.get(kind, var)
+        extent = loop.extent if whole else tir.index(count // (8 if kind == "i" else 4))
         order: tir.LoopKind = "serial" if kind == "k" else "unrolled"
         body = tir.For(var, extent, order, tir.substitute(body, {loop.var: mine}))
     return body
@@ -125,9 +163,13 @@ def _spread(unit: Unit, loops: Sequence[tir.For], store: tir.Store, lane: tir.Ex
 def _number(operand: Any, tile: Sequence[int]) -> tir.Expr | None:
     """Which of a buffer's tiles an operand is; None where it is not known to be a whole one."""
     number, shape = tir.index(0), operand.buffer.shape
-    sides = *[1] * (len(shape) - 2), *tile
-    if operand.dims != (len(shape) - 2, len(shape) - 1):
+    if operand.dims != tuple(range(len(shape) - len(tile), len(shape))):
         return None
+    if len(tile) > 2:  # several in order
+        if shape[-len(tile) :] != tuple(tile):
+            return None
+        tile = SUMS
+    sides = *[1] * (len(shape) - 2), *tile
     for start, size, side in zip(operand.base, shape, sides, strict=True):
         place = quotient(start, side)
         if place is None or size % side:
@@ -161,4 +203,5 @@ def _shapes(warp: Warp) -> Iterable[tuple[tir.Buffer, tuple[int, ...]]]:
     """The buffers of a warp's operands, each with the shape that its intrinsic gives it."""
     assert blocks is not None
     _, params = blocks.implementation(warp.name)
-    return ((p.buffer, param.shape) for p, param in zip(warp.places, params, strict=True))
+    pairs = zip(warp.places, params, strict=True)
+    return ((p.buffer, SUMS if p.buffer.scope == _SUM else param.shape) for p, param in pairs)

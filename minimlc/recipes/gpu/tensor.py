@@ -19,6 +19,10 @@ UNITS = {
 SIZES = ((128, 128), (64, 64)), ((64, 64), (32, 32)), ((32, 64), (32, 32))
 TILES = tuple(tiles.Tiles(size, warp, (16, 8)) for size, warp in SIZES)
 """What a block sums up, the largest first; a warp of it, and an instruction of that."""
+GROUPS = tiles.Tiles((128, 128), (16, 128), (16, 8), 64)
+"""What four warps do together, of 16-bit floats."""
+HALF = 64
+"""Columns that are neighbours in memory for them."""
 STEPS = 2
 """Instructions for each sum between two barriers."""
 
@@ -30,18 +34,22 @@ def tensor_product(sch: Draft, name: str) -> Draft:
     if dtypes not in UNITS:
         raise refusal(f'tensor_product: block "{name}" multiplies {dtypes[0]} by {dtypes[1]}')
     kind, total, depth = UNITS[dtypes]
-    tile = tiles.largest(found, TILES)
+    choices = [GROUPS if kind != "i8" and each.size == GROUPS.size else each for each in TILES]
+    tile = tiles.largest(found, choices)
     (rows, columns), threads = tile.own, {"threadIdx.y": tile.warps, "threadIdx.x": 32}
     sch, result = tiles.in_matrices(sch, found, "mk")
-    sch = tiles.rounded(sch, name, tile.size, STEPS * depth)
+    sch = tiles.rounded(sch, name, tile.size, tile.depth or STEPS * depth)
     sch, store, warp = in_warps(sch, name, result, tile)
-    sch, step, unit, row = in_units(sch, name, warp, (rows, columns, depth))
     copies = [copy_into(sch, name, factor) for factor in factors_of(sch, name)]
-    for side, shape in (("a", (rows, depth)), ("b", (depth, columns))):
-        sch = brought(sch, name, (step, unit), threads, f"mma_load_{side}_{kind}", shape)
+    if tile is GROUPS:
+        sch, step, unit = in_group(sch, name, warp, copies, threads)
+    else:
+        sch, step, unit = in_units(sch, name, warp, (rows, columns, depth), threads, kind)
     sch, (init, _) = sch.making("decompose_reduction", name, at=step)
-    sch = tiles.ahead(sch, copies, step)
-    sch = sch.tensorize(sch.loops(init)[-2], f"mma_zero_{total}").tensorize(row, f"mma_{kind}")
+    sch, loops = tiles.in_parts(sch, init, sch.loops(init)[-2:], (tile.own,))
+    sch = tiles.ahead(sch, copies, step, 1 if tile is GROUPS else tiles.AHEAD)
+    sch = sch.tensorize(loops[2], f"mma_zero_{total}")
+    sch = sch.tensorize(unit, f"mma_group_{kind}" if tile is GROUPS else f"mma_{kind}")
     sch = sch.tensorize(sch.loops(store)[-2], f"mma_store_{total}")
     return tiles.together(sch, result, sch.loops(result)[-2:], threads)
 
@@ -61,16 +69,37 @@ def in_warps(sch: Draft, name: str, result: str, tile: tiles.Tiles) -> tuple[Dra
 
 
 def in_units(
-    sch: Draft, name: str, warp: str, unit: tuple[int, int, int]
-) -> tuple[Draft, str, str, str]:
-    """What a warp sums up as instructions; the loops over steps, over the instructions of one, and
-    over the rows of an instruction.
-    """
+    sch: Draft,
+    name: str,
+    warp: str,
+    size: tuple[int, int, int],
+    threads: dict[str, int],
+    kind: str,
+) -> tuple[Draft, str, str]:
+    """What a warp sums up as instructions; the loops over steps, and over the rows of one."""
     sch = sch.compute_at(name, warp)
     *_, row, column, k = sch.loops(name)
-    sch = sch.split(k, [None, STEPS, unit[2]], names=(ks := [f"{name}_k{n}" for n in range(3)]))
-    sch, (m, n, i, j) = tiles.in_parts(sch, name, [row, column], (unit[:2],))
-    return sch.reorder(*ks[:2], m, n, i, j, ks[2]), ks[0], ks[1], i
+    ks = step, unit, _ = [f"{name}_k{n}" for n in range(3)]
+    sch = sch.split(k, [None, STEPS, size[2]], names=ks)
+    sch, (m, n, i, j) = tiles.in_parts(sch, name, [row, column], (size[:2],))
+    sch = sch.reorder(*ks[:2], m, n, i, j, ks[2])
+    for side, shape in (("a", size[::2]), ("b", size[:0:-1])):
+        sch = brought(sch, name, (step, unit), threads, f"mma_load_{side}_{kind}", shape)
+    return sch, step, i
+
+
+def in_group(
+    sch: Draft, name: str, warp: str, copies: Sequence[str], threads: dict[str, int]
+) -> tuple[Draft, str, str]:
+    """What a warp of four sums up in steps; the loops over steps, and over parts of 64 columns."""
+    sch = tiles.in_tiles(sch.compute_at(name, warp), name, (GROUPS.own[0], HALF))
+    *_, row, column, k = sch.loops(name)
+    sch, (step, deep) = sch.cut(name, k, GROUPS.depth)
+    part, rest = parts = [f"{column}_part", f"{column}_rest"]
+    sch = sch.split(column, [None, HALF], names=parts).reorder(step, part, row, rest, deep)
+    for copy in copies:
+        sch = tiles.fetched(sch, copy, step, threads, swizzled=True)
+    return sch, step, part
 
 
 def brought(

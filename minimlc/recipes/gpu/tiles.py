@@ -18,6 +18,7 @@ from minimlc.recipes.matmul import with_epilogue
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import Draft, bytes_of, refusal
 from minimlc.tir.analysis.arith import variables
+from minimlc.tir.analysis.threads import SWIZZLED
 from minimlc.tir.nodes import Buffer, Load, Store
 
 Pair = tuple[int, int]
@@ -231,10 +232,16 @@ def in_registers(
 
 
 def fetched(
-    sch: Draft, copy: str, step: str, threads: dict[str, int], apart: bool = False
+    sch: Draft,
+    copy: str,
+    step: str,
+    threads: dict[str, int],
+    apart: bool = False,
+    swizzled: bool = False,
 ) -> Draft:
     """A part of a factor, fetched by all threads together: neighbours at once by neighbours. Its
-    rows begin in different banks where threads write several of them at once; or read, `apart`.
+    rows begin in different banks where threads write several of them at once; or read, `apart`; or
+    `swizzled`.
     """
     sch = sch.set_scope(copy, sch.buffer(copy), "shared").compute_at(copy, step)
     first, second = sch.loops_below(copy, step)[-2:]
@@ -246,24 +253,33 @@ def fetched(
     if lanes > 1 and sch.iterations(copy, (first, second)) % (lanes * prod(threads.values())) == 0:
         sch = sch.split(second, [None, lanes], names=[f"{copy}_lanes", lane]).vectorize(lane)
         second = f"{copy}_lanes"
-    sch = in_banks(sch, copy, size) if turned or apart else sch
+    if swizzled:
+        buffer = sch.buffer(copy)
+        columns = 128 // bytes_of(sch.store(copy).buffer.dtype)
+        sch = in_tiles(sch, copy, (size[0], columns)).set_scope(copy, buffer, SWIZZLED)
+    elif turned or apart:
+        sch = in_banks(sch, copy, size)
     return together(sch, copy, (first, second), threads)
 
 
 def in_banks(sch: Draft, copy: str, size: Pair) -> Draft:
     """Tiles of such a size whose rows are an odd number of 16 bytes apart."""
-    buffer, store = sch.buffer(copy), sch.store(copy).buffer
+    lanes = 16 // bytes_of(sch.store(copy).buffer.dtype)
+    return in_tiles(sch, copy, size).storage_align(copy, sch.buffer(copy), -2, 2 * lanes, lanes)
+
+
+def in_tiles(sch: Draft, copy: str, size: Pair) -> Draft:
+    """Tiles of such a size, whose elements are neighbours."""
+    store = sch.store(copy).buffer
     *outer, row, column = (f"i{dim}" for dim in range(store.ndim))
     tile = [f"{row} {by} {size[0]}, {column} {by} {size[1]}" for by in ("//", "%")]
     layout = f"{', '.join([*outer, row, column])} -> {', '.join([*outer, *tile])}"
-    lanes = 16 // bytes_of(store.dtype)
-    sch = sch.transform_layout(copy, buffer, layout)
-    return sch.storage_align(copy, buffer, -2, 2 * lanes, lanes)
+    return sch.transform_layout(copy, store.name, layout)
 
 
-def ahead(sch: Draft, copies: Sequence[str], step: str) -> Draft:
+def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Draft:
     """What steps use is copied so many steps before, while threads work."""
-    stages = min(AHEAD, sch.extent(copies[0], step) - 1)
+    stages = min(most, sch.extent(copies[0], step) - 1)
     if stages < 1:
         return sch
     sch = sch.annotate(step, STAGES, (*(0 for _ in copies), stages))

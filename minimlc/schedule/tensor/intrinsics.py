@@ -182,6 +182,25 @@ def _mma(factor: str, result: str, depth: int, turned: bool = False) -> Pair:
     return description, description
 
 
+def _group(factor: str) -> Pair:
+    """c += a @ b, on the 16 rows of a warp among four; both halves of `b` are 64 columns."""
+
+    @T.prim_func
+    def description(
+        a: T.Buffer((16, 64), factor),
+        b: T.Buffer((2, 64, 64), factor),
+        c: T.Buffer((2, 16, 64), "float32"),
+    ):
+        for g, i, j, k in T.grid(2, 16, 64, 64):
+            with T.block("mma"):
+                vg, vi, vj, vk = T.axis.remap("SSSR", [g, i, j, k])
+                c[vg, vi, vj] = c[vg, vi, vj] + T.cast(a[vi, vk], "float32") * T.cast(
+                    b[vg, vk, vj], "float32"
+                )
+
+    return description, description
+
+
 def _warp(short: str, factor: str, result: str, depth: int) -> dict[str, Callable[[], Pair]]:
     """A unit of a GPU: what brings its tiles, multiplies them, and stores the result."""
     total = {"float32": "f32", "int32": "i32"}[result]
@@ -246,6 +265,8 @@ WARPS: dict[str, Callable[[], Pair]] = {
     **_warp("f16", "float16", "float32", 16),
     **_warp("bf16", "bfloat16", "float32", 16),
     **_warp("i8", "int8", "int32", 32),
+    "mma_group_f16": partial(_group, "float16"),
+    "mma_group_bf16": partial(_group, "bfloat16"),
 }
 """After the tensor cores of GPUs (`mma.sync`): each intrinsic's maker by name.
 
@@ -253,6 +274,9 @@ A warp has tiles in registers of its threads, in the scopes "wmma.matrix_a" (16 
 by 32), "wmma.matrix_b" (16 or 32 by 8) and "wmma.accumulator" (16 by 8). Its threads are the 32 of
 "threadIdx.x", to which no loop around is bound. A tile of `b` that is `turned` is by its columns,
 8 by 16 or 32: for `a @ b.T`.
+
+Four warps, neighbours along "threadIdx.y", do "mma_group_..." together (`wgmma`), each with 16 rows
+after those of the one before. Both factors are in memory of the scope "shared.swizzled".
 """
 
 BUILT_IN: dict[str, Callable[[], Pair]] = {
@@ -277,5 +301,6 @@ DIFFERS = {
     "dot_bf16bf16f32": _SMALL,
     "amx_dot_bf16": _SMALL,
     **{f"mma_{kind}": _ORDER for kind in ("f16", "f16_turned", "bf16", "bf16_turned")},
+    **{f"mma_group_{kind}": _ORDER for kind in ("f16", "bf16")},
 }
 """How the machine's result differs from the implementation's; all others are the same."""
