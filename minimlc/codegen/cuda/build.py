@@ -171,10 +171,10 @@ def at_once(entry: host.Entry, values: Sequence[Any]) -> Device | None:
     cp, expected, addresses = sys.modules.get("cupy"), entry.arguments, []
     if cp is None or not values or len(values) != len(entry.starts):
         return None
-    if not all(type(each) is cp.ndarray for each in values):
-        return None
-    number = cp.cuda.runtime.getDevice()
+    kind, number = cp.ndarray, cp.cuda.runtime.getDevice()
     for array, (shape, dtype, _), start in zip(values, expected.forms, entry.starts, strict=True):
+        if type(array) is not kind:
+            return None
         memory = array.data
         address = memory.ptr
         if (
