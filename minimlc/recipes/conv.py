@@ -58,6 +58,11 @@ SQUARES = (8, 4, 7, 6, 5)
 """Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
 
 
+MOST_SUMMED = 300
+"""Products that one number adds up in a row: longer sums are of partial ones, which lose less of
+what is small.
+"""
+
 LONG_SUMS = 512
 """Products of a sum from which on the copy to the output may be a loop, which is little code."""
 
@@ -114,13 +119,16 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sch, weights = channels_last(sch, name, conv, tiles.channels)
     for copy in conversions:
         sch = sch.compute_inline(copy)
-    sums = sch.buffer(name)
+    sums, partial = sch.buffer(name), name
+    if tiles.block < size["c"]:
+        sch, (part, _) = sch.cut(name, sch.loops_of(name, "R")[0], tiles.block)
+        sch, (partial, *_) = sch.making("rfactor", part)
     sch, (o, channel) = sch.cut(result, sch.loops(result)[0], tiles.channels)
     group, at = group_of(conv, tiles, target), o
     if group:
         sch, (at, _) = sch.cut(result, sch.loops(result)[-1], group)
         sch = sch.reorder(at, channel)
-    sch, c = sum_in_tiles(sch.compute_at(name, at), name, at, tiles)
+    sch, c = sum_in_tiles(sch.compute_at(name, at), name, partial, at, tiles)
     if is_awaited(conv, tiles, target):
         sch = sch.annotate(c, "prefetch", (sch.buffer(weights), o))
     short = size["c"] * size["p"] * size["q"] < LONG_SUMS
@@ -222,7 +230,7 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     line = 0 if window > 1 else LINE  # of which another tile reads the rest
     room = target.l2 // 2 if pixels >= OFTEN else target.l1 * 4 // 5
     held = room // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
-    block = divisor(size["c"], max(held, 1))
+    block = divisor(size["c"], max(min(held, MOST_SUMMED // window), 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     rows = size["q"] == 1  # a window of one column
     few = (size["p"] if rows else size["q"]) <= MOST_WRITTEN_OUT
@@ -288,22 +296,30 @@ def is_awaited(conv: Convolution, tiles: Tiles, target: Target) -> bool:
     return size["n"] * size["i"] * size["j"] <= FEW_TILES * tiles.pixels and held <= target.l2 // 4
 
 
-def sum_in_tiles(sch: Draft, name: str, outer: str, tiles: Tiles) -> tuple[Draft, str]:
-    """Tile after tile in registers; the last one, if it is not whole, has code of its own. Gives
-    the loop over steps of input channels, too.
+def sum_in_tiles(
+    sch: Draft, name: str, partial: str, outer: str, tiles: Tiles
+) -> tuple[Draft, str]:
+    """Tile after tile in registers; the last one, if it is not whole, has code of its own. Sums are
+    `partial` ones of a block of input channels, or all. Gives the loop over steps of those, too.
     """
-    f, o, c, p, q = sch.loops_below(name, outer)
-    rest = sch.extent(name, f) % tiles.pixels
-    whole = sch.extent(name, c) == tiles.block
-    sch, (part, c) = sch.cut(name, c, tiles.block)
-    sch, (c, step) = sch.cut(name, c, tiles.steps)
+    f, o, *rest = sch.loops_below(name, outer)
+    ends = sch.extent(name, f) % tiles.pixels
     sch, (tile, pixel) = sch.cut(name, f, tiles.pixels)
-    before = sch.reorder(part, tile, c, step, p, q, pixel, o)
-    sch = before.decompose_reduction(name, at=c if whole else part)
-    sch = sch.loop_partition(tile) if rest else sch
+    before, part, outside = sch, "", [tile]
+    if partial != name:
+        (part,) = rest
+        sch = sch.reorder(part, tile, pixel, o).compute_at(partial, tile)
+        sch = sch.set_scope(partial, sch.buffer(partial), "local")
+        sch = sch.decompose_reduction(name, at=part)
+        outside, (pixel, o, *rest) = [], sch.loops_below(partial, tile)
+    c, p, q = rest
+    sch, (c, step) = sch.cut(partial, c, tiles.steps)
+    sch = sch.reorder(*outside, c, step, p, q, pixel, o).decompose_reduction(partial, at=c)
+    sch = sch.loop_partition(tile) if ends else sch
     for block in sch.added(before):
         sch = sch.in_registers(sch.loops(block)[-2:])
-        sch = sch.unrolled(sch.loops_of(block, "R")[::-1][: tiles.written_out])
+        summed = [loop for loop in sch.loops_of(block, "R")[::-1] if loop != part]
+        sch = sch.unrolled(summed[: tiles.written_out])
     return sch, c
 
 

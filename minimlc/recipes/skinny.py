@@ -14,7 +14,8 @@ MOST_SUMMED, SHORT, LONGER = 256, 8, 128
 the second number, or of the third, where C has few elements. Rounding errors grow with their
 number, and the largest of them with that of the elements: of 512 x 512 sums of normal numbers it
 is about 3 u |A||B| in two parts, or in one of 8, and 4 to 5 in one of 16 to 256. Two parts cost
-4 % of the time at K = 64, and more below.
+4 % of the time at K = 64, and more below. A product of few rows waits for memory, so its parts are
+of the last number, too: libraries add up one row in many parts.
 """
 
 FEW_ELEMENTS = 1024
@@ -98,7 +99,8 @@ def most_summed(product: Product) -> int:
     """How many of a product's terms may be added up one after the other."""
     few = prod(product.batches) * product.rows * product.columns <= FEW_ELEMENTS
     sums, alone = product.sums, LONGER if few else SHORT
-    return min(MOST_SUMMED, sums if sums <= alone else ceil(sums / 2))
+    most = LONGER if product.rows <= FEW_ROWS else MOST_SUMMED
+    return min(most, sums if sums <= alone else ceil(sums / 2))
 
 
 def sums_apart(sch: Draft, name: str, block: int) -> tuple[Draft, str]:

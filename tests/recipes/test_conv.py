@@ -142,11 +142,26 @@ def test_weights_are_taken_by_blocks_that_the_first_level_holds(l1, block):
     sums = next(name for name in made.blocks() if name.endswith("_update"))
     loops = {loop.var.name: loop.extent.value for loop in loops_in(made.func.body)}
     taken = [loops[name] for name in made.loops(sums) if name.startswith("ax2")]
-    assert taken[:2] == [8 // block, block]
+    parts = [8 // block, block] if block < 8 else [block]
+    assert taken[: len(parts)] == parts
     arrays = arguments(mod)
     np.testing.assert_allclose(
         run(made.mod, arrays), interpreted(mod, arrays), rtol=1e-4, atol=1e-5
     )
+
+
+def test_long_sums_are_of_partial_ones():
+    """One after the other, 1152 products of normal numbers are off by 5.4e-7 of their size."""
+    mod = conv2d(n=1, c=128, h=9, w=9, o=32)
+    image, weights, _ = arrays = arguments(mod)
+    sums = run(scheduled(mod), arrays)
+    windows = np.lib.stride_tricks.sliding_window_view(image.astype(float), (3, 3), axis=(2, 3))
+    exact = np.einsum("ncijpq,ocpq->noij", windows, weights.astype(float))
+    assert rms(sums - exact) / rms(exact) < 3.6e-7
+
+
+def rms(array):
+    return float(np.sqrt(np.mean(np.square(array, dtype=float))))
 
 
 def test_it_is_made_of_public_primitives_alone():
