@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 535,
-    "recipes": 2353,
+    "recipes": 2359,
     "frontends": 867,
     "tile": 400,
     "apart": 582,

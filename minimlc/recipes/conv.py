@@ -39,9 +39,7 @@ OFTEN = 7
 """Products of a weight in a tile from which on weights come from the second level in time."""
 
 PLACES = 8
-"""Pixels of several rows whose places in the image the machine holds at a time; with more, short
-sums wait for them.
-"""
+"""Pixels of several rows whose places the machine holds; with more, short sums wait for them."""
 
 FEW_TILES = 32
 """Tiles with the same weights up to which the next ones are asked for ahead of time."""
@@ -57,11 +55,8 @@ an output are far from each other, and a page that was come to is written a whil
 SQUARES = (8, 4, 7, 6, 5)
 """Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
 
-
 MOST_SUMMED = 300
-"""Products that one number adds up in a row: longer sums are of partial ones, which lose less of
-what is small.
-"""
+"""Products that one number adds up: longer sums are of partial ones, which lose fewer digits."""
 
 LONG_SUMS = 512
 """Products of a sum from which on the copy to the output may be a loop, which is little code."""
@@ -296,13 +291,11 @@ def is_awaited(conv: Convolution, tiles: Tiles, target: Target) -> bool:
     return size["n"] * size["i"] * size["j"] <= FEW_TILES * tiles.pixels and held <= target.l2 // 4
 
 
-def sum_in_tiles(
-    sch: Draft, name: str, partial: str, outer: str, tiles: Tiles
-) -> tuple[Draft, str]:
+def sum_in_tiles(sch: Draft, name: str, partial: str, at: str, tiles: Tiles) -> tuple[Draft, str]:
     """Tile after tile in registers; the last one, if it is not whole, has code of its own. Sums are
     `partial` ones of a block of input channels, or all. Gives the loop over steps of those, too.
     """
-    f, o, *rest = sch.loops_below(name, outer)
+    f, o, *rest = sch.loops_below(name, at)
     ends = sch.extent(name, f) % tiles.pixels
     sch, (tile, pixel) = sch.cut(name, f, tiles.pixels)
     before, part, outside = sch, "", [tile]

@@ -14,7 +14,7 @@ from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Factor, Product, factors_of, find_product, is_constant
 from minimlc.recipes.tile_unit import on_tiles, sum_in_tiles
-from minimlc.recipes.tiles import UNROLLED, Tiles, choose_tiles
+from minimlc.recipes.tiles import SAME_SET, UNROLLED, Tiles, choose_tiles
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
@@ -24,15 +24,13 @@ from minimlc.recipes.views import (
     recipe,
     refusal,
     through_registers,
+    vector_registers,
 )
 from minimlc.target import Target
 from minimlc.tir.nodes import Expr, Store
 
 FEW_TILES = 4
 """Tiles side by side in C up to which elements of A are not used often enough to copy them."""
-
-SAME_SET = 4096
-"""Bytes after which addresses take turns for the same few places in the first-level cache."""
 
 SQUARE = 8
 """Rows of B along k, and numbers of each, that are turned around in registers at a time."""
@@ -139,14 +137,14 @@ def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:
     """How many rows a tile has that reads A where it lies; 0 where a copy of A is worth it.
 
     It is not where A is seldom read, or stays in the first cache; nor for a tensor unit, which
-    takes several elements of a row at a time, unless they keep out each other's rows. Without a
-    copy, nothing rounds A's sizes up.
+    takes several elements of a row at a time, or a tile of 32 registers, which reads each element
+    less often, unless they keep out each other's rows. Without a copy, nothing rounds A's sizes up.
     """
     unit = tiles.unit
     aligned = product.sums % tiles.sum_block == 0 and product.sums % unit.step == 0
     row = product.sums * bytes_of(product.dtypes[0])
     seldom = product.columns <= FEW_TILES * tiles.columns or row * product.rows <= target.l1
-    in_place = (seldom or row % SAME_SET != 0) if unit.intrin else seldom
+    in_place = seldom or (row % SAME_SET and (unit.intrin or vector_registers(target) > 16))
     if not product.left.axes.endswith("mk") or not aligned or not in_place or unit.loads:
         return 0
     sizes = range(tiles.rows, tiles.rows // 2, -1)

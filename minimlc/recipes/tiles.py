@@ -28,6 +28,9 @@ TILES_TO_SHARE = 4
 MOST_VECTORS = 8
 """Vectors side by side in a tile of few rows: so many sums don't wait for each other."""
 
+SAME_SET = 4096
+"""Bytes after which addresses take turns for the same few places in the first-level cache."""
+
 PART = 4
 """Adding up a tile's part costs about as much as this many more products."""
 
@@ -62,7 +65,10 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     m, n, k = product.rows, product.columns, product.sums
     size = bytes_of(product.dtypes[0])
     lanes = lanes_of(target, product.dtypes[2])
-    rows, vectors = sides_of(m, ceil(n / lanes), vector_registers(target), bool(unit.intrin))
+    count, registers = ceil(n / lanes), vector_registers(target)
+    rows, vectors = sides_of(m, count, registers, bool(unit.intrin))
+    if registers > 16 and product.left.axes.endswith("mk") and k * size % SAME_SET:
+        rows, vectors = sides_of(m, count, registers, bool(unit.intrin), whole=not unit.intrin)
     columns = max(vectors * lanes, unit.lanes)
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
@@ -81,9 +87,10 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns, steps)
 
 
-def sides_of(m: int, n: int, registers: int, by_unit: bool) -> tuple[int, int]:
+def sides_of(m: int, n: int, registers: int, by_unit: bool, whole: bool = False) -> tuple[int, int]:
     """Rows and vectors of the tile that makes C, of m rows of n vectors, in the least time: that of
-    its products and, where 32 registers leave a choice, of its loads at half a product each.
+    its products and, where 32 registers leave a choice, of its loads at half a product each. Rows
+    that are `whole` tiles may cost a little more: A need not be copied for those.
     """
     wide = registers > 16 and not by_unit
     held = registers - (6 if wide else 4)
@@ -96,7 +103,11 @@ def sides_of(m: int, n: int, registers: int, by_unit: bool) -> tuple[int, int]:
         return ceil(m / r) * ceil(n / v) * each + n * (n % v > 0)  # a copy of B that ends in zeros
 
     tiles = [(r, v) for v in map(min, widths, repeat(n)) for r in range(min(held // v, m), 0, -1)]
-    return min(tiles, key=cost)
+    best = min(tiles, key=cost)
+    if whole:
+        near = [each for each in tiles if m % each[0] == 0 and cost(each) < 1.05 * cost(best)]
+        return min(near, key=lambda each: (cost(each), -each[0]), default=best)
+    return best
 
 
 def choose_tiles(

@@ -219,17 +219,21 @@ def test_the_bits_do_not_depend_on_threads_or_on_the_run(sizes):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "copied"),
+    ("sizes", "bits", "copied"),
     [
-        ((512, 64, 512), False),
-        ((96, 128, 64), False),
-        ((512, 128, 512), True),
-        ((97, 64, 64), True),
+        ((512, 64, 512), 256, False),
+        ((96, 128, 64), 256, False),
+        ((512, 128, 512), 256, True),
+        ((97, 64, 64), 256, True),
+        ((512, 128, 512), 512, False),
+        ((64, 128, 784), 512, False),
+        ((512, 512, 1024), 512, True),
+        ((97, 512, 512), 512, True),
     ],
     ids=str,
 )
-def test_rows_that_are_seldom_read_are_not_copied(sizes, copied):
-    made = Schedule(scheduled(matmul(*sizes), target()), check=False)
+def test_rows_that_are_seldom_read_are_not_copied(sizes, bits, copied):
+    made = Schedule(scheduled(matmul(*sizes), target(bits)), check=False)
     assert any(name.startswith("A_") for name in made.blocks()) == copied
     arrays = arguments(made.mod)
     assert worst_error(made.mod, (False, False), arrays, run(made.mod, arrays)) <= 4
