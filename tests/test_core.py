@@ -32,7 +32,7 @@ ROOMS = {
     "gpusim": 959,
     "passes/dispatch.py": 113,
     "machine": 484,
-    "deploy": 535,
+    "deploy": 538,
     "recipes": 2359,
     "frontends": 867,
     "tile": 400,
@@ -52,11 +52,11 @@ CORE = {
     "graph/ops": 2767,
     "script": 2408,
     "schedule": 2635,
-    "passes": 2049,
+    "passes": 2050,
     "codegen": 212,
     "codegen/llvm": 1792,
     "runtime": 2086,
-    "": 2008,
+    "": 2019,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.constants import on_a_line
 from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, path_of, unpack
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
@@ -70,7 +71,9 @@ def _foreign(why: str) -> BuildError:
 def _arrays(data: bytes, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
     """The constants, read-only; of a dtype that numpy does not have, from their bits."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        arrays = {name: file[name].view(to_numpy(dtype)) for name, dtype in dtypes.items()}
+        arrays = {
+            name: on_a_line(file[name].view(to_numpy(dtype))) for name, dtype in dtypes.items()
+        }
     for array in arrays.values():
         array.setflags(write=False)
     return arrays

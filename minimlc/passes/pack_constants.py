@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from minimlc.constants import on_a_line
 from minimlc.dtypes import to_numpy
 from minimlc.errors import ScheduleError
 from minimlc.graph.mutator import Mutator
@@ -70,7 +71,7 @@ class _Pack(Mutator):
         """A constant computed from another: the same one for weights that two layers share."""
         assert isinstance(source, Constant)
         if (source, copy) not in self.made:
-            data = copy.of(source.data)
+            data = on_a_line(copy.of(source.data))
             data.setflags(write=False)
             new = self.made[source, copy] = Constant(data)
             if isinstance(copy, Copy):

@@ -10,6 +10,7 @@ import numpy as np
 
 from minimlc.arguments import Arguments, Parameter, address_of, parameters_of
 from minimlc.codegen.bounds import Site, outside
+from minimlc.constants import memory
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CallError
 from minimlc.graph import control
@@ -21,7 +22,7 @@ from minimlc.runtime.foreign import refusing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
-from minimlc.runtime.plan import ALIGNMENT, Plan, PlannedCall, Slot
+from minimlc.runtime.plan import Plan, PlannedCall, Slot
 from minimlc.specialize import instance_for
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -194,9 +195,7 @@ def places(func: Function) -> list[tuple[int, int]]:
 def aligned_bytes(size: int) -> np.ndarray:
     """Fresh memory that begins on a cache line."""
     keep_blocks()
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -address_of(memory) % ALIGNMENT
-    return memory[start : start + size]
+    return memory(size)
 
 
 def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -305,11 +304,11 @@ class SteppedGraph(GraphFunction):
         """The result of a call; `take` takes each step, with its input and output arrays."""
         inputs, _ = self._check(arguments, named)
         outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
-        memory = aligned_bytes(self.plan.arena_bytes)
+        arena = aligned_bytes(self.plan.arena_bytes)
 
         def array(slot: Slot) -> np.ndarray:
             if slot.kind == "arena":
-                return _view(memory, slot.number, slot.type)
+                return _view(arena, slot.number, slot.type)
             sources = {"input": inputs, "constant": self._constants, "output": outputs}
             return sources[slot.kind][slot.number]
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.dialect import PLAIN, Legalize
+from minimlc.constants import on_a_line
 from minimlc.contents import is_frozen
 from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
@@ -186,10 +187,10 @@ def _arrays(records: list[Any], mod: IRModule, written: bytes) -> Iterator[np.nd
         if isinstance(first, int):
             data = own[first].data
             for copy in rest:
-                data = copy_from(copy).of(data)
+                data = on_a_line(copy_from(copy).of(data))
         else:
             dtype = to_numpy(first)
-            data = np.frombuffer(written, dtype, prod(rest), start).reshape(rest)
+            data = on_a_line(np.frombuffer(written, dtype, prod(rest), start).reshape(rest))
             start += data.nbytes
         data.setflags(write=False)
         yield data

@@ -105,6 +105,18 @@ def test_a_cached_library_shows_its_module_and_its_sources(folder):
     assert mlc.structural_equal(build(network()).mod, first.mod)
 
 
+def test_packed_weights_begin_on_a_cache_line(folder, tmp_path):
+    """Fresh, from the cache, and from a file."""
+    for number in range(4):  # elsewhere in the heap each time
+        mod = network(scale=1 + number)
+        first, second = build(mod), build(mod)
+        first.save(tmp_path / "net.mlc")
+        for library in (first, second, mlc.load(tmp_path / "net.mlc")):
+            weights = library["main"].plan.constants
+            assert len(weights) == 3
+            assert [weight.ctypes.data % 64 for weight in weights] == [0, 0, 0]
+
+
 def test_kernels_of_a_cached_library_are_called_by_name(folder):
     first = build(network())
     second = build(network())
