@@ -249,12 +249,29 @@ def _check(function: Callable[..., Any], graph: Graph) -> None:
     expected = mlc.interpret(graph.mod, "main", *graph.inputs)
     for at_end in (True, False):
         arrays = [between_guards(a, a.dtype.name, at_end) for a in graph.inputs]
-        for got, wanted in zip(function(*arrays), expected, strict=True):
+        for number, (got, wanted) in enumerate(zip(function(*arrays), expected, strict=True)):
             assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
             near = NEAR.get(got.dtype.name, 0)
             with np.errstate(all="ignore"):
                 scale = np.nanmax(np.abs(np.where(np.isfinite(wanted), wanted, 0)), initial=1)
-            np.testing.assert_allclose(got, wanted, rtol=near, atol=near * float(scale))
+            try:
+                np.testing.assert_allclose(got, wanted, rtol=near, atol=near * float(scale))
+            except AssertionError:
+                if near == 0 or not _is_unsure(graph, number, got, near * (scale + np.abs(wanted))):
+                    raise
+
+
+def _is_unsure(graph: Graph, number: int, got: np.ndarray, near: np.ndarray) -> bool:
+    """Whether a result is wrong only where the interpreter's is, as float64 tells: the softmax of
+    sums whose largest differ by less than they are rounded by is one or the other.
+    """
+    exact = mlc.parse(graph.mod.script(constants="inline").replace("float32", "float64"))
+    inputs = [a.astype("float64") if a.dtype == "float32" else a for a in graph.inputs]
+    with np.errstate(all="ignore"):
+        wanted = mlc.interpret(graph.mod, "main", *graph.inputs)[number].astype("float64")
+        off = np.abs(mlc.interpret(exact, "main", *inputs)[number].astype("float64") - wanted)
+        wrong = np.abs(got.astype("float64") - wanted) > near
+        return bool(np.all(off[wrong] > 10 * near[wrong]))
 
 
 def main() -> int:

@@ -1,7 +1,10 @@
 """Random graphs, built for every native target, with recipes and without."""
 
+import numpy as np
 import pytest
 
+import minimlc as mlc
+from tests.fuzz import graphs
 from tests.fuzz.graphs import failures, random_graph
 from tests.fuzz.subject import native_targets
 from tests.guard_pages import needs_guard_pages
@@ -21,3 +24,18 @@ def test_graphs_stay_inside_their_arrays(target, recipes, seeds):
 def test_random_graphs_are_the_same_each_time():
     assert random_graph(3).mod.script() == random_graph(3).mod.script()
     assert random_graph(3).mod.script() != random_graph(4).mod.script()
+
+
+def test_rounding_is_told_from_what_is_wrong():
+    """Its softmax is of sums whose largest are alike but for what float32 loses."""
+    graph = graphs.random_graph(27141589)
+    function = mlc.build(graph.mod, cache=False)["main"]
+    graphs._check(function, graph)
+
+    def wrong(*arrays):
+        first, second = (np.array(each) for each in function(*arrays))
+        first[0, 0] += 1
+        return first, second
+
+    with pytest.raises(AssertionError):
+        graphs._check(wrong, graph)
