@@ -95,14 +95,19 @@ def memory_plan(library: Library, name: str) -> MemoryPlan:
     return MemoryPlan(name, values, planned.arena_bytes, tuple(live))
 
 
+def _whole(slot: Slot) -> Slot:
+    """A value in the arena, or the one that it is a part of."""
+    return slot if slot.start is None or slot.reuses is None else slot.reuses
+
+
 def _lives(planned: Plan) -> tuple[dict[Slot, str], dict[Slot, tuple[int, int]]]:
     """The name of each value in the arena, and the first and the last step that use it."""
     names: dict[Slot, str] = {}
     lives: dict[Slot, tuple[int, int]] = {}
     for number, step in enumerate(planned.steps):
-        for at, slot in enumerate(step.outputs):
-            names[slot] = step.callee if len(step.outputs) == 1 else f"{step.callee}[{at}]"
-        for each in step.slots:
-            slot = each if each.start is None or each.reuses is None else each.reuses
+        for at, slot in enumerate(map(_whole, step.outputs)):
+            name = step.callee if len(step.outputs) == 1 else f"{step.callee}[{at}]"
+            names.setdefault(slot, name)
+        for slot in map(_whole, step.slots):
             lives[slot] = (lives.get(slot, (number,))[0], number)
     return {slot: name for slot, name in names.items() if slot.kind == "arena"}, lives

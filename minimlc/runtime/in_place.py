@@ -12,6 +12,7 @@ from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
 from minimlc.tir.nodes import (
     Expr,
+    Load,
     PrimFunc,
     Select,
     Store,
@@ -122,8 +123,8 @@ def _joined(func: PrimFunc) -> tuple[int, ...]:
     if len(writes) != 1 or {*(it.buffer for it in reads)} != {*func.params[:-1]}:
         return ()
     starts = {it.buffer: _behind(it, writes[0]) for it in reads if it.into is writes[0].node}
-    # Each element is of one of them. As none is read beyond its end, and they fill the result one
-    # behind the other, it is of the one that lies there, whatever the conditions say.
+    # Each element is read from one of them. As none is read beyond its end, and they fill the
+    # result one behind the other, it is of the one that lies there, whatever the conditions say.
     ends = [0]
     for source in func.params[:-1]:
         if len(reads) != len(starts) or starts[source] != -ends[-1] or 0 in source.shape:
@@ -139,7 +140,8 @@ def _behind(read: Access, write: Access) -> int | None:
     store = write.node
     times = prod(constant_value(loop.extent) or 0 for loop in write.loops)
     whole = times == prod(write.buffer.shape) and not (write.guards or write.runs_where)
-    alike = isinstance(store, Store) and read.node in _chosen(store.value) and not write.role
+    chosen = _chosen(store.value) if isinstance(store, Store) and not write.role else []
+    alike = read.node in chosen and all(isinstance(each, Load) for each in chosen)
     first, second = _number(read), _number(write)
     same = read.buffer.dtype == write.buffer.dtype and first.terms == second.terms
     return first.constant - second.constant if whole and alike and same else None

@@ -107,7 +107,11 @@ class Plan:
     @property
     def in_place(self) -> set[str]:
         """The functions that write a result over an input."""
-        return {step.callee for step in self.steps if any(s.reuses for s in step.outputs)}
+        return {
+            step.callee
+            for step in self.steps
+            if any(s.reuses and s.start is None for s in step.outputs)
+        }
 
     @property
     def native(self) -> bool:
@@ -363,7 +367,7 @@ def _without_joins(plan: Plan, mod: IRModule) -> None:
         for slot, start in zip(step.inputs, starts, strict=True):
             slot.kind, slot.number = result.kind, result.number
             slot.reuses, slot.start = result, start * size
-        written.remove(result)
+        written.discard(result)  # it may be in parts, too
     plan.steps = steps[::-1]
 
 

@@ -46,7 +46,8 @@ def parameter_from(record: list[Any]) -> Parameter:
 
 def plan_record(plan: Plan, names: Mapping[int, str]) -> dict[str, Any]:
     """A plan, each slot by its number; `names` are those of constants, by their identity."""
-    used = [slot for step in plan.steps for slot in step.slots]
+    pairs = [(slot.reuses, slot) for step in plan.steps for slot in step.slots]
+    used = [slot for pair in pairs for slot in pair if slot is not None]
     slots = dict.fromkeys([*plan.inputs, *plan.outputs, *plan.results, *used])
     number = {slot: at for at, slot in enumerate(slots)}
     return {

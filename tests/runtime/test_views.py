@@ -133,7 +133,7 @@ def test_random_graphs_of_pieces(seed):
         values = [bb.emit(op.softmax(x))]
         for _ in range(14):
             value = rng.choice(values)
-            match rng.randrange(5):
+            match rng.randrange(7):
                 case 0:
                     values += pieces(bb, value, 2) if value.type.shape[0] % 2 == 0 else []
                 case 1:
@@ -143,6 +143,11 @@ def test_random_graphs_of_pieces(seed):
                     values.append(bb.emit(op.exp(value)))
                 case 3:
                     values.append(bb.emit(op.softmax(value)))
+                case 4:
+                    alike = [v for v in values if v.type.shape[1] == value.type.shape[1]]
+                    values.append(bb.emit(op.concat([value, rng.choice(alike)], axis=0)))
+                case 5:
+                    values.append(bb.emit(rng.choice([op.tril, op.triu])(value)))
                 case _:
                     alike = [v for v in values if v.type.shape == value.type.shape]
                     values.append(bb.emit(op.add(value, rng.choice(alike))))
@@ -152,6 +157,37 @@ def test_random_graphs_of_pieces(seed):
     mod = network(make, (16, 32))
     steps_of(mod)
     agrees(mod, some(16, 32))
+
+
+@pytest.mark.parametrize("name", ["tril", "triu"])
+def test_a_triangle_is_no_part(name):
+    """What it leaves out is zero, and read from nowhere."""
+    triangle = getattr(op, name)
+
+    def of_one(bb, x):
+        y = bb.emit(op.softmax(x))
+        return op.add(bb.emit(op.softmax(bb.emit(triangle(y)))), y)
+
+    def of_two(bb, x):
+        rows = [bb.emit(op.softmax(x)), bb.emit(op.exp(x))]
+        return triangle(bb.emit(op.concat(rows, axis=0)))
+
+    for make in (of_one, of_two):
+        agrees(network(make, (16, 16)), some(16, 16))
+
+
+def test_a_concatenation_that_is_split():
+    def make(bb, x):
+        a = bb.emit(op.softmax(x))
+        b = bb.emit(op.softmax(bb.emit(op.softmax(a))))
+        halves = pieces(bb, bb.emit(op.concat([a, b], axis=0)), 2)
+        once = [bb.emit(op.softmax(half)) for half in halves]
+        return op.concat([*once, *(bb.emit(op.softmax(each)) for each in once)], axis=0)
+
+    mod = network(make, (2, 64))
+    agrees(mod, some(2, 64))
+    planned = mlc.build(mod).plan("main")
+    assert planned.planned >= planned.least > 0 and "concat" not in str(planned)
 
 
 COPY = """
@@ -284,6 +320,9 @@ def main(A: T.Buffer((2, 16), "float32"), B: T.Buffer((3, 16), "float32"),
 """
 
 
+ROWS_OF_B = "T.if_then_else(vi < 4, B[vi - 2, vj], T.float32(0))"
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -294,6 +333,7 @@ def main(A: T.Buffer((2, 16), "float32"), B: T.Buffer((3, 16), "float32"),
         ("T.if_then_else(vi < 2, A[vi, vj], B[vi - 2, 15 - vj])", ()),
         ("T.if_then_else(vi < 2, A[vi, vj], -B[vi - 2, vj])", ()),
         ("T.if_then_else(vi < 2, A[vi, vj], T.float32(0))", ()),
+        (f"T.if_then_else(vi < 2, A[vi, vj], {ROWS_OF_B})", ()),
         ("T.if_then_else(A[0, 0] < 2.0, A[vi % 2, vj], B[vi % 3, vj])", ()),
     ],
 )
