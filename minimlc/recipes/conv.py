@@ -48,9 +48,7 @@ FEW_SUMMED = 32
 """Products of a sum, up to which a copy of windows pays."""
 
 FEWEST_SIDE_BY_SIDE = 4
-"""Tiles of pixels that one block of output channels takes before the next begins, at least: rows of
-an output are far from each other, and a page that was come to is written a while.
-"""
+"""Tiles of pixels side by side, at least: a page that was come to is written a while."""
 
 SQUARES = (8, 4, 7, 6, 5)
 """Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
@@ -115,7 +113,7 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     for copy in conversions:
         sch = sch.compute_inline(copy)
     sums, partial = sch.buffer(name), name
-    if tiles.block < size["c"]:
+    if tiles.block < size["c"] and tiles.pixels > 1:
         sch, (part, _) = sch.cut(name, sch.loops_of(name, "R")[0], tiles.block)
         sch, (partial, *_) = sch.making("rfactor", part)
     sch, (o, channel) = sch.cut(result, sch.loops(result)[0], tiles.channels)
@@ -225,7 +223,9 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     line = 0 if window > 1 else LINE  # of which another tile reads the rest
     room = target.l2 // 2 if pixels >= OFTEN else target.l1 * 4 // 5
     held = room // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
-    block = divisor(size["c"], max(min(held, MOST_SUMMED // window), 1))
+    block = divisor(size["c"], most := max(min(held, MOST_SUMMED // window), 1))
+    if block < min(most, size["c"]) // 4:  # a number that has no such parts
+        block = divisor(size["c"], max(held, 1))
     steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
     rows = size["q"] == 1  # a window of one column
     few = (size["p"] if rows else size["q"]) <= MOST_WRITTEN_OUT
@@ -258,7 +258,7 @@ def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tu
     most = min(vector_registers(target) // (channels // lanes) - 1, count)
     own = (best.pixels,) if channels == best.channels or best.pixels <= most else ()
     sch, pixels = choose(sch, "pixels", (*own, *range(max(most, 1), 0, -1)))
-    blocks = (divisor(size["c"], best.block * 4 // parts) for parts in (1, 2, 8, 16))
+    blocks = (divisor(best.block, max(best.block // parts, 1)) for parts in (2, 4))
     sch, block = choose(sch, "block", (best.block, *blocks))
     steps = (divisor(block, most) for most in (1, 2, 4, 8) if most * window <= 32)
     sch, step = choose(sch, "steps", (divisor(block, best.steps), *steps))

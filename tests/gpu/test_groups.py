@@ -95,3 +95,69 @@ def test_warps_that_cannot_multiply_together(case, monkeypatch):
 def test_memory_that_is_not_swizzled_has_no_such_instruction(monkeypatch):
     script = scheduled("f16", monkeypatch, k=128).script()
     refuses("E510", lambda: text_of(mlc.parse(script.replace("shared.swizzled", "shared"))))
+
+
+def test_rows_that_are_far_apart_have_no_such_instruction(monkeypatch):
+    script = scheduled("f16", monkeypatch, k=128).script()
+    for old, new in (
+        ("alloc_buffer((2, 2, 64, 64)", "alloc_buffer((2, 2, 64, 8, 64)"),
+        ("v02 % 64, v12 % 64]", "v02 % 64, 0, v12 % 64]"),
+        ("[v2o, vg, vk, vj1]", "[v2o, vg, vk, 0, vj1]"),
+    ):
+        assert script.count(old) == 1
+        script = script.replace(old, new)
+    refuses("E510", lambda: text_of(mlc.parse(script)), "wmma.accumulator")
+
+
+SWIZZLED = """
+@T.prim_func
+def main(A: T.Buffer((16, 32), "float32"), B: T.Buffer((16, 32), "float32")):
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        S = T.alloc_buffer((16, 32), "float32", scope="shared.swizzled")
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            for i in range(32):
+                S[t, {written}] = A[t, i]
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            for i in range(32):
+                B[t, i] = S[15 - t, {read}]
+"""
+HALVES = "T.if_then_else(i < 16, i + 16, i - 16)"
+
+
+@pytest.mark.many
+@pytest.mark.requires("c++")
+@pytest.mark.parametrize("read", ["i", HALVES, "T.min(i, 20)"])
+@pytest.mark.parametrize("written", ["i", HALVES])
+def test_any_index_is_swizzled(written, read, tmp_path):
+    mod = mlc.parse(SWIZZLED.format(written=written, read=read))
+    a = np.arange(16 * 32, dtype="float32").reshape(16, 32)
+    expected, found = np.zeros_like(a), np.zeros_like(a)
+    mlc.interpret(mod, "main", a, expected)
+    run_on_cpu(mod["main"], tmp_path, [a, found])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.requires("nvrtc")
+def test_arrays_that_begin_at_1024_bytes_are_asked_for():
+    """They have 48 KiB together, and the gaps between them."""
+    text = text_of(mlc.parse(GAPS))
+    assert "extern __shared__" in text
+    compiled(text, "sm_80")
+
+
+GAPS = """
+@T.prim_func
+def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        P = T.alloc_buffer((128,), "float32", scope="shared")
+        S = T.alloc_buffer((184, 32), "float32", scope="shared.swizzled")
+        Q = T.alloc_buffer((128,), "float32", scope="shared")
+        R = T.alloc_buffer((192, 32), "float32", scope="shared.swizzled")
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            P[t] = A[t]
+            S[t, t] = A[t]
+            Q[t] = A[t]
+            R[t, t] = A[t]
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            B[31 - t] = P[t] + S[t, t] + Q[t] + R[t, t]
+"""

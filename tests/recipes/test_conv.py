@@ -160,6 +160,19 @@ def test_long_sums_are_of_partial_ones():
     assert rms(sums - exact) / rms(exact) < 3.6e-7
 
 
+@pytest.mark.many
+def test_whatever_is_drawn_is_a_convolution():
+    """One pixel at a time, too, where sums are of partial ones."""
+    mod = conv2d(n=1, c=128, h=9, w=9, o=32)
+    arrays = arguments(mod)
+    means, ones = interpreted(mod, arrays), 0
+    for key in range(40):
+        made = recipes.conv2d(Schedule(mod, check=False, key=key), target=target(512))
+        ones += made.trace.decisions["pixels"] == 1
+        np.testing.assert_allclose(run(made.mod, arrays), means, rtol=1e-4, atol=1e-4)
+    assert ones > 0
+
+
 def rms(array):
     return float(np.sqrt(np.mean(np.square(array, dtype=float))))
 

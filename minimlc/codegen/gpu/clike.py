@@ -83,9 +83,10 @@ def header(
 
     def lines(text: KernelText, kernel: Kernel) -> list[str]:
         written = written_in(kernel)
+        threads = prod(kernel.block)
         # Of groups of warps, another block multiplies while one waits.
-        least = ", __CUDA_ARCH__ < 800 ? 1 : 2" * text.groups
-        start = kernel_text.format(text.symbol, f"{prod(kernel.block)}{least}")
+        least = ", __CUDA_ARCH__ < 800 ? 1 : 2" * (text.groups and threads <= 256)
+        start = kernel_text.format(text.symbol, f"{threads}{least}")
         listed = [parameter(text, buffer, buffer in written) for buffer in kernel.params]
         one = f"{start}({', '.join(listed)}) {{"
         return [one] if len(one) <= WIDTH else [f"{start}(", *_lines(listed), ") {"]

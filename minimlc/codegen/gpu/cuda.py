@@ -1,6 +1,6 @@
 """CUDA C++, as NVRTC takes it: without any header."""
 
-from minimlc.codegen.c.expr import TIMES, Expressions
+from minimlc.codegen.c.expr import PLUS, TIMES, Expressions
 from minimlc.codegen.gpu.clike import finish, functions, header, like_c, reserved, same_bits, words
 from minimlc.codegen.gpu.emit import IN_FLIGHT, Background
 from minimlc.codegen.gpu.lanes import quotient
@@ -77,8 +77,9 @@ class CudaExpressions(Expressions):
         text = super().element(item)
         if not is_swizzled(item.buffer) or quotient(item.indices[-2], 8) is not None:
             return text
-        row, lanes = self.visit(item.indices[-2]).inside(TIMES), item.buffer.shape[-1] // 8
-        return f"{text[:-1]} ^ {row} % 8 * {lanes}]"
+        row, column = map(self.visit, item.indices[-2:])
+        place = f"{column.inside(PLUS)} ^ {row.inside(TIMES)} % 8 * {item.buffer.shape[-1] // 8}"
+        return f"{text[: -len(column.code) - 1]}{place}]"
 
 
 CUDA = like_c(

@@ -28,8 +28,8 @@ class Places(NamedTuple):
 
     @property
     def apart(self) -> int:
-        """How many there would be if each array had bytes of its own."""
-        return sum(map(size_of, self.starts))
+        """How many there may be if each array has bytes of its own, wherever it begins."""
+        return sum(size_of(each) + step_of(each) - 16 for each in self.starts)
 
 
 class _Life(NamedTuple):

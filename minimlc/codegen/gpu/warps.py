@@ -113,9 +113,13 @@ def warp_of(block: tir.Block, lane: tir.Expr) -> Warp | None:
 def _place(operand: Any, param: tir.Buffer, scope: str) -> tir.Load | None:
     """Where an operand begins; None if it is not in the memory that it has to be in."""
     buffer = operand.buffer
+    assert blocks is not None
     if not scope.startswith(FRAGMENT):
-        private = buffer.scope.startswith(("local", FRAGMENT))
-        fits = not private if not scope else is_swizzled(buffer)
+        if scope:
+            rows, right = operand.base[-2], blocks.strides_of(operand)[-2:]
+            fits = is_swizzled(buffer) and quotient(rows, 8) is not None and right == (64, 1)
+        else:
+            fits = not buffer.scope.startswith(("local", FRAGMENT)) and not is_swizzled(buffer)
         return tir.Load(buffer, operand.base) if fits else None
     number = _number(operand, param.shape) if buffer.scope == scope else None
     return None if number is None else tir.Load(buffer, (number,))
@@ -135,7 +139,7 @@ def check_group(item: Warp, axes: Mapping[str, Axis]) -> None:
     rows = Simplifier(Ranges()).visit(a.indices[-2] - y.var * 16)
     rest = [rows, *a.indices[:-2], *b.indices]
     differ = any(y.var in variables(each) or nodes_of(each, tir.Load) for each in rest)
-    if differ or y.extent % GROUP or None in (quotient(each.indices[-2], 8) for each in (a, b)):
+    if differ or y.extent % GROUP:
         raise refused(
             f"{item.name} is for four warps along {Y}, whose rows follow each other",
             f"split rows of a tile by 16, and bind the loop over those to {Y}",

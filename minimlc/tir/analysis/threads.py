@@ -11,11 +11,11 @@ from minimlc.tir.walks import loops_in
 THREAD = "threadIdx"
 """What the axes of a block's threads begin with: barriers stop them all."""
 SHARED = "shared"
+"""What the scopes of the memory that they share begin with."""
 SWIZZLED = "shared.swizzled"
 """Rows of 128 bytes: in each of eight their pieces of 16 bytes are in another order, so that those
 of a column are in different banks.
 """
-"""What the scopes of the memory that they share begin with."""
 
 
 def axis_conflict(func: PrimFunc) -> tuple[For, str] | None:
