@@ -11,32 +11,22 @@ from minimlc.gpusim.launch import launch, profiled
 from minimlc.gpusim.profile import Profile
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
-from minimlc.node import Mutator
+from minimlc.node import nodes_of
 from minimlc.runtime.executable import SteppedGraph, functions_of, library
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import plan
+from minimlc.schedule.tree import replaced_in
 from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc, Seq, Stmt
-
-
-class _Without(Mutator):
-    """Leaves out a barrier, counted from 0; then `left` is negative."""
-
-    def __init__(self, number: int):
-        self.left = number
-
-    def visit_Barrier(self, item: Barrier) -> Stmt:
-        self.left -= 1
-        return Seq(()) if self.left == -1 else item
+from minimlc.tir.nodes import Seq, Stmt
 
 
 class Simulated:
     """A primitive function whose kernels are simulated: call it with arrays."""
 
-    def __init__(self, name: str, func: PrimFunc, launches: Launches):
+    def __init__(self, name: str, launches: Launches):
         self.__name__ = name
         self.launches = launches
-        self._arguments = Arguments(name, parameters_of(func))
+        self._arguments = Arguments(name, parameters_of(launches.func))
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
         shared, _ = self._arguments.check(arrays, named)
@@ -59,14 +49,16 @@ class Simulator(Library):
         """The primitive function `name` less a barrier, counted from 0 in the text of its kernels:
         a call raises `RaceError` if that barrier is needed. `CompileError` where there is none.
         """
-        function, edit = self[name], _Without(number)
+        function = self[name]
         launches = function.launches if isinstance(function, Simulated) else None
         parts = launches.kernels if launches else ()
-        parts = tuple(part._replace(body=edit.visit(part.body)) for part in parts)
-        if launches is None or edit.left >= 0:
-            why = f"{name} has {number - max(0, edit.left)} barriers; number {number} is not there"
+        barriers = [each for part in parts for each in nodes_of(part.body, Barrier)]
+        if launches is None or not 0 <= number < len(barriers):
+            why = f"{name} has {len(barriers)} barriers; number {number} is not there"
             raise CompileError(why, code="E105")
-        return Simulated(name, launches.func, launches._replace(kernels=parts))
+        gone: dict[Stmt, Stmt | None] = {barriers[number]: Seq(())}
+        parts = tuple(part._replace(body=replaced_in(part.body, gone)) for part in parts)
+        return Simulated(name, launches._replace(kernels=parts))
 
 
 def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library:
@@ -75,7 +67,7 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
     """
     functions = {}
     for name, func in functions_of(module).items():
-        functions[name] = Simulated(name, func, kernels(name, func, shuffles=True))
+        functions[name] = Simulated(name, kernels(name, func, shuffles=True))
         for kernel in functions[name].launches.kernels:
             check_limits(kernel, CUDA_MOST)
 

@@ -1,6 +1,6 @@
 """Count what a kernel does: instructions, memory transactions, threads that sit idle."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import chain
 
 import numpy as np
@@ -11,7 +11,7 @@ from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.gpusim.active import Active
-from minimlc.gpusim.execute import Watch
+from minimlc.gpusim.execute import COUNTED, Watch
 from minimlc.gpusim.memory import Memory, bytes_of, space_of
 from minimlc.gpusim.profile import Access, KernelProfile, Statement
 from minimlc.gpusim.transactions import SECTOR, WIDEST, by_warps
@@ -22,8 +22,6 @@ from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.walks import statements_in
 
 Pending = dict[Touch, list[tuple[Value, Active]]]
-COUNTED = (tir.Store, tir.IfThenElse, tir.While, Barrier, Warp, Shuffle)
-"""The statements that have instructions of their own."""
 
 
 class Counters(Watch):
@@ -37,9 +35,10 @@ class Counters(Watch):
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
-        self.counts: Counter[tuple[Node, str]] = Counter()
-        self.touched: dict[tir.Buffer, np.ndarray] = {}
-        items = [item for item in statements_in(kernel.body) if isinstance(item, COUNTED)]
+        self.counts: defaultdict[Node, Counter[str]] = defaultdict(Counter)
+        sectors = {buffer: -(-bytes_of(buffer) // SECTOR) for buffer in kernel.params}
+        self.touched = {buffer: np.zeros(size, np.bool_) for buffer, size in sectors.items()}
+        items: list[tir.Stmt] = [it for it in statements_in(kernel.body) if isinstance(it, COUNTED)]
         warps = (item.body for item in items if isinstance(item, Warp))
         inside = {part for body in warps for part in statements_in(body)}
         self.costs = {item: _cost(item) for item in items if item not in inside}
@@ -47,26 +46,19 @@ class Counters(Watch):
         self.pending: Pending | None = None
 
     def statement(self, item: tir.Stmt, active: Active) -> None:
-        if item not in self.costs:
-            return  # what a warp does together is one instruction
-        warps, threads, (instructions, flops) = active.warps, active.threads, self.costs[item]
-        self._add(item, warps=warps, threads=threads)
-        self._add(item, instructions=warps * instructions, flops=threads * flops)
-
-    def _add(self, item: Node, **numbers: int) -> None:
-        for name, number in numbers.items():
-            self.counts[item, name] += number
+        if item in self.costs:  # what a warp does together is one instruction
+            self.counts[item].update(warps=active.warps, threads=active.threads)
 
     def access(self, item: Touch, memory: Memory, element: Value, active: Active) -> None:
         if space_of(item.buffer, self.kernel) == "":
             return
-        address = element * _size(item)
+        size = _size(item)
         if self.pending is None:
-            self._count(item, address, active)
+            self._count(item, element * size, active, size)
         else:
-            self.pending.setdefault(item, []).append((address, active))
+            self.pending.setdefault(item, []).append((element * size, active))
 
-    def lanes(self, loop: tir.For, begins: bool) -> None:
+    def lanes(self, begins: bool) -> None:
         pending, self.pending = self.pending, {} if begins else None
         for item, parts in ({} if begins else pending or {}).items():
             self._vector(item, parts)
@@ -76,62 +68,46 @@ class Counters(Watch):
         first, active = parts[0]
         together = all(each is active for _, each in parts)
         if together and all(np.array_equal(address, first) for address, _ in parts):
-            return self._count(item, first, active)
+            parts = parts[:1]
         size = _size(item)
         row = (np.array_equal(a, first + n * size) for n, (a, _) in enumerate(parts))
         wide = _widest(first, active, size, len(parts)) if together and all(row) else 1
         for address, each in parts[::wide]:
             self._count(item, address, each, size * wide)
-        return None
 
-    def _count(self, item: Touch, address: Value, active: Active, size: int | None = None) -> None:
-        warps, size = by_warps(address, active), size or _size(item)
-        self._add(item, requests=warps.requests)
+    def _count(self, item: Touch, address: Value, active: Active, size: int) -> None:
+        warps, counts = by_warps(address, active), self.counts[item]
+        counts.update(requests=warps.requests)
         if item not in self.samples:
             self.samples[item] = size, warps.first()
         if space_of(item.buffer, self.kernel) == SHARED:
             most, least = warps.wavefronts(size, loads=isinstance(item, tir.Load))
-            self._add(item, wavefronts=most, conflicts=most - least)
+            counts.update(wavefronts=most, conflicts=most - least)
         else:
-            self._add(item, sectors=warps.sectors)
-            self._touch(item.buffer, address // SECTOR, active)
-
-    def _touch(self, buffer: tir.Buffer, sector: Value, active: Active) -> None:
-        if buffer not in self.touched:
-            self.touched[buffer] = np.zeros(-(-bytes_of(buffer) // SECTOR), np.bool_)
-        self.touched[buffer][active.those(sector)] = True
+            counts.update(sectors=warps.sectors)
+            self.touched[item.buffer][active.those(address // SECTOR)] = True
 
     def profile(self) -> KernelProfile:
         """What was counted so far."""
-        kernel = self.kernel
-        return KernelProfile(
-            kernel.name,
-            kernel.grid,
-            kernel.block,
-            places(kernel.body).size,
-            SECTOR * sum(int(sectors.sum()) for sectors in self.touched.values()),
-            tuple(map(self._row, self.costs)),
-        )
+        kernel, rows = self.kernel, tuple(map(self._row, self.costs))
+        shared = places(kernel.body).size
+        moved = SECTOR * sum(int(sectors.sum()) for sectors in self.touched.values())
+        return KernelProfile(kernel.name, kernel.grid, kernel.block, shared, moved, rows)
 
     def _row(self, item: tir.Stmt) -> Statement:
-        span, count = span_of(item), self.counts
+        span, (instructions, flops) = span_of(item), self.costs[item]
+        warps, threads = self.counts[item]["warps"], self.counts[item]["threads"]
         own = item.condition if isinstance(item, tir.IfThenElse | tir.While) else item
         own = item.body if isinstance(item, Warp) else own
         parts = [part for part in touches(own) if space_of(part.buffer, self.kernel)]
-        accesses = [self._access(part) for part in dict.fromkeys(parts)]
-        return Statement(
-            0 if span is None else span.line,
-            statement_text(item),
-            count[item, "warps"],
-            count[item, "threads"],
-            count[item, "instructions"] + sum(each.requests for each in accesses),
-            count[item, "flops"],
-            tuple(accesses),
-        )
+        accesses = tuple(self._access(part) for part in dict.fromkeys(parts))
+        instructions = warps * instructions + sum(each.requests for each in accesses)
+        line, text = 0 if span is None else span.line, statement_text(item)
+        return Statement(line, text, warps, threads, instructions, threads * flops, accesses)
 
     def _access(self, item: Touch) -> Access:
         names = ("requests", "sectors", "wavefronts", "conflicts")
-        numbers = {name: self.counts[item, name] for name in names}
+        numbers = {name: self.counts[item][name] for name in names}
         action, space = type(item).__name__.lower(), space_of(item.buffer, self.kernel)
         size, sample = self.samples.get(item, (0, ()))
         return Access(item.buffer.name, action, space, **numbers, size=size, sample=sample)
@@ -193,9 +169,7 @@ def statement_text(item: tir.Stmt) -> str:
             return f"a warp: {name}"
         case Shuffle(_, source, down):
             return f"shuffle: {source.script()} of the thread {down} further on"
-        case tir.IfThenElse(condition=condition):
-            return f"if {condition.script()}:"
-        case tir.While(condition=condition):
-            return f"while {condition.script()}:"
+        case tir.IfThenElse(condition=condition) | tir.While(condition=condition):
+            return f"{'if' if isinstance(item, tir.IfThenElse) else 'while'} {condition.script()}:"
         case _:  # other nodes: a store
             return item.script(full=False)

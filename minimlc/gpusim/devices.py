@@ -84,8 +84,7 @@ def occupancy(device: Device, warps: int, shared: int, registers: int = 0) -> Oc
     """
     limits = {"warps": device.warps // warps, "blocks": device.blocks}
     if shared:
-        each = _rounded(shared, device.unit) + device.reserved
-        limits["shared memory"] = device.shared // each
+        limits["shared memory"] = device.shared // (_rounded(shared, device.unit) + device.reserved)
     if registers:
         each = _rounded(registers * WARP, REGISTER_UNIT)
         limits["registers"] = REGISTERS // PARTITIONS // each * PARTITIONS // warps
@@ -122,8 +121,5 @@ class Roofline(NamedTuple):
 
 def roofline(device: Device, flops: int, moved: int, wavefronts: int) -> Roofline:
     """Of so many float32 operations, bytes of memory and wavefronts."""
-    return Roofline(
-        flops / device.flops,
-        moved / (device.bandwidth * 1e9),
-        wavefronts / (device.sms * device.clock * 1e9),
-    )
+    shared = wavefronts / (device.sms * device.clock * 1e9)
+    return Roofline(flops / device.flops, moved / (device.bandwidth * 1e9), shared)

@@ -1,6 +1,6 @@
 """Run a kernel: all threads of a chunk of blocks take each statement together."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -10,7 +10,7 @@ from minimlc.codegen.gpu.launch import BLOCK, Barrier, Kernel, Touch
 from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
-from minimlc.errors import CompileError
+from minimlc.errors import BoundsError, CompileError
 from minimlc.gpusim.active import ALL, WARP, Active
 from minimlc.gpusim.memory import Memory, in_chunk
 from minimlc.gpusim.values import Value, binary_values, cast_values, intrin_values, unary_values
@@ -18,6 +18,11 @@ from minimlc.node import span_of
 from minimlc.tir import nodes as tir
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import expanded
+from minimlc.tir.nodes import Buffer
+from minimlc.tir.operators import OPERATORS
+
+COUNTED = (tir.Store, tir.IfThenElse, tir.While, Barrier, Warp, Shuffle)
+"""The statements that have instructions of their own."""
 
 
 class Watch:
@@ -32,7 +37,7 @@ class Watch:
     def access(self, item: Touch, memory: Memory, element: Value, active: Active) -> None:
         """An element is read or written, by each active thread."""
 
-    def lanes(self, loop: tir.For, begins: bool) -> None:
+    def lanes(self, begins: bool) -> None:
         """A vectorized loop begins, or ends."""
 
 
@@ -40,11 +45,7 @@ class Chunk:
     """Some blocks of a launch. `numbers` are theirs, `memory` is what they share with others."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        numbers: range,
-        memory: Mapping[tir.Buffer, Memory],
-        watches: tuple[Watch, ...] = (),
+        self, kernel: Kernel, numbers: range, memory: dict[Buffer, Memory], watches: Sequence[Watch]
     ):
         self.threads = prod(kernel.block)
         self.width = -(-self.threads // WARP) * WARP
@@ -53,10 +54,7 @@ class Chunk:
         self.watches = watches
         self.values: dict[tir.Var, Value] = {}
         self.statement: tir.Stmt = kernel.body
-        self._place_axes(kernel)
-
-    def _place_axes(self, kernel: Kernel) -> None:
-        blocks = np.arange(self.numbers.start, self.numbers.stop).reshape(-1, 1)
+        blocks = np.arange(numbers.start, numbers.stop).reshape(-1, 1)
         threads = np.minimum(np.arange(self.width), self.threads - 1)
         for axis in kernel.axes:
             block = axis.name.startswith(BLOCK)
@@ -73,19 +71,20 @@ class Chunk:
         self.stmt(body, Active(len(self.numbers), self.width, mask))
 
     def stmt(self, item: tir.Stmt, active: Active) -> None:
+        if isinstance(item, COUNTED):
+            self.seen(item, active)
         match item:
             case tir.Seq(stmts):
                 for part in stmts:
                     self.stmt(part, active)
-            case tir.Block(body=body):
-                self.stmt(body, active)
-            case Warp(body=body):
-                self.seen(item, active)
+            case tir.Block(body=body) | Warp(body=body):
                 self.stmt(body, active)
             case tir.For():
                 self.loop(item, active)
             case tir.Store():
-                self.store(item, active)
+                value = self.expr(item.value, active)
+                element = self.element(item, active)
+                self.memory[item.buffer].store(element, value, active)
             case tir.IfThenElse():
                 self.branch(item, active)
             case tir.While():
@@ -95,7 +94,7 @@ class Chunk:
                     self.memory[buffer] = in_chunk(buffer, *active.shape)
                 self.stmt(body, active)
             case Barrier():
-                self.seen(item, active)
+                pass
             case Shuffle():
                 self.shuffle(item, active)
             case _:
@@ -110,20 +109,18 @@ class Chunk:
     def loop(self, item: tir.For, active: Active) -> None:
         """Iterations in order; threads that have no more of them wait for the others."""
         self.statement = item
-        extent = self.expr(item.extent, active)
-        vector = item.kind == "vectorized"
-        for watch in self.watches if vector else ():
-            watch.lanes(item, True)
-        number = np.int64(0)
+        extent, number = self.expr(item.extent, active), np.int64(0)
+        watches = self.watches if item.kind == "vectorized" else ()
+        for watch in watches:
+            watch.lanes(True)
         while (inside := active.where(number < extent)) is not None:
             self.values[item.var] = number
             self.stmt(item.body, inside)
             number += 1
-        for watch in self.watches if vector else ():
-            watch.lanes(item, False)
+        for watch in watches:
+            watch.lanes(False)
 
     def branch(self, item: tir.IfThenElse, active: Active) -> None:
-        self.seen(item, active)
         condition = self.expr(item.condition, active)
         then, other = active.where(condition), active.where(np.logical_not(condition))
         if then is not None:
@@ -132,22 +129,14 @@ class Chunk:
             self.stmt(item.else_case, other)
 
     def repeat(self, item: tir.While, active: Active) -> None:
-        inside: Active | None = active
+        inside = active.where(self.expr(item.condition, active))
         while inside is not None:
+            self.stmt(item.body, inside)
             self.seen(item, inside)
             inside = inside.where(self.expr(item.condition, inside))
-            if inside is not None:
-                self.stmt(item.body, inside)
-
-    def store(self, item: tir.Store, active: Active) -> None:
-        self.seen(item, active)
-        value = self.expr(item.value, active)
-        element = self.element(item, active)
-        self.memory[item.buffer].store(element, value, active)
 
     def shuffle(self, item: Shuffle, active: Active) -> None:
         """Values from threads further on; a thread without one there keeps its own."""
-        self.seen(item, active)
         values = np.broadcast_to(self.expr(item.source, active), active.shape)
         lanes = np.arange(active.shape[1])
         taken = np.where(lanes % WARP + item.down < WARP, lanes + item.down, lanes)
@@ -163,20 +152,17 @@ class Chunk:
             element = element * size + index
             sane = sane & (index >= 0) & (index < size)
         if not np.all(sane):
-            self._check(item, indices, active.where(~sane))
+            if (wrong := active.where(~sane)) is not None:
+                raise self._outside(item, [self._first(index, wrong) for index in indices])
             element = np.where(sane, element, 0)
         for watch in self.watches:
             watch.access(item, self.memory[buffer], element, active)
         return element
 
-    def _check(self, item: Touch, indices: list[Value], wrong: Active | None) -> None:
-        """`BoundsError` if a thread that runs is at an index outside of the buffer."""
-        if wrong is None:
-            return
-        action = "store" if isinstance(item, tir.Store) else "load"
-        span = span_of(item) or span_of(self.statement)
-        site = Site(item.buffer.name, item.buffer.shape, action, span)
-        raise outside(site, [self._first(index, wrong) for index in indices])
+    def _outside(self, item: Touch, indices: list[int]) -> BoundsError:
+        """The error where a thread that runs is at an index outside of the buffer."""
+        action, span = type(item).__name__.lower(), span_of(item) or span_of(self.statement)
+        return outside(Site(item.buffer.name, item.buffer.shape, action, span), indices)
 
     def _first(self, value: Value, active: Active) -> int:
         """The value that the first active thread has."""
@@ -215,8 +201,7 @@ class Chunk:
         rest = active.where(a if item.op == "and" else np.logical_not(a))
         if rest is None:
             return a
-        b = self.expr(item.b, rest)
-        return np.logical_and(a, b) if item.op == "and" else np.logical_or(a, b)
+        return OPERATORS[item.op].array(a, self.expr(item.b, rest))
 
     def select(self, item: tir.Select, active: Active) -> Value:
         test = self.expr(item.condition, active)
@@ -227,11 +212,10 @@ class Chunk:
 
     def binary(self, item: tir.Binary, active: Active) -> Value:
         a, b = self.expr(item.a, active), self.expr(item.b, active)
-        if item.op in ("//", "%") and not is_float(item.a.dtype):
-            zero = active.where(b == 0)
-            if zero is not None:
-                why = f"integer division by zero: {self._first(a, zero)} {item.op} 0"
-                raise CompileError(why, code="E312", span=span_of(self.statement))
+        divides = item.op in ("//", "%") and not is_float(item.a.dtype)
+        if divides and (zero := active.where(b == 0)) is not None:
+            why = f"integer division by zero: {self._first(a, zero)} {item.op} 0"
+            raise CompileError(why, code="E312", span=span_of(self.statement))
         return binary_values(item.op, item.a.dtype, a, b)
 
     def intrin(self, item: tir.Intrin, active: Active) -> Value:

@@ -38,9 +38,7 @@ class Registers(Memory):
     """Elements that each thread has for itself; what all access at once is in one row."""
 
     def load(self, element: Value, active: Active) -> Value:
-        return (
-            self._row(element, active) if np.ndim(element) == 0 else super().load(element, active)
-        )
+        return super().load(element, active) if np.ndim(element) else self._row(element, active)
 
     def store(self, element: Value, value: Value, active: Active) -> None:
         if np.ndim(element):

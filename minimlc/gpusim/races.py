@@ -39,22 +39,20 @@ def _barriers(stamps: Stamps) -> Any:
 
 
 class _Shadow:
-    """What is remembered of the elements of a buffer: the last `writer`; a first reader, and one of
-    an `other` block; the `last` one since a barrier, and `near` it another thread.
+    """What is `known` of the elements of a buffer, a row each: the last writer; and where there are
+    readers, a first one, and one of an `other` block; the `last` one since a barrier, and `near` it
+    another thread.
     """
 
-    def __init__(self, size: int, width: int):
-        self.size = size
-        self.width = width
-        self.writer = np.full(size, NEVER)
-        self.readers: tuple[Stamps, ...] = ()
+    def __init__(self, known: Stamps, width: int):
+        self.known, self.width = known, width
 
     def met_by_read(self, at: np.ndarray, now: Stamps) -> Iterable[Stamps]:
         """The earlier accesses that reads race with, and remember the reads."""
-        yield self._racing(self.writer[at], now)
-        if not self.readers:
-            self.readers = tuple(np.full(self.size, NEVER) for _ in range(4))
-        first, other, last, near = self.readers
+        yield self._racing(self.known[0, at], now)
+        if len(self.known) == 1:
+            self.known = np.pad(self.known, ((0, 4), (0, 0)), constant_values=NEVER)
+        _, first, other, last, near = self.known
         _put(first, at, now, first[at] < 0)
         _put(other, at, now, self._block(first[at]) != self._block(now))
         old = last[at]
@@ -64,21 +62,16 @@ class _Shadow:
 
     def met_by_write(self, at: np.ndarray, now: Stamps) -> Iterable[Stamps]:
         """The earlier accesses that writes race with, each other's too, and remember the writes."""
-        for known in (self.writer, *self.readers):
+        for known in self.known:
             yield self._racing(known[at], now)
-        _put(self.writer, at, now)
-        yield self._racing(self.writer[at], now)
+        _put(self.known[0], at, now)
+        yield self._racing(self.known[0, at], now)
 
     def repeated(self, blocks: int) -> "_Shadow":
         """For blocks that have done alike what the first one did."""
-        new = _Shadow(self.size * blocks, self.width)
-        new.writer = self._repeat(self.writer, blocks)
-        new.readers = tuple(self._repeat(known, blocks) for known in self.readers)
-        return new
-
-    def _repeat(self, stamps: Stamps, blocks: int) -> Stamps:
-        later = stamps + np.arange(blocks).reshape(-1, 1) * self.width
-        return np.where(stamps < 0, NEVER, later).reshape(-1)
+        known = self.known[:, np.newaxis]
+        later = known + np.arange(blocks).reshape(-1, 1) * self.width
+        return _Shadow(np.where(known < 0, NEVER, later).reshape(len(known), -1), self.width)
 
     def _block(self, stamps: Stamps) -> Any:
         return _thread(stamps) // self.width
@@ -107,7 +100,7 @@ class Races(Watch):
         self.width = -(-self.threads // WARP) * WARP
         self.written = {buffer for buffer in stored_in(kernel.body) if space_of(buffer, kernel)}
         self.shadows: dict[Buffer, _Shadow] = {}
-        self.places: list[Touch] = []
+        self.places: dict[Touch, int] = {}
         self.numbers = range(0)
         self.barriers: Value = np.int64(0)
         self.current: Stmt = kernel.body
@@ -120,8 +113,7 @@ class Races(Watch):
     def begin(self, blocks: range) -> None:
         """Other blocks run, whose shared memory is another."""
         self.numbers, self.barriers = blocks, np.int64(0)
-        for buffer in [b for b in self.shadows if b.scope.startswith(SHARED)]:
-            del self.shadows[buffer]
+        self.shadows = {b: s for b, s in self.shadows.items() if not b.scope.startswith(SHARED)}
 
     def _meet(self, item: Barrier, active: Active) -> None:
         here = active.of_each_block
@@ -136,7 +128,7 @@ class Races(Watch):
         mask = active.mask
         shape = np.broadcast_shapes(np.shape(element), np.shape(mask), (1, self.width))
         shadow, at = self._shadow(item.buffer, memory, element, shape[0] == 1)
-        rows = active.shape[0] if shadow.size == len(memory.data) else 1
+        rows = active.shape[0] if shadow.known.shape[1] == len(memory.data) else 1
         shape = (rows, self.width)
         mask = np.broadcast_to(mask, shape)
         at, now = (np.broadcast_to(part, shape)[mask] for part in (at, self._stamps(item, rows)))
@@ -154,25 +146,23 @@ class Races(Watch):
         local = buffer.scope.startswith(SHARED)
         alike = alike and np.ndim(self.barriers) == 0
         if buffer not in self.shadows:
-            self.shadows[buffer] = _Shadow(one if local else whole, self.width)
+            never = np.full((1, one if local else whole), NEVER)
+            self.shadows[buffer] = _Shadow(never, self.width)
         shadow = self.shadows[buffer]
-        if shadow.size < whole and not alike:
+        if shadow.known.shape[1] < whole and not alike:
             shadow = self.shadows[buffer] = shadow.repeated(whole // one)
-        return shadow, element if shadow.size < whole else memory.at(element)
+        return shadow, element if shadow.known.shape[1] < whole else memory.at(element)
 
     def _stamps(self, item: Touch, rows: int) -> Stamps:
-        if item not in self.places:
-            self.places.append(item)
-        blocks = np.arange(self.numbers.start, self.numbers.start + rows).reshape(-1, 1)
-        place = self.places.index(item) << THREAD_BITS + BARRIER_BITS
-        threads = blocks * self.width + np.arange(self.width)
+        place = self.places.setdefault(item, len(self.places)) << THREAD_BITS + BARRIER_BITS
+        threads = np.arange(rows * self.width).reshape(rows, -1) + self.numbers.start * self.width
         return place + (self.barriers << THREAD_BITS) + threads
 
     # Errors
 
     def _race(self, item: Touch, at: int, before: int, now: int) -> RaceError:
         buffer = item.buffer
-        other = self.places[before >> THREAD_BITS + BARRIER_BITS]
+        other = list(self.places)[before >> THREAD_BITS + BARRIER_BITS]
         index = np.unravel_index(at % max(1, prod(buffer.shape)), buffer.shape)
         name = f"{buffer.name}[{', '.join(map(str, index))}]"
         same = _thread(before) // self.width == _thread(now) // self.width
