@@ -3,7 +3,7 @@ but for some words.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from math import prod
 
@@ -13,7 +13,6 @@ from minimlc.codegen.c.names import LOCAL
 from minimlc.codegen.c.stmt import SYNTAX, dimensions
 from minimlc.codegen.gpu.emit import KernelText, Language, written_in
 from minimlc.codegen.gpu.kernels import Kernel
-from minimlc.tir.nodes import Buffer
 
 WIDTH = 100
 INTEGERS = [f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -43,59 +42,35 @@ def same_bits(bits: str, number: str) -> dict[str, str]:
     }
 
 
-def functions(inline: str, own: Mapping[str, str]) -> Callable[[], Mapping[str, str]]:
+def functions(inline: str, own: Mapping[str, str]) -> Mapping[str, str]:
     """C's functions, `own` ones among them, as functions of the device."""
-
-    def texts() -> Mapping[str, str]:
-        known = {**FUNCTIONS, **entered(), **own}
-        return {name: re.sub("^static inline", inline, t, flags=re.M) for name, t in known.items()}
-
-    return texts
+    known = {**FUNCTIONS, **entered(), **own}
+    return {name: re.sub("^static inline", inline, t, flags=re.M) for name, t in known.items()}
 
 
-def finish(
-    words: Mapping[str, str], first: Mapping[str, str] | None = None
-) -> Callable[[str], str]:
+def finish(words: Mapping[str, str], first: Mapping[str, str], text: str) -> str:
     """Words of C as the language spells them, and what comes `first` where a pattern is found."""
-    known = re.compile(r"\b(" + "|".join(words) + r")\b")
-
-    def finished(text: str) -> str:
-        text = known.sub(lambda match: words[match[0]], text)
-        lines = [line for sign, line in (first or {}).items() if re.search(sign, text)]
-        return "\n".join([*lines, *([""] if lines else []), text])
-
-    return finished
+    text = re.sub(rf"\b({'|'.join(words)})\b", lambda match: words[match[0]], text)
+    lines = [line for sign, line in first.items() if re.search(sign, text)]
+    return "\n".join([*lines, *([""] if lines else []), text])
 
 
-def header(
-    kernel_text: str, pointee: str, restrict: str
-) -> Callable[[KernelText, Kernel], list[str]]:
-    """The head of a kernel: `kernel_text` takes its name and its threads, `pointee` the type
-    of elements in global memory, and no two pointers `restrict` each other.
+def header(start: str, pointee: str, restrict: str, text: KernelText, kernel: Kernel) -> list[str]:
+    """The head of a kernel: `start` takes its name and its threads, `pointee` the type of elements
+    in global memory, and no two pointers `restrict` each other.
     """
-
-    def parameter(text: KernelText, buffer: Buffer, written: bool) -> str:
-        name = text.declare(buffer)
-        _, inner = dimensions(buffer)
-        kind = ("" if written else "const ") + STORED[buffer.dtype]
-        pointer = f"*{restrict} {name}"
-        return f"{pointee.format(kind)} " + (f"({pointer}){inner}" if inner else pointer)
-
-    def lines(text: KernelText, kernel: Kernel) -> list[str]:
-        written = written_in(kernel)
-        threads = prod(kernel.block)
-        # Of groups of warps, another block multiplies while one waits.
-        least = ", __CUDA_ARCH__ < 800 ? 1 : 2" * (text.groups and threads <= 256)
-        start = kernel_text.format(text.symbol, f"{threads}{least}")
-        listed = [parameter(text, buffer, buffer in written) for buffer in kernel.params]
-        one = f"{start}({', '.join(listed)}) {{"
-        return [one] if len(one) <= WIDTH else [f"{start}(", *_lines(listed), ") {"]
-
-    return lines
-
-
-def _lines(listed: list[str]) -> list[str]:
-    return [f"    {part}{',' * (part is not listed[-1])}" for part in listed]
+    written, listed = written_in(kernel), []
+    for buffer in kernel.params:
+        pointer, (_, inner) = f"*{restrict} {text.declare(buffer)}", dimensions(buffer)
+        kind = pointee.format(("" if buffer in written else "const ") + STORED[buffer.dtype])
+        listed.append(f"{kind} ({pointer}){inner}" if inner else f"{kind} {pointer}")
+    threads = prod(kernel.block)
+    # Of groups of warps, another block multiplies while one waits.
+    least = ", __CUDA_ARCH__ < 800 ? 1 : 2" * (text.groups and threads <= 256)
+    start = start.format(text.symbol, f"{threads}{least}")
+    one = f"{start}({', '.join(listed)}) {{"
+    lines = ",\n".join(f"    {part}" for part in listed)
+    return [one] if len(one) <= WIDTH else [f"{start}(", lines, ") {"]
 
 
 like_c = partial(

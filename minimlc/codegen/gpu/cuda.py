@@ -1,5 +1,7 @@
 """CUDA C++, as NVRTC takes it: without any header."""
 
+from functools import partial
+
 from minimlc.codegen.c.expr import PLUS, TIMES, Expressions
 from minimlc.codegen.gpu.clike import finish, functions, header, like_c, reserved, same_bits, words
 from minimlc.codegen.gpu.emit import IN_FLIGHT, Background
@@ -86,14 +88,14 @@ CUDA = like_c(
     name="cuda",
     title="CUDA",
     expressions=CudaExpressions,
-    functions=functions("__device__ static inline", {**OWN, **TEXTS}),
+    functions=partial(functions, "__device__ static inline", {**OWN, **TEXTS}),
     reserved=reserved(
         WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
     ),
     places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
     barrier="__syncthreads();",
-    header=header(KERNEL, "{}", "__restrict__"),
-    finish=finish(WORDS, {r"\bLanes<": LANES}),
+    header=partial(header, KERNEL, "{}", "__restrict__"),
+    finish=partial(finish, WORDS, {r"\bLanes<": LANES}),
     shared="__shared__ __align__({1}) {0};",
     pool=(
         "extern __shared__ __align__(1024) unsigned char shared_memory[];",

@@ -1,5 +1,6 @@
 """OpenCL C 1.2."""
 
+from functools import partial
 from itertools import chain, product
 
 from minimlc.codegen.gpu.clike import finish, functions, header, like_c, reserved, same_bits, words
@@ -43,12 +44,12 @@ def _own_names() -> str:
 OPENCL = like_c(
     name="opencl",
     title="OpenCL C",
-    functions=functions("static inline", same_bits("as_int", "as_float")),
+    functions=partial(functions, "static inline", same_bits("as_int", "as_float")),
     reserved=reserved({**WORDS, **dict.fromkeys(WORDS.values(), "")}, _own_names()),
     places={"blockIdx": "get_group_id({1})", "threadIdx": "get_local_id({1})"},
     barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
-    header=header("__kernel void {0}", "__global {}", "restrict"),
-    finish=finish(WORDS, {r"\bdouble\b": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"}),
+    header=partial(header, "__kernel void {0}", "__global {}", "restrict"),
+    finish=partial(finish, WORDS, {r"\bdouble\b": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"}),
     shared="__local {};",
     copy="vstore{2}(vload{2}(0, &{1}), 0, &{0});",
     # PoCL 3.1 puts barriers of its own into innermost loops of kernels that have some, and goes

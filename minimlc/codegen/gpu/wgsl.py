@@ -5,8 +5,8 @@ is refused.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from itertools import product
 
 from minimlc.codegen.c.expr import OPERATORS, SHORT, UNARY, Expressions, constant, function_name
@@ -37,13 +37,18 @@ _OWN = ["sqrt", "floor", "ceil", "trunc", "round", "abs", "copysign", "isnan", "
 """The language's functions, or ours of that name. An implementation may reorder sums, so our
 polynomials, which round by adding a large number, would go wrong: exp and log are its own (off by
 3 + 2 |x| and 3 units in the last place), tanh is made of them."""
-_INFIX = {name: MACHINE[name] for name in ("shift_left", "shift_right", "quotient")}
-_CONVERSIONS = {
-    "bits": "bitcast<i32>",
-    "number": "bitcast<f32>",
-    "truncate_int32": "i32",
-    "truncate_uint32": "u32",
+_ADD, _SUBTRACT, _TIMES, _OVER = (OPERATORS[sign].of for sign in "+-*/")
+_FORMULAS: dict[str, Callable[..., Text]] = {
+    **{name: MACHINE[name].of for name in ("shift_left", "shift_right", "quotient")},
+    "bits": partial(call, "bitcast<i32>"),
+    "number": partial(call, "bitcast<f32>"),
+    "truncate_int32": partial(call, "i32"),
+    "truncate_uint32": partial(call, "u32"),
+    "muladd": lambda a, b, c: _ADD(_TIMES(a, b), c),
+    # Not `%`: in OpenGL, that of negative numbers is not defined.
+    "remainder": lambda a, b: _SUBTRACT(a, _TIMES(_OVER(a, b), b)),
 }
+"""What is written without a function of the operation's name."""
 _SPECIAL = {
     "INFINITY": "special(0x7f800000u)",
     "NAN": "special(0x7fc00000u)",
@@ -99,15 +104,8 @@ class WgslExpressions(Expressions):
         arguments = [self.visit(argument) for argument in item.args]
         if name in ("shift_left", "shift_right"):
             arguments[1] = call("u32", arguments[1])
-        if name in _INFIX:
-            return _INFIX[name].of(*arguments)
-        if name == "remainder":  # not `%`: in OpenGL, that of negative numbers is not defined
-            product = OPERATORS["*"].of(OPERATORS["/"].of(*arguments), arguments[1])
-            return OPERATORS["-"].of(arguments[0], product)
-        if name == "muladd":
-            return OPERATORS["+"].of(OPERATORS["*"].of(*arguments[:2]), arguments[2])
-        if name in _CONVERSIONS:
-            return call(_CONVERSIONS[name], *arguments)
+        if name in _FORMULAS:
+            return _FORMULAS[name](*arguments)
         if name in _OWN and is_float(dtype):
             return call("tanh_f32" if name == "tanh" else name, *arguments)
         if not _is_spelled(item):
@@ -152,7 +150,7 @@ def functions() -> Mapping[str, str]:
 def _is_spelled(item: Intrin) -> bool:
     """Whether the language has a function, or all that its definition needs."""
     name, dtype = item.name, item.args[0].dtype
-    if name in (*_INFIX, *_CONVERSIONS, *_OWN, "muladd", "remainder"):
+    if name in (*_FORMULAS, *_OWN):
         return True
     program = definition(name, dtype, approximate=False)
     return program is not None and _has_all(program)
