@@ -1,6 +1,6 @@
 """Run a function's kernels, one after the other, a chunk of blocks at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from math import prod
 
@@ -59,10 +59,10 @@ def launch(
                 Chunk(kernel, numbers, memory, watches).run(kernel.body)
 
 
-def _chunks(kernel: Kernel) -> list[range]:
+def _chunks(kernel: Kernel) -> Iterator[range]:
     """The blocks, by those that run at once."""
     threads, blocks = prod(kernel.block), range(prod(kernel.grid))
     shared = sum(map(bytes_of, kernel.shared))
     own = (sum(map(bytes_of, buffers_in(kernel.body))) - shared) * threads
     size = max(1, min(MOST_THREADS // max(1, threads), MOST_BYTES // (own + shared + 1)))
-    return [blocks[start : start + size] for start in range(0, len(blocks) if threads else 0, size)]
+    return (blocks[start : start + size] for start in range(0, len(blocks) * bool(threads), size))

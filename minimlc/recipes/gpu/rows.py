@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from minimlc.errors import BuildError
+from minimlc.errors import CompileError
 from minimlc.recipes.elementwise import is_elementwise
-from minimlc.recipes.general import attempt
 from minimlc.recipes.gpu.each import GRID, shared_out
+from minimlc.recipes.gpu.tiles import in_tiles
 from minimlc.recipes.rowwise import is_along_rows, rows_deep
 from minimlc.recipes.views import Draft, bytes_of, refusal
 from minimlc.rooms import room
@@ -60,16 +60,12 @@ def _in_registers(sch: Draft, name: str, threads: int) -> Draft:
     """What a block keeps of a row, in registers of the threads that use it; where others do, in
     shared memory.
     """
-    buffer, kernels = sch.store(name).buffer, room("codegen.gpu.kernels")
-    *outer, last = (f"i{dim}" for dim in range(buffer.ndim))
-    layout = [*outer, f"{last} // {threads}", f"{last} % {threads}"]
-    index_map = f"{', '.join([*outer, last])} -> {', '.join(layout)}"
-    after = attempt(sch, "transform_layout", name, buffer.name, index_map)
-    after = attempt(after, "set_scope", name, buffer.name, "local")
+    kernels = room("codegen.gpu.kernels")
     try:
+        after = in_tiles(sch, name, [threads]).set_scope(name, sch.buffer(name), "local")
         if kernels:
             kernels.kernels(after.func_name, after.func)
-    except BuildError:
+    except CompileError:
         return sch
     return after
 

@@ -17,9 +17,10 @@ UNITS = {
 }
 """What tensor cores multiply and add up: names of intrinsics, and how many products at once."""
 SIZES = ((128, 128), (64, 64)), ((64, 64), (32, 32)), ((32, 64), (32, 32))
-TILES = tuple(tiles.Tiles(size, warp, (16, 8)) for size, warp in SIZES)
+OWN = 16, 8
+TILES = tuple(tiles.Tiles(size, warp, OWN) for size, warp in SIZES)
 """What a block sums up, the largest first; a warp of it, and an instruction of that."""
-GROUPS = tiles.Tiles((128, 128), (16, 128), (16, 8), 64)
+GROUPS = tiles.Tiles((128, 128), (16, 128), OWN, 64)
 """What four warps do together, of 16-bit floats."""
 HALF = 64
 """Columns that are neighbours in memory for them."""
@@ -36,15 +37,16 @@ def tensor_product(sch: Draft, name: str) -> Draft:
     kind, total, depth = UNITS[dtypes]
     choices = [GROUPS if kind != "i8" and each.size == GROUPS.size else each for each in TILES]
     tile = tiles.largest(found, choices)
-    (rows, columns), threads = tile.own, {"threadIdx.y": tile.warps, "threadIdx.x": 32}
+    threads = {"threadIdx.y": tile.warps, "threadIdx.x": 32}
     sch, result = tiles.in_matrices(sch, found, "mk")
     sch = tiles.rounded(sch, name, tile.size, tile.depth or STEPS * depth)
-    sch, store, warp = in_warps(sch, name, result, tile)
-    copies = [copy_into(sch, name, factor) for factor in factors_of(sch, name)]
+    sch, store = in_warps(sch, name, result, tile)
+    makers = {sch.buffer(each): each for each in sch.producers(name)}
+    copies = [makers[factor] for factor in factors_of(sch, name)]
     if tile is GROUPS:
-        sch, step, unit = in_group(sch, name, warp, copies, threads)
+        sch, step, unit = in_group(sch, name, copies, threads)
     else:
-        sch, step, unit = in_units(sch, name, warp, (rows, columns, depth), threads, kind)
+        sch, step, unit = in_units(sch, name, copies, threads, depth, kind)
     sch, (init, _) = sch.making("decompose_reduction", name, at=step)
     sch, loops = tiles.in_parts(sch, init, sch.loops(init)[-2:], (tile.own,))
     sch = tiles.ahead(sch, copies, step, 1 if tile is GROUPS else tiles.AHEAD)
@@ -54,10 +56,10 @@ def tensor_product(sch: Draft, name: str) -> Draft:
     return tiles.together(sch, result, sch.loops(result)[-2:], threads)
 
 
-def in_warps(sch: Draft, name: str, result: str, tile: tiles.Tiles) -> tuple[Draft, str, str]:
+def in_warps(sch: Draft, name: str, result: str, tile: tiles.Tiles) -> tuple[Draft, str]:
     """Loops over blocks of the result, and in them over what a warp sums up and stores.
 
-    Also returns the block that stores, and the loop over warps.
+    Also returns the block that stores.
     """
     sums, warp = sch.buffer(name), f"{name}_warp"
     sch, (store,) = sch.making("cache_write", name, sums, "wmma.accumulator")
@@ -65,57 +67,38 @@ def in_warps(sch: Draft, name: str, result: str, tile: tiles.Tiles) -> tuple[Dra
     sch = tiles.bound(sch, result, (("blockIdx.y", m), ("blockIdx.x", n)))
     sch = sch.compute_at(store, n).set_scope(store, sums, "shared")
     sch, (m, n, *_) = tiles.in_parts(sch, store, sch.loops(store)[-2:], tile[1:3])
-    return sch.fuse(m, n, name=warp).bind(warp, "threadIdx.y"), store, warp
+    return sch.fuse(m, n, name=warp).bind(warp, "threadIdx.y").compute_at(name, warp), store
 
 
 def in_units(
-    sch: Draft,
-    name: str,
-    warp: str,
-    size: tuple[int, int, int],
-    threads: dict[str, int],
-    kind: str,
+    sch: Draft, name: str, copies: Sequence[str], threads: tiles.Threads, depth: int, kind: str
 ) -> tuple[Draft, str, str]:
-    """What a warp sums up as instructions; the loops over steps, and over the rows of one."""
-    sch = sch.compute_at(name, warp)
+    """What a warp sums up as instructions; the loops over steps, and over the rows of one. A factor
+    is fetched by all threads together in each step, and by each warp as tiles.
+    """
     *_, row, column, k = sch.loops(name)
     ks = step, unit, _ = [f"{name}_k{n}" for n in range(3)]
-    sch = sch.split(k, [None, STEPS, size[2]], names=ks)
-    sch, (m, n, i, j) = tiles.in_parts(sch, name, [row, column], (size[:2],))
+    sch = sch.split(k, [None, STEPS, depth], names=ks)
+    sch, (m, n, i, j) = tiles.in_parts(sch, name, [row, column], (OWN,))
     sch = sch.reorder(*ks[:2], m, n, i, j, ks[2])
-    for side, shape in (("a", size[::2]), ("b", size[:0:-1])):
-        sch = brought(sch, name, (step, unit), threads, f"mma_load_{side}_{kind}", shape)
+    shapes = (OWN[0], depth), (depth, OWN[1])
+    for side, factor, copy, shape in zip("ab", factors_of(sch, name), copies, shapes, strict=True):
+        sch, (part,) = sch.making("cache_read", name, factor, f"wmma.matrix_{side}")
+        sch = tiles.fetched(sch.compute_at(part, unit), copy, step, threads, "apart")
+        sch, loops = tiles.in_parts(sch, part, sch.loops(part)[-2:], (shape,))
+        sch = sch.tensorize(loops[2], f"mma_load_{side}_{kind}")
     return sch, step, i
 
 
 def in_group(
-    sch: Draft, name: str, warp: str, copies: Sequence[str], threads: dict[str, int]
+    sch: Draft, name: str, copies: Sequence[str], threads: tiles.Threads
 ) -> tuple[Draft, str, str]:
     """What a warp of four sums up in steps; the loops over steps, and over parts of 64 columns."""
-    sch = tiles.in_tiles(sch.compute_at(name, warp), name, (GROUPS.own[0], HALF))
+    sch = tiles.in_tiles(sch, name, (OWN[0], HALF))
     *_, row, column, k = sch.loops(name)
     sch, (step, deep) = sch.cut(name, k, GROUPS.depth)
     part, rest = parts = [f"{column}_part", f"{column}_rest"]
     sch = sch.split(column, [None, HALF], names=parts).reorder(step, part, row, rest, deep)
     for copy in copies:
-        sch = tiles.fetched(sch, copy, step, threads, swizzled=True)
+        sch = tiles.fetched(sch, copy, step, threads, "swizzled")
     return sch, step, part
-
-
-def brought(
-    sch: Draft, name: str, at: Sequence[str], threads: dict[str, int], intrin: str, tile: tiles.Pair
-) -> Draft:
-    """A factor: fetched by all threads together in each step, and by each warp as tiles."""
-    first, second = factors_of(sch, name)
-    buffer, scope = (first, "matrix_a") if "_a_" in intrin else (second, "matrix_b")
-    copy = copy_into(sch, name, buffer)
-    sch, (part,) = sch.making("cache_read", name, buffer, f"wmma.{scope}")
-    sch = tiles.fetched(sch.compute_at(part, at[1]), copy, at[0], threads, apart=True)
-    sch, loops = tiles.in_parts(sch, part, sch.loops(part)[-2:], (tile,))
-    return sch.tensorize(loops[2], intrin)
-
-
-def copy_into(sch: Draft, name: str, buffer: str) -> str:
-    """The block that writes a factor of the sum that a block computes."""
-    (copy,) = [each for each in sch.producers(name) if sch.buffer(each) == buffer]
-    return copy

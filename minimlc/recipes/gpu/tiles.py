@@ -23,6 +23,8 @@ from minimlc.tir.nodes import Buffer, Load, Store
 
 Pair = tuple[int, int]
 """Of rows and columns."""
+Threads = dict[str, int]
+"""How many there are along each axis."""
 
 
 class Tiles(NamedTuple):
@@ -38,7 +40,7 @@ class Tiles(NamedTuple):
     lanes: int = 1
 
     @property
-    def threads(self) -> dict[str, int]:
+    def threads(self) -> Threads:
         """Along each axis; a warp is x and y."""
         y, x = (of // own for of, own in zip(self.warp, self.own, strict=True))
         return {"threadIdx.z": self.warps, "threadIdx.y": y, "threadIdx.x": x}
@@ -231,17 +233,10 @@ def in_registers(
     return sch.unroll(deep), [sch.loops_below(init, thread), (row, column)]
 
 
-def fetched(
-    sch: Draft,
-    copy: str,
-    step: str,
-    threads: dict[str, int],
-    apart: bool = False,
-    swizzled: bool = False,
-) -> Draft:
+def fetched(sch: Draft, copy: str, step: str, threads: Threads, how: str = "") -> Draft:
     """A part of a factor, fetched by all threads together: neighbours at once by neighbours. Its
-    rows begin in different banks where threads write several of them at once; or read, `apart`; or
-    `swizzled`.
+    rows begin in different banks where threads write several of them at once; or where they read
+    so, "apart"; or they are "swizzled".
     """
     sch = sch.set_scope(copy, sch.buffer(copy), "shared").compute_at(copy, step)
     first, second = sch.loops_below(copy, step)[-2:]
@@ -253,11 +248,11 @@ def fetched(
     if lanes > 1 and sch.iterations(copy, (first, second)) % (lanes * prod(threads.values())) == 0:
         sch = sch.split(second, [None, lanes], names=[f"{copy}_lanes", lane]).vectorize(lane)
         second = f"{copy}_lanes"
-    if swizzled:
+    if how == "swizzled":
         buffer = sch.buffer(copy)
         columns = 128 // bytes_of(sch.store(copy).buffer.dtype)
         sch = in_tiles(sch, copy, (size[0], columns)).set_scope(copy, buffer, SWIZZLED)
-    elif turned or apart:
+    elif turned or how:
         sch = in_banks(sch, copy, size)
     return together(sch, copy, (first, second), threads)
 
@@ -268,13 +263,14 @@ def in_banks(sch: Draft, copy: str, size: Pair) -> Draft:
     return in_tiles(sch, copy, size).storage_align(copy, sch.buffer(copy), -2, 2 * lanes, lanes)
 
 
-def in_tiles(sch: Draft, copy: str, size: Pair) -> Draft:
-    """Tiles of such a size, whose elements are neighbours."""
-    store = sch.store(copy).buffer
-    *outer, row, column = (f"i{dim}" for dim in range(store.ndim))
-    tile = [f"{row} {by} {size[0]}, {column} {by} {size[1]}" for by in ("//", "%")]
-    layout = f"{', '.join([*outer, row, column])} -> {', '.join([*outer, *tile])}"
-    return sch.transform_layout(copy, store.name, layout)
+def in_tiles(sch: Draft, name: str, size: Sequence[int]) -> Draft:
+    """What a block writes as tiles of such a size along the last axes: neighbours in memory."""
+    store = sch.store(name).buffer
+    dims = [f"i{dim}" for dim in range(store.ndim)]
+    outer, inner = dims[: -len(size)], [*zip(dims[-len(size) :], size, strict=True)]
+    tile = [f"{dim} {by} {each}" for by in ("//", "%") for dim, each in inner]
+    layout = f"{', '.join(dims)} -> {', '.join([*outer, *tile])}"
+    return sch.transform_layout(name, store.name, layout)
 
 
 def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Draft:
@@ -286,7 +282,7 @@ def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Dr
     return sch.annotate(step, ASYNC, (0,))
 
 
-def together(sch: Draft, name: str, loops: Sequence[str], threads: dict[str, int]) -> Draft:
+def together(sch: Draft, name: str, loops: Sequence[str], threads: Threads) -> Draft:
     """What loops around a block do, by all threads together."""
     whole, rest = f"{name}_all", f"{name}_rest"
     names = [rest, *(f"{name}_{axis[-1]}" for axis in threads)]
