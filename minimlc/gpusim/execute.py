@@ -187,8 +187,11 @@ class Chunk:
                 return self.select(item, active)
             case tir.Cast():
                 return cast_values(item.a.dtype, item.dtype, self.expr(item.a, active))
-            case tir.Intrin():
-                return self.intrin(item, active)
+            case tir.Intrin(name) if is_formula(name):
+                return self.expr(expanded(item), active)
+            case tir.Intrin(name, args):
+                values = [self.expr(arg, active) for arg in args]
+                return intrin_values(name, args[0].dtype, values)
             case tir.Let():
                 self.values[item.var] = self.expr(item.value, active)
                 return self.expr(item.body, active)
@@ -217,9 +220,3 @@ class Chunk:
             why = f"integer division by zero: {self._first(a, zero)} {item.op} 0"
             raise CompileError(why, code="E312", span=span_of(self.statement))
         return binary_values(item.op, item.a.dtype, a, b)
-
-    def intrin(self, item: tir.Intrin, active: Active) -> Value:
-        if is_formula(item.name):
-            return self.expr(expanded(item), active)
-        args = [self.expr(arg, active) for arg in item.args]
-        return intrin_values(item.name, item.args[0].dtype, args)

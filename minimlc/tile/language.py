@@ -205,9 +205,8 @@ def dot(reader: Tiles, node: ast.expr, left: Any, right: Any) -> Tile:
     """The product of two matrices. What is not in memory as it is gets computed once."""
     a, b = tile_of(left), tile_of(right)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
-        raise reader.error(
-            node, f"no product of {a.shape} and {b.shape}", "E109", "(m, k) and (k, n)"
-        )
+        why = f"no product of {a.shape} and {b.shape}"
+        raise reader.error(node, why, "E109", "(m, k) and (k, n)")
     a, b = (x if isinstance(x.element, Load) else reader.kept(x, "side") for x in (a, b))
 
     def product(a: Expr, b: Expr) -> Expr:

@@ -173,15 +173,12 @@ def at_once(entry: host.Entry, values: Sequence[Any]) -> Device | None:
         return None
     kind, number = cp.ndarray, cp.cuda.runtime.getDevice()
     for array, (shape, dtype, _), start in zip(values, expected.forms, entry.starts, strict=True):
-        if type(array) is not kind:
-            return None
-        memory = array.data
-        address = memory.ptr
         if (
-            array.shape != shape
+            type(array) is not kind
+            or array.shape != shape
             or (array.dtype is not dtype and array.dtype != dtype)
-            or memory.device_id != number
-            or address % start
+            or (memory := array.data).device_id != number
+            or (address := memory.ptr) % start
             or not array.flags.c_contiguous
         ):
             return None
@@ -211,10 +208,8 @@ def device_of(cp: Any, number: int) -> Device:
     """A GPU by its number."""
     facts = cp.cuda.runtime.getDeviceProperties(number)
     keys = "maxThreadsPerBlock", "maxThreadsDim", "maxGridSize", "sharedMemPerBlockOptin"
-    version = f"{facts['major']}.{facts['minor']}"
-    return Device(
-        cp, number, Limits(facts["name"].decode(), *(facts[key] for key in keys)), version
-    )
+    limits = Limits(facts["name"].decode(), *(facts[key] for key in keys))
+    return Device(cp, number, limits, f"{facts['major']}.{facts['minor']}")
 
 
 DRIVER = host.Driver(opened, at_once)

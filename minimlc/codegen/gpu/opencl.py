@@ -16,17 +16,16 @@ WORDS = words(
     **{f"{name}f": name for name in (*_MATH, "pow", "sin", "cos", "tanh", "erf")},
 )
 
-_WORDS = """kernel global local constant private half event_t image2d_t sampler_t uchar ushort
-    uint ulong half_ barrier get_group_id get_local_id as_int as_float read_only write_only
-    read_write uniform pipe quad complex imaginary M_E M_PI MAXFLOAT FLT_MAX INT_MAX CHAR_BIT
-    CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_work_dim get_global_size get_global_id
-    get_local_size get_num_groups get_global_offset select bitselect clamp mix step sign cross dot
-    length distance normalize fast_length fast_distance fast_normalize degrees radians smoothstep
-    mad any all rsqrt abs abs_diff add_sat sub_sat hadd rhadd clz popcount max min mad_hi mad_sat
-    mul_hi rotate upsample mad24 mul24 acospi asinpi atanpi atan2pi cospi sinpi tanpi exp10 fract
-    lgamma_r maxmag minmag pown powr rootn sincos isequal isnotequal isordered prefetch shuffle
-    shuffle2 vec_step mem_fence read_mem_fence write_mem_fence async_work_group_copy
-    wait_group_events printf"""
+_WORDS = """kernel global local constant event_t image2d_t sampler_t barrier get_group_id
+    get_local_id as_int as_float read_only write_only read_write uniform pipe quad complex imaginary
+    M_E M_PI MAXFLOAT FLT_MAX INT_MAX CHAR_BIT CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_work_dim
+    get_global_size get_global_id get_local_size get_num_groups get_global_offset select bitselect
+    clamp mix step sign cross dot length distance normalize fast_length fast_distance fast_normalize
+    degrees radians smoothstep mad any all rsqrt abs abs_diff add_sat sub_sat hadd rhadd clz
+    popcount max min mad_hi mad_sat mul_hi rotate upsample mad24 mul24 acospi asinpi atanpi atan2pi
+    cospi sinpi tanpi exp10 fract lgamma_r maxmag minmag pown powr rootn sincos isequal isnotequal
+    isordered prefetch shuffle shuffle2 vec_step mem_fence read_mem_fence write_mem_fence
+    async_work_group_copy wait_group_events printf"""
 _FAMILIES = {
     "char uchar short ushort int uint long ulong float double half vload vstore": "2 3 4 8 16",
     "as_ convert_": "char uchar short ushort int uint long ulong float double",

@@ -194,10 +194,9 @@ def _memory(form: Launches, known: dict[Node, Text], names: UniqueNames) -> Iter
 
 def _header(text: KernelText, kernel: Kernel) -> list[str]:
     shared = [f"var<workgroup> {text.declared(buffer)};" for buffer in kernel.shared]
-    x, y, z = kernel.block
     return [
         *shared,
-        f"@compute @workgroup_size({x}, {y}, {z})",
+        f"@compute @workgroup_size{kernel.block}",
         f"fn {text.symbol}(",
         "    @builtin(workgroup_id) blockIdx: vec3<u32>,",
         "    @builtin(local_invocation_id) threadIdx: vec3<u32>",
@@ -209,16 +208,15 @@ def _finish(text: str) -> str:
     return f"enable f16;\n\n{text}" if re.search(r"\bf16\b", text) else text
 
 
-_WORDS = """alias array atomic bitcast blockIdx threadIdx const_assert diagnostic discard enable f16
-    f32 fn i32 let loop override ptr requires sampler storage storageBarrier u32 uniform var vec2
-    vec3 vec4 workgroup workgroupBarrier function read write read_write active as async await
-    become buffer cast coherent common concept conditional constinit crate debugger demote enum
-    export fail fallthrough filter final finally from fxgroup get groupshared highp impl
-    implements import instanceof interface invariant isnan lowp macro match mediump meta mod
-    module move mut native noexcept noinline nointerpolation null of operator package packed
-    partial pass patch pixelfragment precise precision premerge quat reflect regardless require
-    resource restrict select self set shared sizeof smooth snorm static_cast std subroutine
-    super target tensor trait type unless unorm unsafe unsized use using varying where with
+_WORDS = """alias array atomic bitcast blockIdx threadIdx const_assert diagnostic discard enable fn
+    let loop override ptr requires sampler storage storageBarrier uniform var vec2 vec3 vec4
+    workgroup workgroupBarrier function read write read_write active as async await become buffer
+    cast coherent common concept conditional constinit crate debugger demote fail fallthrough filter
+    final finally from fxgroup get groupshared highp impl implements import instanceof interface
+    invariant lowp macro match mediump meta mod module move mut native noexcept noinline
+    nointerpolation null of package packed partial pass patch pixelfragment precise precision
+    premerge quat reflect regardless require resource select self set shared smooth snorm std
+    subroutine super target tensor trait type unless unorm unsafe unsized use varying where with
     writeonly yield continuing handle min max clamp dot"""
 RESERVED = frozenset({*LOCAL, *_WORDS.split(), *VALUE.values()})
 
