@@ -32,19 +32,17 @@ class Device(NamedTuple):
 
 
 KB = 1024
-DEVICES = {
-    device.name: device
-    for device in (
-        Device("V100", "7.0", 80, 64, 32, 96 * KB, 256, 0, 64, 1.53, 900),
-        Device("T4", "7.5", 40, 32, 16, 64 * KB, 256, 0, 64, 1.59, 320),
-        Device("A100", "8.0", 108, 64, 32, 164 * KB, 128, KB, 64, 1.41, 1555),
-        Device("RTX 3090", "8.6", 82, 48, 16, 100 * KB, 128, KB, 128, 1.695, 936),
-        Device("RTX 4090", "8.9", 128, 48, 24, 100 * KB, 128, KB, 128, 2.52, 1008),
-        Device("H100", "9.0", 132, 64, 32, 228 * KB, 128, KB, 128, 1.98, 3350),
-        Device("B200", "10.0", 148, 64, 32, 228 * KB, 128, KB, 128, 1.965, 8000),
-        Device("RTX 5090", "12.0", 170, 48, 24, 100 * KB, 128, KB, 128, 2.407, 1792),
-    )
-}
+_ALL = (
+    Device("V100", "7.0", 80, 64, 32, 96 * KB, 256, 0, 64, 1.53, 900),
+    Device("T4", "7.5", 40, 32, 16, 64 * KB, 256, 0, 64, 1.59, 320),
+    Device("A100", "8.0", 108, 64, 32, 164 * KB, 128, KB, 64, 1.41, 1555),
+    Device("RTX 3090", "8.6", 82, 48, 16, 100 * KB, 128, KB, 128, 1.695, 936),
+    Device("RTX 4090", "8.9", 128, 48, 24, 100 * KB, 128, KB, 128, 2.52, 1008),
+    Device("H100", "9.0", 132, 64, 32, 228 * KB, 128, KB, 128, 1.98, 3350),
+    Device("B200", "10.0", 148, 64, 32, 228 * KB, 128, KB, 128, 1.965, 8000),
+    Device("RTX 5090", "12.0", 170, 48, 24, 100 * KB, 128, KB, 128, 2.407, 1792),
+)
+DEVICES = {device.name: device for device in _ALL}
 """What an SM holds is from the "CUDA C++ Programming Guide", table "Technical Specifications per
 Compute Capability"; its lanes are from the table "Throughput of Native Arithmetic Instructions".
 The kilobyte that a block loses is from the tuning guides for Ampere, Hopper and Blackwell, the

@@ -21,6 +21,7 @@ MOST_BYTES = 1 << 28
 """What the threads of a chunk have for themselves, if those of a block have no more."""
 
 
+Observer = Callable[[Kernel], Watch]
 _COUNTERS: ContextVar[list[Counters] | None] = ContextVar("counters", default=None)
 
 
@@ -35,9 +36,7 @@ def profiled(function: Callable[..., object], *arguments: object) -> tuple[Kerne
     return tuple(each.profile() for each in counters)
 
 
-def launch(
-    launches: Launches, arrays: Sequence[np.ndarray], *observers: Callable[[Kernel], Watch]
-) -> None:
+def launch(launches: Launches, arrays: Sequence[np.ndarray], *observers: Observer) -> None:
     """Run kernels on arrays that fit the function's parameters; each observer makes a watch of a
     kernel, which looks on.
 

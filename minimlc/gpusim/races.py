@@ -18,7 +18,7 @@ from minimlc.gpusim.active import WARP, Active
 from minimlc.gpusim.execute import Watch
 from minimlc.gpusim.memory import Memory, space_of
 from minimlc.gpusim.values import Value
-from minimlc.node import span_of
+from minimlc.node import Node, span_of
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.nodes import Buffer, Stmt, Store
 from minimlc.tir.walks import stored_in
@@ -125,23 +125,21 @@ class Races(Watch):
     def access(self, item: Touch, memory: Memory, element: Value, active: Active) -> None:
         if item.buffer not in self.written:
             return
-        mask = active.mask
-        shape = np.broadcast_shapes(np.shape(element), np.shape(mask), (1, self.width))
-        shadow, at = self._shadow(item.buffer, memory, element, shape[0] == 1)
-        rows = active.shape[0] if shadow.known.shape[1] == len(memory.data) else 1
-        shape = (rows, self.width)
-        mask = np.broadcast_to(mask, shape)
-        at, now = (np.broadcast_to(part, shape)[mask] for part in (at, self._stamps(item, rows)))
+        shape = np.broadcast_shapes(np.shape(element), np.shape(active.mask), (1, self.width))
+        shadow = self._shadow(item.buffer, memory, shape[0] == 1)
+        whole = shadow.known.shape[1] == len(memory.data)
+        shape = active.shape if whole else (1, self.width)
+        parts = memory.at(element) if whole else element, self._stamps(item, shape[0])
+        mask = np.broadcast_to(active.mask, shape)
+        at, now = (np.broadcast_to(part, shape)[mask] for part in parts)
         met = shadow.met_by_write if isinstance(item, Store) else shadow.met_by_read
         for stamps in met(at, now):
             if (stamps >= 0).any():
                 lane = int(np.argmax(stamps >= 0))
                 raise self._race(item, int(at[lane]), int(stamps[lane]), int(now[lane]))
 
-    def _shadow(
-        self, buffer: Buffer, memory: Memory, element: Value, alike: bool
-    ) -> tuple[_Shadow, Value]:
-        """What is known of a buffer, and the elements' places in it."""
+    def _shadow(self, buffer: Buffer, memory: Memory, alike: bool) -> _Shadow:
+        """What is known of a buffer; of its first block alone, as long as all are `alike`."""
         whole, one = len(memory.data), prod(buffer.shape)
         local = buffer.scope.startswith(SHARED)
         alike = alike and np.ndim(self.barriers) == 0
@@ -151,7 +149,7 @@ class Races(Watch):
         shadow = self.shadows[buffer]
         if shadow.known.shape[1] < whole and not alike:
             shadow = self.shadows[buffer] = shadow.repeated(whole // one)
-        return shadow, element if shadow.known.shape[1] < whole else memory.at(element)
+        return shadow
 
     def _stamps(self, item: Touch, rows: int) -> Stamps:
         place = self.places.setdefault(item, len(self.places)) << THREAD_BITS + BARRIER_BITS
@@ -168,10 +166,8 @@ class Races(Watch):
         same = _thread(before) // self.width == _thread(now) // self.width
         line = span_of(other)
         where = f" (line {line.line})" if line is not None else ""
-        why = (
-            f"{self._name(now)} {_verb(item)} {name}, which {self._name(before)} "
-            f"{_verb(other)}{where} with no barrier between"
-        )
+        which = f"{self._name(before)} {_verb(other)}{where} with no barrier between"
+        why = f"{self._name(now)} {_verb(item)} {name}, which {which}"
         hint = "let all threads of the block wait between the two"
         if not same:
             hint = "blocks do not wait for each other: let one do both, or launch two kernels"
@@ -182,16 +178,13 @@ class Races(Watch):
         mask = np.broadcast_to(active.mask, active.shape)[block]
         first = (self.numbers[block]) * self.width
         comes, stays = int(np.argmax(mask)), int(np.argmin(mask[: self.threads]))
-        why = (
-            f"{self._name(first + comes)} comes to a barrier, {self._name(first + stays)} does not"
-        )
+        one, other = self._name(first + comes), self._name(first + stays)
+        why = f"{one} comes to a barrier, {other} does not"
         hint = "put the barrier where all threads of the block come by"
         here = f"{mask[: self.threads].sum()} of {self.threads} threads come"
         return self._error("E619", why, item, f"{here}; it is there because {item.why}", hint)
 
-    def _error(
-        self, code: str, why: str, item: Touch | Barrier, example: str, hint: str
-    ) -> RaceError:
+    def _error(self, code: str, why: str, item: Node, example: str, hint: str) -> RaceError:
         """With the line of the script, or the statement where a schedule wrote it."""
         span = span_of(item) or span_of(self.current)
         excerpt = "" if span or isinstance(item, Barrier) else self.current.script(full=False)

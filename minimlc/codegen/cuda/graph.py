@@ -100,11 +100,9 @@ class DeviceGraph(GraphFunction):
             self._launch(device, memory)
 
     def _launch(self, device: Any, memory: Memory) -> None:
+        array_at = partial(_array, device, memory)
         for step in self.plan.steps:
-            inputs, outputs = (
-                [_array(device, memory, slot) for slot in slots]
-                for slots in (step.inputs, step.outputs)
-            )
+            inputs, outputs = (list(map(array_at, slots)) for slots in (step.inputs, step.outputs))
             if step.op == "call_dps_packed":
                 results = [array.get() for array in outputs]
                 call_packed(step.callee, [array.get() for array in inputs], results)
@@ -117,8 +115,7 @@ class DeviceGraph(GraphFunction):
                     array[...] = value if is_on_gpu(value) else device.filled(value)
             else:
                 kernel = self._kernels[step.callee]
-                own = [_array(device, memory, slot) for slot in self._own[kernel]]
-                kernel.launch(device, (*inputs, *outputs, *own))
+                kernel.launch(device, (*inputs, *outputs, *map(array_at, self._own[kernel])))
 
     def _results(self, device: Any, memory: Memory, like: Any) -> Iterator[Any]:
         """Arrays of numpy; where an argument is on the GPU, of the library that it is of."""

@@ -67,8 +67,8 @@ class WgslExpressions(Expressions):
 
     def visit_Const(self, item: Const) -> Text:
         text = constant(item)
-        sign, size = re.fullmatch(r"(-?)(.*)", text.code).groups()  # type: ignore[union-attr]
-        return text._replace(code=sign + _SPECIAL.get(size, size))
+        size = text.code.removeprefix("-")
+        return text._replace(code=text.code.replace(size, _SPECIAL.get(size, size)))
 
     def visit_Select(self, item: Select) -> Text:
         return call("select", *map(self.visit, (item.b, item.a, item.condition)))

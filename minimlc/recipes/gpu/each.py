@@ -106,9 +106,7 @@ def lanes_of(sch: Draft, loop: str) -> int:
 
 def is_at_once(sch: Draft, loop: str) -> bool:
     """Whether all that a vectorized loop takes is neighbours that a thread can take at once."""
-    kernels, lanes, narrow = (
-        room(f"codegen.gpu.{name}") for name in ("kernels", "lanes", "narrow")
-    )
+    kernels, lanes, narrow = (room(f"codegen.gpu.{it}") for it in ("kernels", "lanes", "narrow"))
     if not kernels or not lanes or not narrow:
         return False
     parts = map(narrow.narrow, kernels.kernels(sch.func_name, sch.func).kernels)

@@ -118,12 +118,9 @@ def find_contraction(sch: Draft, name: str, fewest: int) -> Contraction:
 
 def largest(found: Contraction, choices: Sequence[Tiles]) -> Tiles:
     """The first choice that has enough blocks for a large device, or the last."""
-
-    def blocks(tiles: Tiles) -> int:
-        counts = map(found.size, "mn"), tiles.size
-        return found.size("b") * prod(ceil(n / size) for n, size in zip(*counts, strict=True))
-
-    return next((each for each in choices if blocks(each) >= BLOCKS), choices[-1])
+    m, n, b = map(found.size, "mnb")
+    many = (it for it in choices if b * ceil(m / it.size[0]) * ceil(n / it.size[1]) >= BLOCKS)
+    return next(many, choices[-1])
 
 
 def product(sch: Draft, name: str, wide: bool) -> Draft:
@@ -134,8 +131,8 @@ def product(sch: Draft, name: str, wide: bool) -> Draft:
     tiles = VECTORS if wide else largest(found, TILES)
     sch, result = in_matrices(sch, found, "mk" if wide else "km")
     sch = rounded(sch, name, tiles.size, tiles.depth)
-    sch, loops = in_parts(sch, result, sch.loops(result)[-2:], tiles[:3])
-    m0, n0, m1, n1, m2, n2, *own = loops
+    loops = sch.loops(result)[-2:]
+    sch, (m0, n0, m1, n1, m2, n2, *own) = in_parts(sch, result, loops, tiles[:3])
     warp = f"{name}_warp"
     axes = ("blockIdx.y", m0), ("blockIdx.x", n0), *zip(tiles.threads, (warp, m2, n2), strict=True)
     sch = bound(sch.fuse(m1, n1, name=warp), result, axes)
@@ -215,9 +212,7 @@ def straight(sch: Draft, loop: str, lanes: int) -> Draft:
     return sch.split(loop, [None, lanes], names=names).unroll(rest).vectorize(inner)
 
 
-def in_registers(
-    sch: Draft, name: str, thread: str, tiles: Tiles
-) -> tuple[Draft, list[Sequence[str]]]:
+def in_registers(sch: Draft, name: str, thread: str, tiles: Tiles) -> tuple[Draft, list[list[str]]]:
     """A thread's sums, step by step from what is fetched; also the loops over their rows and
     columns, to begin them and to go on.
     """
@@ -230,7 +225,7 @@ def in_registers(
         sch = fetched(sch, copy, step, tiles.threads)
     sch = sch if tiles.lanes > 1 else ahead(sch, copies, step)
     sch, (init, _) = sch.making("decompose_reduction", name, at=step)
-    return sch.unroll(deep), [sch.loops_below(init, thread), (row, column)]
+    return sch.unroll(deep), [sch.loops_below(init, thread), [row, column]]
 
 
 def fetched(sch: Draft, copy: str, step: str, threads: Threads, how: str = "") -> Draft:
@@ -248,19 +243,12 @@ def fetched(sch: Draft, copy: str, step: str, threads: Threads, how: str = "") -
     if lanes > 1 and sch.iterations(copy, (first, second)) % (lanes * prod(threads.values())) == 0:
         sch = sch.split(second, [None, lanes], names=[f"{copy}_lanes", lane]).vectorize(lane)
         second = f"{copy}_lanes"
+    tile, word = sch.store(copy).buffer, 16 // bytes_of(sch.store(copy).buffer.dtype)
     if how == "swizzled":
-        buffer = sch.buffer(copy)
-        columns = 128 // bytes_of(sch.store(copy).buffer.dtype)
-        sch = in_tiles(sch, copy, (size[0], columns)).set_scope(copy, buffer, SWIZZLED)
-    elif turned or how:
-        sch = in_banks(sch, copy, size)
+        sch = in_tiles(sch, copy, (size[0], 8 * word)).set_scope(copy, tile.name, SWIZZLED)
+    elif turned or how:  # an odd number of 16 bytes from row to row
+        sch = in_tiles(sch, copy, size).storage_align(copy, tile.name, -2, 2 * word, word)
     return together(sch, copy, (first, second), threads)
-
-
-def in_banks(sch: Draft, copy: str, size: Pair) -> Draft:
-    """Tiles of such a size whose rows are an odd number of 16 bytes apart."""
-    lanes = 16 // bytes_of(sch.store(copy).buffer.dtype)
-    return in_tiles(sch, copy, size).storage_align(copy, sch.buffer(copy), -2, 2 * lanes, lanes)
 
 
 def in_tiles(sch: Draft, name: str, size: Sequence[int]) -> Draft:
