@@ -65,12 +65,8 @@ def _paired(rows: np.ndarray) -> np.ndarray:
     """Where each thread has the address of its neighbour, or each that of the next but one; those
     that do not run have any.
     """
-    lanes = np.arange(WARP)
-    paired = np.zeros(len(rows), np.bool_)
-    for apart in (1, 2):
-        others = rows[:, lanes ^ apart]
-        paired |= ((rows == others) | (rows < 0) | (others < 0)).all(axis=1)
-    return paired
+    one, other = rows[:, np.newaxis], rows[:, np.arange(WARP) ^ [[1], [2]]]
+    return ((one == other) | (one < 0) | (other < 0)).all(axis=2).any(axis=1)
 
 
 def _wavefronts(rows: np.ndarray, size: int, group: int) -> tuple[int, int]:
@@ -98,7 +94,5 @@ def by_warps(addresses: Value, active: Active) -> Warps:
 
 
 def _distinct(ordered: np.ndarray) -> np.ndarray:
-    """Where a row, in order, has a new number that is not negative."""
-    new = ordered >= 0
-    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return new
+    """Where a row, in order, has a new number other than -1."""
+    return np.diff(ordered, axis=1, prepend=-1) > 0

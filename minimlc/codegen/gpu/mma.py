@@ -29,23 +29,18 @@ def declared(tiles: Buffer, name: str) -> str:
 
 def called(item: Warp, exprs: Texts) -> str:
     """The call that does a unit's work."""
-    if is_group(item):
-        a, b, sums = item.places
-        number = exprs.visit(sums.indices[0]).code
-        factors = f"&{exprs.element(a)}, &{exprs.element(b)}, {item.steps[1][0]}"
-        return f"{item.name}({factors}, {exprs.names[sums.buffer].code}[{number}]);"
     name, turned = item.name.removesuffix("_turned"), item.name.endswith("_turned")
-    kind = kind_of(name)
+    kind, arguments = kind_of(name), list[str]()
     name = name if name in TEXTS else f"mma_{kind}"
-    arguments = []
-    for place, steps in zip(item.places, item.steps, strict=True):
+    told = ((), item.steps[1][:1], ()) if is_group(item) else item.steps
+    for place, steps in zip(item.places, told, strict=True):
         if place.buffer.scope.startswith(FRAGMENT):
             number = exprs.visit(place.indices[0]).code
             arguments.append(f"{exprs.names[place.buffer].code}[{number}]")
         else:
-            down, right = reversed(steps) if turned else steps
-            arguments.append(f"&{exprs.element(place)}, {down}, {right}")
-            name += _layout(kind, place, down, right) if "load" in kind else ""
+            steps = steps[::-1] if turned else steps
+            arguments += [f"&{exprs.element(place)}", *map(str, steps)]
+            name += _layout(kind, place, *steps) if "load" in kind else ""
     return f"{name}({', '.join(arguments)});"
 
 

@@ -83,10 +83,9 @@ def shared_out(
     if axes == GRID and extent <= THREADS:
         return fused.bind(whole, GRID[1])
     if vectors and axes == GRID and extent >= MANY:
-        names = [block, thread, own]
-        wide = attempt(fused, "split", whole, [None, THREADS, lanes_of(fused, whole)], names=names)
-        wide = wide if wide is fused else attempt(wide, "vectorize", own)
-        if wide is not fused and is_at_once(wide, own):
+        sizes = [None, THREADS, lanes_of(fused, whole)]
+        wide = attempt(fused.split(whole, sizes, names=[block, thread, own]), "vectorize", own)
+        if is_at_once(wide, own):
             return wide.bind(thread, GRID[1]).bind(block, GRID[0])
     sch = fused.split(whole, [None, THREADS], names=[block, thread]).bind(thread, GRID[1])
     if axes != GRID:

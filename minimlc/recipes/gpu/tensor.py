@@ -30,7 +30,7 @@ STEPS = 2
 
 def tensor_product(sch: Draft, name: str) -> Draft:
     """A sum of products of 16-bit floats or of bytes, with the element-wise work around it."""
-    found = tiles.find_contraction(sch, name, tiles.FEWEST)
+    found = tiles.find_contraction(sch, name)
     dtypes = tuple(buffer.dtype for buffer in found.buffers)
     if dtypes not in UNITS:
         raise refusal(f'tensor_product: block "{name}" multiplies {dtypes[0]} by {dtypes[1]}')

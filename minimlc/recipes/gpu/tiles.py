@@ -97,9 +97,9 @@ class Contraction(NamedTuple):
         return f"{iters} -> {', '.join(numbers.values())}"
 
 
-def find_contraction(sch: Draft, name: str, fewest: int) -> Contraction:
-    """The sum of products that a block computes. Raises `ScheduleError` where there is none of at
-    least so many rows, columns and products.
+def find_contraction(sch: Draft, name: str) -> Contraction:
+    """The sum of products that a block computes. Raises `ScheduleError` where there is none of
+    enough rows, columns and products.
     """
     block = sch.block(name)
     loads = loads_of(block) or ()
@@ -111,7 +111,7 @@ def find_contraction(sch: Draft, name: str, fewest: int) -> Contraction:
     buffers = *(load.buffer for load in loads), sch.store(name).buffer
     found = Contraction(name, roles, sizes, buffers)
     fits = set("mnk") <= set(roles) <= set("bmnk1") and len(set(buffers)) == 3
-    if not fits or block.init is None or min(map(found.size, "mnk")) < fewest:
+    if not fits or block.init is None or min(map(found.size, "mnk")) < FEWEST:
         raise refusal(f'product: block "{name}" adds up too few products of rows and columns')
     return found
 
@@ -125,7 +125,7 @@ def largest(found: Contraction, choices: Sequence[Tiles]) -> Tiles:
 
 def product(sch: Draft, name: str, wide: bool) -> Draft:
     """A sum of products by tiles, with the element-wise work before and after it."""
-    found = find_contraction(sch, name, FEWEST)
+    found = find_contraction(sch, name)
     # Elements of other types are converted one by one.
     wide = wide and all(buffer.dtype == "float32" for buffer in found.buffers)
     tiles = VECTORS if wide else largest(found, TILES)
