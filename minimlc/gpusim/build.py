@@ -1,6 +1,5 @@
 """Target "gpusim": kernels run by numpy, all threads at once."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from minimlc.arguments import Arguments, parameters_of
@@ -9,12 +8,10 @@ from minimlc.codegen.gpu.limits import CUDA_MOST, check_limits
 from minimlc.errors import CompileError
 from minimlc.gpusim.launch import launch, profiled
 from minimlc.gpusim.profile import Profile
-from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
 from minimlc.node import nodes_of
 from minimlc.runtime.executable import SteppedGraph, functions_of, library
 from minimlc.runtime.library import Library
-from minimlc.runtime.plan import plan
 from minimlc.schedule.tree import replaced_in
 from minimlc.target import Target
 from minimlc.tir.nodes import Seq, Stmt
@@ -70,8 +67,4 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
         functions[name] = Simulated(name, kernels(name, func, shuffles=True))
         for kernel in functions[name].launches.kernels:
             check_limits(kernel, CUDA_MOST)
-
-    def graph(name: str, func: Function, known: Mapping[str, Any]) -> SteppedGraph:
-        return SteppedGraph(name, func, plan(module, name), known)
-
-    return library(module, target, functions, graph, {}, Simulator)
+    return library(module, target, functions, SteppedGraph, {}, Simulator)

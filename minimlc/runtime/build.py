@@ -268,11 +268,11 @@ def _build_native(
         for name, func in kernels.items()
     }
 
-    def graph(name: str, func: Function, known: Functions) -> NativeGraph | SteppedGraph:
+    def graph(name: str, func: Function, plan: Plan, known: Functions) -> Callable[..., Any]:
         if name not in entries:
-            return SteppedGraph(name, func, plans[name], known)
+            return SteppedGraph(name, func, plan, known)
         address = at[entry_symbol(name)]
-        return NativeGraph(name, func, plans[name], address, sites, native.library)
+        return NativeGraph(name, func, plan, address, sites, native.library)
 
     by_code = dict(zip(codes, native.entries, strict=False))
     stored = None
@@ -280,7 +280,7 @@ def _build_native(
         about = {n: (code, by_code[code], n in over) for n, code in named.items()}
         stored = Stored(module, native.entries, symbols, about)
     kind = partial(Library, stored=stored)
-    return library(module, target, compiled, graph, sources, kind)
+    return library(module, target, compiled, graph, sources, kind, plans)
 
 
 def _native_sources(

@@ -22,7 +22,7 @@ from minimlc.runtime.foreign import refusing
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
-from minimlc.runtime.plan import Plan, PlannedCall, Slot
+from minimlc.runtime.plan import Plan, PlannedCall, Slot, plan
 from minimlc.specialize import instance_for
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -371,19 +371,19 @@ def library(
     module: IRModule,
     target: Target,
     kernels: Mapping[str, Callable[..., Any]],
-    graph: Callable[[str, Function, Mapping[str, Callable[..., Any]]], Callable[..., Any]],
+    graph: Callable[[str, Function, Plan, Mapping[str, Callable[..., Any]]], Callable[..., Any]],
     sources: dict[str, Callable[[], str]],
     kind: Callable[..., Library] = Library,
+    plans: Mapping[str, Plan] = {},
 ) -> Library:
-    """A library of kernels, and of what `graph` makes of each graph function, which may call all
-    functions of the library.
+    """A library of kernels, and of what `graph` makes of each graph function and its plan, which
+    may call all functions of the library. There may be `plans` already.
     """
     functions = dict(kernels)
     for name, func in module.entries:
         if isinstance(func, Function):
-            functions[name] = graph(name, func, functions)
-    ordered = {name: functions[name] for name in module.functions}
-    return kind(module, target, ordered, sources)
+            functions[name] = graph(name, func, plans.get(name) or plan(module, name), functions)
+    return kind(module, target, {name: functions[name] for name in module.functions}, sources)
 
 
 def to_read(

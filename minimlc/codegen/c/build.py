@@ -1,12 +1,9 @@
 """Target "c": generated C, compiled by the system's compiler where there is one."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.c.entries import c_entries, c_text
-from minimlc.graph.nodes import Function
 from minimlc.module import IRModule
 from minimlc.runtime.executable import (
     Kernel,
@@ -17,7 +14,6 @@ from minimlc.runtime.executable import (
 )
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library
-from minimlc.runtime.plan import plan
 from minimlc.target import Target
 
 
@@ -33,7 +29,4 @@ def build(module: IRModule, target: Target, check: bool, cache: bool) -> Library
         for name, func in functions.items()
     }
 
-    def graph(name: str, func: Function, known: Mapping[str, Any]) -> SteppedGraph:
-        return SteppedGraph(name, func, plan(module, name), known)
-
-    return library(module, target, kernels, graph, {"c": partial(c_text, functions)})
+    return library(module, target, kernels, SteppedGraph, {"c": partial(c_text, functions)})

@@ -69,10 +69,9 @@ class Device(NamedTuple):
 
     def compiled(self, emitted: Emitted) -> dict[str, Any]:
         """From a file, as CuPy compiles text with "-ftz=true": small numbers would become zero."""
-        compiler = self.cp.cuda.compiler
         try:
             code = self._code(emitted.text)
-        except compiler.CompileException as error:
+        except self.cp.cuda.compiler.CompileException as error:
             raise host.not_compiled("NVRTC", "cuda", error) from error
         with TemporaryDirectory() as folder:
             file = Path(folder, "kernels.cubin")

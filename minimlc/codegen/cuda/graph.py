@@ -91,8 +91,7 @@ class DeviceGraph(GraphFunction):
         if graph is None and key in self._recent:
             if len(self._graphs) >= MOST_GRAPHS:
                 self._graphs.pop(next(iter(self._graphs)), None)
-            graph = device.captured(partial(self._launch, device, memory))
-            self._graphs[key] = graph
+            graph = self._graphs[key] = device.captured(partial(self._launch, device, memory))
         if graph is not None:
             graph.launch()
         else:

@@ -21,7 +21,7 @@ from minimlc.module import IRModule
 from minimlc.node import nodes_of
 from minimlc.runtime.executable import functions_of, library
 from minimlc.runtime.library import Library
-from minimlc.runtime.plan import Plan, plan
+from minimlc.runtime.plan import Plan
 from minimlc.target import Target
 from minimlc.tir.nodes import Buffer, For, PrimFunc
 
@@ -196,14 +196,8 @@ def build_library(
     primitive = functions_of(module)
     program = Program(emit(primitive, language), bool(language.several))
     kernels = {name: Kernel(name, func, program, driver) for name, func in primitive.items()}
-
-    def planned(
-        name: str, func: Function, functions: Mapping[str, Callable[..., Any]]
-    ) -> Callable[..., Any]:
-        return graph(name, func, plan(module, name), functions)
-
     texts = {language.name: lambda: program.emitted.text}
-    return library(module, target, kernels, planned, texts, kind)
+    return library(module, target, kernels, graph, texts, kind)
 
 
 def missing(target: str, why: str, hint: str) -> BuildError:

@@ -193,9 +193,8 @@ def _memory(form: Launches, known: dict[Node, Text], names: UniqueNames) -> Iter
 
 
 def _header(text: KernelText, kernel: Kernel) -> list[str]:
-    shared = [f"var<workgroup> {text.declared(buffer)};" for buffer in kernel.shared]
     return [
-        *shared,
+        *(f"var<workgroup> {text.declared(buffer)};" for buffer in kernel.shared),
         f"@compute @workgroup_size{kernel.block}",
         f"fn {text.symbol}(",
         "    @builtin(workgroup_id) blockIdx: vec3<u32>,",
