@@ -21,8 +21,6 @@ from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.walks import statements_in
 
-Pending = dict[Touch, list[tuple[Value, Active]]]
-
 
 class Counters(Watch):
     """Counts while a kernel runs.
@@ -43,7 +41,7 @@ class Counters(Watch):
         inside = {part for body in warps for part in statements_in(body)}
         self.costs = {item: _cost(item) for item in items if item not in inside}
         self.samples: dict[Node, tuple[int, tuple[int, ...]]] = {}
-        self.pending: Pending | None = None
+        self.pending: dict[Touch, list[tuple[Value, Active]]] | None = None
 
     def statement(self, item: tir.Stmt, active: Active) -> None:
         if item in self.costs:  # what a warp does together is one instruction
@@ -60,7 +58,7 @@ class Counters(Watch):
 
     def lanes(self, begins: bool) -> None:
         pending, self.pending = self.pending, {} if begins else None
-        for item, parts in ({} if begins else pending or {}).items():
+        for item, parts in (pending or {}).items():
             self._vector(item, parts)
 
     def _vector(self, item: Touch, parts: list[tuple[Value, Active]]) -> None:

@@ -121,12 +121,10 @@ class Chunk:
             watch.lanes(False)
 
     def branch(self, item: tir.IfThenElse, active: Active) -> None:
-        condition = self.expr(item.condition, active)
-        then, other = active.where(condition), active.where(np.logical_not(condition))
-        if then is not None:
-            self.stmt(item.then_case, then)
-        if other is not None and item.else_case is not None:
-            self.stmt(item.else_case, other)
+        test = self.expr(item.condition, active)
+        for case, holds in ((item.then_case, test), (item.else_case, np.logical_not(test))):
+            if case is not None and (inside := active.where(holds)) is not None:
+                self.stmt(case, inside)
 
     def repeat(self, item: tir.While, active: Active) -> None:
         inside = active.where(self.expr(item.condition, active))

@@ -54,10 +54,8 @@ def placed(cp: Any, arrays: Sequence[Any]) -> Iterator[Any]:
 
 def _number(cp: Any, arrays: Sequence[Any]) -> int:
     """The device of the first array; of none, the current one."""
-    for each in arrays:
-        if hasattr(each, "__dlpack_device__"):
-            return int(each.__dlpack_device__()[1])
-    return int(cp.cuda.runtime.getDevice())
+    numbers = (each.__dlpack_device__()[1] for each in arrays if hasattr(each, "__dlpack_device__"))
+    return int(next(numbers, cp.cuda.runtime.getDevice()))
 
 
 def _stream(cp: Any, value: Any) -> Any:

@@ -48,9 +48,8 @@ class DeviceGraph(GraphFunction):
                 if slot.kind == "input":
                     starts[slot.number] = max(size, starts[slot.number])
         self._entry = Entry(driver, self._arguments, starts)
-        several = sum(len(k.launches) for _, k in called) > 1
         fixed = plan.native and all(step.call is None for step in plan.steps)
-        self._captures = fixed and several
+        self._captures = fixed and sum(len(k.launches) for _, k in called) > 1
         self._constants: dict[int, list[Any]] = {}
         self._graphs: dict[tuple[int, ...], Any] = {}
         self._recent: deque[tuple[int, ...]] = deque(maxlen=MOST_GRAPHS)

@@ -92,7 +92,6 @@ CUDA = like_c(
     reserved=reserved(
         WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
     ),
-    places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
     barrier="__syncthreads();",
     header=partial(header, KERNEL, "{}", "__restrict__"),
     finish=partial(finish, WORDS, {r"\bLanes<": LANES}),

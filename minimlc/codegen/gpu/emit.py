@@ -83,10 +83,10 @@ class Language(NamedTuple):
     reserved: frozenset[str]
     array: Callable[[str, str, tuple[int, ...]], str]
     axis: str
-    places: Mapping[str, str]
     barrier: str
     header: Callable[["KernelText", Kernel], list[str]]
     finish: Callable[[str], str]
+    places: Mapping[str, str] = {"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"}
     shared: str = ""
     pool: tuple[str, ...] = ()
     """Declares all memory that a block shares; takes an array from it, by its first byte."""

@@ -229,7 +229,6 @@ WGSL = Language(
     reserved=RESERVED,
     array=_array,
     axis="let {1} = {0}({2});",
-    places={"blockIdx": "blockIdx.{0}", "threadIdx": "threadIdx.{0}"},
     barrier="storageBarrier(); workgroupBarrier();",
     header=_header,
     finish=_finish,

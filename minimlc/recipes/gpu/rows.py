@@ -40,19 +40,17 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
         sch = sch.compute_inline(name)
     names = [name for name in names if name in sch.blocks()]
     size = max(sch.iterations(name, sch.loops_of(name, "R")) for name in reductions)
-    together = size >= LEAST
+    scope = "shared" if size >= LEAST else "local"
     for name in reversed(names[:-1]):
-        sch = sch.compute_at(name, row)
-        sch = sch.set_scope(name, sch.buffer(name), "shared" if together else "local")
-    if not together:
+        sch = sch.compute_at(name, row).set_scope(name, sch.buffer(name), scope)
+    if scope == "local":
         return shared_out(sch, [row])
     threads = min(MOST, 1 << size.bit_length() - 1)
     for name in names:
         sch = _together(sch, name, row, threads)
     sch = sch.bind(row, GRID[0])
-    for name in names[:-1]:
-        if name not in reductions:
-            sch = _in_registers(sch, name, threads)
+    for name in [each for each in names[:-1] if each not in reductions]:
+        sch = _in_registers(sch, name, threads)
     return sch
 
 
