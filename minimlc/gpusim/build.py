@@ -46,8 +46,7 @@ class Simulator(Library):
         """The primitive function `name` less a barrier, counted from 0 in the text of its kernels:
         a call raises `RaceError` if that barrier is needed. `CompileError` where there is none.
         """
-        function = self[name]
-        launches = function.launches if isinstance(function, Simulated) else None
+        launches: Launches | None = getattr(self[name], "launches", None)
         parts = launches.kernels if launches else ()
         barriers = [each for part in parts for each in nodes_of(part.body, Barrier)]
         if launches is None or not 0 <= number < len(barriers):

@@ -12,13 +12,12 @@ from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.errors import BoundsError, CompileError
 from minimlc.gpusim.active import ALL, WARP, Active
-from minimlc.gpusim.memory import Memory, in_chunk
+from minimlc.gpusim.memory import Memories, Memory, in_chunk
 from minimlc.gpusim.values import Value, binary_values, cast_values, intrin_values, unary_values
 from minimlc.node import span_of
 from minimlc.tir import nodes as tir
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import expanded
-from minimlc.tir.nodes import Buffer
 from minimlc.tir.operators import OPERATORS
 
 COUNTED = (tir.Store, tir.IfThenElse, tir.While, Barrier, Warp, Shuffle)
@@ -44,9 +43,7 @@ class Watch:
 class Chunk:
     """Some blocks of a launch. `numbers` are theirs, `memory` is what they share with others."""
 
-    def __init__(
-        self, kernel: Kernel, numbers: range, memory: dict[Buffer, Memory], watches: Sequence[Watch]
-    ):
+    def __init__(self, kernel: Kernel, numbers: range, memory: Memories, watches: Sequence[Watch]):
         self.threads = prod(kernel.block)
         self.width = -(-self.threads // WARP) * WARP
         self.numbers = numbers
@@ -142,11 +139,10 @@ class Chunk:
 
     def element(self, item: Touch, active: Active) -> Value:
         """Which element of its buffer each thread accesses, in row-major order."""
-        buffer = item.buffer
         element: Value = np.int64(0)
         sane: Value = np.True_
         indices = [self.expr(part, active) for part in item.indices]
-        for index, size in zip(indices, buffer.shape, strict=True):
+        for index, size in zip(indices, item.buffer.shape, strict=True):
             element = element * size + index
             sane = sane & (index >= 0) & (index < size)
         if not np.all(sane):
@@ -154,7 +150,7 @@ class Chunk:
                 raise self._outside(item, [self._first(index, wrong) for index in indices])
             element = np.where(sane, element, 0)
         for watch in self.watches:
-            watch.access(item, self.memory[buffer], element, active)
+            watch.access(item, self.memory[item.buffer], element, active)
         return element
 
     def _outside(self, item: Touch, indices: list[int]) -> BoundsError:

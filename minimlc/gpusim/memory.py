@@ -50,6 +50,9 @@ class Registers(Memory):
         return self.data[element * self.step :][: self.step].reshape(active.shape)
 
 
+Memories = dict[Buffer, Memory]
+
+
 def in_chunk(buffer: Buffer, blocks: int, width: int) -> Memory:
     """A buffer of a kernel in a chunk of blocks: each block has it, or each thread."""
     size = int(np.prod(buffer.shape))
