@@ -61,8 +61,7 @@ class Chunk:
 
     def run(self, body: tir.Stmt) -> None:
         """Run a statement by all threads, as many as there are."""
-        whole = self.threads == self.width
-        mask = ALL if whole else np.arange(self.width) < self.threads
+        mask = ALL if self.threads == self.width else np.arange(self.width) < self.threads
         for watch in self.watches:
             watch.begin(self.numbers)
         self.stmt(body, Active(len(self.numbers), self.width, mask))
