@@ -49,7 +49,7 @@ class _Shadow:
 
     def met_by_read(self, at: np.ndarray, now: Stamps) -> Iterable[Stamps]:
         """The earlier accesses that reads race with, and remember the reads."""
-        yield self._racing(self.known[0, at], now)
+        yield self._racing(self.known[0][at], now)
         if len(self.known) == 1:
             self.known = np.pad(self.known, ((0, 4), (0, 0)), constant_values=NEVER)
         _, first, other, last, near = self.known
@@ -65,7 +65,7 @@ class _Shadow:
         for known in self.known:
             yield self._racing(known[at], now)
         _put(self.known[0], at, now)
-        yield self._racing(self.known[0, at], now)
+        yield self._racing(self.known[0][at], now)
 
     def repeated(self, blocks: int) -> "_Shadow":
         """For blocks that have done alike what the first one did."""
