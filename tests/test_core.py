@@ -27,7 +27,7 @@ ROOMS = {
     "codegen/c": 825,
     "codegen/gpu": 2323,
     "codegen/opencl": 94,
-    "codegen/cuda": 345,
+    "codegen/cuda": 346,
     "codegen/python": 524,
     "gpusim": 863,
     "passes/dispatch.py": 113,

@@ -168,8 +168,9 @@ def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[host.Opened]:
 def at_once(entry: host.Entry, values: Sequence[Any]) -> Device | None:
     """The current GPU, where all arguments are CuPy's and fit: microseconds count here."""
     cp, expected, addresses = sys.modules.get("cupy"), entry.arguments, []
-    fits = cp is not None and len(values) == len(entry.starts)
-    if not (fits and values and type(values[0]) is cp.ndarray):  # a GPU is there, then
+    if cp is None or not values or len(values) != len(entry.starts):
+        return None
+    if type(values[0]) is not cp.ndarray:  # there may be no GPU
         return None
     kind, number = cp.ndarray, cp.cuda.runtime.getDevice()
     for array, (shape, dtype, _), start in zip(values, expected.forms, entry.starts, strict=True):
