@@ -37,7 +37,7 @@ ROOMS = {
     "frontends": 867,
     "tile": 399,
     "apart": 582,
-    "tune": 1485,
+    "tune": 1486,
     "homework": 2116,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -45,18 +45,18 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2233,
+    "tir": 2234,
     "tir/analysis": 3368,
-    "tir/math": 495,
+    "tir/math": 504,
     "graph": 1567,
     "graph/ops": 2767,
     "script": 2408,
     "schedule": 2635,
     "passes": 2050,
     "codegen": 212,
-    "codegen/llvm": 1792,
-    "runtime": 2093,
-    "": 2019,
+    "codegen/llvm": 1802,
+    "runtime": 2104,
+    "": 2030,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -13,7 +13,15 @@ from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.control import steps
 from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, tensor_types
 from minimlc.graph.symbolic import is_family
-from minimlc.module import IRModule, Pass, not_a_module, pass_list, pass_name, run_passes
+from minimlc.module import (
+    IRModule,
+    Pass,
+    collector_paused,
+    not_a_module,
+    pass_list,
+    pass_name,
+    run_passes,
+)
 from minimlc.node import Node, nodes_of
 from minimlc.passes import default_pipeline, for_target, scheduling
 from minimlc.rooms import is_there, room
@@ -49,6 +57,7 @@ from minimlc.verify import verify
 BOUNDS = ("check",)
 
 
+@collector_paused()
 def build(
     mod: IRModule | PrimFunc | SymbolicFunc | Function,
     target: str | Target = "llvm",

@@ -21,7 +21,7 @@ from minimlc.passes import fuse_tir, pack_constants, scheduling
 from minimlc.passes.fuse_tir import inline_elements, join_groups
 from minimlc.passes.pack_constants import Packs, packed
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
-from minimlc.runtime.in_place import joined, shares, views
+from minimlc.runtime.in_place import joined, shares, sharing, views
 from minimlc.runtime.kept import FAULTS, has_units, without_formulas
 from minimlc.runtime.library import Library, Stored
 from minimlc.runtime.native import MissingCode, Unit, code_name, is_threaded, surroundings
@@ -173,9 +173,13 @@ def _scheduled(
 
 
 def _start(func: PrimFunc, target: Target, pool: ThreadPoolExecutor, jobs: Jobs) -> None:
-    """Have a thread compile a function, unless it may turn out to work in place."""
-    if shares(func) or has_units(func):
+    """Have a thread compile a function: where it may work in place, as one that does. Mostly it
+    will; the plan, which decides, comes after all schedules.
+    """
+    if has_units(func):
         return
+    if shares(func):
+        func = sharing(func)
     unit = Unit({code_name(func, target): func})
     key = unit.key(target)
     if key not in jobs and load_entry(key) is None:

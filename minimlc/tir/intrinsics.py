@@ -109,6 +109,7 @@ INTRINSICS = {record.name: record for record in _RECORDS}
 
 _PARTS = (
     Intrinsic("muladd", 3, FLOAT, lambda a, b, c: a * b + c),
+    Intrinsic("ldexp", 2, FLOAT, np.ldexp),
     Intrinsic("quotient", 2, WHOLE, lambda a, b: (a - np.fmod(a, b)) // b),
     Intrinsic("remainder", 2, WHOLE, np.fmod),
     Intrinsic("shift_left", 2, WHOLE, np.left_shift),
@@ -123,7 +124,8 @@ _PARTS = (
 RECORDS = {**INTRINSICS, **{record.name: record for record in _PARTS}}
 """Also what only the programs of `minimlc.tir.math` use, and no script can say. `quotient` and
 `remainder` are those of a division that drops the fraction, by neither 0 nor -1; shifts have counts
-within the type's bits, and `truncate_int8` values within the type's range."""
+within the type's bits, and `truncate_int8` values within the type's range; the second argument of
+`ldexp` is an int32."""
 
 
 def is_formula(name: str) -> bool:

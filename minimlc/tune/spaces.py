@@ -12,7 +12,7 @@ import numpy as np
 
 from minimlc import recipes
 from minimlc.errors import ScheduleError, shown
-from minimlc.module import IRModule
+from minimlc.module import IRModule, collector_paused
 from minimlc.recipes.views import Draft
 from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import SAMPLES, Chance
@@ -52,6 +52,7 @@ def program(
         return None
 
 
+@collector_paused()
 def legal(space: Space, mod: IRModule, func: str, target: Target, chance: Chance) -> Program:
     """What a space makes of a key and decisions, or the refusal of a step that is not legal."""
     alone = IRModule.of({func: mod[func]})

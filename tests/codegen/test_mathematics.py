@@ -12,7 +12,7 @@ from minimlc.runtime.build import build
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.math.functions import PROGRAMS, ULP_BOUNDS
 from minimlc.tir.nodes import Buffer, Const, For, PrimFunc, Var, index, intrin, store
-from tests.codegen.machines import MACHINES
+from tests.codegen.machines import MACHINES, USUAL, WIDE
 
 pytestmark = pytest.mark.many
 
@@ -119,6 +119,25 @@ def test_scalar_and_vector_code_agree(name, target):
     arrays = [np.ascontiguousarray(array) for array in arrays]
     vector, scalar = (computed(name, arrays, target, kind) for kind in ("vectorized", "serial"))
     np.testing.assert_array_equal(vector, scalar)
+
+
+@pytest.mark.skipif(WIDE not in MACHINES, reason="this machine has no AVX-512")
+@pytest.mark.parametrize("name", ULP_BOUNDS)
+def test_machines_with_and_without_powers_of_two_agree(name):
+    """Multiplied by 2**n at once or by two factors, the value is rounded once."""
+    arrays = inputs(name)
+    if name == "exp":
+        arrays = [np.concatenate([arrays[0], np.linspace(-104.5, -86, 40000, dtype="float32")])]
+    one, other = (computed(name, arrays, target) for target in (USUAL, WIDE))
+    np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+def test_only_machines_with_powers_of_two_scale():
+    for target, scales in ((USUAL, False), (WIDE, True)):
+        i, a, b = Var("i"), *(Buffer(name, (64,), "float32") for name in "ab")
+        body = For(i, index(64), "vectorized", store(b, (i,), intrin("exp", a[i])))
+        library = build(PrimFunc((a, b), (), body), target)
+        assert ("@llvm.ldexp.v64f32.v64i32(" in library.source("llvm")) is scales
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "gelu", "sin", "cos"])

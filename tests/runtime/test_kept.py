@@ -66,6 +66,33 @@ def test_the_second_build_runs_no_pass(folder, compilations, passes):
     assert second.names() == first.names() and repr(second["main"]) == repr(first["main"])
 
 
+def test_what_will_work_in_place_is_compiled_beside_the_schedules(folder, compilations):
+    """Not at the end, when no text is left to write: the plan comes after all schedules."""
+    before, linked = [], sys.modules["minimlc.runtime.build"].compile_native
+
+    def noted(codes, *args, jobs, **options):
+        before.append(({*jobs}, codes))
+        return linked(codes, *args, jobs=jobs, **options)
+
+    w = [mlc.constant(RNG.standard_normal((40, 40), "float32")) for _ in range(4)]
+    bb = mlc.BlockBuilder()
+    x = mlc.Var("x", R.Tensor((40, 40), "float32"))
+    with bb.function("main", [x]):
+        y = bb.emit(mlc.op.relu(mlc.op.linear(x, w[0])))
+        z = bb.emit(mlc.op.tanh(mlc.op.linear(y, w[1])))
+        z = bb.emit(mlc.op.add(mlc.op.linear(z, w[2]), y))
+        bb.emit_func_output(bb.emit(mlc.op.linear(z, w[3])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["minimlc.runtime.build"], "compile_native", noted)
+        library = build(bb.get())
+    ((jobs, codes),) = before
+    in_place = [func for func in codes.values() if "in_place" in dict(func.attrs)]
+    assert in_place and len(jobs) == len(codes) == len(compilations) - 1
+    given = RNG.standard_normal((40, 40), "float32")
+    expected = mlc.interpret(bb.get(), "main", given)
+    np.testing.assert_allclose(library["main"](given), expected, 1e-3, 1e-2)
+
+
 def test_a_new_process_runs_no_recipe(folder):
     code = (
         "import minimlc.recipes as recipes, minimlc as mlc\n"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from minimlc.codegen.dialect import SHIFTS, is_count
 from minimlc.codegen.llvm.ops import Item, Ops, resolved
-from minimlc.codegen.llvm.value import REGISTER, Value, constant
+from minimlc.codegen.llvm.value import REGISTER, Value, constant, suffix
 from minimlc.dtypes import DTYPES, INDEX
 from minimlc.errors import BuildError
 from minimlc.node import children
@@ -105,7 +105,7 @@ class Values(Ops):
             return self.lanewise(_EXACT[name], *values)
         if name in _INSTRUCTIONS[kind]:
             return self.apply(_INSTRUCTIONS[kind][name], *values)
-        program = definition(name, dtype)
+        program = definition(name, dtype, scales=self.scales)
         if program is None:
             return self._library(name, values)
         result, rare = self._run(program, values)
@@ -139,12 +139,22 @@ class Values(Ops):
                 return self.select(*parts)
             case Cast():
                 return self.cast(parts[0], item.dtype)
+            case Intrin("ldexp"):
+                return self.scaled(*parts)
             case Intrin(name) if name in _BITCAST:
                 return self.convert("bitcast", parts[0], _BITCAST[name])
             case Intrin(name):
                 return self.operation(name, *parts)
             case _:
                 raise BuildError(f"a definition has no {type(item).__name__}")
+
+    def scaled(self, value: Value, power: Value) -> Value:
+        """value * 2**power, rounded once."""
+        lanes = max(value.lanes, power.lanes)
+        pair = self.spread(value, lanes), self.spread(power, lanes)
+        name = ".".join(["llvm.ldexp", *(suffix(REGISTER[each.dtype], lanes) for each in pair)])
+        text = self.code.call(pair[0].type, name, *(each.typed for each in pair))
+        return Value(text, value.dtype, lanes)
 
     def _unless_rare(self, name: str, values: list[Value], rare: Value, usual: Value) -> Value:
         """Where a program's answer is rare, the C library's in all lanes."""

@@ -30,11 +30,12 @@ def resolved(*items: Item) -> list[Value]:
 class Ops:
     """Appends instructions to `code`; the results have as many lanes as the widest operand.
 
-    With `half_conversions`, the CPU converts float16.
+    With `half_conversions`, the CPU converts float16; where it `scales`, it has `ldexp`.
     """
 
     code: Code
     half_conversions: bool = True
+    scales: bool = False
 
     def spread(self, value: Value, lanes: int) -> Value:
         """`value` as a plain vector of `lanes` lanes (0: as it is, uniform)."""

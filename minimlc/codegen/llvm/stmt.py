@@ -92,11 +92,12 @@ class Statements:
         self, code: Code, job: Job, parallel: Parallel, sites: list[Site] | None = None
     ) -> None:
         self.code, self.job, self.parallel = code, job, parallel
-        self.values = Values(code, half_conversions="+f16c" in job.features)
+        self.masks = "+avx512vl" in job.features
+        half = "+f16c" in job.features
+        self.values = Values(code, half_conversions=half, scales=self.masks)
         self.memory = Memory(self.values)
         self.writer = Expressions(self.memory, sites)
         self.tensors: Loops = TensorBlocks(self.writer, job.program, job.features)
-        self.masks = "+avx512vl" in job.features
         self.copies = 1
         self.heap: list[str] = []
         self.frame = 0

@@ -46,9 +46,10 @@ EXP = (0.49999994, 0.166665211, 0.0416682586, 0.00836866628, 0.0013821196)
 
 
 class Writer:
-    """A program while it is being written."""
+    """A program while it is being written; one for machines that have `ldexp` if it `scales`."""
 
-    def __init__(self, params: Iterable[str], dtype: str):
+    def __init__(self, params: Iterable[str], dtype: str, scales: bool = False):
+        self.scales = scales
         self.params = tuple(Var(name, dtype) for name in params)
         self.steps: list[tuple[Var, Expr]] = []
         self.rare: Expr | None = None
@@ -83,7 +84,11 @@ class Writer:
         return value
 
     def times_power(self, value: Expr, power: Expr) -> Expr:
-        """value * 2**power; two factors, as one would leave float32's range where this does not."""
+        """value * 2**power, rounded once; two factors, as one would leave float32's range where
+        this does not.
+        """
+        if self.scales:
+            return Intrin("ldexp", (value, power))
         whole = self.let("power", power)
         half = self.let("half", binary(">>", whole, 1))
         return value * power_of_two(half) * power_of_two(whole - half)
@@ -113,10 +118,10 @@ Define = Callable[..., Expr]
 """A function of a writer and of operands, which gives the result; its docstring is for readers."""
 
 
-def written(define: Define, dtype: str) -> Program:
+def written(define: Define, dtype: str, scales: bool = False) -> Program:
     """The program that a definition writes for operands of a dtype."""
     _, *params = signature(define).parameters
-    write = Writer(params, dtype)
+    write = Writer(params, dtype, scales)
     return write.program(define(write, *write.params), define.__doc__ or "")
 
 

@@ -15,7 +15,7 @@ values from 40 digits; each was rounded to float32 and those of higher powers th
 """
 
 import math
-from functools import partial
+from functools import cache, partial
 
 from minimlc.tir.math.float_steps import (
     EXP,
@@ -25,6 +25,7 @@ from minimlc.tir.math.float_steps import (
     ROUND,
     SIGN,
     Define,
+    Program,
     Writer,
     at_least,
     at_most,
@@ -245,3 +246,9 @@ _DEFINITIONS: dict[str, Define] = {
 }
 PROGRAMS = {name: written(define, "float32") for name, define in _DEFINITIONS.items()}
 """The functions that are written so; of the others a machine has instructions."""
+
+
+@cache
+def scaling(name: str) -> Program:
+    """One of the programs, with the same results, for a machine that has `ldexp`."""
+    return written(_DEFINITIONS[name], "float32", scales=True)

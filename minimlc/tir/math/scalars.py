@@ -23,7 +23,7 @@ from minimlc.tir.math.float_steps import (
     number_of,
     written,
 )
-from minimlc.tir.math.functions import PROGRAMS, ULP_BOUNDS
+from minimlc.tir.math.functions import PROGRAMS, ULP_BOUNDS, scaling
 from minimlc.tir.nodes import (
     Binary,
     Cast,
@@ -272,15 +272,17 @@ def operands(item: Expr) -> tuple[Expr, ...]:
             raise CompileError(f"{type(item).__name__} is not an operation")
 
 
-def definition(name: str, dtype: str, approximate: bool = True) -> Program | None:
+def definition(
+    name: str, dtype: str, approximate: bool = True, scales: bool = False
+) -> Program | None:
     """An operation on operands of `dtype` as a program; None where every machine has it.
 
     With `approximate`, functions in float32 are those of `minimlc.tir.math.functions`, which need
-    nothing of a library.
+    nothing of a library, for a machine that `scales` those that use `ldexp`.
     """
     if approximate and dtype == "float32" and name in PROGRAMS:
         note = f"Off by at most {ULP_BOUNDS[name]} units in the last place."
-        return PROGRAMS[name]._replace(note=note)
+        return (scaling(name) if scales else PROGRAMS[name])._replace(note=note)
     record = INTRINSICS.get(name)
     if record is not None and record.formula is not None:
         write = Writer(inspect.signature(record.formula).parameters, dtype)
