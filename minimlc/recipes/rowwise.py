@@ -20,8 +20,8 @@ from minimlc.recipes.views import (
     refusal,
 )
 from minimlc.target import Target
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import IfThenElse, Load, Select, Store
+from minimlc.tir.analysis.arith import flat, variables
+from minimlc.tir.nodes import IfThenElse, Load, Select, Store, Var
 
 VECTORS = 8
 """Vectors of partial sums: adders and load ports are then about equally busy."""
@@ -46,6 +46,8 @@ def rowwise(sch: Draft, block: str | None, target: Target) -> Draft:
     Takes the whole function: all other blocks are computed for its last one, row by row.
     `block` names a reduction that must be among them. Raises `ScheduleError` where there is none.
     """
+    for name in sch.blocks():
+        sch = one_sum(sch, name)
     names = sch.blocks()
     reductions = [name for name in names if is_along_rows(sch, name)]
     if not reductions or block not in (None, *reductions):
@@ -55,40 +57,69 @@ def rowwise(sch: Draft, block: str | None, target: Target) -> Draft:
 
 
 def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
-    """Blocks in a row, each row or few of the last one finished before the next begin."""
-    last = names[-1]
-    reductions = [name for name in names if is_along_rows(sch, name)]
+    """Blocks in a row, each row or few of the last one finished before the next begin; those that
+    are not for one of its rows are row by row of the last one of them.
+    """
     others = [name for name in sch.blocks() if name not in names]
-    elements = sch.iterations(last)
+    deep = {name: rows_deep(sch, name) for name in names if is_along_rows(sch, name)}
     partial: list[str] = []
-    depth = max(rows_deep(sch, name) for name in reductions)
-    for name in reductions:
+    for name in deep:
         before, sch = sch, in_lanes(sch, name, target)
         partial += sch.added(before)
-    names = [name for name in sch.blocks() if name not in others]
-    loops = sch.loops_of(last, "S")
-    rows = loops if last in reductions else loops[: min(depth, len(loops) - 1)]
+    left = [name for name in sch.blocks() if name not in others]
+    while left:
+        sch, left = last_rows(sch, left, deep, partial, target)
+    return sch
+
+
+def last_rows(
+    sch: Draft, names: list[str], deep: dict[str, int], partial: list[str], target: Target
+) -> tuple[Draft, list[str]]:
+    """The last block row by row, with those that are computed for one of its rows; and the rest."""
+    *before, last = names
+    elements, loops = sch.iterations(last), sch.loops_of(last, "S")
+    rows = loops[:-1] if last in partial else loops
+    if last not in deep and last not in partial:
+        depth = max((deep[name] for name in before if name in deep), default=0)
+        if 0 < len(loops) <= depth:  # a row of the last block is one element
+            sch = sch.add_unit_loop(last)
+            loops = sch.loops(last)
+        rows = loops[: min(depth, len(loops) - 1)]
     together = 1
-    if rows and len(rows) == len(loops) - 1:
+    if rows and len(rows) == len(loops) - 1 and last not in partial:
         several = (divisor(sch.extent(last, rows[-1]), most) for most in (1, 2, 4, 8))
         sch, together = choose(sch, "rows_together", (rows_together(sch, last, rows), *several))
     if together > 1:
         sch, (outer, _) = sch.cut(last, rows[-1], together)
         rows = [*rows[:-1], outer]
-        for name in partial:
-            sch = lanes_last(sch, name)
     long = [loop for loop in rows if sch.extent(last, loop) > 1]
     shared = long[:1] if elements >= WORTH_THREADS else []
-    if rows:
-        for name in reversed([name for name in names if name != last]):
-            sch = sch.compute_at(name, rows[-1])
+    own, rest = [last], []
+    for name in reversed(before):
+        new = at_row(sch, name, rows)
+        (rest if new is sch else own).insert(0, name)
+        sch = new
+    sums = [name for name in own if name in partial]
+    for name in sums if together > 1 else ():
+        sch = lanes_last(sch, name) if rows[-1] in sch.loops(name) else sch
     sch, ahead = choose(sch, "prefetch", (True, False))
     if rows and together == 1 and ahead:
-        sch = next_row_asked_for(sch, last, partial, rows[-1], target)
-    for name in names:
+        sch = next_row_asked_for(sch, last, sums, rows[-1], target)
+    for name in own:
         sch = in_vectors(sch, name, rows, name in partial, together > 1)
     for loop in shared:
         sch = sch.parallel(loop)
+    return sch, rest
+
+
+def at_row(sch: Draft, name: str, rows: list[str]) -> Draft:
+    """A block computed for one row of the last one, of the most loops for which nothing of it is
+    computed again: a sum over ranks takes those of its whole row.
+    """
+    for row in reversed(rows):
+        new = attempt(sch, "compute_at", name, row)
+        if new is not sch and new.iterations(name) <= sch.iterations(name):
+            return new
     return sch
 
 
@@ -155,6 +186,26 @@ def rows_together(sch: Draft, last: str, rows: list[str]) -> int:
     return divisor(count, min(MOST_ROWS, max(count // 2, 1))) if size <= SHORT_ROW else 1
 
 
+def one_sum(sch: Draft, name: str) -> Draft:
+    """A sum over the last axes of all that it reads, as over one: 7 × 7 numbers in a row are 49."""
+    item, own = sch.block(name), sch.store(name).buffer
+    loads = [load for load in nodes_of(item.body, Load) if load.buffer is not own]
+    count = sum(it.kind == "R" for it in item.iters)
+    for start in range(len(item.iters) - count, len(item.iters) - 1):
+        last = item.iters[start:]
+        sizes = tuple([it.extent for it in last])
+        place = tuple([it.var for it in last]), sizes
+        ends = {(load.indices[-len(last) :], load.buffer.shape[-len(last) :]) for load in loads}
+        if ends == {place} and all(it.kind == "R" for it in last):
+            *kept, total = [f"a{at}" for at in range(start + 1)]
+            more = [f"a{at}" for at in range(start + 1, len(item.iters))]
+            for other, size in zip(more, sizes[1:], strict=True):
+                total = f"({total}) * {size} + {other}"
+            layout = f"{', '.join([*kept, f'a{start}', *more])} -> {', '.join([*kept, total])}"
+            return attempt(sch, "transform_block_layout", name, layout)
+    return sch
+
+
 def is_along_rows(sch: Draft, name: str) -> bool:
     """Whether a block reduces by its innermost loops alone, and the last walks along its inputs."""
     item = sch.block(name)
@@ -166,8 +217,18 @@ def is_along_rows(sch: Draft, name: str) -> bool:
     if len(sums) > 1 and sch.extent(name, sums[-1]) < LONG_ROW:  # along rows of a window, perhaps
         return False
     last = [it.var for it in item.iters if it.kind == "R"][-1]
-    outer = (index for load in nodes_of(item.body, Load) for index in load.indices[:-1])
-    return not any(last in walk(index) for index in outer)
+    return all(walks_along(load, last) for load in nodes_of(item.body, Load))
+
+
+def walks_along(load: Load, var: Var) -> bool:
+    """Whether a variable moves an access along the last axis alone, or from one element in memory
+    to the next.
+    """
+    if not any(var in walk(position) for position in load.indices[:-1]):
+        return True
+    number = flat(load.indices, load.buffer.shape)
+    steps = [step for atom, step in number.terms.items() if var in walk(atom.expr)]
+    return steps == [1]
 
 
 def in_lanes(sch: Draft, name: str, target: Target) -> Draft:
@@ -208,15 +269,17 @@ def in_vectors(sch: Draft, name: str, rows: list[str], is_partial: bool, togethe
     """The innermost loop in lanes; what adds the last lanes up is written out, as are `rows`
     that are done together.
     """
-    inner = sch.loops_below(name, rows[-1]) if rows else sch.loops(name)
+    own = [row for row in rows if row in sch.loops(name)]
+    inner = sch.loops_below(name, own[-1]) if own else sch.loops(name)
     sums = sch.loops_of(name, "R")
     if not inner:
         return sch
-    near = beside(sch, name, rows[-1]) if together else []
+    near = beside(sch, name, own[-1]) if together and own == rows else []
     lanes = [loop for loop in inner if loop not in (*near, *sums)]
     if not sums:
         return (sch.vectorize(lanes[-1]) if lanes else sch).unrolled(near)
-    order = [*near, *sums, *lanes]
+    last = len(lanes) - 1 if is_partial else len(lanes)
+    order = [*near, *lanes[:last], *sums, *lanes[last:]]
     sch = sch.reorder(*order) if len(order) > 1 else sch
     sch, (init, update) = sch.making("decompose_reduction", name, at=sums[0])
     if is_partial:

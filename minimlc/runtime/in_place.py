@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from minimlc.codegen.llvm.entry import IN_PLACE
 from minimlc.node import Node, nodes_of
 from minimlc.tir.analysis.access import Access, accesses
-from minimlc.tir.analysis.arith import Atom, Sum, constant_value, key, linear, recombined
+from minimlc.tir.analysis.arith import Atom, Sum, constant_value, flat, key
 from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
 from minimlc.tir.nodes import (
@@ -159,10 +159,8 @@ def _number(access: Access) -> Sum[Atom]:
     single: dict[Node, Node] = {
         loop.var: index(0) for loop in access.loops if constant_value(loop.extent) == 1
     }
-    number: Expr = index(0)
-    for position, size in zip(access.indices, access.buffer.shape, strict=True):
-        number = number * size + substitute(position, single)
-    return recombined(linear(number))
+    indices = [substitute(position, single) for position in access.indices]
+    return flat(indices, access.buffer.shape)
 
 
 def sharing(func: PrimFunc) -> PrimFunc:

@@ -12,7 +12,7 @@ from minimlc.codegen.llvm.value import Code, Module, Value, constant, having
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import Node, span_of, walk
-from minimlc.tir.analysis.arith import expression, linear, recombined
+from minimlc.tir.analysis.arith import expression, flat
 from minimlc.tir.nodes import (
     Binary,
     Buffer,
@@ -28,7 +28,6 @@ from minimlc.tir.nodes import (
     Store,
     Unary,
     Var,
-    index,
 )
 
 T = TypeVar("T")
@@ -320,10 +319,7 @@ def _flat_expr(item: Load | Store) -> Expr | None:
     parts = (part for position in item.indices for part in walk(position))
     if not any(isinstance(part, Binary) and part.op == "//" for part in parts):
         return None
-    flat: Expr = index(0)
-    for position, size in zip(item.indices, item.buffer.shape, strict=True):
-        flat = flat * size + position
-    return expression(recombined(linear(flat)))
+    return expression(flat(item.indices, item.buffer.shape))
 
 
 def _reads_memory(item: Expr) -> bool:

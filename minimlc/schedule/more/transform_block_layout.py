@@ -47,6 +47,9 @@ def transform_block_layout(
     iters = fresh_iters(indices, shape, names, kinds)
     values = back([it.var for it in iters])
     old: dict[Node, Node] = {it.var: v for it, v in zip(target.iters, values, strict=True)}
+    for at, given in enumerate(layout.inputs):
+        if given in layout.outputs:  # an iter of extent 1 stays one
+            old[target.iters[at].var] = iters[layout.outputs.index(given)].var
     init = None if target.init is None else substitute(target.init, old)
     body = substitute(target.body, old)
     new = nest(loops, replace(target, iters=iters, predicate=None, init=init, body=body))

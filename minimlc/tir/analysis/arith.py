@@ -1,6 +1,6 @@
 """Index expressions as sums with integer coefficients, and what expressions are made of."""
 
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -182,6 +182,14 @@ def recombined(total: Sum[Atom]) -> Sum[Atom]:
             others = {a: c for a, c in total.terms.items() if a not in (rest, atom)}
             return recombined(weighted((Sum(others, total.constant), 1), (linear(whole), scale)))
     return total
+
+
+def flat(indices: Sequence[Expr], shape: Sequence[int]) -> Sum[Atom]:
+    """The number of an element in memory, in which quotients and their remainders have met."""
+    number: Expr = index(0)
+    for position, size in zip(indices, shape, strict=True):
+        number = number * size + position
+    return recombined(linear(number))
 
 
 def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
