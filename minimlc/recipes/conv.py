@@ -74,6 +74,8 @@ class Convolution(NamedTuple):
     dtypes: tuple[str, str, str]
     in_order: bool
     """Whether the image is read as the output is written: one image, one pixel for each."""
+    alike: int
+    """Output channels in a row that read the same input channels: those of a group."""
 
 
 class Tiles(NamedTuple):
@@ -138,7 +140,7 @@ def is_by_pixels(conv: Convolution, target: Target) -> bool:
     size, (rows, lanes) = conv.sizes, tile_of_pixels(conv, target)
     row, summed = lanes * bytes_of(conv.dtypes[2]), size["c"] * size["p"] * size["q"]
     whole = size["i"] * size["j"] if conv.in_order else size["j"]
-    fits = whole % lanes == 0 and size["n"] == 1 and size["o"] >= rows
+    fits = whole % lanes == 0 and size["n"] == 1 and rows <= size["o"] == conv.alike
     most = target.l1 // 2 // row if conv.in_order else FEW_SUMMED
     return fits and len(set(conv.dtypes)) == 1 and 1 < summed <= most
 
@@ -200,17 +202,15 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     Four of 16 will do, or six of 32: wider machines have more operands in flight.
     With 16 registers of 8 floats that is 6 pixels by 16 channels.
     """
-    size = conv.sizes
-    lanes = lanes_of(target, conv.dtypes[2])
-    count = size["n"] * size["i"] * size["j"]
-    window = size["p"] * size["q"]
+    size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
+    o, count, window = conv.alike, size["n"] * size["i"] * size["j"], size["p"] * size["q"]
     summed = size["c"] * window
-    why = f"{size['o']} output channels do not fill vectors of {lanes}" if size["o"] % lanes else ""
+    why = f"{o} output channels do not fill vectors of {lanes}" if o % lanes else ""
     why = why or (f"{count} pixels cannot be cut into tiles" if count < 2 else "")
     why = why or ("there is only one product to sum" if summed < 2 else "")
     if why:
         raise refusal(f'conv2d: block "{name}": {why}')
-    vectors = divisor(size["o"] // lanes, 2)
+    vectors = divisor(o // lanes, 2)
     registers = vector_registers(target)
     most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
     short = not conv.in_order and summed < LONG_SUMS
@@ -252,7 +252,7 @@ def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tu
         return sch, best
     size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
     count, window = size["n"] * size["i"] * size["j"], size["p"] * size["q"]
-    vectors = (divisor(size["o"] // lanes, most) for most in (1, 2, 3, 4))
+    vectors = (divisor(conv.alike // lanes, most) for most in (1, 2, 3, 4))
     widths = (best.channels, *(lanes * each for each in vectors))
     sch, channels = choose(sch, "channels", widths)
     most = min(vector_registers(target) // (channels // lanes) - 1, count)
@@ -382,7 +382,9 @@ def _convolution(block: Block) -> Convolution | None:
         names = [part.buffer.name for part in (output, image, weights)]
         alone = sizes["n"] == sizes["p"] == sizes["q"] == 1
         in_order = alone and image.buffer.shape[2:] == output.buffer.shape[2:]
-        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes, in_order)
+        groups = max(image.buffer.shape[1] // sizes["c"], 1) if by_channel else 1
+        alike = max(sizes["o"] // groups, 1)
+        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes, in_order, alike)
     return None
 
 
@@ -394,7 +396,5 @@ def _roles(output: Store, weights: Load, kinds: dict[Var, str]) -> dict[Var, str
     places += zip(weights.indices[1:], "cpq", strict=True)
     roles = {index: letter for index, letter in places if isinstance(index, Var)}
     plain = len(roles) == 7 and set(roles) == set(kinds)
-    right = plain and all(
-        kinds[var] == ("S" if letter in "noij" else "R") for var, letter in roles.items()
-    )
+    right = plain and all(kinds[v] == "RS"[at in "noij"] for v, at in roles.items())
     return roles if right and weights.indices[0] is output.indices[1] else None

@@ -94,7 +94,8 @@ def last_rows(
         rows = [*rows[:-1], outer]
     long = [loop for loop in rows if sch.extent(last, loop) > 1]
     shared = long[:1] if elements >= WORTH_THREADS else []
-    own, rest = [last], []
+    own: list[str] = [last]
+    rest: list[str] = []
     for name in reversed(before):
         new = at_row(sch, name, rows)
         (rest if new is sch else own).insert(0, name)
@@ -102,9 +103,9 @@ def last_rows(
     sums = [name for name in own if name in partial]
     for name in sums if together > 1 else ():
         sch = lanes_last(sch, name) if rows[-1] in sch.loops(name) else sch
-    sch, ahead = choose(sch, "prefetch", (True, False))
-    if rows and together == 1 and ahead:
-        sch = next_row_asked_for(sch, last, sums, rows[-1], target)
+    if rows and together == 1:
+        sch, ahead = choose(sch, "prefetch", (True, False))
+        sch = next_row_asked_for(sch, last, sums, rows[-1], target) if ahead else sch
     for name in own:
         sch = in_vectors(sch, name, rows, name in partial, together > 1)
     for loop in shared:

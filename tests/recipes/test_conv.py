@@ -8,10 +8,13 @@ import pytest
 import minimlc as mlc
 from benchmarks.programs import graph
 from minimlc import recipes, te
+from minimlc.codegen.lower import lower
 from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import TensorType
+from minimlc.node import nodes_of, walk
 from minimlc.schedule import Schedule
 from minimlc.script import T
+from minimlc.tir.nodes import Load, Store
 from minimlc.tir.walks import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, conv2d, interpreted, run, target
@@ -175,6 +178,31 @@ def test_whatever_is_drawn_is_a_convolution():
 
 def rms(array):
     return float(np.sqrt(np.mean(np.square(array, dtype=float))))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_a_tile_stays_in_a_group_of_channels(groups, kernel):
+    """Then its lanes read the same pixels: each is one load, not one for each lane."""
+    rng = np.random.default_rng(groups)
+    x = rng.standard_normal((1, 32, 7, 9), "float32")
+    w = rng.standard_normal((64, 32 // groups, kernel, kernel), "float32")
+    mod = graph(lambda x, w: mlc.op.conv2d(x, w, groups=groups, padding=kernel // 2), x, w)
+    library = mlc.build(mod, target(128), cache=False)
+    means = mlc.interpret(mod, "main", x, w)
+    np.testing.assert_allclose(library["main"](x, w), means, rtol=1e-4, atol=1e-4)
+    (func,) = [f for _, f in library.mod.entries if isinstance(f, mlc.PrimFunc)]
+    sums = [
+        (loop.var, store)
+        for loop in loops_in(lower(func).body)
+        if loop.kind == "vectorized"
+        for store in nodes_of(loop.body, Store)
+        if len({load.buffer for load in nodes_of(store.value, Load)}) == 3
+    ]
+    images = {"x0", "A", "conv2d_pad"}
+    read = [(var, load) for var, store in sums for load in nodes_of(store.value, Load)]
+    places = [(var, load.indices) for var, load in read if load.buffer.name in images]
+    assert places and not any(var in walk(index) for var, found in places for index in found)
 
 
 def test_it_is_made_of_public_primitives_alone():

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from benchmarks.programs import graph
 from minimlc import recipes
 from minimlc.codegen.lower import lower
 from minimlc.recipes.rowwise import MOST_ROWS
 from minimlc.schedule import Schedule
+from minimlc.schedule.tree import find_block
 from minimlc.script import R
 from minimlc.tir.nodes import IfThenElse
 from minimlc.tir.walks import loops_in
@@ -143,6 +145,78 @@ def test_sums_over_several_axes_are_made_once(axes):
     arrays = arguments(mod)
     means = interpreted(mod, arrays)
     np.testing.assert_allclose(run(sch.mod, arrays), means, rtol=1e-5, atol=1e-5)
+
+
+def alone(given, *arrays):
+    """The one function of a graph, unscheduled, as "main"."""
+    made = mlc.build(graph(given, *arrays), recipes=False).mod
+    (func,) = [func for _, func in made.entries if isinstance(func, mlc.PrimFunc)]
+    return mlc.IRModule.of({"main": func})
+
+
+def work(sch):
+    """How often each block that updates a sum runs."""
+    return {
+        name: int(np.prod([loop.extent.value for loop in find_block(sch.func, name).loops]))
+        for name in sch.blocks()
+        if name.endswith("update")
+    }
+
+
+def agrees(given, *arrays, atol=1e-5):
+    mod = graph(given, *arrays)
+    means = mlc.interpret(mod, "main", *arrays)
+    result = mlc.build(mod, cache=False)["main"](*arrays)
+    np.testing.assert_allclose(result, means, rtol=1e-4, atol=atol)
+
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("shape", [(6, 40), (3, 5, 64), (40,), (1, 33)], ids=str)
+@pytest.mark.parametrize("name", ["mean", "variance", "std"])
+def test_a_row_may_become_one_number(name, shape):
+    """Without the axis that is summed, the last block has no loop along it: each row is still
+    finished before the next begins.
+    """
+    x = RNG.standard_normal(shape, "float32")
+    given = lambda x: getattr(mlc.op, name)(x, axis=-1)  # noqa: E731
+    agrees(given, x)
+    if len(shape) > 1 and shape[0] > 1:
+        sch = recipes.rowwise(Schedule(alone(given, x), check=False), target=target())
+        outermost = {sch.loops(block)[0] for block in sch.blocks()}
+        assert len(outermost) == 1
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort"])
+def test_ranks_of_a_row_are_computed_once(name):
+    """They are sums over a row for each of its elements, not for each pair of those."""
+    x = RNG.standard_normal((6, 32), "float32")
+    given = lambda x: getattr(mlc.op, name)(x, axis=-1)  # noqa: E731
+    agrees(given, x)
+    sch = recipes.rowwise(Schedule(alone(given, x), check=False), target=target())
+    assert max(work(sch).values()) == 6 * 32 * 32
+
+
+def test_rows_that_end_in_a_number_for_all_are_rows_too():
+    """What the last block needs all of is row by row of its own last block."""
+    x, labels = RNG.standard_normal((12, 200), "float32"), RNG.integers(0, 200, 12)
+    agrees(mlc.op.cross_entropy, x, labels)
+    mod = alone(mlc.op.cross_entropy, x, labels)
+    sch = recipes.rowwise(Schedule(mod, check=False), target=target())
+    (losses,) = {sch.loops(name)[0] for name in sch.blocks() if name.startswith("log_softmax")}
+    assert losses in sch.loops("nll_loss_update")
+
+
+@pytest.mark.parametrize("shape", [(1, 24, 7, 7), (2, 3, 5, 9), (3, 4, 1, 50)], ids=str)
+@pytest.mark.parametrize("axes", [[2, 3], [1, 2, 3], [0, 2, 3], [1, 3]], ids=str)
+def test_numbers_in_a_row_are_one_sum_whatever_their_axes(shape, axes):
+    x = RNG.standard_normal(shape, "float32")
+    given = lambda x: mlc.op.mean(x, axis=axes)  # noqa: E731
+    agrees(given, x)
+    if shape == (1, 24, 7, 7) and axes == [2, 3]:
+        sch = recipes.rowwise(Schedule(alone(given, x), check=False), target=target(512))
+        assert [name for name in sch.blocks() if name.endswith("rf_update")]
 
 
 def test_a_sum_whose_loop_is_one_of_another_axis_is_made():

@@ -222,3 +222,29 @@ def test_a_rest_that_may_wrap_stays_in_the_quotient():
     i, j = Var("i"), Var("j")
     ranges = Ranges({i: (0, 2), j: (0, 2**62)})
     assert "//" in simplify((i * 2 + j * 3) // 2, ranges).script()
+
+
+def test_a_quotient_of_multiples_and_a_small_rest_is_one_of_the_multiples():
+    i, j = Var("i"), Var("j")
+    ranges = Ranges({i: 8, j: 32})
+    for given, expected in (
+        ((i * 32 + j) // 64, "i // 2"),
+        ((i * 96 + j + 32) // 64, "(i * 3 + 1) // 2"),
+        ((i * 32 + j + 1) // 64, "(i * 32 + j + 1) // 64"),
+        ((i * 24 + j) // 64, "(i * 24 + j) // 64"),
+    ):
+        assert simplify(given, ranges).script() == expected
+
+
+def test_coarser_quotients_are_the_same_for_all_values():
+    draw = random.Random(1)
+    i, j, k = Var("i"), Var("j"), Var("k")
+    for _ in range(400):
+        sizes = [draw.randint(1, 6) for _ in range(3)]
+        p, q, by = (draw.choice((1, 2, 3, 4, 6, 8, 12, 24)) for _ in range(3))
+        given = (i * p + j * draw.choice((q, -q)) + k + draw.randint(-5, 5)) // by
+        new = simplify(given, Ranges(dict(zip((i, j, k), sizes, strict=True))))
+        for values in product(*map(range, sizes)):
+            at = {var: index(value) for var, value in zip((i, j, k), values, strict=True)}
+            want, got = (simplify(substitute(expr, at)) for expr in (given, new))
+            assert want.value == got.value

@@ -1,5 +1,7 @@
 """Index arithmetic and conditions in their simplest form."""
 
+from math import gcd
+
 from minimlc.dtypes import INDEX
 from minimlc.node import Mutator
 from minimlc.tir.analysis.arith import EVERYTHING, expression, key, linear, recombined, weighted
@@ -58,7 +60,7 @@ class Simplifier(Mutator):
         if low >= 0 and high < by:
             return expression(rest if expr.op == "%" else whole)
         if expr.op == "//" and not whole.terms:
-            return self._nested_divide(expr, by)
+            return self._coarser(expr, by)
         if not is_within((low, high), EVERYTHING):
             return expr
         if expr.op == "//":
@@ -66,6 +68,18 @@ class Simplifier(Mutator):
             return expression(weighted((whole, 1), (linear(inside), 1)))
         new = Binary("%", expression(rest), index(by))
         return expr if key(new) == key(expr) else new
+
+    def _coarser(self, expr: Binary, by: int) -> Expr:
+        """A quotient of x * m + r by m * n, with r from 0 to below m, is x // n."""
+        total = linear(expr.a)
+        steps = {gcd(by, coefficient) for coefficient in total.terms.values()}
+        for step in sorted(steps - {1, by}, reverse=True):
+            whole, rest = total.divided(step)
+            low, high = self.ranges.reach(rest)
+            if low >= 0 and high < step:
+                by //= step
+                return self._divide(Binary("//", expression(whole), index(by)), by)
+        return self._nested_divide(expr, by)
 
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
         match expr.a:
