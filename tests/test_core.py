@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 540,
-    "recipes": 2327,
+    "recipes": 2319,
     "frontends": 867,
     "tile": 399,
     "apart": 582,
