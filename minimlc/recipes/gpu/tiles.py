@@ -262,8 +262,7 @@ def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Dr
     stages = min(most, sch.extent(copies[0], step) - 1)
     if stages < 1:
         return sch
-    sch = sch.annotate(step, STAGES, (*(0 for _ in copies), stages))
-    return sch.annotate(step, ASYNC, (0,))
+    return sch.annotate(step, STAGES, (*(0 for _ in copies), stages)).annotate(step, ASYNC, (0,))
 
 
 def together(sch: Draft, name: str, loops: Sequence[str], threads: Threads) -> Draft:
