@@ -31,9 +31,6 @@ from minimlc.run import flatten
 from minimlc.runtime import timing
 from minimlc.runtime.library import Library
 
-DEFAULT_STREAMS = (0, 1)
-"""Their work is never captured."""
-
 
 class CudaLibrary(Library):
     """A library whose calls are timed by the GPU's own clock."""
@@ -140,7 +137,7 @@ class Device(NamedTuple):
     def _check_own(self) -> None:
         """Memory of a call is free after it: nothing that runs again later may use it."""
         stream = self.cp.cuda.get_current_stream()
-        if stream.ptr not in DEFAULT_STREAMS and stream.is_capturing():
+        if stream.ptr not in (0, 1) and stream.is_capturing():  # the default ones never are
             why = "a call that needs memory of its own cannot be captured in a CUDA graph"
             hint = "call primitive functions without workspace, with arrays on the GPU"
             raise CallError(why, code="E620", hint=hint)
@@ -166,7 +163,7 @@ def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[host.Opened]:
 
 def at_once(entry: host.Entry) -> Callable[[Sequence[Any]], Device | None]:
     """For calls of an entry, what finds the current GPU where all arguments are CuPy's and fit:
-    microseconds count here. An array without elements, or with odd strides, is looked at elsewhere.
+    microseconds count here.
     """
     expected, starts = entry.arguments, entry.starts
     forms = [(shape, _strides(shape, dtype), dtype) for shape, dtype, _ in expected.forms]
@@ -178,11 +175,12 @@ def at_once(entry: host.Entry) -> Callable[[Sequence[Any]], Device | None]:
         kind, number, addresses = cp.ndarray, cp.cuda.runtime.getDevice(), []
         for at, (shape, strides, dtype) in enumerate(forms):
             array = values[at]
-            if type(array) is not kind or array.shape != shape or array.strides != strides:
+            if type(array) is not kind or array.dtype is not dtype or array.shape != shape:
                 return None
             memory = array.data
             address = memory.ptr
-            if array.dtype is not dtype or memory.device_id != number or address % starts[at]:
+            dense = array.strides == strides or array.flags.c_contiguous  # the latter takes longer
+            if not dense or memory.device_id != number or address % starts[at]:
                 return None
             addresses.append(address)
         expected.check_overlap(addresses)
