@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 ROOMS = {
     "tir/equivalence": 355,
-    "schedule/more": 1353,
+    "schedule/more": 1356,
     "schedule/tensor": 630,
     "schedule/net": 374,
     "schedule/sampling.py": 126,
@@ -25,17 +25,17 @@ ROOMS = {
     "codegen/llvm/listing.py": 96,
     "codegen/source": 188,
     "codegen/c": 825,
-    "codegen/gpu": 2323,
-    "codegen/opencl": 94,
-    "codegen/cuda": 346,
+    "codegen/gpu": 2322,
+    "codegen/opencl": 93,
+    "codegen/cuda": 341,
     "codegen/python": 524,
-    "gpusim": 863,
+    "gpusim": 848,
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 540,
-    "recipes": 2327,
+    "recipes": 2362,
     "frontends": 867,
-    "tile": 399,
+    "tile": 398,
     "apart": 582,
     "tune": 1486,
     "homework": 2116,
@@ -46,7 +46,7 @@ ROOMS = {
 
 CORE = {
     "tir": 2234,
-    "tir/analysis": 3368,
+    "tir/analysis": 3384,
     "tir/math": 504,
     "graph": 1567,
     "graph/ops": 2767,
@@ -54,8 +54,8 @@ CORE = {
     "schedule": 2635,
     "passes": 2050,
     "codegen": 212,
-    "codegen/llvm": 1802,
-    "runtime": 2104,
+    "codegen/llvm": 1798,
+    "runtime": 2102,
     "": 2030,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

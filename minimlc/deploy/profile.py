@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from minimlc.deploy import table
-from minimlc.deploy.work import flops, nbytes
+from minimlc.deploy.work import flops
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import Function, TensorType
 from minimlc.graph.symbolic import is_family
@@ -23,7 +23,7 @@ from minimlc.node import display, mimebundle
 from minimlc.runtime.executable import Kernel, SteppedGraph, perform
 from minimlc.runtime.library import Library
 from minimlc.runtime.parallel import num_threads
-from minimlc.runtime.plan import PlannedCall, Slot, plan
+from minimlc.runtime.plan import PlannedCall, Slot, nbytes, plan
 from minimlc.runtime.timing import machine_text, seconds_text
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.walks import loops_in
@@ -194,7 +194,7 @@ def _kernel(mod: IRModule, peaks: Peaks | None, step: PlannedCall, seconds: floa
     """A step's row. A kernel with a parallel loop has the roofs of as many cores."""
     func = mod[step.callee] if step.op == "call_tir" else None
     count = flops(func) if isinstance(func, PrimFunc) else None
-    moved = sum(nbytes(slot.type.shape, slot.type.dtype) for slot in step.slots)
+    moved = sum(nbytes(slot.type) for slot in step.slots)
     share = None
     if peaks is not None and count is not None and seconds:
         assert isinstance(func, PrimFunc)

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from minimlc.dtypes import is_float, to_numpy
+from minimlc.dtypes import is_float
 from minimlc.node import children
 from minimlc.tir.analysis.access import Access, accesses, loop_extents
 from minimlc.tir.analysis.arith import has_loads, variables
@@ -53,8 +53,13 @@ def operations(value: Expr) -> int:
     inside = [operations(part) for part in children(value) if isinstance(part, Expr)]
     if isinstance(value, Select):
         return inside[0] + max(inside[1:])
-    arithmetic = isinstance(value, Binary) and value.op in ARITHMETIC
-    return sum(inside) + (is_float(value.dtype) and (arithmetic or isinstance(value, Intrin)))
+    return sum(inside) + is_flop(value)
+
+
+def is_flop(item: Expr) -> bool:
+    """Whether an expression is itself an operation on floats that takes time."""
+    arithmetic = isinstance(item, Binary) and item.op in ARITHMETIC
+    return is_float(item.dtype) and (arithmetic or isinstance(item, Intrin))
 
 
 def runs(access: Access) -> int | None:
@@ -101,8 +106,3 @@ def _holding(group: tuple[frozenset[Var], list[Expr]], extents: dict[Var, int]) 
     for guard in group[1]:
         hold &= np.asarray(evaluate(guard, values)).astype(np.bool_)
     return int(hold.sum())
-
-
-def nbytes(shape: Iterable[int], dtype: str) -> int:
-    """The bytes of a tensor."""
-    return prod(shape) * to_numpy(dtype).itemsize

@@ -9,14 +9,16 @@ from minimlc.codegen.gpu.launch import Barrier, Kernel, Touch, touches
 from minimlc.codegen.gpu.places import places
 from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import Warp
-from minimlc.dtypes import is_float, to_numpy
+from minimlc.deploy.work import is_flop
+from minimlc.dtypes import to_numpy
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.execute import COUNTED, Watch
-from minimlc.gpusim.memory import Memory, bytes_of, space_of
+from minimlc.gpusim.memory import Memory, space_of
 from minimlc.gpusim.profile import Access, KernelProfile, Statement
 from minimlc.gpusim.transactions import SECTOR, WIDEST, by_warps
 from minimlc.gpusim.values import Value
 from minimlc.node import Node, children, span_of
+from minimlc.runtime.plan import nbytes
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.walks import statements_in
@@ -34,11 +36,9 @@ class Counters(Watch):
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.counts: defaultdict[Node, Counter[str]] = defaultdict(Counter)
-        sectors = {buffer: -(-bytes_of(buffer) // SECTOR) for buffer in kernel.params}
-        self.touched = {buffer: np.zeros(size, np.bool_) for buffer, size in sectors.items()}
+        self.touched = {b: np.zeros(-(-nbytes(b) // SECTOR), np.bool_) for b in kernel.params}
         items: list[tir.Stmt] = [it for it in statements_in(kernel.body) if isinstance(it, COUNTED)]
-        warps = (item.body for item in items if isinstance(item, Warp))
-        inside = {part for body in warps for part in statements_in(body)}
+        inside = {part for it in items if isinstance(it, Warp) for part in statements_in(it.body)}
         self.costs = {item: _cost(item) for item in items if item not in inside}
         self.samples: dict[Node, tuple[int, tuple[int, ...]]] = {}
         self.pending: dict[Touch, list[tuple[Value, Active]]] | None = None
@@ -132,7 +132,7 @@ def _cost(item: tir.Stmt) -> tuple[int, int]:
             return 1, flops
         case _:  # other nodes: a barrier
             return 1, 0
-    flops = sum(_is_flop(part) for part in operations)
+    flops = sum(map(is_flop, operations))
     return len(operations) - sum(map(_is_fused, operations)), flops
 
 
@@ -146,14 +146,9 @@ def _computed(item: tir.Expr) -> list[tir.Expr]:
     return [item, *chain.from_iterable(parts)]
 
 
-def _is_flop(item: tir.Expr) -> bool:
-    arithmetic = isinstance(item, tir.Binary) and item.op in tir.ARITHMETIC
-    return is_float(item.dtype) and (arithmetic or isinstance(item, tir.Intrin))
-
-
 def _is_fused(item: tir.Expr) -> bool:
     """Whether a sum takes a product with it, in a fused multiply-add."""
-    if not isinstance(item, tir.Binary) or item.op not in ("+", "-") or not _is_flop(item):
+    if not isinstance(item, tir.Binary) or item.op not in ("+", "-") or not is_flop(item):
         return False
     return any(isinstance(part, tir.Binary) and part.op == "*" for part in (item.a, item.b))
 

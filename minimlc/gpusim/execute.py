@@ -10,10 +10,10 @@ from minimlc.codegen.gpu.launch import BLOCK, Barrier, Kernel, Touch
 from minimlc.codegen.gpu.shuffles import Shuffle
 from minimlc.codegen.gpu.warps import Warp
 from minimlc.dtypes import is_float, to_numpy
-from minimlc.errors import BoundsError, CompileError
+from minimlc.errors import CompileError
 from minimlc.gpusim.active import ALL, WARP, Active
 from minimlc.gpusim.memory import Memories, Memory, in_chunk
-from minimlc.gpusim.values import Value, binary_values, cast_values, intrin_values, unary_values
+from minimlc.gpusim.values import UNARY, Value, binary_values, cast_values, intrin_values
 from minimlc.node import span_of
 from minimlc.tir import nodes as tir
 from minimlc.tir.intrinsics import is_formula
@@ -146,16 +146,13 @@ class Chunk:
             sane = sane & (index >= 0) & (index < size)
         if not np.all(sane):
             if (wrong := active.where(~sane)) is not None:
-                raise self._outside(item, [self._first(index, wrong) for index in indices])
+                span = span_of(item) or span_of(self.statement)
+                site = Site(item.buffer.name, item.buffer.shape, type(item).__name__.lower(), span)
+                raise outside(site, [self._first(index, wrong) for index in indices])
             element = np.where(sane, element, 0)
         for watch in self.watches:
             watch.access(item, self.memory[item.buffer], element, active)
         return element
-
-    def _outside(self, item: Touch, indices: list[int]) -> BoundsError:
-        """The error where a thread that runs is at an index outside of the buffer."""
-        action, span = type(item).__name__.lower(), span_of(item) or span_of(self.statement)
-        return outside(Site(item.buffer.name, item.buffer.shape, action, span), indices)
 
     def _first(self, value: Value, active: Active) -> int:
         """The value that the first active thread has."""
@@ -175,7 +172,7 @@ class Chunk:
             case tir.Binary():
                 return self.binary(item, active)
             case tir.Unary():
-                return unary_values(item.op, self.expr(item.a, active))
+                return UNARY[item.op](self.expr(item.a, active))
             case tir.Select():
                 return self.select(item, active)
             case tir.Cast():

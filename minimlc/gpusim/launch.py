@@ -9,9 +9,10 @@ import numpy as np
 from minimlc.codegen.gpu.kernels import Kernel, Launches
 from minimlc.gpusim.counters import Counters
 from minimlc.gpusim.execute import Chunk, Watch
-from minimlc.gpusim.memory import Memory, bytes_of
+from minimlc.gpusim.memory import Memory
 from minimlc.gpusim.profile import KernelProfile
 from minimlc.gpusim.races import Races
+from minimlc.runtime.plan import nbytes
 from minimlc.tir.elements import poison
 from minimlc.tir.walks import buffers_in
 
@@ -43,10 +44,8 @@ def launch(launches: Launches, arrays: Sequence[np.ndarray], *observers: Observe
     `RaceError` where threads race or do not all come to a barrier; `BoundsError` for an access
     outside its buffer; `CompileError` for an integer division by zero.
     """
-    buffers = (*launches.func.params, *launches.workspace)
-    own = [poison(buffer.shape, buffer.dtype) for buffer in launches.workspace]
-    pairs = zip(buffers, (*arrays, *own), strict=True)
-    memory = {buffer: Memory(array.reshape(-1)) for buffer, array in pairs}
+    memory = {b: Memory(a.reshape(-1)) for b, a in zip(launches.func.params, arrays, strict=True)}
+    memory |= {b: Memory(poison((prod(b.shape),), b.dtype)) for b in launches.workspace}
     counters = _COUNTERS.get()
     for kernel in launches.kernels:
         watches: list[Watch] = [Races(kernel), *(observer(kernel) for observer in observers)]
@@ -61,7 +60,7 @@ def launch(launches: Launches, arrays: Sequence[np.ndarray], *observers: Observe
 def _chunks(kernel: Kernel) -> Iterator[range]:
     """The blocks, by those that run at once."""
     threads, blocks = prod(kernel.block), range(prod(kernel.grid))
-    shared = sum(map(bytes_of, kernel.shared))
-    own = (sum(map(bytes_of, buffers_in(kernel.body))) - shared) * threads
+    shared = sum(map(nbytes, kernel.shared))
+    own = (sum(map(nbytes, buffers_in(kernel.body))) - shared) * threads
     size = max(1, min(MOST_THREADS // max(1, threads), MOST_BYTES // (own + shared + 1)))
     return (blocks[start : start + size] for start in range(0, len(blocks) * bool(threads), size))

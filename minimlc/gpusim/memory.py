@@ -1,9 +1,10 @@
 """Where the elements of buffers are: in global memory, in a block's, or in a thread's own."""
 
+from math import prod
+
 import numpy as np
 
 from minimlc.codegen.gpu.kernels import Kernel
-from minimlc.dtypes import to_numpy
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.values import Value
 from minimlc.tir.analysis.threads import SHARED
@@ -55,7 +56,7 @@ Memories = dict[Buffer, Memory]
 
 def in_chunk(buffer: Buffer, blocks: int, width: int) -> Memory:
     """A buffer of a kernel in a chunk of blocks: each block has it, or each thread."""
-    size = int(np.prod(buffer.shape))
+    size = prod(buffer.shape)
     if buffer.scope.startswith(SHARED):
         start = np.arange(blocks).reshape(-1, 1) * size
         return Memory(poison((blocks * size,), buffer.dtype), start)
@@ -69,8 +70,3 @@ def space_of(buffer: Buffer, kernel: Kernel) -> str:
     if buffer.scope.startswith(SHARED):
         return SHARED
     return "global" if buffer in kernel.params and buffer.scope != SCALAR else ""
-
-
-def bytes_of(buffer: Buffer) -> int:
-    """The size of a buffer in memory."""
-    return int(np.prod(buffer.shape)) * to_numpy(buffer.dtype).itemsize

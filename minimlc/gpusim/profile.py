@@ -10,10 +10,8 @@ from minimlc.deploy import table
 from minimlc.gpusim.active import WARP
 from minimlc.gpusim.devices import Occupancy, Roofline, device, occupancy, roofline
 
-HEAD = (
-    *("line", "instructions", "active", "statement"),
-    *("requests", "sectors/request", "wavefronts/request"),
-)
+OF_STATEMENTS = "line", "instructions", "active", "statement"
+HEAD = (*OF_STATEMENTS, "requests", "sectors/request", "wavefronts/request")
 MOST_TEXT = 56
 STATEMENT = (
     "text-align: left; white-space: pre; max-width: 19em; overflow: hidden; text-overflow: ellipsis"
@@ -91,8 +89,7 @@ class KernelProfile(NamedTuple):
         """What an SM of a device holds of this kernel, whose threads have so many registers as the
         compiler's log says; `CompileError` for an unknown device.
         """
-        warps = -(-prod(self.block) // WARP)
-        return occupancy(device(name), warps, self.shared_bytes, registers)
+        return occupancy(device(name), -(-prod(self.block) // WARP), self.shared_bytes, registers)
 
     def roofline(self, name: str) -> Roofline:
         """What a device needs for it at least; `CompileError` for an unknown device."""

@@ -193,8 +193,7 @@ class Races(Watch):
     def _name(self, stamp: int) -> str:
         """A thread in words."""
         block, thread = divmod(_thread(stamp), self.width)
-        kernel = self.kernel
-        return f"thread {_at(thread, kernel.block)} of block {_at(block, kernel.grid)}"
+        return f"thread {_at(thread, self.kernel.block)} of block {_at(block, self.kernel.grid)}"
 
 
 def _verb(item: Touch) -> str:

@@ -17,6 +17,8 @@ from minimlc.tir.values import HALF
 Value = Any
 """A numpy scalar, or an array of a shape that broadcasts to blocks by threads."""
 
+UNARY = {"-": np.negative, "not": np.logical_not, "~": np.invert}
+"""What operators of one operand do."""
 FIRST: dict[str, Callable[[Value, Value], Value]] = {"min": np.less_equal, "max": np.greater_equal}
 """Where min and max take their first operand, but for NaN, which they pass on."""
 
@@ -30,11 +32,6 @@ def binary_values(op: str, dtype: str, a: Value, b: Value) -> Value:
         a, b = np.float32(a), np.float32(b)
         return record.array(a, b).astype(to_numpy(dtype))
     return record.array(a, b)
-
-
-def unary_values(op: str, a: Value) -> Value:
-    """What `-`, `not` or `~` does."""
-    return {"-": np.negative, "not": np.logical_not, "~": np.invert}[op](a)
 
 
 def intrin_values(name: str, dtype: str, args: list[Value]) -> Value:
@@ -51,16 +48,10 @@ def cast_values(source: str, target: str, a: Value) -> Value:
     if target == "bool":
         return a != 0
     if is_integer(target) and is_float(source):
-        return _saturate(np.asarray(a).astype(np.float64), target)
+        wide = np.asarray(a).astype(np.float64)
+        low, high = np.array(integer_range(target), kind)
+        inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(kind)
+        return np.where(wide >= high, high, np.where(wide <= low, low, inside))[()]  # of NaN, 0
     if target in HALF:
         a = a.astype(np.float32)
     return a.astype(kind)
-
-
-def _saturate(wide: np.ndarray, dtype: str) -> Value:
-    """Floats as integers: the fraction dropped, out of range the nearest, NaN 0."""
-    low, high = integer_range(dtype)
-    above, below = wide >= float(high), wide <= float(low)
-    inside = np.where(above | below | (wide != wide), 0.0, wide).astype(to_numpy(dtype))
-    ends = np.where(above, np.array(high, to_numpy(dtype)), np.array(low, to_numpy(dtype)))
-    return np.where(above | below, ends, inside)[()]

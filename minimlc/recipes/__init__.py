@@ -15,13 +15,13 @@ from minimlc.recipes.attention import attention
 from minimlc.recipes.conv import conv2d
 from minimlc.recipes.elementwise import elementwise, left_over
 from minimlc.recipes.general import attempt, rows
-from minimlc.recipes.gpu import for_gpu
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.programs import GPUS, programs
 from minimlc.recipes.rowwise import rowwise
 from minimlc.recipes.transpose import transpose
 from minimlc.recipes.views import Draft, recipe
 from minimlc.recipes.windows import windows
+from minimlc.rooms import room
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -110,7 +110,8 @@ def _schedule(name: str, func: PrimFunc, target: Target, constants: frozenset[in
         func = func.with_attr(CONSTANTS, tuple(func.params[at].name for at in sorted(constants)))
     # In a module of its own: each step of a schedule makes a new module.
     sch = Draft.trusting(IRModule.of({name: func}), name)
-    scheduled = for_gpu(sch, target) if target.name in GPUS else fitting(sch, target=target)
+    gpu = room("recipes.gpu") if target.name in GPUS else None
+    scheduled = gpu.for_gpu(sch, target) if gpu else fitting(sch, target=target)
     return replace(scheduled.func, attrs=(*plain.attrs, (SCHEDULED, True)))
 
 

@@ -130,7 +130,7 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
 
 def _as_lanes(sch: Draft, name: str, loops: list[str]) -> Draft:
     """The innermost loops around a block fused into one, vectorized where that pays."""
-    sch = sch.fuse(*loops) if len(loops) > 1 else sch
+    sch = sch.fused(loops)
     return sch if collects_narrow(sch.block(name)) else sch.vectorize(sch.loops(name)[-1])
 
 

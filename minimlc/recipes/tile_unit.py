@@ -2,7 +2,7 @@
 
 from minimlc.recipes.lowprec import Unit
 from minimlc.recipes.product import factors_of
-from minimlc.recipes.views import Draft
+from minimlc.recipes.views import Draft, tiled
 
 SIDE = 16
 """Rows of a tile; and of C, columns."""
@@ -41,9 +41,8 @@ def on_tiles(sch: Draft, sums: str, around: str, unit: Unit) -> Draft:
 
 def in_tiles(sch: Draft, block: str, buffer: str) -> Draft:
     """The last two axes of a buffer cut into tiles."""
-    *outer, i, j = [f"a{axis}" for axis in range(sch.store(block).buffer.ndim)]
-    tiles = [*outer, f"{i} // {SIDE}", f"{j} // {SIDE}", f"{i} % {SIDE}", f"{j} % {SIDE}"]
-    return sch.transform_layout(block, buffer, f"{', '.join([*outer, i, j])} -> {', '.join(tiles)}")
+    layout = tiled(sch.store(block).buffer.ndim, (SIDE, SIDE))
+    return sch.transform_layout(block, buffer, layout)
 
 
 def by_tiles(sch: Draft, block: str, loops: list[str], intrin: str) -> Draft:

@@ -1,6 +1,6 @@
 """What recipes share: questions about a schedule, and steps that several of them take."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import signature
 from math import prod
@@ -82,6 +82,10 @@ class Draft(Schedule):
         after = self.split(loop, [None, size])
         old = self.loops(block)
         return after, [name for name in after.loops(block) if name not in old]
+
+    def fused(self, loops: Sequence[str]) -> "Draft":
+        """Loops directly in each other as one; one alone stays as it is."""
+        return self.fuse(*loops) if len(loops) > 1 else self
 
     def unrolled(self, loops: Iterable[str]) -> "Draft":
         """Loops as straight code."""
@@ -174,6 +178,14 @@ def first(
         if answer is not None:
             return name, answer
     raise refusal(why.format(none_is(block, *verbs)), hint)
+
+
+def tiled(ndim: int, size: Sequence[int]) -> str:
+    """A layout of tiles of such a size along the last axes, each neighbours in memory."""
+    dims = [f"i{dim}" for dim in range(ndim)]
+    outer, inner = dims[: -len(size)], [*zip(dims[-len(size) :], size, strict=True)]
+    tile = [f"{dim} {by} {each}" for by in ("//", "%") for dim, each in inner]
+    return f"{', '.join(dims)} -> {', '.join([*outer, *tile])}"
 
 
 def bytes_of(dtype: str) -> int:

@@ -34,7 +34,7 @@ from minimlc.module import IRModule
 from minimlc.node import span_of
 from minimlc.run import flatten, nest
 from minimlc.runtime.in_place import joined, may_share, views
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import Buffer, PrimFunc
 
 ALIGNMENT = 64
 SlotKind = Literal["input", "constant", "output", "arena"]
@@ -59,8 +59,8 @@ class Slot:
         return max(ALIGNMENT, -(-nbytes(self.type) // ALIGNMENT) * ALIGNMENT)
 
 
-def nbytes(kind: TensorType) -> int:
-    """The bytes of a tensor's elements."""
+def nbytes(kind: TensorType | Buffer) -> int:
+    """The bytes of the elements of a tensor, or of a buffer."""
     return prod(kind.shape) * to_numpy(kind.dtype).itemsize
 
 

@@ -147,7 +147,6 @@ class Tiles(Reader):
         name = target.id if isinstance(target, ast.Name) else ""
         if not name or isinstance(self.scope.get(name), Buffer):
             raise self.error(target, "a tile's name on the left", "E124", "tile.store(C[at], x)")
-        value = self.loaded(target, value)
         shared = {None, *(item.buffer for item in self.scope.values() if isinstance(item, Tile))}
         if name in self.changing:
             value = self.renew(node, name, self.changing[name], value)

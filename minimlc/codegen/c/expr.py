@@ -118,8 +118,7 @@ class Expressions(Visitor):
 
     def visit_Unary(self, item: Unary) -> Text:
         a = self.visit(item.a)
-        own = item.dtype in (*SMALL, UNSIGNED)
-        if item.op == "-" and is_integer(item.dtype) and not own and self.bounds.wraps(item):
+        if item.op == "-" and self.overflows(item):
             return call(f"neg_{SHORT[item.dtype]}", a)
         operand = a.inside(UNARY)
         sign = _SIGNS.get(item.op, item.op)
@@ -144,9 +143,12 @@ class Expressions(Visitor):
         if op in ("//", "%"):
             down = is_integer(dtype) and self.bounds.interval(item.a)[0] >= 0
             return down and self.bounds.interval(item.b)[0] > 0
-        if op in WRAPPING and is_integer(dtype):
-            return dtype in (*SMALL, UNSIGNED) or not self.bounds.wraps(item)
-        return op not in ("<<", ">>", "min", "max")
+        wraps = op in WRAPPING and self.overflows(item)
+        return not wraps and op not in ("<<", ">>", "min", "max")
+
+    def overflows(self, item: Expr) -> bool:
+        """Whether an integer may leave its range where C has no meaning for that."""
+        return item.dtype in ("int64", "int32") and self.bounds.wraps(item)
 
     def _narrow(self, text: Text, item: Expr) -> Text:
         """Back to a small integer type where C computed an `int` that may not fit."""

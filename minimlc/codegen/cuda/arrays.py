@@ -38,10 +38,11 @@ def is_on_gpu(value: Any) -> bool:
 
 @contextmanager
 def placed(cp: Any, arrays: Sequence[Any]) -> Iterator[Any]:
-    """With the device that arrays are on, and their owners' stream; the streams of other owners
-    wait before it and after.
+    """With the device of the first array, or of none the current one, and its owner's stream; the
+    streams of other owners wait before it and after.
     """
-    with cp.cuda.Device(_number(cp, arrays)):
+    numbers = (each.__dlpack_device__()[1] for each in arrays if hasattr(each, "__dlpack_device__"))
+    with cp.cuda.Device(int(next(numbers, cp.cuda.runtime.getDevice()))):
         streams = {stream.ptr: stream for stream in [_stream(cp, each) for each in arrays]}
         first, *others = streams.values() or [cp.cuda.get_current_stream()]
         for other in others:
@@ -50,12 +51,6 @@ def placed(cp: Any, arrays: Sequence[Any]) -> Iterator[Any]:
             yield first
         for other in others:
             other.wait_event(first.record())
-
-
-def _number(cp: Any, arrays: Sequence[Any]) -> int:
-    """The device of the first array; of none, the current one."""
-    numbers = (each.__dlpack_device__()[1] for each in arrays if hasattr(each, "__dlpack_device__"))
-    return int(next(numbers, cp.cuda.runtime.getDevice()))
 
 
 def _stream(cp: Any, value: Any) -> Any:

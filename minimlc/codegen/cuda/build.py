@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
 from itertools import compress
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,40 +24,35 @@ from minimlc.codegen.gpu import host
 from minimlc.codegen.gpu.cuda import CUDA
 from minimlc.codegen.gpu.emit import Emitted, Launch
 from minimlc.codegen.gpu.limits import Limits, check_limits, dynamic_bytes
+from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CallError
+from minimlc.graph.nodes import TensorType
 from minimlc.run import flatten
+from minimlc.runtime import timing
 from minimlc.runtime.library import Library
-from minimlc.runtime.timing import Timing
-from minimlc.runtime.timing import time as time_call
-
-DEFAULT_STREAMS = (0, 1)
-"""Their work is never captured."""
 
 
 class CudaLibrary(Library):
     """A library whose calls are timed by the GPU's own clock."""
 
-    def time(self, name: str, *arguments: Any, warmup: int = 3, repeat: int = 20) -> Timing:
+    def time(self, name: str, *arguments: Any, warmup: int = 3, repeat: int = 20) -> timing.Timing:
         """Time calls of the function `name` by events on the arguments' stream."""
         cp = cupy()
+
+        def sample(function: Callable[..., Any], arguments: Sequence[Any], batch: int) -> float:
+            """Seconds between two events with `batch` calls between them."""
+            start, end = stream.record(), cp.cuda.Event()
+            for _ in range(batch):
+                function(*arguments)
+            stream.record(end)
+            end.synchronize()
+            return float(cp.cuda.get_elapsed_time(start, end)) / 1000
+
         with placed(cp, list(filter(is_on_gpu, flatten(arguments)))) as stream:
-            device = device_of(cp, cp.cuda.runtime.getDevice()).limits.device
-            return time_call(
-                self[name], *arguments, warmup=warmup, repeat=repeat, name=name,
-                sample=partial(_sample, cp, stream), machine=device,
+            return timing.time(
+                self[name], *arguments, warmup=warmup, repeat=repeat, name=name, sample=sample,
+                machine=device_of(cp, cp.cuda.runtime.getDevice()).limits.device,
             )  # fmt: skip
-
-
-def _sample(
-    cp: Any, stream: Any, function: Callable[..., Any], arguments: Sequence[Any], batch: int
-) -> float:
-    """Seconds between two events with `batch` calls between them."""
-    start, end = stream.record(), cp.cuda.Event()
-    for _ in range(batch):
-        function(*arguments)
-    stream.record(end)
-    end.synchronize()
-    return float(cp.cuda.get_elapsed_time(start, end)) / 1000
 
 
 class Device(NamedTuple):
@@ -113,16 +109,16 @@ class Device(NamedTuple):
             return self.cp.asarray(array.view("uint16")).view(array.dtype)
         return self.cp.asarray(array)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    def empty(self, kind: Any) -> Any:
         self._check_own()
-        return self.cp.empty(shape, dtype)
+        return self.cp.empty(kind.shape, to_numpy(kind.dtype))
 
     def fetch(self, memory: Any, array: np.ndarray) -> None:
         memory.get(out=array)
 
-    def part(self, memory: Any, start: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    def part(self, memory: Any, start: int, kind: TensorType) -> Any:
         """An array in other memory, from byte `start` on."""
-        return self.cp.ndarray(shape, dtype, memory.data + start)
+        return self.cp.ndarray(kind.shape, to_numpy(kind.dtype), memory.data + start)
 
     def captured(self, run: Callable[[], None]) -> Any:
         """What `run` launches, as a CUDA graph."""
@@ -141,7 +137,7 @@ class Device(NamedTuple):
     def _check_own(self) -> None:
         """Memory of a call is free after it: nothing that runs again later may use it."""
         stream = self.cp.cuda.get_current_stream()
-        if stream.ptr not in DEFAULT_STREAMS and stream.is_capturing():
+        if stream.ptr not in (0, 1) and stream.is_capturing():  # the default ones never are
             why = "a call that needs memory of its own cannot be captured in a CUDA graph"
             hint = "call primitive functions without workspace, with arrays on the GPU"
             raise CallError(why, code="E620", hint=hint)
@@ -165,27 +161,37 @@ def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[host.Opened]:
             stream.synchronize()
 
 
-def at_once(entry: host.Entry, values: Sequence[Any]) -> Device | None:
-    """The current GPU, where all arguments are CuPy's and fit: microseconds count here."""
-    cp, expected, addresses = sys.modules.get("cupy"), entry.arguments, []
-    if cp is None or not values or len(values) != len(entry.starts):
-        return None
-    if type(values[0]) is not cp.ndarray:  # there may be no GPU
-        return None
-    kind, number = cp.ndarray, cp.cuda.runtime.getDevice()
-    for array, (shape, dtype, _), start in zip(values, expected.forms, entry.starts, strict=True):
-        if (
-            type(array) is not kind
-            or array.shape != shape
-            or (array.dtype is not dtype and array.dtype != dtype)
-            or (memory := array.data).device_id != number
-            or (address := memory.ptr) % start
-            or not array.flags.c_contiguous
-        ):
-            return None
-        addresses.append(address)
-    expected.check_overlap(addresses)
-    return device_of(cp, number)
+def at_once(entry: host.Entry) -> Callable[[Sequence[Any]], Device | None]:
+    """For calls of an entry, what finds the current GPU where all arguments are CuPy's and fit:
+    microseconds count here.
+    """
+    expected, starts = entry.arguments, entry.starts
+    forms = [(shape, _strides(shape, dtype), dtype) for shape, dtype, _ in expected.forms]
+
+    def device(values: Sequence[Any]) -> Device | None:
+        cp = sys.modules.get("cupy")
+        if not (cp and values and len(values) == len(starts) and type(values[0]) is cp.ndarray):
+            return None  # there may be no GPU
+        kind, number, addresses = cp.ndarray, cp.cuda.runtime.getDevice(), []
+        for at, (shape, strides, dtype) in enumerate(forms):
+            array = values[at]
+            if type(array) is not kind or array.dtype is not dtype or array.shape != shape:
+                return None
+            memory = array.data
+            address = memory.ptr
+            dense = array.strides == strides or array.flags.c_contiguous  # the latter takes longer
+            if not dense or memory.device_id != number or address % starts[at]:
+                return None
+            addresses.append(address)
+        expected.check_overlap(addresses)
+        return device_of(cp, number)
+
+    return device
+
+
+def _strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+    """Those of elements one after the other."""
+    return tuple(prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape)))
 
 
 def cupy() -> Any:

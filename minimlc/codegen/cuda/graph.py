@@ -6,11 +6,8 @@ from functools import partial
 from typing import Any
 from weakref import finalize
 
-import numpy as np
-
 from minimlc.codegen.cuda.arrays import exported, is_on_gpu
 from minimlc.codegen.gpu.host import Driver, Entry
-from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import Function, TensorType
 from minimlc.run import call_packed, flatten, nest
 from minimlc.runtime.executable import GraphFunction, decided
@@ -41,13 +38,14 @@ class DeviceGraph(GraphFunction):
         called = [(step, kernels[step.callee]) for step in plan.steps if step.callee in kernels]
         self._own = {k: _slots(k.workspace, plan.arena_bytes) for _, k in called}
         ends = [slot.number + slot.size for slots in self._own.values() for slot in slots]
-        self._arena = (max(ends, default=plan.arena_bytes),), np.dtype("uint8")
+        self._arena = TensorType((max(ends, default=plan.arena_bytes),), "uint8")
         starts = [1] * len(plan.inputs)
         for step, k in called:
             for slot, size in zip(step.slots, k.entry.starts, strict=True):
                 if slot.kind == "input":
                     starts[slot.number] = max(size, starts[slot.number])
         self._entry = Entry(driver, self._arguments, starts)
+        self._at_once = driver.at_once(self._entry)
         fixed = plan.native and all(step.call is None for step in plan.steps)
         self._captures = fixed and sum(len(k.launches) for _, k in called) > 1
         self._constants: dict[int, list[Any]] = {}
@@ -56,7 +54,7 @@ class DeviceGraph(GraphFunction):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         flat = arguments if self._flat else flatten(arguments)
-        device = None if named else self._entry.driver.at_once(self._entry, flat)
+        device = None if named else self._at_once(flat)
         if device is not None:
             return self._run(device, flat, flat[0])
         with self._entry.opened(flat, named) as (device, ready):
@@ -67,8 +65,8 @@ class DeviceGraph(GraphFunction):
         memory = {
             "input": inputs,
             "constant": self._constants_on(device),
-            "output": [device.empty(*form) for form in self._outputs],
-            "arena": [device.empty(*self._arena)],
+            "output": [device.empty(slot.type) for slot in self.plan.outputs],
+            "arena": [device.empty(self._arena)],
         }
         (self._replay if self._captures else self._launch)(device, memory)
         return nest(self._result, self._results(device, memory, like))
@@ -107,8 +105,7 @@ class DeviceGraph(GraphFunction):
                 for array, result in zip(outputs, results, strict=True):
                     array.set(result)
             elif step.call is not None:
-                empty = partial(_empty, device)
-                values = decided(self._kernels, step.call, inputs, empty)
+                values = decided(self._kernels, step.call, inputs, device.empty)
                 for array, value in zip(outputs, values, strict=True):
                     array[...] = value if is_on_gpu(value) else device.filled(value)
             else:
@@ -125,14 +122,10 @@ class DeviceGraph(GraphFunction):
                 yield exported(array.copy() if copied else array, like)
 
 
-def _empty(device: Any, kind: TensorType) -> Any:
-    return device.empty(kind.shape, to_numpy(kind.dtype))
-
-
 def _array(device: Any, memory: Memory, slot: Slot) -> Any:
     if slot.kind != "arena":
         return memory[slot.kind][slot.number]
-    return device.part(memory["arena"][0], slot.number, slot.type.shape, to_numpy(slot.type.dtype))
+    return device.part(memory["arena"][0], slot.number, slot.type)
 
 
 def _slots(buffers: Sequence[Buffer], start: int) -> list[Slot]:

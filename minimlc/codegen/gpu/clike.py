@@ -3,7 +3,7 @@ but for some words.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from math import prod
 
@@ -24,7 +24,7 @@ def words(signed: str, unsigned: str, **more: str) -> dict[str, str]:
     return {**dict(zip(INTEGERS, spelled, strict=True)), **more}
 
 
-def reserved(words: Mapping[str, str], more: str) -> frozenset[str]:
+def reserved(words: Iterable[str], more: str) -> frozenset[str]:
     """Names that mean something in the language."""
     return LOCAL | set(words) | set(more.split())
 

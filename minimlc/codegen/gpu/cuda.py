@@ -66,6 +66,8 @@ static inline void copy_wait() {
 }
 """What the device has an instruction for."""
 
+_WORDS = "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
+
 LANES = """// Neighbours that are loaded and stored at once; they begin at a multiple of their size.
 template <typename T, int count> struct __align__(count * sizeof(T)) Lanes { T lane[count]; };"""
 
@@ -89,9 +91,7 @@ CUDA = like_c(
     title="CUDA",
     expressions=CudaExpressions,
     functions=partial(functions, "__device__ static inline", {**OWN, **TEXTS}),
-    reserved=reserved(
-        WORDS, "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
-    ),
+    reserved=reserved(WORDS, _WORDS),
     barrier="__syncthreads();",
     header=partial(header, KERNEL, "{}", "__restrict__"),
     finish=partial(finish, WORDS, {r"\bLanes<": LANES}),

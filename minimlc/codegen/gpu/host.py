@@ -6,6 +6,7 @@ A `Driver` opens a `Device` for one call; both are a few functions of each drive
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -54,8 +55,8 @@ class Device(Protocol):
     def filled(self, array: np.ndarray) -> Any:
         """Memory that holds the elements of an array."""
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """Memory whose elements are not set yet."""
+    def empty(self, kind: Any) -> Any:
+        """Memory for a buffer, or a tensor's type, whose elements are not set yet."""
 
     def fetch(self, memory: Any, array: np.ndarray) -> None:
         """Memory's elements come into an array once all kernels before are done."""
@@ -63,12 +64,13 @@ class Device(Protocol):
 
 class Driver(NamedTuple):
     """`opened` is the device for a call, and what its arguments are there; `BuildError` E502 where
-    there is none, `CallError` for memory that it cannot reach. `at_once` is the device that holds
-    all arguments of an entry as they have to be; None where there is more to do, or to say.
+    there is none, `CallError` for memory that it cannot reach. `at_once` makes of an entry what
+    finds the device that holds all arguments as they have to be; None where there is more to do, or
+    to say.
     """
 
     opened: Callable[[Arguments, Sequence[Any]], AbstractContextManager[Any]]
-    at_once: Callable[["Entry", Sequence[Any]], Any] = lambda entry, values: None
+    at_once: Callable[["Entry"], Callable[[Sequence[Any]], Any]] = lambda entry: lambda values: None
 
 
 class Entry(NamedTuple):
@@ -131,18 +133,19 @@ class Kernel:
             each for each in launches if 0 not in (*each.kernel.grid, *each.kernel.block)
         ]
         numbers = {buffer: at for at, buffer in enumerate((*func.params, *self.workspace))}
-        self._places = [[numbers[each] for each in item.kernel.params] for item in self.launches]
-        self._ready: dict[int, list[tuple[Callable[[Sequence[Any]], None], list[int]]]] = {}
+        self._takers = [_taker([numbers[b] for b in each.kernel.params]) for each in self.launches]
+        self._ready: dict[int, list[tuple[Callable[..., None], Callable[..., Any]]]] = {}
         starts = _starts(func.params, launches, program.several)
         self.entry = Entry(driver, Arguments(name, parameters_of(func)), starts)
+        self._at_once = driver.at_once(self.entry)
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
-        device = None if named or self.workspace else self.entry.driver.at_once(self.entry, arrays)
+        device = None if named or self.workspace else self._at_once(arrays)
         if device is not None:
             self.launch(device, arrays)
             return
         with self.entry.opened(arrays, named) as (device, arguments):
-            own = [device.empty(each.shape, to_numpy(each.dtype)) for each in self.workspace]
+            own = map(device.empty, self.workspace)
             self.launch(device, (*(each.memory for each in arguments), *own))
             for each, parameter in zip(arguments, self.entry.arguments.parameters, strict=True):
                 if parameter.written and each.copied and each.array.size:
@@ -152,12 +155,19 @@ class Kernel:
         """Launch the kernels on the memory of the parameters, and of what is between kernels."""
         if device.number not in self._ready:
             ready = (self._program.kernel(device, launch) for launch in self.launches)
-            self._ready[device.number] = list(zip(ready, self._places, strict=True))
-        for run, places in self._ready[device.number]:
-            run(tuple([memory[place] for place in places]))
+            self._ready[device.number] = list(zip(ready, self._takers, strict=True))
+        for run, taken in self._ready[device.number]:
+            run(taken(memory))
 
     def __repr__(self) -> str:
         return f"<compiled {self.entry.arguments.signature}>"
+
+
+def _taker(places: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
+    """What takes the memory at these places, as a tuple: in no time, where there is a choice."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda memory: tuple([memory[place] for place in places])
 
 
 def _starts(params: Sequence[Buffer], launches: Iterable[Launch], several: bool) -> list[int]:

@@ -35,16 +35,13 @@ _FAMILIES = {
 """Names that begin and end so."""
 
 
-def _own_names() -> str:
-    pairs = (product(*map(str.split, family)) for family in _FAMILIES.items())
-    return " ".join([_WORDS, *map("".join, chain.from_iterable(pairs))])
-
+_PAIRS = chain.from_iterable(product(*map(str.split, family)) for family in _FAMILIES.items())
 
 OPENCL = like_c(
     name="opencl",
     title="OpenCL C",
     functions=partial(functions, "static inline", same_bits("as_int", "as_float")),
-    reserved=reserved({**WORDS, **dict.fromkeys(WORDS.values(), "")}, _own_names()),
+    reserved=reserved({*WORDS, *WORDS.values()}, " ".join([_WORDS, *map("".join, _PAIRS)])),
     places={"blockIdx": "get_group_id({1})", "threadIdx": "get_local_id({1})"},
     barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     header=partial(header, "__kernel void {0}", "__global {}", "restrict"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from itertools import product
 
-from minimlc.codegen.c.expr import OPERATORS, SHORT, UNARY, Expressions, constant, function_name
+from minimlc.codegen.c.expr import OPERATORS, SHORT, Expressions, constant, function_name
 from minimlc.codegen.c.functions import C_DIALECT, MACHINE
 from minimlc.codegen.c.names import LOCAL, unique_names
 from minimlc.codegen.c.stmt import SYNTAX as C_SYNTAX
@@ -24,7 +24,7 @@ from minimlc.node import Node, walk
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
-from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Load, Select, Unary
+from minimlc.tir.nodes import Binary, Cast, Const, Expr, Intrin, Load, Select
 from minimlc.tir.walks import stored_in
 
 TITLE = "WGSL"
@@ -77,18 +77,13 @@ class WgslExpressions(Expressions):
         element = Text(self.element(item))
         return call("f32", element) if item.dtype == "float16" else element
 
-    def visit_Unary(self, item: Unary) -> Text:
-        operand = self.visit(item.a).inside(UNARY)
-        sign = "!" if item.op == "not" else item.op
-        return Text(f"{sign}({operand})" if operand[0] == "-" else sign + operand, UNARY)
-
     def visit_Binary(self, item: Binary) -> Text:
         if item.op == ">>" and isinstance(item.b, Const):
             return self.visit(Intrin("shift_right", (item.a, item.b)))
         return Expressions.visit_Binary(self, item)
 
-    def _is_own(self, item: Binary) -> bool:
-        return item.op in "+-*" or Expressions._is_own(self, item)
+    def overflows(self, item: Expr) -> bool:
+        return False  # it wraps around
 
     def visit_Cast(self, item: Cast) -> Text:
         source, target, a = item.a.dtype, item.dtype, self.visit(item.a)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from minimlc.codegen.gpu.opencl import OPENCL
 from minimlc.errors import BuildError
 from minimlc.runtime.executable import SteppedGraph
 from minimlc.runtime.library import Library
+from minimlc.runtime.plan import nbytes
 
 OPTIONS = ("-cl-fp32-correctly-rounded-divide-sqrt",)
 """Division and square root as everywhere else, where the device can be told so."""
@@ -64,13 +64,12 @@ class Device(NamedTuple):
         return run
 
     def filled(self, array: np.ndarray) -> Any:
-        if not array.size:
-            return self.empty(array.shape, array.dtype)
+        held = _bytes(array) if array.size else np.zeros(1, np.uint8)
         flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.COPY_HOST_PTR
-        return self.cl.Buffer(self.context, flags, hostbuf=_bytes(array))
+        return self.cl.Buffer(self.context, flags, hostbuf=held)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        size = max(1, prod(shape) * dtype.itemsize)
+    def empty(self, kind: Any) -> Any:
+        size = max(1, nbytes(kind))
         return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size=size)
 
     def fetch(self, memory: Any, array: np.ndarray) -> None:

@@ -9,6 +9,8 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from minimlc.codegen.gpu.kernels import kernels
+from minimlc.codegen.gpu.limits import CUDA_ASKED, CUDA_LIMITS, check_limits
 from minimlc.errors import CompileError
 from minimlc.recipes.elementwise import is_untouched
 from minimlc.recipes.gpu.each import in_threads, inlined, reduced
@@ -17,7 +19,6 @@ from minimlc.recipes.gpu.tensor import tensor_product
 from minimlc.recipes.gpu.tiles import product
 from minimlc.recipes.programs import programs
 from minimlc.recipes.views import Draft
-from minimlc.rooms import room
 from minimlc.target import Target
 from minimlc.tir.analysis.access import top_statements
 
@@ -49,19 +50,14 @@ def for_gpu(sch: Draft, target: Target) -> Draft:
 
 
 def _fitting(opencl: bool, plan: Callable[..., Draft], sch: Draft, *args: Any) -> Draft:
-    """The schedule by a plan; the old one where it does not fit, or cannot be launched."""
+    """The schedule by a plan; the old one where it does not fit, is no program of kernels, or too
+    large for a device.
+    """
+    least = CUDA_LIMITS._replace(apart=True) if opencl else CUDA_ASKED
     try:
         after = plan(sch, *args)
-        _check(after, opencl)
+        for kernel in kernels(after.func_name, after.func, cuda=not opencl).kernels:
+            check_limits(kernel, least)
     except CompileError:
         return sch
     return after
-
-
-def _check(sch: Draft, opencl: bool) -> None:
-    """`BuildError` for a schedule that is no program of kernels, or too large for a device."""
-    kernels, limits = room("codegen.gpu.kernels"), room("codegen.gpu.limits")
-    if kernels and limits:
-        least = limits.CUDA_LIMITS._replace(apart=True) if opencl else limits.CUDA_ASKED
-        for kernel in kernels.kernels(sch.func_name, sch.func, cuda=not opencl).kernels:
-            limits.check_limits(kernel, least)

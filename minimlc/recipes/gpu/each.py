@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
+from minimlc.codegen.gpu.kernels import kernels
+from minimlc.codegen.gpu.lanes import copy_of, several_of
+from minimlc.codegen.gpu.narrow import narrow
 from minimlc.node import nodes_of
 from minimlc.recipes.elementwise import is_elementwise, used_once
 from minimlc.recipes.general import attempt
 from minimlc.recipes.matmul import with_epilogue
 from minimlc.recipes.views import Draft, bytes_of, refusal
-from minimlc.rooms import room
 from minimlc.schedule.tree import constant_extent, find_loop
 from minimlc.tir.nodes import For, Intrin, Load, Stmt, Store
 from minimlc.tir.walks import inner_stmts, loops_in
@@ -105,12 +107,9 @@ def lanes_of(sch: Draft, loop: str) -> int:
 
 def is_at_once(sch: Draft, loop: str) -> bool:
     """Whether all that a vectorized loop takes is neighbours that a thread can take at once."""
-    kernels, lanes, narrow = (room(f"codegen.gpu.{it}") for it in ("kernels", "lanes", "narrow"))
-    if not kernels or not lanes or not narrow:
-        return False
-    parts = map(narrow.narrow, kernels.kernels(sch.func_name, sch.func).kernels)
+    parts = map(narrow, kernels(sch.func_name, sch.func).kernels)
     loops = [it for part in parts for it in nodes_of(part.body, For) if it.var.name == loop]
-    return bool(loops) and all(lanes.copy_of(item) or lanes.several_of(item) for item in loops)
+    return bool(loops) and all(copy_of(item) or several_of(item) for item in loops)
 
 
 def _chain(stmt: Stmt) -> list[For]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from minimlc.codegen.gpu.kernels import kernels
 from minimlc.errors import CompileError
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.gpu.each import GRID, shared_out
 from minimlc.recipes.gpu.tiles import in_tiles
 from minimlc.recipes.rowwise import is_along_rows, rows_deep
 from minimlc.recipes.views import Draft, bytes_of, refusal
-from minimlc.rooms import room
 
 MOST = 256
 """Threads of a row."""
@@ -35,7 +35,8 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
     depth = max(rows_deep(sch, name) for name in reductions)
     loops = sch.loops_of(last, "S")
     outer = loops if last in reductions else loops[: min(depth, len(loops) - 1)]
-    sch, row = _one(sch, last, outer)
+    sch = sch.fused(outer) if outer else sch.add_unit_loop([*sch.loops(last), last][0])
+    row = sch.loops(last)[0]
     for name in [each for each in names[:-1] if _is_long(sch, each, sch.extent(last, row))]:
         sch = sch.compute_inline(name)
     names = [name for name in names if name in sch.blocks()]
@@ -58,23 +59,12 @@ def _in_registers(sch: Draft, name: str, threads: int) -> Draft:
     """What a block keeps of a row, in registers of the threads that use it; where others do, in
     shared memory.
     """
-    kernels = room("codegen.gpu.kernels")
     try:
         after = in_tiles(sch, name, [threads]).set_scope(name, sch.buffer(name), "local")
-        if kernels:
-            kernels.kernels(after.func_name, after.func)
+        kernels(after.func_name, after.func)
     except CompileError:
         return sch
     return after
-
-
-def _one(sch: Draft, name: str, loops: list[str]) -> tuple[Draft, str]:
-    """Loops around a block as one, which there is also where there are none."""
-    if not loops:
-        sch = sch.add_unit_loop((sch.loops(name) or [name])[0])
-    elif len(loops) > 1:
-        sch = sch.fuse(*loops)
-    return sch, sch.loops(name)[0]
 
 
 def _is_long(sch: Draft, name: str, rows: int) -> bool:
@@ -90,7 +80,7 @@ def _together(sch: Draft, name: str, row: str, threads: int) -> Draft:
     loops = sch.loops_of(name, "R") or sch.loops_below(name, row)
     if not loops:
         return sch
-    sch = sch.fuse(*loops) if len(loops) > 1 else sch
+    sch = sch.fused(loops)
     sch, (own, lane) = sch.cut(name, sch.loops_below(name, row)[-1], threads)
     sch = sch.unroll(own) if sch.extent(name, own) <= OWN else sch
     return sch.bind(lane, GRID[1])

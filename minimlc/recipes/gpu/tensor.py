@@ -41,8 +41,7 @@ def tensor_product(sch: Draft, name: str) -> Draft:
     sch, result = tiles.in_matrices(sch, found, "mk")
     sch = tiles.rounded(sch, name, tile.size, tile.depth or STEPS * depth)
     sch, store = in_warps(sch, name, result, tile)
-    makers = {sch.buffer(each): each for each in sch.producers(name)}
-    copies = [makers[factor] for factor in factors_of(sch, name)]
+    copies = [each for each in sch.producers(name) if each != name]
     if tile is GROUPS:
         sch, step, unit = in_group(sch, name, copies, threads)
     else:

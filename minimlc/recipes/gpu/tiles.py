@@ -16,7 +16,7 @@ from minimlc.recipes.general import attempt
 from minimlc.recipes.gpu.each import is_cheap
 from minimlc.recipes.matmul import with_epilogue
 from minimlc.recipes.product import loads_of
-from minimlc.recipes.views import Draft, bytes_of, refusal
+from minimlc.recipes.views import Draft, bytes_of, refusal, tiled
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.analysis.threads import SWIZZLED
 from minimlc.tir.nodes import Buffer, Load, Store
@@ -254,11 +254,7 @@ def fetched(sch: Draft, copy: str, step: str, threads: Threads, how: str = "") -
 def in_tiles(sch: Draft, name: str, size: Sequence[int]) -> Draft:
     """What a block writes as tiles of such a size along the last axes: neighbours in memory."""
     store = sch.store(name).buffer
-    dims = [f"i{dim}" for dim in range(store.ndim)]
-    outer, inner = dims[: -len(size)], [*zip(dims[-len(size) :], size, strict=True)]
-    tile = [f"{dim} {by} {each}" for by in ("//", "%") for dim, each in inner]
-    layout = f"{', '.join(dims)} -> {', '.join([*outer, *tile])}"
-    return sch.transform_layout(name, store.name, layout)
+    return sch.transform_layout(name, store.name, tiled(store.ndim, size))
 
 
 def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Draft:
@@ -266,8 +262,7 @@ def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Dr
     stages = min(most, sch.extent(copies[0], step) - 1)
     if stages < 1:
         return sch
-    sch = sch.annotate(step, STAGES, (*(0 for _ in copies), stages))
-    return sch.annotate(step, ASYNC, (0,))
+    return sch.annotate(step, STAGES, (*(0 for _ in copies), stages)).annotate(step, ASYNC, (0,))
 
 
 def together(sch: Draft, name: str, loops: Sequence[str], threads: Threads) -> Draft:
