@@ -9,6 +9,7 @@ guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the f
 from math import prod
 
 from minimlc.errors import ScheduleError
+from minimlc.node import nodes_of
 from minimlc.recipes import skinny
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import Unit, are_multiplied, converted, grouped, unit_for
@@ -27,7 +28,8 @@ from minimlc.recipes.views import (
     vector_registers,
 )
 from minimlc.target import Target
-from minimlc.tir.nodes import Expr, Store
+from minimlc.tir.math.functions import PROGRAMS
+from minimlc.tir.nodes import Expr, Intrin, Store
 
 FEW_TILES = 4
 """Tiles side by side in C up to which elements of A are not used often enough to copy them."""
@@ -205,12 +207,17 @@ def with_epilogue(sch: Draft, result: str) -> tuple[Draft, str]:
 
 
 def finished(sch: Draft, result: str, loop: str) -> Draft:
-    """Element-wise consumers of C, computed in `loop` when a tile of C is complete."""
+    """Element-wise consumers of C, computed in `loop` when a tile of C is complete: in straight
+    code, but for functions such as gelu, which is much code for each row.
+    """
     for consumer in sch.consumers(result):
         merged, name = with_epilogue(sch, consumer)
         done = attempt(merged, "reverse_compute_at", name, loop)
         if done is not merged:
-            sch = finished(done.in_registers(done.loops_below(name, loop)), name, loop)
+            inner = done.loops_below(name, loop)
+            long = any(part.name in PROGRAMS for part in nodes_of(done.block(name), Intrin))
+            done = done.in_registers(inner[-1:] if long else inner)
+            sch = finished(done, name, loop)
     return sch
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from benchmarks.programs import graph
 from minimlc import recipes, te
 from minimlc.recipes.tiles import even
 from minimlc.schedule import Schedule
@@ -342,3 +343,20 @@ def test_only_what_a_call_brings_is_turned_around_by_way_of_registers():
     fixed = mlc.IRModule.of({"mm": func.with_attr("constants", ("B",))})
     for mod, found in (mlc.IRModule.of({"mm": func}), True), (fixed, False):
         assert ("B_local1" in scheduled(mod, target()).script()) == found
+
+
+@pytest.mark.parametrize(("name", "kind"), [("gelu", "serial"), ("relu", "unrolled")])
+def test_much_code_for_an_element_is_written_once_a_vector(name, kind):
+    """A tile's rows are a loop where functions such as gelu follow the product."""
+    rng = np.random.default_rng(5)
+    x, w, b = (rng.standard_normal(size, "float32") for size in ((64, 96), (96, 64), (64,)))
+    given = lambda x, w, b: getattr(mlc.op, name)(mlc.op.add(mlc.op.matmul(x, w), b))  # noqa: E731
+    mod = graph(given, x, w, b)
+    library = mlc.build(mod, target(256), cache=False)
+    means = mlc.interpret(mod, "main", x, w, b)
+    np.testing.assert_allclose(library["main"](x, w, b), means, rtol=1e-4, atol=1e-4)
+    (func,) = [f for _, f in library.mod.entries if isinstance(f, mlc.PrimFunc)]
+    sch = Schedule(mlc.IRModule.of({"main": func}), check=False)
+    kinds = {loop.var.name: loop.kind for loop in loops_in(func.body)}
+    *_, row, lanes = sch.loops(sch.output_blocks()[-1])
+    assert (kinds[row], kinds[lanes]) == (kind, "vectorized")

@@ -59,8 +59,10 @@ class Simplifier(Mutator):
         low, high = self.ranges.reach(rest)
         if low >= 0 and high < by:
             return expression(rest if expr.op == "%" else whole)
+        if not whole.terms and (coarser := self._coarser(expr, by)) is not None:
+            return coarser
         if expr.op == "//" and not whole.terms:
-            return self._coarser(expr, by)
+            return self._nested_divide(expr, by)
         if not is_within((low, high), EVERYTHING):
             return expr
         if expr.op == "//":
@@ -69,17 +71,24 @@ class Simplifier(Mutator):
         new = Binary("%", expression(rest), index(by))
         return expr if key(new) == key(expr) else new
 
-    def _coarser(self, expr: Binary, by: int) -> Expr:
-        """A quotient of x * m + r by m * n, with r from 0 to below m, is x // n."""
+    def _coarser(self, expr: Binary, by: int) -> Expr | None:
+        """Of x * m + r by m * n, with r from 0 to below m: the quotient is x // n, and what is left
+        is x % n * m + r.
+        """
         total = linear(expr.a)
         steps = {gcd(by, coefficient) for coefficient in total.terms.values()}
         for step in sorted(steps - {1, by}, reverse=True):
             whole, rest = total.divided(step)
             low, high = self.ranges.reach(rest)
             if low >= 0 and high < step:
-                by //= step
-                return self._divide(Binary("//", expression(whole), index(by)), by)
-        return self._nested_divide(expr, by)
+                part = Binary(expr.op, expression(whole), index(by // step))
+                part = self._divide(part, by // step)
+                return (
+                    part
+                    if expr.op == "//"
+                    else expression(weighted((linear(part), step), (rest, 1)))
+                )
+        return None
 
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
         match expr.a:
