@@ -81,13 +81,10 @@ class Simplifier(Mutator):
             whole, rest = total.divided(step)
             low, high = self.ranges.reach(rest)
             if low >= 0 and high < step:
-                part = Binary(expr.op, expression(whole), index(by // step))
-                part = self._divide(part, by // step)
-                return (
-                    part
-                    if expr.op == "//"
-                    else expression(weighted((linear(part), step), (rest, 1)))
-                )
+                by //= step
+                part = self._divide(Binary(expr.op, expression(whole), index(by)), by)
+                left = weighted((linear(part), step), (rest, 1))
+                return part if expr.op == "//" else expression(left)
         return None
 
     def _nested_divide(self, expr: Binary, by: int) -> Expr:
