@@ -9,16 +9,14 @@ from math import ceil, gcd
 from typing import NamedTuple
 
 from minimlc.node import nodes_of
+from minimlc.recipes.convolution import Convolution, find_convolution
 from minimlc.recipes.general import attempt
-from minimlc.recipes.lowprec import are_multiplied
 from minimlc.recipes.matmul import WORTH_THREADS, with_epilogue
-from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
     choose,
     divisor,
-    first,
     lanes_of,
     recipe,
     refusal,
@@ -26,8 +24,7 @@ from minimlc.recipes.views import (
     vector_registers,
 )
 from minimlc.target import Target
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Block, Load, Store, Var
+from minimlc.tir.nodes import Load, Var
 
 FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
 """Products that each sum takes in straight code."""
@@ -58,24 +55,6 @@ MOST_SUMMED = 300
 
 LONG_SUMS = 512
 """Products of a sum from which on the copy to the output may be a loop, which is little code."""
-
-
-class Convolution(NamedTuple):
-    """out[n, o, i, j] += image[...] * weights[o, c, p, q]; `iters` in the block's order.
-
-    `dtypes` are those of the image, the weights and the sums.
-    """
-
-    iters: str
-    sizes: dict[str, int]
-    output: str
-    image: str
-    weights: str
-    dtypes: tuple[str, str, str]
-    in_order: bool
-    """Whether the image is read as the output is written: one image, one pixel for each."""
-    alike: int
-    """Output channels in a row that read the same input channels: those of a group."""
 
 
 class Tiles(NamedTuple):
@@ -348,53 +327,9 @@ def with_pixels(
 def channels_last(sch: Draft, name: str, conv: Convolution, channels: int) -> tuple[Draft, str]:
     """Copy the weights so that the channels of a tile lie side by side."""
     sch, (copy,) = sch.making("cache_read", name, conv.weights)
-    layout = f"o, c, p, q -> o // {channels}, c, p, q, o % {channels}"
+    rest = "c, p, q" if len(sch.loops(copy)) == 4 else "c, q"
+    layout = f"o, {rest} -> o // {channels}, {rest}, o % {channels}"
     sch = sch.transform_layout(copy, sch.buffer(copy), layout)
-    o, *rest = sch.loops(copy)
-    sch = sch.split(o, [None, channels])
-    outer, lane = sch.loops(copy)[:2]
-    return sch.reorder(outer, *rest, lane).vectorize(lane), copy
-
-
-def find_convolution(sch: Draft, block: str | None) -> tuple[str, Convolution]:
-    """The convolution that a block computes: the named one, or the first that is one."""
-    kind = "out[n, o, i, j] += image[...] * w[o, c, p, q] of floats"
-    why = f"conv2d: {{}} {kind}, added up in float32 or float64"
-    return first(sch, block, _convolution, why, ("is not", "is"))
-
-
-def _convolution(block: Block) -> Convolution | None:
-    loads = loads_of(block)
-    if loads is None or not isinstance(block.body, Store):
-        return None
-    kinds: dict[Var, str] = {it.var: it.kind for it in block.iters}
-    output = block.body
-    for weights, image in (loads, loads[::-1]):
-        roles = _roles(output, weights, kinds)
-        dtypes = (image.buffer.dtype, weights.buffer.dtype, output.buffer.dtype)
-        if roles is None or not (dtypes[2].startswith("float") and are_multiplied(dtypes)):
-            continue
-        iters = "".join(roles[it.var] for it in block.iters)
-        sizes = {roles[it.var]: it.extent for it in block.iters}
-        by_channel = any(roles.get(var) == "o" for var in variables(image.indices[1]))
-        if sizes["c"] == 1 and by_channel:
-            continue
-        names = [part.buffer.name for part in (output, image, weights)]
-        alone = sizes["n"] == sizes["p"] == sizes["q"] == 1
-        in_order = alone and image.buffer.shape[2:] == output.buffer.shape[2:]
-        groups = max(image.buffer.shape[1] // sizes["c"], 1) if by_channel else 1
-        alike = max(sizes["o"] // groups, 1)
-        return Convolution(iters, sizes, names[0], names[1], names[2], dtypes, in_order, alike)
-    return None
-
-
-def _roles(output: Store, weights: Load, kinds: dict[Var, str]) -> dict[Var, str] | None:
-    """Each iter's letter: n, o, i, j by the output's axes and c, p, q by the weights'."""
-    if len(output.indices) != 4 or len(weights.indices) != 4:
-        return None
-    places = [*zip(output.indices, "noij", strict=True)]
-    places += zip(weights.indices[1:], "cpq", strict=True)
-    roles = {index: letter for index, letter in places if isinstance(index, Var)}
-    plain = len(roles) == 7 and set(roles) == set(kinds)
-    right = plain and all(kinds[v] == "RS"[at in "noij"] for v, at in roles.items())
-    return roles if right and weights.indices[0] is output.indices[1] else None
+    sch = sch.split(sch.loops(copy)[0], [None, channels])
+    outer, lane, *others = sch.loops(copy)
+    return sch.reorder(outer, *others, lane).vectorize(lane), copy

@@ -205,6 +205,31 @@ def test_a_tile_stays_in_a_group_of_channels(groups, kernel):
     assert places and not any(var in walk(index) for var, found in places for index in found)
 
 
+@pytest.mark.parametrize(
+    ("size", "inputs", "outputs", "groups", "kernel", "stride", "pad"),
+    [
+        (50, 6, 16, 1, 3, 1, 1),
+        (50, 6, 16, 1, 3, 1, 0),
+        (33, 5, 8, 1, 5, 2, 2),
+        (40, 8, 16, 2, 3, 1, 1),
+        (48, 12, 8, 1, 1, 1, 0),
+        (31, 4, 24, 1, 1, 2, 0),
+    ],
+)
+def test_one_row_is_an_image_too(size, inputs, outputs, groups, kernel, stride, pad):
+    """Its weights have no axis for rows, and none is left of a window of one number."""
+    rng = np.random.default_rng(size)
+    x = rng.standard_normal((2, inputs, size), "float32")
+    w = rng.standard_normal((outputs, inputs // groups, kernel), "float32")
+    options = {"groups": groups, "strides": stride, "padding": pad}
+    mod = graph(lambda x, w: mlc.op.conv1d(x, w, **options), x, w)
+    means = mlc.interpret(mod, "main", x, w)
+    library = mlc.build(mod, target(128), cache=False)
+    np.testing.assert_allclose(library["main"](x, w), means, rtol=1e-4, atol=1e-4)
+    (func,) = [f for _, f in library.mod.entries if isinstance(f, mlc.PrimFunc)]
+    assert any(buffer.scope == "local" for buffer in func.allocs)  # by the recipe
+
+
 def test_it_is_made_of_public_primitives_alone():
     mod = conv2d(2, 4, 9, 9, 24)
     sch = recipes.conv2d(Schedule(mod, check=False), target=target())
