@@ -10,6 +10,7 @@ from operator import mul
 
 from minimlc.node import nodes_of, structural_equal
 from minimlc.recipes.general import attempt, collects_narrow
+from minimlc.recipes.rowwise import at_row
 from minimlc.recipes.views import WORTH_THREADS, Draft, bytes_of, choose, lanes_of, recipe, refusal
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
@@ -38,9 +39,31 @@ def elementwise(sch: Draft, block: str | None, target: Target) -> Draft:
     for name in sch.blocks()[:-1]:
         if used_once(sch, name):
             sch = attempt(sch, "compute_inline", name)
+    near = in_rows(sch, target)
+    if near is not sch:
+        return near
     for name in sch.blocks():
         sch = one_loop(sch, name, target)
     return sch
+
+
+def in_rows(sch: Draft, target: Target) -> Draft:
+    """Blocks that read other elements of the same row, as the steps of a running sum do: all of
+    them for one row, which is near, before the next. Unchanged where there are few or long rows.
+    """
+    *before, last = sch.blocks()
+    *rows, inner = sch.loops(last)
+    row = sch.extent(last, inner) * bytes_of(sch.store(last).buffer.dtype)
+    many = sch.iterations(last, rows) >= SHARES and row * len(sch.blocks()) <= target.l2 // 2
+    done = sch
+    for name in reversed(before) if many else ():
+        done = at_row(done, name, rows[-1:])
+    if done is sch or not all(rows[-1] in done.loops(name) for name in before):
+        return sch
+    for name in done.blocks():
+        done = done.vectorize(done.loops(name)[-1])
+    long = [loop for loop in rows if done.extent(last, loop) > 1]
+    return done.parallel(long[0]) if sch.iterations(last) >= WORTH_THREADS else done
 
 
 def left_over(sch: Draft, names: list[str], target: Target) -> Draft:

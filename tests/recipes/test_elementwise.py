@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from benchmarks.programs import graph
 from minimlc import recipes, te
 from minimlc.tir.walks import blocks_in, loops_in
 from tests.recipes.programs import target
@@ -103,3 +104,27 @@ def test_what_no_cache_holds_goes_past_the_caches():
         out = np.empty(600_011 + 4, np.float32)[start : start + 600_011]
         mlc.build(far, cache=False)["main"](values, out)
         np.testing.assert_array_equal(out, 2 * values)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "near"),
+    [
+        ((96, 40), 1, True),
+        ((96, 40), 0, False),
+        ((70, 3), -1, True),
+        ((5, 300), 1, False),  # few rows: threads share the elements
+        ((64,), 0, False),
+        ((2, 80, 24), 2, True),
+        ((2, 80, 24), 1, False),
+    ],
+    ids=str,
+)
+def test_steps_of_a_running_sum_are_done_row_by_row(shape, axis, near):
+    """All of them for a row before the next, where no row needs another; whole arrays elsewhere."""
+    x = np.random.default_rng(2).standard_normal(shape, "float32")
+    mod = graph(lambda x: mlc.op.cumsum(x, axis=axis), x)
+    library = mlc.build(mod, target(256), cache=False)
+    np.testing.assert_allclose(library["main"](x), np.cumsum(x, axis), rtol=1e-4, atol=1e-4)
+    (func,) = [f for _, f in library.mod.entries if isinstance(f, mlc.PrimFunc)]
+    sch = mlc.Schedule(mlc.IRModule.of({"main": func}), check=False)
+    assert (len({sch.loops(name)[0] for name in sch.blocks()}) == 1) is near
