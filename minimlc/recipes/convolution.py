@@ -5,8 +5,8 @@ from typing import NamedTuple
 from minimlc.recipes.lowprec import are_multiplied
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import Draft, first
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Block, BlockIter, Load, Store, Var
+from minimlc.tir.analysis.arith import linear, variables
+from minimlc.tir.nodes import Binary, Block, BlockIter, Const, Expr, Load, Store, Var
 
 
 class Convolution(NamedTuple):
@@ -42,7 +42,8 @@ def _convolution(block: Block) -> Convolution | None:
     for weights, image in (loads, loads[::-1]):
         roles = _roles(output, weights, block.iters)
         dtypes = (image.buffer.dtype, weights.buffer.dtype, output.buffer.dtype)
-        if roles is None or not (dtypes[2].startswith("float") and are_multiplied(dtypes)):
+        floats = dtypes[2].startswith("float") and are_multiplied(dtypes)
+        if roles is None or not floats or len(image.indices) < 3:
             continue
         iters = "".join(roles[it.var] for it in block.iters)
         sizes = {roles[it.var]: it.extent for it in block.iters}
@@ -53,10 +54,20 @@ def _convolution(block: Block) -> Convolution | None:
         alone = sizes["n"] == sizes["p"] == sizes["q"] == 1
         pixels = image.buffer.shape[2:]
         in_order = alone and pixels == output.buffer.shape[-len(pixels) :]
-        groups = max(image.buffer.shape[1] // sizes["c"], 1) if by_channel else 1
-        alike = max(sizes["o"] // groups, 1)
+        alike = _in_a_group(image.indices[1], sizes["c"]) if by_channel else sizes["o"]
         return Convolution(iters, sizes, names[0], names[1], names[2], dtypes, in_order, alike)
     return None
+
+
+def _in_a_group(channel: Expr, inputs: int) -> int:
+    """Of o // k * inputs + c: k. Of another number of an input channel: 1."""
+    for atom, step in linear(channel).terms.items():
+        match atom.expr:
+            case Binary("//", Var(), Const(k)) if step == inputs:
+                return int(k)
+            case _:  # what is no quotient says nothing about groups
+                continue
+    return 1
 
 
 def _roles(output: Store, weights: Load, iters: tuple[BlockIter, ...]) -> dict[Var, str] | None:

@@ -77,16 +77,10 @@ def last_rows(
 ) -> tuple[Draft, list[str]]:
     """The last block row by row, with those that are computed for one of its rows; and the rest."""
     *before, last = names
-    elements, loops = sch.iterations(last), sch.loops_of(last, "S")
-    rows = loops[:-1] if last in partial else loops
-    if last not in deep and last not in partial:
-        depth = max((deep[name] for name in before if name in deep), default=0)
-        if 0 < len(loops) <= depth:  # a row of the last block is one element
-            sch = sch.add_unit_loop(last)
-            loops = sch.loops(last)
-        rows = loops[: min(depth, len(loops) - 1)]
+    elements = sch.iterations(last)
+    sch, rows = rows_of(sch, last, deep, partial)
     together = 1
-    if rows and len(rows) == len(loops) - 1 and last not in partial:
+    if rows and rows == sch.loops(last)[:-1] and last not in (*deep, *partial):
         several = (divisor(sch.extent(last, rows[-1]), most) for most in (1, 2, 4, 8))
         sch, together = choose(sch, "rows_together", (rows_together(sch, last, rows), *several))
     if together > 1:
@@ -111,6 +105,35 @@ def last_rows(
     for loop in shared:
         sch = sch.parallel(loop)
     return sch, rest
+
+
+def rows_of(
+    sch: Draft, last: str, deep: dict[str, int], partial: list[str]
+) -> tuple[Draft, list[str]]:
+    """The loops of a block over rows, which are those of the sums that it needs. There are none
+    where it does not go along them, and they fill no two vectors: several sums fill those better.
+    """
+    loops, needed = sch.loops_of(last, "S"), feeds(sch, last)
+    short = not needed & {*partial}
+    if last in partial:
+        return sch, loops[:-1]
+    if last in deep:
+        return sch, [] if short else loops
+    depth = max((deep[name] for name in needed if name in deep), default=0)
+    if depth < len(loops) or short or not loops:
+        return sch, loops[:depth] if depth < len(loops) else []
+    return sch.add_unit_loop(last), loops  # a row of the last block is one element
+
+
+def feeds(sch: Draft, name: str) -> set[str]:
+    """The blocks that a block needs, directly or by way of others."""
+    found: set[str] = set()
+    rest = [name]
+    while rest:
+        new = {*sch.producers(rest.pop())} - found
+        found |= new
+        rest += new
+    return found
 
 
 def at_row(sch: Draft, name: str, rows: list[str]) -> Draft:
@@ -189,13 +212,16 @@ def rows_together(sch: Draft, last: str, rows: list[str]) -> int:
 
 def one_sum(sch: Draft, name: str) -> Draft:
     """A sum over the last axes of all that it reads, as over one: 7 × 7 numbers in a row are 49."""
-    item, own = sch.block(name), sch.store(name).buffer
-    loads = [load for load in nodes_of(item.body, Load) if load.buffer is not own]
+    item = sch.block(name)
+    if not isinstance(item.init, Store):
+        return sch
     count = sum(it.kind == "R" for it in item.iters)
     for start in range(len(item.iters) - count, len(item.iters) - 1):
         last = item.iters[start:]
         sizes = tuple([it.extent for it in last])
         place = tuple([it.var for it in last]), sizes
+        summed = {it.var for it in last}
+        loads = [load for load in nodes_of(item.body, Load) if summed & {*walk(load)}]
         ends = {(load.indices[-len(last) :], load.buffer.shape[-len(last) :]) for load in loads}
         if ends == {place} and all(it.kind == "R" for it in last):
             *kept, total = [f"a{at}" for at in range(start + 1)]
@@ -279,15 +305,17 @@ def in_vectors(sch: Draft, name: str, rows: list[str], is_partial: bool, togethe
     lanes = [loop for loop in inner if loop not in (*near, *sums)]
     if not sums:
         return (sch.vectorize(lanes[-1]) if lanes else sch).unrolled(near)
-    last = len(lanes) - 1 if is_partial else len(lanes)
+    # What is summed along no row of its own is not in lanes, but the sums are.
+    across, along = is_partial or not own, is_along_rows(sch, name)
+    last = len(lanes) - 1 if across and lanes else len(lanes)
     order = [*near, *lanes[:last], *sums, *lanes[last:]]
     sch = sch.reorder(*order) if len(order) > 1 else sch
     sch, (init, update) = sch.making("decompose_reduction", name, at=sums[0])
-    if is_partial:
+    if is_partial or (across and lanes and not along):
         sch = sch.vectorize(sch.loops(init)[-1]).vectorize(sch.loops(update)[-1])
     sch = sch.unrolled(near)
     if any(isinstance(part, IfThenElse | Select) for part in walk(sch.block(update).body)):
-        sch = attempt(sch, "loop_partition", sums[0])
+        sch = attempt(sch, "loop_partition", sums[-1])
     return sch.unroll(sums[0]) if is_soon_done(sch, init, update) else sch
 
 

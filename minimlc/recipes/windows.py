@@ -54,14 +54,15 @@ def is_by_windows(sch: Draft, name: str) -> bool:
         return False
     if not spatial or sch.loops(name) != [*spatial, *sums]:
         return False
-    if len(sch.loops_along(name, -1)) != 1 or not is_along(body):
+    if len(sch.loops_along(name, -1)) != 1 or not is_along(item, body):
         return False
     return sch.iterations(name, sums) <= MOST_IN_A_WINDOW
 
 
-def is_along(output: Store) -> bool:
+def is_along(item: Block, output: Store) -> bool:
     """Whether what a block reduces lies side by side as its results do."""
-    loads = [load for load in nodes_of(output.value, Load) if load.buffer is not output.buffer]
+    summed = {it.var for it in item.iters if it.kind == "R"}
+    loads = [load for load in nodes_of(output.value, Load) if summed & {*walk(load)}]
     return any(output.indices[-1] in walk(at) for load in loads for at in load.indices[-1:])
 
 

@@ -230,6 +230,49 @@ def test_one_row_is_an_image_too(size, inputs, outputs, groups, kernel, stride, 
     assert any(buffer.scope == "local" for buffer in func.allocs)  # by the recipe
 
 
+@pytest.mark.parametrize(
+    "channel",
+    [
+        lambda o, c: o % 2 + c,
+        lambda o, c: (o + c) % 4,
+        lambda o, c: o // 16 + c,
+        lambda o, c: o // 8 * 4 + c,
+        lambda o, c: 3 - c,
+    ],
+)
+def test_other_numbers_of_input_channels_are_right_too(channel):
+    image, w = te.placeholder((1, 8, 16, 16), name="x"), te.placeholder((16, 4, 1, 1), name="w")
+    c, p, q = (te.reduce_axis((0, size), name) for size, name in ((4, "c"), (1, "p"), (1, "q")))
+    out = te.compute(
+        (1, 16, 16, 16),
+        lambda b, o, i, j: te.sum(
+            image[b, channel(o, c), i + p, j + q] * w[o, c, p, q], axis=[c, p, q]
+        ),
+        name="out",
+    )
+    mod = mlc.IRModule.of({"main": te.create_prim_func([image, w, out])})
+    arrays = arguments(mod)
+    made = recipes.apply(mod, target(512))
+    np.testing.assert_allclose(run(made, arrays), interpreted(mod, arrays), rtol=1e-4, atol=1e-5)
+
+
+def test_an_image_in_one_axis_is_no_convolutions():
+    image, w = te.placeholder((4 * 18 * 18,), name="x"), te.placeholder((16, 4, 3, 3), name="w")
+    c, p, q = (te.reduce_axis((0, size), name) for size, name in ((4, "c"), (3, "p"), (3, "q")))
+    out = te.compute(
+        (1, 16, 16, 16),
+        lambda b, o, i, j: te.sum(
+            image[(c * 18 + i + p) * 18 + j + q] * w[o, c, p, q], axis=[c, p, q]
+        ),
+        name="out",
+    )
+    mod = mlc.IRModule.of({"main": te.create_prim_func([image, w, out])})
+    refuses("E170", lambda: scheduled(mod, target()))
+    arrays = arguments(mod)
+    made = recipes.apply(mod, target())
+    np.testing.assert_allclose(run(made, arrays), interpreted(mod, arrays), rtol=1e-4, atol=1e-5)
+
+
 def test_it_is_made_of_public_primitives_alone():
     mod = conv2d(2, 4, 9, 9, 24)
     sch = recipes.conv2d(Schedule(mod, check=False), target=target())

@@ -7,11 +7,13 @@ import minimlc as mlc
 from benchmarks.programs import graph
 from minimlc import recipes
 from minimlc.codegen.lower import lower
+from minimlc.node import nodes_of, walk
 from minimlc.recipes.rowwise import MOST_ROWS
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.script import R
-from minimlc.tir.nodes import IfThenElse
+from minimlc.tir.analysis.arith import flat
+from minimlc.tir.nodes import IfThenElse, Load
 from minimlc.tir.walks import loops_in
 from tests.recipes.programs import arguments, interpreted, run, target
 
@@ -206,6 +208,54 @@ def test_rows_that_end_in_a_number_for_all_are_rows_too():
     sch = recipes.rowwise(Schedule(mod, check=False), target=target())
     (losses,) = {sch.loops(name)[0] for name in sch.blocks() if name.startswith("log_softmax")}
     assert losses in sch.loops("nll_loss_update")
+
+
+def test_few_classes_of_pixels_are_summed_in_lanes_of_pixels():
+    """They are no row, and what follows them is one number for all."""
+    x, labels = RNG.standard_normal((4, 11, 6, 8), "float32"), RNG.integers(0, 11, (4, 6, 8))
+    agrees(mlc.op.cross_entropy, x, labels)
+    agrees(mlc.op.cross_entropy, x[:, :, 0, 0].copy(), labels[:, 0, 0].copy())
+    mod = alone(mlc.op.cross_entropy, x, labels)
+    sch = recipes.rowwise(Schedule(mod, check=False), target=target())
+    sums = sch.loops("log_softmax_sum_update")
+    classes = next(at for at, name in enumerate(sums) if name.startswith("k"))
+    assert classes < len(sums) - 1
+
+
+def test_a_block_without_a_store_is_left_alone():
+    mod = mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((4, 40), "float32"), C: T.Buffer((4,), "float32")):
+    for i, j in T.grid(4, 40):
+        with T.block("e"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            pass
+    for i, k in T.grid(4, 40):
+        with T.block("s"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0.0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    arrays = arguments(mod)
+    means = interpreted(mod, arrays)
+    np.testing.assert_allclose(run(recipes.apply(mod), arrays), means, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 8), (3, 5, 7, 7), (2, 16, 24)], ids=str)
+def test_a_sum_over_all_reads_whole_vectors(shape):
+    """However many axes it has: no element's place is a quotient of its lane."""
+    x = RNG.standard_normal(shape, "float32")
+    agrees(mlc.op.sum, x, atol=1e-4)
+    (func,) = [f for _, f in mlc.build(graph(mlc.op.sum, x), cache=False).mod.entries][1:]
+    loops = [loop for loop in loops_in(lower(func).body) if not loop.var.name.endswith("tail")]
+    lanes = [loop for loop in loops if loop.kind == "vectorized"]
+    reads = [(lp.var, load) for lp in lanes for load in nodes_of(lp.body, Load)]
+    own = [(var, load) for var, load in reads if load.buffer is func.params[0]]
+    numbers = [(var, flat(load.indices, load.buffer.shape)) for var, load in own]
+    assert numbers
+    for var, number in numbers:
+        assert [step for atom, step in number.terms.items() if var in walk(atom.expr)] == [1]
 
 
 @pytest.mark.parametrize("shape", [(1, 24, 7, 7), (2, 3, 5, 9), (3, 4, 1, 50)], ids=str)
