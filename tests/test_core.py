@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 540,
-    "recipes": 2420,
+    "recipes": 2429,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -55,7 +55,7 @@ CORE = {
     "passes": 2050,
     "codegen": 212,
     "codegen/llvm": 1798,
-    "runtime": 2102,
+    "runtime": 2109,
     "": 2030,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

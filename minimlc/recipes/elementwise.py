@@ -11,7 +11,16 @@ from operator import mul
 from minimlc.node import nodes_of, structural_equal
 from minimlc.recipes.general import attempt, collects_narrow
 from minimlc.recipes.rowwise import at_row
-from minimlc.recipes.views import WORTH_THREADS, Draft, bytes_of, choose, lanes_of, recipe, refusal
+from minimlc.recipes.views import (
+    WORTH_THREADS,
+    Draft,
+    bytes_of,
+    choose,
+    fused,
+    lanes_of,
+    recipe,
+    refusal,
+)
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
@@ -153,7 +162,7 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
 
 def _as_lanes(sch: Draft, name: str, loops: list[str]) -> Draft:
     """The innermost loops around a block fused into one, vectorized where that pays."""
-    sch = sch.fused(loops)
+    sch = fused(sch, loops)
     return sch if collects_narrow(sch.block(name)) else sch.vectorize(sch.loops(name)[-1])
 
 

@@ -83,10 +83,6 @@ class Draft(Schedule):
         old = self.loops(block)
         return after, [name for name in after.loops(block) if name not in old]
 
-    def fused(self, loops: Sequence[str]) -> "Draft":
-        """Loops directly in each other as one; one alone stays as it is."""
-        return self.fuse(*loops) if len(loops) > 1 else self
-
     def unrolled(self, loops: Iterable[str]) -> "Draft":
         """Loops as straight code."""
         sch = self
@@ -107,6 +103,11 @@ def choose(sch: Draft, name: str, choices: Iterable[Any]) -> tuple[Draft, Any]:
     if sch.chance is None:
         return sch, next(iter(choices))
     return sch.sample_categorical(tuple(dict.fromkeys(choices)), name=name)
+
+
+def fused(sch: Draft, loops: Sequence[str]) -> Draft:
+    """Loops directly in each other as one; one alone stays as it is."""
+    return sch.fuse(*loops) if len(loops) > 1 else sch
 
 
 def _feeding(place: Place[Block], chosen: Callable[[BlockIter], bool]) -> list[str]:

@@ -140,21 +140,13 @@ class Values(Ops):
             case Cast():
                 return self.cast(parts[0], item.dtype)
             case Intrin("ldexp"):
-                return self.scaled(*parts)
+                return _scaled(self, *parts)
             case Intrin(name) if name in _BITCAST:
                 return self.convert("bitcast", parts[0], _BITCAST[name])
             case Intrin(name):
                 return self.operation(name, *parts)
             case _:
                 raise BuildError(f"a definition has no {type(item).__name__}")
-
-    def scaled(self, value: Value, power: Value) -> Value:
-        """value * 2**power, rounded once."""
-        lanes = max(value.lanes, power.lanes)
-        pair = self.spread(value, lanes), self.spread(power, lanes)
-        name = ".".join(["llvm.ldexp", *(suffix(REGISTER[each.dtype], lanes) for each in pair)])
-        text = self.code.call(pair[0].type, name, *(each.typed for each in pair))
-        return Value(text, value.dtype, lanes)
 
     def _unless_rare(self, name: str, values: list[Value], rare: Value, usual: Value) -> Value:
         """Where a program's answer is rare, the C library's in all lanes."""
@@ -337,3 +329,12 @@ def _folded(op: str, a: Value, b: Value) -> Value:
         return constant(0, INDEX)
     dtype = "bool" if op in COMPARISONS else INDEX
     return constant(binary_value(op, INDEX)(a.const, b.const), dtype)
+
+
+def _scaled(values: Values, value: Value, power: Value) -> Value:
+    """value * 2**power, rounded once."""
+    lanes = max(value.lanes, power.lanes)
+    pair = values.spread(value, lanes), values.spread(power, lanes)
+    name = ".".join(["llvm.ldexp", *(suffix(REGISTER[each.dtype], lanes) for each in pair)])
+    text = values.code.call(pair[0].type, name, *(each.typed for each in pair))
+    return Value(text, value.dtype, lanes)

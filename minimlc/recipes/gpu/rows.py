@@ -8,7 +8,7 @@ from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.gpu.each import GRID, shared_out
 from minimlc.recipes.gpu.tiles import in_tiles
 from minimlc.recipes.rowwise import is_along_rows, rows_deep
-from minimlc.recipes.views import Draft, bytes_of, refusal
+from minimlc.recipes.views import Draft, bytes_of, fused, refusal
 
 MOST = 256
 """Threads of a row."""
@@ -35,7 +35,7 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
     depth = max(rows_deep(sch, name) for name in reductions)
     loops = sch.loops_of(last, "S")
     outer = loops if last in reductions else loops[: min(depth, len(loops) - 1)]
-    sch = sch.fused(outer) if outer else sch.add_unit_loop([*sch.loops(last), last][0])
+    sch = fused(sch, outer) if outer else sch.add_unit_loop([*sch.loops(last), last][0])
     row = sch.loops(last)[0]
     for name in [each for each in names[:-1] if _is_long(sch, each, sch.extent(last, row))]:
         sch = sch.compute_inline(name)
@@ -80,7 +80,7 @@ def _together(sch: Draft, name: str, row: str, threads: int) -> Draft:
     loops = sch.loops_of(name, "R") or sch.loops_below(name, row)
     if not loops:
         return sch
-    sch = sch.fused(loops)
+    sch = fused(sch, loops)
     sch, (own, lane) = sch.cut(name, sch.loops_below(name, row)[-1], threads)
     sch = sch.unroll(own) if sch.extent(name, own) <= OWN else sch
     return sch.bind(lane, GRID[1])
