@@ -65,7 +65,7 @@ def _in_a_group(channel: Expr, inputs: int) -> int:
         match atom.expr:
             case Binary("//", Var(), Const(k)) if step == inputs:
                 return int(k)
-            case _:  # what is no quotient says nothing about groups
+            case _:  # other nodes: only quotients say something about groups
                 continue
     return 1
 

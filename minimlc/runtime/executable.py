@@ -1,8 +1,6 @@
 """Callable results of a build: kernels on arrays, and graph functions."""
 
 import ctypes
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import prod
@@ -21,6 +19,7 @@ from minimlc.graph.symbolic import equations, labelled, sizes_told, telling
 from minimlc.module import IRModule
 from minimlc.run import call_packed, flatten, nest, types_of
 from minimlc.runtime.foreign import refusing
+from minimlc.runtime.heap import keep_blocks
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
@@ -35,23 +34,6 @@ LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""
 SMALL = 1 << 14
 """Bytes of arrays in all, below which code hardly needs large buffers of its own."""
-
-
-MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
-"""Of glibc's mallopt: bytes from which on a block is mapped alone, and those kept at the end."""
-
-
-@lru_cache(maxsize=1)
-def keep_blocks() -> None:
-    """Have the heap keep memory that is given back. Code takes its buffers at each call, and glibc
-    hands large ones to the system each time, to be mapped anew, unless it is told not to, or has
-    seen a block come and go that is as large as any that it keeps: 32 MiB.
-    """
-    chosen = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"} & {*os.environ}
-    tell = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if tell is not None and not chosen:
-        for option, size in ((MMAP_THRESHOLD, 1 << 25), (TRIM_THRESHOLD, 1 << 26)):
-            tell(option, size)
 
 
 def entered(address: int, count: int, sites: Sequence[Site] | None) -> Callable[..., int]:
