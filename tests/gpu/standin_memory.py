@@ -176,6 +176,7 @@ class State:
 
     def __init__(self):
         self.work, self.graph, self.clock = [], None, 0.0
+        self.running = False
 
     def add(self, job, captured=True):
         if self.graph is None:
@@ -188,8 +189,14 @@ class State:
     def run(self, until=lambda: False):
         if self.graph is not None:
             raise RuntimeError("cudaErrorStreamCaptureUnsupported")
-        while self.work and not until():
-            self.work.pop(0)()
+        if self.running:  # what Python collects in the middle of a job waits for it: what is next
+            return  # must not be done before that job is
+        self.running = True
+        try:
+            while self.work and not until():
+                self.work.pop(0)()
+        finally:
+            self.running = False
 
 
 STATES: dict[int, State] = {}

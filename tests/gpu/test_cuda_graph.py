@@ -6,7 +6,7 @@ import pytest
 import minimlc as mlc
 from minimlc.dtypes import to_numpy
 from minimlc.run import flatten
-from tests.gpu import standin, standin_torch
+from tests.gpu import standin, standin_memory, standin_torch
 from tests.gpu.programs import add, twice
 from tests.gpu.test_cuda import arguments, assert_near, needs_device
 from tests.graph import test_control
@@ -192,3 +192,12 @@ def test_conditions_and_loops_call_functions_with_arrays_on_the_gpu(cp):
     for p, expected in ((True, [2, 4]), (False, [6, 8])):
         results = [choice(np.array(p)), choice(cp.asarray(np.array(p))).get()]
         assert_near(results, [np.array(expected, "float32")] * 2)
+
+
+def test_the_stand_ins_work_is_done_in_order():
+    """Also where something waits for it in the middle of a job, as what Python collects may."""
+    state, done = standin_memory.State(), []
+    state.add(lambda: (state.run(), done.append("first")))
+    state.add(lambda: done.append("second"))
+    state.run()
+    assert done == ["first", "second"]
