@@ -46,16 +46,16 @@ ROOMS = {
 
 CORE = {
     "tir": 2234,
-    "tir/analysis": 3388,
+    "tir/analysis": 3401,
     "tir/math": 504,
     "graph": 1567,
     "graph/ops": 2767,
     "script": 2408,
     "schedule": 2635,
-    "passes": 2050,
+    "passes": 2056,
     "codegen": 212,
     "codegen/llvm": 1798,
-    "runtime": 2112,
+    "runtime": 2104,
     "": 2030,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -1,6 +1,7 @@
 """Target "cuda", by a stand-in for CuPy: values are the interpreter's, arrays are used in place."""
 
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,6 +77,26 @@ def test_a_kernel_runs_on_the_current_stream(cp):
         assert [entry[1] for entry in standin.LOG] == [stream.ptr]
         assert stream.state.work, "a call does not wait for its kernels"
         np.testing.assert_array_equal(there[2].get(), a + b)
+
+
+@needs_device
+def test_each_thread_may_launch(cp):
+    function, results = mlc.build(add().mod, target="cuda")["main"], []
+
+    def calls():
+        for _ in range(3):
+            there = [cp.asarray(each) for each in arguments(add().mod)]
+            function(*there)
+            results.append([each.get() for each in there])
+
+    for _ in range(2):
+        calls()
+        thread = threading.Thread(target=calls)
+        thread.start()
+        thread.join()
+    assert len(results) == 12
+    for each in results:
+        assert_near(each, interpreted(add().mod))
 
 
 @needs_device

@@ -12,6 +12,7 @@ from minimlc import recipes, te
 from minimlc.codegen.gpu.kernels import kernels
 from minimlc.codegen.gpu.limits import CUDA_LIMITS, check_limits
 from minimlc.recipes.gpu import tensor, tiles
+from minimlc.tir.walks import buffers_in
 from tests.gpu.nvrtc import ARCHITECTURES, compiled, sass, spills
 from tests.helpers import random_array
 from tests.recipes.programs import conv2d, matmul
@@ -128,15 +129,28 @@ LARGE = {
     "layer norm": lambda: operator(op.layer_norm, (4096, 768), (768,), (768,)),
     "odd rows": lambda: along(op.sum, 2048, 1000),
     "sum": lambda: along(op.sum, 1000, 1000, axis=(0, 1)),
+    "mean": lambda: along(op.mean, 4096, 512),
+    "sums, then": lambda: operator(lambda x: op.relu(op.sum(x, axis=-1)), (4096, 512)),
+    "one row": lambda: operator(op.linear, (1, 256), (768, 256), (768,)),
+    "pool": lambda: operator(
+        lambda x: op.max_pool2d(x, 3, strides=2, padding=1), (1, 64, 112, 112)
+    ),
+    "each channel": lambda: operator(
+        lambda x, w: op.relu(op.conv2d(x, w, strides=2, padding=1, groups=64)),
+        *((1, 64, 112, 112), (64, 1, 3, 3)),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_large_arrays_have_many_threads(name):
-    """What is too large to try all iterations is proven."""
-    first, *_ = launched(recipes.apply(LARGE[name](), "gpusim"))
-    assert np.prod(first.block) >= 256
-    assert np.prod(first.grid) >= 256
+    """What is too large to try all iterations is proven. A thread computes its own part alone."""
+    kernels = launched(recipes.apply(LARGE[name](), "gpusim"))
+    assert np.prod(kernels[0].block) >= 256
+    assert np.prod(kernels[0].grid) >= 256
+    for kernel in kernels:
+        private = set(buffers_in(kernel.body)) - {*kernel.params, *kernel.shared}
+        assert sum(np.prod(each.shape) for each in private) <= 64
 
 
 def test_what_goes_on_in_order_has_threads_inside():
@@ -174,6 +188,14 @@ def test_graph_functions_are_scheduled_unless_told_otherwise():
         np.testing.assert_allclose(library["main"](x, w), expected, rtol=1e-5, atol=1e-6)
         text[scheduled] = library.source("cuda")
     assert "threadIdx.x" in text[True] and "threadIdx.x" not in text[False]
+
+
+def test_constants_are_fetched_as_other_factors_are():
+    """The kernels are those of weights that come as an argument."""
+    graph = mlc.parse(MODEL.replace("(5, 33)", "(64, 784)").replace("(33, 17)", "(784, 128)"))
+    bound = mlc.passes.bind_params(graph, {"w": np.ones((784, 128), np.float32)})
+    free, fixed = (mlc.build(mod, target="cuda").source("cuda") for mod in (graph, bound))
+    assert free == fixed
 
 
 @cache

@@ -22,6 +22,31 @@ def test_compute_at_a_tile_of_a_matmul():
     assert_same(MatmulRelu, sch.mod)
 
 
+def test_compute_at_computes_one_element_for_an_index_of_any_form():
+    """Six and nine have no common digits; the index stands still in an iteration all the same."""
+    sch = (
+        mlc.Schedule(Uneven).fuse("i1", "j1", name="all").split("all", [None, 9], names=["a", "b"])
+    )
+    sch = sch.compute_at("Y", "b")
+    assert sch.loops("Y") == ["a", "b"] and "(a * 9 + b) // 6" in sch.mod.script()
+    assert_same(Uneven, sch.mod)
+
+
+@I.ir_module
+class Uneven:
+    @T.prim_func
+    def main(A: T.Buffer((6, 6), "int32"), C: T.Buffer((6, 6), "int32")):
+        Y = T.alloc_buffer((6, 6), "int32")
+        for i, j in T.grid(6, 6):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = A[vi, vj] + 1
+        for i1, j1 in T.grid(6, 6):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i1, j1])
+                C[vi, vj] = Y[vi, vj] * 2
+
+
 def test_compute_at_refuses_the_wrong_direction_and_outputs():
     sch = mlc.Schedule(MatmulRelu)
     refuses("E115", lambda: sch.compute_at("C", "k"), "output")

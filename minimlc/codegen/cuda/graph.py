@@ -66,7 +66,7 @@ class DeviceGraph(GraphFunction):
             "input": inputs,
             "constant": self._constants_on(device),
             "output": [device.empty(slot.type) for slot in self.plan.outputs],
-            "arena": [device.empty(self._arena)],
+            "arena": [device.empty(self._arena)] if self._arena.shape[0] else [],
         }
         (self._replay if self._captures else self._launch)(device, memory)
         return nest(self._result, self._results(device, memory, like))

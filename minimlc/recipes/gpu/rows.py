@@ -34,7 +34,7 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
     last = names[-1]
     depth = max(rows_deep(sch, name) for name in reductions)
     loops = sch.loops_of(last, "S")
-    outer = loops if last in reductions else loops[: min(depth, len(loops) - 1)]
+    outer = loops if last in reductions else loops[:depth]
     sch = fused(sch, outer) if outer else sch.add_unit_loop([*sch.loops(last), last][0])
     row = sch.loops(last)[0]
     for name in [each for each in names[:-1] if _is_long(sch, each, sch.extent(last, row))]:
