@@ -3,7 +3,6 @@
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from minimlc.runtime.heap import keep_blocks
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
-from minimlc.runtime.plan import Plan, PlannedCall, Slot, plan
+from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
 from minimlc.specialize import instance_for
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
@@ -81,7 +80,7 @@ class Kernel:
         self._arguments = Arguments(name, parameters)
         self._entry = entered(code, len(parameters), sites) if isinstance(code, int) else code
         self._keep = keep
-        if sum(prod(p.shape) * to_numpy(p.dtype).itemsize for p in parameters) >= SMALL:
+        if sum(map(nbytes, parameters)) >= SMALL:
             keep_blocks()
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
@@ -190,12 +189,12 @@ def aligned_bytes(size: int) -> np.ndarray:
     return memory(size)
 
 
-def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A new array; a large one on a cache line: to store a vector across two takes longer."""
-    size = prod(shape) * dtype.itemsize
+def maker(kind: TensorType) -> Callable[[], np.ndarray]:
+    """What makes new arrays; large ones on a cache line: a vector across two takes longer."""
+    shape, dtype, size = kind.shape, to_numpy(kind.dtype), nbytes(kind)
     if size < LARGE:
-        return np.empty(shape, dtype)
-    return aligned_bytes(size).view(dtype).reshape(shape)
+        return partial(np.empty, shape, dtype)
+    return lambda: aligned_bytes(size).view(dtype).reshape(shape)
 
 
 class GraphFunction:
@@ -207,7 +206,7 @@ class GraphFunction:
         self._arguments = Arguments(name, parameters_of(func))
         self._result = func.result.type
         self.plan = plan
-        self._outputs = tuple((s.type.shape, to_numpy(s.type.dtype)) for s in plan.outputs)
+        self._outputs = [maker(slot.type) for slot in plan.outputs]
         self._single = plan.results == tuple(plan.outputs) and isinstance(self._result, TensorType)
         self._copied = tuple(
             slot.kind != "output" or slot in plan.results[:at]
@@ -257,7 +256,7 @@ class NativeGraph(GraphFunction):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         inputs, addresses = self._check(arguments, named)
-        outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
+        outputs = [new() for new in self._outputs]
         for output in outputs:
             addresses.append(address_of(output))
         try:
@@ -295,7 +294,7 @@ class SteppedGraph(GraphFunction):
     ) -> Any:
         """The result of a call; `take` takes each step, with its input and output arrays."""
         inputs, _ = self._check(arguments, named)
-        outputs = [fresh(shape, dtype) for shape, dtype in self._outputs]
+        outputs = [new() for new in self._outputs]
         arena = aligned_bytes(self.plan.arena_bytes)
 
         def array(slot: Slot) -> np.ndarray:
@@ -345,13 +344,12 @@ def decided(
 
 
 def _empty(kind: TensorType) -> np.ndarray:
-    return fresh(kind.shape, to_numpy(kind.dtype))
+    return maker(kind)()
 
 
 def _view(memory: np.ndarray, start: int, kind: TensorType) -> np.ndarray:
-    dtype = to_numpy(kind.dtype)
-    count = prod(kind.shape) * dtype.itemsize
-    return memory[start : start + count].view(dtype).reshape(kind.shape)
+    part = memory[start : start + nbytes(kind)]
+    return part.view(to_numpy(kind.dtype)).reshape(kind.shape)
 
 
 def functions_of(module: IRModule) -> dict[str, PrimFunc]:

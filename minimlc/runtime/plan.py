@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from minimlc.arguments import Parameter
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
 from minimlc.graph.execute import execute
@@ -59,7 +60,7 @@ class Slot:
         return max(ALIGNMENT, -(-nbytes(self.type) // ALIGNMENT) * ALIGNMENT)
 
 
-def nbytes(kind: TensorType | Buffer) -> int:
+def nbytes(kind: TensorType | Buffer | Parameter) -> int:
     """The bytes of the elements of a tensor, or of a buffer."""
     return prod(kind.shape) * to_numpy(kind.dtype).itemsize
 
