@@ -35,8 +35,13 @@ LINE = 128
 OFTEN = 7
 """Products of a weight in a tile from which on weights come from the second level in time."""
 
-PLACES = 8
-"""Pixels of several rows whose places the machine holds; with more, short sums wait for them."""
+PLACES = 7
+"""Pixels of several rows whose places the machine holds; with more, sums wait for them that are
+short, or of windows.
+"""
+
+SUMS = 16
+"""Vectors of sums that keep a machine busy: with windows, other registers are for their columns."""
 
 FEW_TILES = 32
 """Tiles with the same weights up to which the next ones are asked for ahead of time."""
@@ -54,7 +59,9 @@ MOST_SUMMED = 300
 """Products that one number adds up: longer sums are of partial ones, which lose fewer digits."""
 
 LONG_SUMS = 512
-"""Products of a sum from which on the copy to the output may be a loop, which is little code."""
+"""Products of a sum from which on the copy to the output may be a loop, which is little code; with
+32 registers it is as fast for short sums.
+"""
 
 
 class Tiles(NamedTuple):
@@ -105,7 +112,7 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sch, c = sum_in_tiles(sch.compute_at(name, at), name, partial, at, tiles)
     if is_awaited(conv, tiles, target):
         sch = sch.annotate(c, "prefetch", (sch.buffer(weights), o))
-    short = size["c"] * size["p"] * size["q"] < LONG_SUMS
+    short = size["c"] * size["p"] * size["q"] < LONG_SUMS and vector_registers(target) == 16
     sch = in_squares(sch, result, at, sums if short else "", gcd(size["i"] * size["j"], group))
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
@@ -192,10 +199,12 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     vectors = divisor(o // lanes, 2)
     registers = vector_registers(target)
     most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
-    short = not conv.in_order and summed < LONG_SUMS
+    wide = size["q"] > 1
+    most = min(most, SUMS // vectors) if wide else most
+    waits = wide or (not conv.in_order and summed < LONG_SUMS)
 
     def cost(side: int) -> float:
-        crosses = short and side > PLACES and size["j"] % side > 0
+        crosses = waits and side > PLACES and size["j"] % side > 0
         return ceil(count / side) * (side + 0.5 + crosses)
 
     pixels = min(range(most, 0, -1), key=cost)
