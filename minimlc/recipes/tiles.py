@@ -31,6 +31,9 @@ MOST_VECTORS = 8
 SAME_SET = 4096
 """Bytes after which addresses take turns for the same few places in the first-level cache."""
 
+MASKED = 1.05
+"""What tiles cost that end beyond C: B is copied with zeros, and each tile writes under a mask."""
+
 PART = 4
 """Adding up a tile's part costs about as much as this many more products."""
 
@@ -100,7 +103,7 @@ def sides_of(m: int, n: int, registers: int, by_unit: bool, whole: bool = False)
     def cost(tile: tuple[int, int]) -> float:
         r, v = tile
         each = r * v + v / 2 + wide * (r + v) / 2
-        return ceil(m / r) * ceil(n / v) * each + n * (n % v > 0)  # a copy of B that ends in zeros
+        return ceil(m / r) * ceil(n / v) * each * (MASKED if n % v else 1)
 
     tiles = [(r, v) for v in map(min, widths, repeat(n)) for r in range(min(held // v, m), 0, -1)]
     best = min(tiles, key=cost)
