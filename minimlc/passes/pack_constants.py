@@ -15,13 +15,12 @@ from minimlc.graph.nodes import Call, Constant, Expr, call_tir
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace, structural_equal, walk
 from minimlc.schedule.redirect import with_storage
-from minimlc.schedule.shape import check_full_domain, check_plain_path, loops_feeding
+from minimlc.schedule.shape import check_full_domain, check_plain_path
 from minimlc.schedule.tree import find_block, replaced
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads
 from minimlc.tir.analysis.copies import EXACT, READY, Copy, Ready, strided
 from minimlc.tir.analysis.points import evaluate
-from minimlc.tir.analysis.regions import writes_once
 from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.nodes import Block, Buffer, Cast, Const, Load, PrimFunc, Select, Store, Var
 from minimlc.tir.nodes import Expr as Value
@@ -39,9 +38,9 @@ def pack_constants(mod: IRModule, known: "Packs | None" = None) -> IRModule:
     A copy is a block that puts the constant's elements elsewhere, with zeros at the edges or in
     a wider dtype, and alone writes a buffer of the function's own: panels of a matrix, a
     convolution's weights by channels. The buffer becomes the parameter in the constant's place,
-    where nothing else reads that, no element is written twice, and the copy is not much larger.
-    (Bytes in groups for a tensor unit are no such copy, nor is what a GPU's threads share.) `known`
-    are functions that were packed before; others are added.
+    where nothing else reads that and the copy is not much larger. (Bytes in groups for a tensor
+    unit are no such copy, nor is what a GPU's threads share.) `known` are functions that were
+    packed before; others are added.
     """
     return _Pack(mod, {} if known is None else known)(mod)
 
@@ -149,13 +148,11 @@ def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
     if block is None or block.init is not None or not isinstance(block.body, Store):
         return None
     target, value = block.body.buffer, block.body.value
-    writes = [item for item in items if item.buffer is target and item.is_write]
+    writers = {item.block for item in items if item.buffer is target and item.is_write}
     fits = prod(target.shape) <= GROWTH * prod(param.shape)
-    if target not in func.allocs or {item.block for item in writes} != {block} or not fits:
+    if target not in func.allocs or writers != {block} or not fits:
         return None
     if target.scope.startswith(SHARED):  # where a GPU's threads fetch it, because that is fast
-        return None
-    if not writes_once(writes[0], loops_feeding(block.iters, writes[0].loops)):
         return None
     own = {it.var for it in block.iters}
     bound = all(part in own for part in walk(block.body) if isinstance(part, Var))

@@ -36,12 +36,12 @@ OFTEN = 7
 """Products of a weight in a tile from which on weights come from the second level in time."""
 
 PLACES = 7
-"""Pixels of several rows whose places the machine holds; with more, sums wait for them that are
-short, or of windows.
+"""Pixels of several rows whose places the machine holds; with more, short sums wait for them, and
+those of windows.
 """
 
 SUMS = 16
-"""Vectors of sums that keep a machine busy: with windows, other registers are for their columns."""
+"""Vectors of sums that keep a machine busy: others are for the columns of a window."""
 
 FEW_TILES = 32
 """Tiles with the same weights up to which the next ones are asked for ahead of time."""
@@ -59,8 +59,8 @@ MOST_SUMMED = 300
 """Products that one number adds up: longer sums are of partial ones, which lose fewer digits."""
 
 LONG_SUMS = 512
-"""Products of a sum from which on the copy to the output may be a loop, which is little code; with
-32 registers it is as fast for short sums.
+"""Products of a sum from which on what is done once for it hardly counts: the copy to the output
+may be a loop, which is little code (and as fast for short sums, with 32 registers).
 """
 
 
@@ -112,8 +112,8 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sch, c = sum_in_tiles(sch.compute_at(name, at), name, partial, at, tiles)
     if is_awaited(conv, tiles, target):
         sch = sch.annotate(c, "prefetch", (sch.buffer(weights), o))
-    short = size["c"] * size["p"] * size["q"] < LONG_SUMS and vector_registers(target) == 16
-    sch = in_squares(sch, result, at, sums if short else "", gcd(size["i"] * size["j"], group))
+    turned = size["c"] * size["p"] * size["q"] < LONG_SUMS and vector_registers(target) == 16
+    sch = in_squares(sch, result, at, sums if turned else "", gcd(size["i"] * size["j"], group))
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
     return sch
@@ -198,9 +198,8 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
         raise refusal(f'conv2d: block "{name}": {why}')
     vectors = divisor(o // lanes, 2)
     registers = vector_registers(target)
-    most = min((registers - max(4, registers * 3 // 16)) // vectors, count)
-    wide = size["q"] > 1
-    most = min(most, SUMS // vectors) if wide else most
+    wide, held = size["q"] > 1, registers - max(4, registers * 3 // 16)
+    most = min((min(held, SUMS) if wide else held) // vectors, count)
     waits = wide or (not conv.in_order and summed < LONG_SUMS)
 
     def cost(side: int) -> float:

@@ -9,13 +9,14 @@ from minimlc.node import Node, nodes_of
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import Atom, Sum, constant_value, flat, key
 from minimlc.tir.analysis.copies import READY
-from minimlc.tir.analysis.regions import writes_once
+from minimlc.tir.analysis.dependence import Conflict, Direction
 from minimlc.tir.nodes import (
     Expr,
     Load,
     PrimFunc,
     Select,
     Store,
+    Var,
     index,
     substitute,
 )
@@ -53,7 +54,7 @@ def _may_share(func: PrimFunc, source: int, result: int) -> bool:
         return False
     own = [item for item in accesses(func) if item.buffer in (a, b)]
     writes, reads = ([item for item in own if item.is_write is kind] for kind in (True, False))
-    if len(writes) != 1 or not writes_once(writes[0], writes[0].loops):
+    if len(writes) != 1 or not _writes_once(writes[0]):
         return False
     return all(read.buffer is a and _is_beside(read, writes[0]) for read in reads)
 
@@ -62,6 +63,16 @@ def _is_beside(read: Access, write: Access) -> bool:
     """Whether a read is for the value that goes to its own element."""
     own, other = (list(map(key, item.indices)) for item in (read, write))
     return read.into is write.node and own == other
+
+
+def _writes_once(write: Access) -> bool:
+    """Whether no two instances of a write meet: in no loop, the loops around it being equal."""
+    conflict = Conflict(write, write)
+    outer = [loop.var for loop in write.loops]
+    cases: list[dict[Var, Direction]] = [
+        {**dict.fromkeys(outer[:at], "0"), var: "+"} for at, var in enumerate(outer)
+    ]
+    return not any(map(conflict.possible, cases))
 
 
 def views(func: PrimFunc) -> tuple[int, ...]:

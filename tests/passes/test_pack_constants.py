@@ -242,41 +242,6 @@ def test_what_does_more_or_less_than_copy_stays(copy):
     assert pack_constants(mod) is mod
 
 
-ROWS = """@T.prim_func
-def main(
-    A: T.Buffer((4, 6), "float32"), W: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")
-):
-    B = T.alloc_buffer((6,), "float32")
-    for t in range({repeats}):
-        for i in range(4):
-            for j in range(6):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[5 - vj] = W[{row}, vj]
-            for j in range(6):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = A[vi, vj] + B[vj]
-"""
-
-
-def test_a_row_that_is_copied_after_the_other_stays():
-    """Its buffer holds another row each time."""
-    mod = called(parse(ROWS.format(repeats=1, row="vi"))["main"])
-    assert pack_constants(mod) is mod
-
-
-def test_what_is_copied_again_is_packed():
-    """The same elements each time: loops that the copy does not depend on repeat it."""
-    remap, plain = 'vi, vj = T.axis.remap("SS", [i, j])', "vj = T.axis.spatial(6, j)"
-    text = ROWS.format(repeats=3, row="1").replace(remap, plain, 1)
-    before = called(parse(text)["main"])
-    after = packed(before)
-    (weights,) = constants(after)
-    np.testing.assert_array_equal(weights.data, random(4, 6)[1, ::-1])
-    assert_same_bits(before, after, random(4, 6))
-
-
 def test_what_threads_share_stays():
     """A GPU's threads fetch it again because that is faster than to read it where it was."""
     mod = calling(

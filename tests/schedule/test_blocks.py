@@ -47,6 +47,29 @@ class Uneven:
                 C[vi, vj] = Y[vi, vj] * 2
 
 
+@pytest.mark.parametrize("index", ["va // vb", "va % vb", "va // T.min(vb, 3)"])
+def test_compute_at_divides_nowhere_else(index):
+    """By zero where the element is not read."""
+    mod = mlc.parse(GUARDED.format(index=index))
+    sch = mlc.Schedule(mod).compute_at("Y", "b")
+    assert_same(mod, sch.mod)
+
+
+GUARDED = """
+@T.prim_func
+def main(A: T.Buffer((36,), "int32"), C: T.Buffer((36,), "int32")):
+    Y = T.alloc_buffer((36,), "int32")
+    for i in range(36):
+        with T.block("Y"):
+            vi = T.axis.spatial(36, i)
+            Y[vi] = A[vi] + 1
+    for a, b in T.grid(4, 9):
+        with T.block("C"):
+            va, vb = T.axis.remap("SS", [a, b])
+            C[va * 9 + vb] = T.if_then_else(vb > 0, Y[{index}] * 2, T.int32(0))
+"""
+
+
 def test_compute_at_refuses_the_wrong_direction_and_outputs():
     sch = mlc.Schedule(MatmulRelu)
     refuses("E115", lambda: sch.compute_at("C", "k"), "output")

@@ -62,11 +62,12 @@ class DeviceGraph(GraphFunction):
             return self._run(device, [each.memory for each in ready], like)
 
     def _run(self, device: Any, inputs: Sequence[Any], like: Any) -> Any:
+        size = self._arena.shape[0]  # an allocation of nothing takes microseconds, too
         memory = {
             "input": inputs,
             "constant": self._constants_on(device),
             "output": [device.empty(slot.type) for slot in self.plan.outputs],
-            "arena": [device.empty(self._arena)] if self._arena.shape[0] else [],
+            "arena": [device.empty(self._arena)] if size else [],
         }
         (self._replay if self._captures else self._launch)(device, memory)
         return nest(self._result, self._results(device, memory, like))

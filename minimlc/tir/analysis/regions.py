@@ -6,6 +6,7 @@ All of it is derived from the tree; what an author declares is only compared wit
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from minimlc.node import nodes_of
 from minimlc.tir.analysis.access import (
     Access,
     loop_extents,
@@ -17,8 +18,8 @@ from minimlc.tir.analysis.access import (
 from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, Divided, terms_of, to_expr
 from minimlc.tir.analysis.arith import conjuncts, has_loads, key, variables
 from minimlc.tir.analysis.coverage import cover_together, covers, limit_of
-from minimlc.tir.analysis.dependence import Conflict, Direction
-from minimlc.tir.nodes import Binary, Block, Buffer, Expr, For, Var, index
+from minimlc.tir.analysis.dependence import Conflict
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
 from minimlc.tir.walks import stored_in
 
 
@@ -46,15 +47,21 @@ def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var])
     box = []
     for dim, size in enumerate(buffer.shape):
         column = sums[dim :: buffer.ndim]
+        # Digits give a simpler start, where an index has them.
         point = _point([item.indices[dim] for item in items], still) if None in column else None
         box.append(point or _side(column, still, extents, size))
     return tuple(box)
 
 
 def _point(column: Sequence[Expr], fixed: set[Var]) -> Side | None:
-    """The one element that equal indices name, of whatever form, while all in them stands still."""
+    """The one element that equal indices name, of whatever form, while all in them stands still.
+
+    It may be computed where nothing is accessed, so nothing is divided by what may be zero there.
+    """
     first = column[0]
-    if has_loads(first) or not variables(first) <= fixed:
+    divisors = [part.b for part in nodes_of(first, Binary) if part.op in ("//", "%")]
+    total = all(isinstance(each, Const) and each.value for each in divisors)
+    if not total or has_loads(first) or not variables(first) <= fixed:
         return None
     return Side(first, 1) if len(set(map(key, column))) == 1 else None
 
@@ -211,13 +218,3 @@ def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
     instance = Access(nowhere, values, True, tuple(around), (), block, "", 0, block)
     question = Conflict(instance, instance)
     return tuple(loop for loop in around if question.possible({loop.var: "+"}))
-
-
-def writes_once(write: Access, loops: Sequence[For]) -> bool:
-    """Whether no two instances of a write that differ in some of `loops` meet at an element."""
-    question = Conflict(write, write)
-    outer = [loop.var for loop in loops]
-    cases: list[dict[Var, Direction]] = [
-        {**dict.fromkeys(outer[:at], "0"), var: "+"} for at, var in enumerate(outer)
-    ]
-    return not any(map(question.possible, cases))
