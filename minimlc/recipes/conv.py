@@ -43,6 +43,9 @@ those of windows.
 SUMS = 16
 """Vectors of sums that keep a machine busy: others are for the columns of a window."""
 
+FEWEST_LANES = 4
+"""Numbers in half a vector that is worth it."""
+
 FEW_TILES = 32
 """Tiles with the same weights up to which the next ones are asked for ahead of time."""
 
@@ -84,21 +87,23 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     """A fast out[n, o, i, j] += image[n, c, i*s + p, j*t + q] * w[o, c, p, q].
 
     All three are float32 or float64; 16-bit floats may be multiplied and are added up in float32.
-    The pixels of all images form one row, which is cut into tiles. The channels o must fill whole
-    vectors. `block` names the convolution, by default the first there is. Raises `ScheduleError`
-    where there is none.
+    The pixels of all images form one row, which is cut into tiles. Channels o that fill no vectors
+    are rounded up. `block` names the convolution, by default the first there is. Raises
+    `ScheduleError` where there is none.
     """
     name, conv = find_convolution(sch, block)
-    size = conv.sizes
     if is_by_pixels(conv, target):
         return by_pixels(sch, name, conv, target)
+    sch, padded, end = whole_channels(sch, name, conv, target)
+    name, conv = find_convolution(sch, name)
+    size = conv.sizes
     sch, tiles = choose_tiles(sch, name, conv, target)
     sch, conversions = widened(sch, name, conv)
     name, conv = find_convolution(sch, name)
     pixels = f"(n * {size['i']} + i) * {size['j']} + j"
-    sch, result = with_pixels(sch, name, conv, pixels, f"{pixels}, o")
+    sch, result = with_pixels(sch, name, conv, pixels, f"{pixels}, o", end)
     sch, weights = channels_last(sch, name, conv, tiles.channels)
-    for copy in conversions:
+    for copy in (*conversions, *padded):
         sch = sch.compute_inline(copy)
     sums, partial = sch.buffer(name), name
     if tiles.block < size["c"] and tiles.pixels > 1:
@@ -182,13 +187,40 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     return sch
 
 
+def whole_channels(
+    sch: Draft, name: str, conv: Convolution, target: Target
+) -> tuple[Draft, list[str], str]:
+    """Channels rounded up to vectors, or to a half where they are no more; the blocks that add
+    zeros to the weights, and the one that writes the output without them.
+    """
+    count, (lanes, half) = conv.sizes["o"], widths_of(conv, target)
+    if conv.alike < count or count % half == 0 or count < 2:
+        return sch, [], ""
+    part = lanes if count > half else half
+    after = sch.pad_einsum(name, [part if letter == "o" else 1 for letter in conv.iters])
+    (end,) = after.consumers(name)
+    return after, [each for each in after.added(sch) if each not in (name, end)], end
+
+
+def widths_of(conv: Convolution, target: Target) -> tuple[int, int]:
+    """Numbers in a vector, and in a half that is worth it."""
+    lanes = lanes_of(target, conv.dtypes[2])
+    return lanes, max(lanes // 2, min(lanes, FEWEST_LANES))
+
+
+def lanes_for(conv: Convolution, target: Target) -> int:
+    """How many lanes are output channels: those of whole vectors, or of halves that they fill."""
+    lanes, half = widths_of(conv, target)
+    return half if conv.alike % lanes and conv.alike % half == 0 else lanes
+
+
 def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     """The tile that fills the vector registers and leaves some for pixels and weights.
 
     Four of 16 will do, or six of 32: wider machines have more operands in flight.
     With 16 registers of 8 floats that is 6 pixels by 16 channels.
     """
-    size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
+    size, lanes = conv.sizes, lanes_for(conv, target)
     o, count, window = conv.alike, size["n"] * size["i"] * size["j"], size["p"] * size["q"]
     summed = size["c"] * window
     why = f"{o} output channels do not fill vectors of {lanes}" if o % lanes else ""
@@ -237,7 +269,7 @@ def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tu
     best = tiles_for(name, conv, target)
     if sch.chance is None:
         return sch, best
-    size, lanes = conv.sizes, lanes_of(target, conv.dtypes[2])
+    size, lanes = conv.sizes, lanes_for(conv, target)
     count, window = size["n"] * size["i"] * size["j"], size["p"] * size["q"]
     vectors = (divisor(conv.alike // lanes, most) for most in (1, 2, 3, 4))
     widths = (best.channels, *(lanes * each for each in vectors))
@@ -319,14 +351,16 @@ def in_squares(sch: Draft, result: str, outer: str, sums: str, image: int) -> Dr
 
 
 def with_pixels(
-    sch: Draft, name: str, conv: Convolution, pixels: str, layout: str
+    sch: Draft, name: str, conv: Convolution, pixels: str, layout: str, end: str = ""
 ) -> tuple[Draft, str]:
     """Number the pixels, perhaps in one row; sums get a buffer of their own, laid out like that.
 
-    Also returns the block that copies them to the output, and does what is done element by element.
+    Also returns the block that copies them to the output, and does what is done element by element;
+    the copy may be there, as `end`.
     """
-    sch, (copy,) = sch.making("cache_write", name, conv.output, scope="global")
-    sch, result = with_epilogue(sch, copy)
+    if not end:
+        sch, (end,) = sch.making("cache_write", name, conv.output, scope="global")
+    sch, result = with_epilogue(sch, end)
     sch = sch.transform_block_layout(name, f"{', '.join(conv.iters)} -> o, {pixels}, c, p, q")
     sch = sch.transform_block_layout(result, f"n, o, i, j -> o, {pixels}")
     return sch.transform_layout(name, sch.buffer(name), f"n, o, i, j -> {layout}"), result

@@ -32,11 +32,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search came to. `stopped`: by "trials", "time", "noise", "space" or "interrupt"."""
+    """What a search came to. `stopped`: by "trials", "time", "noise", "space" or "interrupt". Its
+    first program is the `default`: a recipe's, or that of a space of one's own.
+    """
 
     records: tuple[Trial, ...]
     stopped: str
     again: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
+    default: str = "the default"
 
     @property
     def winner(self) -> Trial:
@@ -77,7 +80,7 @@ class Tuned:
         name, best = self.winner.candidate.func, self.winner.number
         return (
             f"{name}: {len(self.records)} trials, stopped by {self.stopped}; the best is trial "
-            f"{best}, {self.speedup:.3g} times as fast as the default"
+            f"{best}, {self.speedup:.3g} times as fast as {self.default}"
         )
 
     show = display

@@ -223,7 +223,8 @@ def search(
             if not state.trials:
                 raise
             stopped = "interrupt"
-    return Tuned(tuple(state.trials), stopped, again)
+    default = "the default" if space is None else "the first program of this space"
+    return Tuned(tuple(state.trials), stopped, again, default)
 
 
 def ending(seconds: float | None, share: float = 1.0) -> float:

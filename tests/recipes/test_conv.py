@@ -34,6 +34,9 @@ CASES = [
     {"n": 1, "c": 2, "h": 5, "w": 17, "o": 8, "kernel": 3, "stride": 2},
     {"n": 1, "c": 1, "h": 5, "w": 18, "o": 8, "kernel": 3},
     {"n": 1, "c": 2, "h": 3, "w": 18, "o": 8, "kernel": 3},  # one row of pixels
+    {"n": 1, "c": 3, "h": 8, "w": 9, "o": 10},  # channels are rounded up to 12, or to 16
+    {"n": 2, "c": 2, "h": 9, "w": 9, "o": 21, "kernel": 3, "stride": 2},
+    {"n": 2, "c": 2, "h": 7, "w": 7, "o": 3},
 ]
 
 
@@ -53,7 +56,7 @@ def test_it_means_the_same(case, bits):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("case", [CASES[1], CASES[2]], ids=str)
+@pytest.mark.parametrize("case", [CASES[1], CASES[2], CASES[-2]], ids=str)
 def test_halves_are_added_up_in_float32(case, dtype):
     mod = conv2d(**case, dtype=dtype)
     made = scheduled(mod, target())
@@ -61,6 +64,20 @@ def test_halves_are_added_up_in_float32(case, dtype):
     means = interpreted(mod, arrays)
     np.testing.assert_allclose(interpreted(made, arrays), means, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run(made, arrays), means, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("channels", "lanes"), [(66, 8), (68, 4), (72, 8), (3, 4)])
+def test_channels_that_fill_no_vectors_are_rounded_up(channels, lanes):
+    """Or fill halves of them. Zeros come where the weights are packed; none of their sums is
+    written.
+    """
+    mod = conv2d(n=1, c=4, h=9, w=9, o=channels)
+    made = recipes.conv2d(Schedule(mod, check=False), target=target(256))
+    loops = {loop.var.name: (loop.kind, loop.extent.value) for loop in loops_in(made.func.body)}
+    sums = next(name for name in made.blocks() if name.endswith("_update"))
+    assert loops[made.loops(sums)[-1]] == ("vectorized", lanes)
+    weights = made.func.params[1]
+    assert sum(load.buffer is weights for load in nodes_of(made.func.body, Load)) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -293,7 +310,7 @@ def test_apply_finds_it():
 
 
 def test_refusals():
-    refuses("E170", lambda: scheduled(conv2d(1, 2, 6, 6, 5), target()), "do not fill vectors of 8")
+    refuses("E170", lambda: scheduled(conv2d(1, 2, 6, 6, 1), target()), "do not fill vectors of 8")
     refuses("E170", lambda: scheduled(conv2d(1, 2, 3, 3, 8), target()), "1 pixels")
     whole = conv2d(1, 2, 8, 8, 8, dtype="int32")
     refuses("E170", lambda: scheduled(whole), "no block is")

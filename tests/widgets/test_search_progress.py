@@ -58,7 +58,8 @@ def test_neither_text_nor_html_has_what_was_measured(search):
     assert "Search for a fast main;" in data["text/html"]
     assert not re.search(r"\d", data["text/plain"] + data["text/html"])
     assert repr(search) == (
-        "main: 4 trials, stopped by trials; the best is trial 2, 2 times as fast as the default"
+        "main: 4 trials, stopped by trials; the best is trial 2, 2 times as fast as the first "
+        "program of this space"
     )
 
 

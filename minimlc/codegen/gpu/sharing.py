@@ -28,11 +28,11 @@ def check_shared(func: PrimFunc) -> None:
         mine = [item for item in items if loop in item.loops and not _is_together(loop, item)]
         carried = carried_dependence(loop, mine)
         if carried is not None:
-            name = carried.first.buffer.name
-            raise refused(
-                f"threads of a block share {name}, and {carried.explain()}",
-                f'sch.set_scope("...", "{name}", "local"), for one in each thread',
-            )
+            one = carried.first if carried.first.is_write else carried.second
+            name, block = one.buffer.name, getattr(one.block, "name", "...")
+            hint = f'sch.set_scope("{block}", "{name}", "local"), for one in each thread, or one '
+            hint += "copy outside of the loops over threads, with loops of its own bound to them"
+            raise refused(f"threads of a block share {name}, and {carried.explain()}", hint)
 
 
 def _is_together(loop: For, item: Access) -> bool:
