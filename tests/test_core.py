@@ -46,7 +46,7 @@ ROOMS = {
 
 CORE = {
     "tir": 2234,
-    "tir/analysis": 3398,
+    "tir/analysis": 3399,
     "tir/math": 504,
     "graph": 1567,
     "graph/ops": 2767,

@@ -378,3 +378,26 @@ def test_another_form_or_fewer_elements(change):
         assert error.code == "E131"
         return
     refuses("E104", lambda: sch.parallel("b"), "carries a dependence through X")
+
+
+EXCHANGE = """
+@T.prim_func
+def main(x: T.Buffer((64,), "int32"), y: T.Buffer((64,), "int32")):
+    s = T.alloc_buffer((64,), "int32", scope="shared")
+    for t in T.thread_binding(64, thread="{axis}"):
+        with T.block("s"):
+            v = T.axis.spatial(64, t)
+            s[v] = x[v]
+        with T.block("y"):
+            v = T.axis.spatial(64, t)
+            y[v] = s[63 - v]
+"""
+
+
+@pytest.mark.parametrize(
+    ("axis", "hint"),
+    [("threadIdx.x", "two loops bound to threadIdx.x"), ("blockIdx.x", "make t a serial loop")],
+)
+def test_threads_that_exchange_elements_need_a_loop_before_and_after(axis, hint):
+    """There they wait for each other; blocks do not."""
+    refuses("E104", lambda: mlc.verify(mlc.parse(EXCHANGE.format(axis=axis))), hint)

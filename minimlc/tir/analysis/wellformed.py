@@ -331,5 +331,6 @@ def check_loop_kinds(func: PrimFunc) -> None:
         loop = carried.loop
         why = f"the {loop.kind} loop {loop.var.name} carries a dependence"
         apart = f"two loops bound to {loop.thread}, one after the other: threads wait in between"
-        hint = apart if loop.thread else f"make {loop.var.name} a serial loop"
+        waits = loop.thread.startswith("threadIdx")
+        hint = apart if waits else f"make {loop.var.name} a serial loop"
         _fail("E104", why, loop, example=carried.explain(), hint=hint)
