@@ -12,8 +12,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from minimlc.constants import Attributed
+from minimlc.display import display, mimebundle
 from minimlc.errors import CompileError, did_you_mean
-from minimlc.node import Node, display, mimebundle, node, replace
+from minimlc.node import Node, node, replace
 
 Attrs = tuple[tuple[str, object], ...]
 

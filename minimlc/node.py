@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from difflib import SequenceMatcher
+from itertools import count
 from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -20,12 +21,14 @@ import numpy as np
 
 from minimlc.contents import digest_of
 from minimlc.depth import MOST_LEVELS, PLAIN_LEVELS, make_room
+from minimlc.display import display, mimebundle
 from minimlc.errors import Span, TooLarge, did_you_mean
 
 C = TypeVar("C", bound=type)
 N = TypeVar("N", bound="Node")
 T = TypeVar("T")
 _NODE_NAMES: set[str] = set()
+_NUMBERS = count()
 
 MOST_PARTS = 2**20
 """The most nodes that a tree may have."""
@@ -40,6 +43,10 @@ def node(cls: C) -> C:
     kind._values = _getter(kind._fields)
     kind._visitor = f"visit_{kind.__name__}"
     kind.__setstate__ = _restore
+    kind._bit = 1 << next(_NUMBERS)
+    for base in kind.__mro__:
+        if issubclass(base, Node):
+            base._bits = vars(base).get("_bits", 0) | kind._bit
     _NODE_NAMES.add(kind.__name__)
     setattr(_Dispatch, f"visit_{kind.__name__}", _visit_inside)
     return kind
@@ -59,39 +66,15 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda item: tuple([getattr(item, name) for name in names])
 
 
-def mimebundle(value: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """`value` for a notebook: its widget where one can be made, and always its text.
-
-    `_repr_mimebundle_` of all values; IPython's options change nothing.
-    """
-    try:
-        from minimlc_widgets import mimebundle as widget_bundle
-    except ImportError:
-        return {"text/plain": repr(value)}
-    return widget_bundle(value)
-
-
-def display(value: Any) -> None:
-    """Show this value in a notebook cell; print it where there is no notebook."""
-    try:
-        from IPython import get_ipython
-        from IPython.display import display as show
-    except ImportError:
-        print(value)
-        return
-    if get_ipython() is None:
-        print(value)
-    else:
-        show(value)
-
-
 class Node:
     """Base of all IR. `_binds` names the fields that introduce symbols (variables, buffers).
 
-    `_levels` is what a node counts of `MOST_LEVELS`, `_most` the limit of its parts.
+    `_levels` is what a node counts of `MOST_LEVELS`, `_most` the limit of its parts. A class has
+    one of the `_bits`, those of its subclasses included; a node's `_facts` are the nodes directly
+    inside, its levels and parts, and the bits of the classes of all nodes in it.
     """
 
-    __slots__ = ("__weakref__", "_digest", "_uses", "_weight", "span")
+    __slots__ = ("__weakref__", "_digest", "_facts", "_uses", "span")
     _fields: ClassVar[tuple[str, ...]] = ()
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _visitor: ClassVar[str] = "visit_Node"
@@ -100,13 +83,23 @@ class Node:
     _most: ClassVar[int | None] = MOST_PARTS
     _word: ClassVar[str] = "program"
     _levels: ClassVar[int] = 1
+    _bit: ClassVar[int] = 0
+    _bits: ClassVar[int] = 0
     span: Span | None
-    _weight: tuple[int, int]
+    _facts: tuple[list["Node"], int, int, int]
 
     def __post_init__(self) -> None:
         kind = type(self)
-        levels, parts = (0, 0) if kind._symbol else _weight_in(kind._values(self))
-        object.__setattr__(self, "_weight", (levels + kind._levels, parts + 1))
+        inside = _nodes_in(kind._values(self))
+        levels, parts, bits = 0, 0, kind._bit
+        for each in inside:
+            _, deep, many, those = each._facts
+            levels = deep if deep > levels else levels
+            parts += many
+            bits |= those
+        if kind._symbol:
+            levels = parts = 0
+        _set_facts(self, (inside, levels + kind._levels, parts + 1, bits))
         if kind._most is not None and (levels >= PLAIN_LEVELS or parts >= kind._most):
             check_weight(self, kind._most)
 
@@ -122,24 +115,22 @@ class Node:
     _repr_mimebundle_ = mimebundle
 
 
-def _weight_in(values: tuple[Any, ...]) -> tuple[int, int]:
-    """How many levels the nodes in these fields have, and how many parts."""
-    levels = parts = 0
+_set_facts = Node._facts.__set__  # type: ignore[attr-defined, misc]
+
+
+def _nodes_in(values: tuple[Any, ...]) -> list[Node]:
+    nodes: list[Node] = []
     for value in values:
         if isinstance(value, Node):
-            deep, many = value._weight
-        elif type(value) is tuple and value:
-            deep, many = _weight_in(value)
-        else:
-            continue
-        levels = deep if deep > levels else levels
-        parts += many
-    return levels, parts
+            nodes.append(value)
+        elif isinstance(value, tuple):
+            nodes += _nodes_in(value)
+    return nodes
 
 
 def check_weight(item: Node, most: int = MOST_PARTS) -> None:
     """Refuse a tree that is too deep or too large to walk over; make room for any other."""
-    levels, parts = item._weight
+    _, levels, parts, _ = item._facts
     why = ""
     if levels > MOST_LEVELS:
         why = f"this {item._word} nests too deeply: in more than {MOST_LEVELS} levels"
@@ -175,28 +166,20 @@ def replace(item: N, **changes: Any) -> N:
 
     A list stands for a tuple; one of the very same items as before is not a change.
     """
-    values = dict(zip(item._fields, type(item)._values(item), strict=True))
+    kind = type(item)
+    old = kind._values(item)
+    values = list(old)
     for name, new in changes.items():
-        if isinstance(new, tuple | list):
-            changes[name] = unchanged(values[name], new)
-    if all(values[name] is new for name, new in changes.items()):
+        at = kind._fields.index(name)
+        values[at] = unchanged(old[at], new) if isinstance(new, tuple | list) else new
+    if all(map(is_, old, values)):
         return item
-    return with_span(type(item)(*{**values, **changes}.values()), span_of(item))
+    return with_span(kind(*values), span_of(item))
 
 
 def children(item: Node) -> Iterator[Node]:
     """The nodes directly inside `item`, in field order."""
-    return iter(_nodes_in(type(item)._values(item)))
-
-
-def _nodes_in(values: tuple[Any, ...]) -> list[Node]:
-    nodes: list[Node] = []
-    for value in values:
-        if isinstance(value, Node):
-            nodes.append(value)
-        elif isinstance(value, tuple):
-            nodes += _nodes_in(value)
-    return nodes
+    return iter(item._facts[0])
 
 
 def walk(item: Node) -> Iterator[Node]:
@@ -205,14 +188,20 @@ def walk(item: Node) -> Iterator[Node]:
     while stack:
         current = stack.pop()
         yield current
-        inside = _nodes_in(type(current)._values(current))
-        inside.reverse()
-        stack += inside
+        stack += current._facts[0][::-1]
 
 
 def nodes_of(item: Node, kind: type[N]) -> list[N]:
     """The nodes of a class in `item`, itself included, in the order of `walk`."""
-    return [part for part in walk(item) if isinstance(part, kind)]
+    bits, found, stack = kind._bits, list[N](), [item]
+    while stack:
+        current = stack.pop()
+        inside, _, _, those = current._facts
+        if those & bits:
+            if isinstance(current, kind):
+                found.append(current)
+            stack += inside[::-1]
+    return found
 
 
 def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
@@ -227,6 +216,10 @@ def _means_node(kind: str) -> bool:
     close = [each.lower() for each in nodes if each.lower().startswith(plain[:1])]
     alike = any(SequenceMatcher(None, plain, each).ratio() > 0.8 for each in close)
     return alike or sorted(plain) in map(sorted, close) or not kind.islower() or kind.endswith("_")
+
+
+_INSIDE = (Node, tuple)
+"""What may hold nodes."""
 
 
 class _Dispatch:
@@ -272,7 +265,7 @@ class Mutator(_Dispatch):
             return item
         kind = type(item)
         old = kind._values(item)
-        new = [self.visit(value) for value in old]
+        new = [self.visit(value) if isinstance(value, _INSIDE) else value for value in old]
         if all(map(is_, old, new)):
             return item
         return with_span(kind(*new), span_of(item))
@@ -287,7 +280,8 @@ class Visitor(_Dispatch):
 
     def visit_children(self, item: Any) -> None:
         for value in type(item)._values(item):
-            self.visit(value)
+            if isinstance(value, _INSIDE):
+                self.visit(value)
 
 
 def structural_equal(a: Any, b: Any) -> bool:
@@ -300,7 +294,7 @@ def structural_equal(a: Any, b: Any) -> bool:
     for each in (a, b):
         if isinstance(each, Node):
             check_weight(each)
-    return _Equality().equal(a, b, binding=False)
+    return a is b or _Equality().equal(a, b, binding=False)
 
 
 class _Equality:

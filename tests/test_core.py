@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 540,
-    "recipes": 2452,
+    "recipes": 2456,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -45,8 +45,8 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2234,
-    "tir/analysis": 3399,
+    "tir": 2235,
+    "tir/analysis": 3416,
     "tir/math": 504,
     "graph": 1567,
     "graph/ops": 2767,
@@ -54,9 +54,9 @@ CORE = {
     "schedule": 2635,
     "passes": 2053,
     "codegen": 212,
-    "codegen/llvm": 1798,
-    "runtime": 2111,
-    "": 2031,
+    "codegen/llvm": 1811,
+    "runtime": 2135,
+    "": 2049,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

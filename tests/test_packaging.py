@@ -42,6 +42,7 @@ ORDER = (
     "minimlc/target.py",
     "minimlc/depth.py",
     "minimlc/contents.py",
+    "minimlc/display.py",
     "minimlc/node.py",
     "minimlc/sizes.py",
     "minimlc/literals.py",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minimlc.deploy import table
+from minimlc.display import display, mimebundle
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import TensorType
-from minimlc.node import display, mimebundle
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import Plan, Slot, live_bytes, places_of
 

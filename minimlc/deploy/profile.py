@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from minimlc.deploy import table
 from minimlc.deploy.work import flops
+from minimlc.display import display, mimebundle
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import Function, TensorType
 from minimlc.graph.symbolic import is_family
 from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.module import IRModule
-from minimlc.node import display, mimebundle
 from minimlc.runtime.executable import Kernel, SteppedGraph, perform
 from minimlc.runtime.library import Library
 from minimlc.runtime.parallel import num_threads

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from minimlc.node import nodes_of
 from minimlc.recipes.convolution import Convolution, find_convolution
 from minimlc.recipes.general import attempt
-from minimlc.recipes.matmul import WORTH_THREADS, with_epilogue
+from minimlc.recipes.matmul import WORTH_THREADS, is_long, with_epilogue
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
@@ -178,10 +178,13 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     sch, (c, step) = sch.cut(name, c, divisor(size["c"], max(FEWEST_WRITTEN_OUT // window, 1)))
     before = sch.reorder(c, step, p, q, *sums)
     sch = before.decompose_reduction(name, at=c)
+    if is_long(sch, result):  # in a loop over rows, whose sums are in memory by then
+        sch = sch.cache_read(result, before.buffer(name))
     sch = sch.loop_partition(o) if size["o"] % rows else sch
     for block in [result, *sch.added(before)]:
-        sch = sch.in_registers(sch.loops(block)[-2:])
-        sch = sch.unrolled(sch.loops_of(block, "R")[1:])
+        inner = sch.loops(block)[-2:]
+        sch = sch.in_registers(inner[-1:] if is_long(sch, block) else inner)
+        sch = sch.unrolled(sch.loops_of(block, "R")[1::2])  # but not over rows of a window
     if size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(outer[0] if outer else f).parallel(sch.loops(weights)[0])
     return sch

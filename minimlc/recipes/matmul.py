@@ -208,17 +208,21 @@ def with_epilogue(sch: Draft, result: str) -> tuple[Draft, str]:
 
 def finished(sch: Draft, result: str, loop: str) -> Draft:
     """Element-wise consumers of C, computed in `loop` when a tile of C is complete: in straight
-    code, but for functions such as gelu, which is much code for each row.
+    code, but for those that are much code for each row.
     """
     for consumer in sch.consumers(result):
         merged, name = with_epilogue(sch, consumer)
         done = attempt(merged, "reverse_compute_at", name, loop)
         if done is not merged:
             inner = done.loops_below(name, loop)
-            long = any(part.name in PROGRAMS for part in nodes_of(done.block(name), Intrin))
-            done = done.in_registers(inner[-1:] if long else inner)
+            done = done.in_registers(inner[-1:] if is_long(done, name) else inner)
             sch = finished(done, name, loop)
     return sch
+
+
+def is_long(sch: Draft, block: str) -> bool:
+    """Whether a block has functions that are much code, such as gelu."""
+    return any(part.name in PROGRAMS for part in nodes_of(sch.block(block), Intrin))
 
 
 def pad(sch: Draft, block: str, multiples: dict[str, int]) -> Draft:

@@ -5,8 +5,9 @@ import functools
 import itertools
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
@@ -102,6 +103,30 @@ def code_name(func: PrimFunc, target: Target) -> str:
     return "k" + _key({"": func}, target, "", False, threads)
 
 
+TURN = 0.0005
+"""Seconds after which Python's threads take turns while one of them compiles."""
+_lock = threading.Lock()
+_usual: list[float] = []
+
+
+@contextmanager
+def compiler() -> Iterator[ThreadPoolExecutor]:
+    """A thread for LLVM beside the one that writes its text. Each call of LLVM comes back by
+    Python's lock, and would wait for the usual 5 ms there.
+    """
+    with _lock:
+        _usual.append(sys.getswitchinterval())
+        sys.setswitchinterval(TURN)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            yield pool
+    finally:
+        with _lock:
+            before = _usual.pop()
+            if not _usual:  # the last to end has what was there before the first
+                sys.setswitchinterval(before)
+
+
 class Unit(NamedTuple):
     """What becomes one object file: primitive functions, and entry points as LLVM's text."""
 
@@ -181,7 +206,7 @@ def compile_native(
     stored = {key: entry[1] for key, entry in entries.items() if entry is not None}
 
     def linked(known: Mapping[str, bytes]) -> NativeCode:
-        with ThreadPoolExecutor(1) as pool:
+        with compiler() as pool:
             work = {
                 key: jobs.get(key) or unit.compiled(target, pool)
                 for key, unit in by_key.items()

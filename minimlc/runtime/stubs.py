@@ -24,7 +24,14 @@ from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.in_place import joined, shares, sharing, views
 from minimlc.runtime.kept import FAULTS, has_units, without_formulas
 from minimlc.runtime.library import Library, Stored
-from minimlc.runtime.native import MissingCode, Unit, code_name, is_threaded, surroundings
+from minimlc.runtime.native import (
+    MissingCode,
+    Unit,
+    code_name,
+    compiler,
+    is_threaded,
+    surroundings,
+)
 from minimlc.runtime.parallel import openmp
 from minimlc.target import Target
 from minimlc.tir.analysis.copies import READY, Copy, Ready, copy_from
@@ -134,7 +141,7 @@ def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass])
     def start(func: PrimFunc, places: frozenset[int]) -> None:
         _start(packed(func, places, packs)[0], target, pool, jobs)
 
-    with ThreadPoolExecutor(1) as pool:
+    with compiler() as pool:
         mod = work.mod.with_functions({**work.mod.functions, **stubs})
         mod = _scheduled(work, mod, steps[0], start)
         names = {func: name for name, func in mod.entries if isinstance(func, PrimFunc)}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.display import display, mimebundle
 from minimlc.errors import CompileError
-from minimlc.node import display, mimebundle
 from minimlc.target import Target
 
 BATCH_SECONDS = 1e-3

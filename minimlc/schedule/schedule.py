@@ -9,6 +9,7 @@ from functools import partial, wraps
 from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakKeyDictionary
 
+from minimlc.display import display, mimebundle
 from minimlc.errors import (
     CompileError,
     ScheduleError,
@@ -18,7 +19,6 @@ from minimlc.errors import (
     near_misses,
 )
 from minimlc.module import History, IRModule, Step, not_a_module
-from minimlc.node import display, mimebundle
 from minimlc.schedule.dropped import warn_if_dropped
 from minimlc.schedule.nets import UNCHECKED, VERIFIED, Net, Verdict
 from minimlc.schedule.primitive import PRIMITIVES, RULES, Chance

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 from minimlc.constants import Attributed
 from minimlc.errors import CompileError, not_compiled
-from minimlc.node import Mutator, Node, children, node
+from minimlc.node import Mutator, Node, node
 from minimlc.tir.expr import (  # noqa: F401 (the grammar's other half, imported from here)
     Binary,
     Buffer,
@@ -270,7 +270,7 @@ def used(item: Node) -> Uses:
         if item._symbol:
             known = frozenset((item,) if isinstance(item, Expr) else ()), _NOTHING  # type: ignore[arg-type]
         else:
-            known = reduce(_both, map(used, children(item)), known)
+            known = reduce(_both, map(used, item._facts[0]), known)
         object.__setattr__(item, "_uses", known)
     return known
 
@@ -289,9 +289,10 @@ class Substitute(Mutator):
 
     def __init__(self, mapping: Mapping[Any, Node]):
         self.mapping = mapping
+        self.spares = mapping.keys().isdisjoint
 
     def visit(self, value: Any) -> Any:
-        if isinstance(value, Expr) and all(map(self.mapping.keys().isdisjoint, used(value))):
+        if isinstance(value, Expr) and all(map(self.spares, used(value))):
             return value
         return super().visit(value)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from statistics import median
 
-from minimlc.node import display, mimebundle
+from minimlc.display import display, mimebundle
 from minimlc.schedule import Schedule, Trace
 from minimlc.tune.records import Candidate, Result
 from minimlc.tune.spaces import Program

@@ -11,6 +11,7 @@ from minimlc.codegen.llvm.emit import emit_llvm
 from minimlc.codegen.llvm.machine import Machine
 from minimlc.dtypes import DTYPES
 from minimlc.module import IRModule
+from minimlc.node import replace
 from minimlc.run import interpret
 from minimlc.runtime.build import build
 from minimlc.runtime.executable import Kernel
@@ -191,6 +192,23 @@ def test_lanes_that_disagree(length):
         ]
     )
     agree(PrimFunc((a, b), (), loop(i, length, "vectorized", body)))
+
+
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+@pytest.mark.parametrize("length", [1, 9, 16, 26, 58])
+def test_what_lanes_are_known_to_do_is_not_asked(length, target):
+    """An edge of an image: where a short row has code for each piece of it."""
+    a, b = Buffer("a", (length,), "float32"), Buffer("b", (length + 3, 3), "float32")
+    flipped = Select(length >= i, a[length - i], const(7, "float32"))
+    edges = Select(i < 2, const(-1, "float32"), Select(i >= length + 2, a[0], a[i - 2]))
+    odd = Select((i != 5) & ~(i * 2 > length), a[i % length], -a[0])
+    values = Select(i < 1, const(2, "float32"), flipped), edges, odd
+    body = seq(store(b, (i, at), value) for at, value in enumerate(values))
+    func = PrimFunc((a, b), (), loop(i, length + 3, "vectorized", body))
+    agree(func, target, exact=True)
+    text = build(replace(func, body=loop(i, length + 3, "vectorized", body.stmts[1]))).source()
+    assert "vector.reduce" not in text
+    assert text.count("masked.load") <= 3
 
 
 @pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)

@@ -15,7 +15,7 @@ from minimlc.node import nodes_of, walk
 from minimlc.schedule import Schedule
 from minimlc.script import T
 from minimlc.tir.nodes import Load, Store
-from minimlc.tir.walks import loops_in
+from minimlc.tir.walks import blocks_in, loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, conv2d, interpreted, run, target
 
@@ -78,6 +78,24 @@ def test_channels_that_fill_no_vectors_are_rounded_up(channels, lanes):
     assert loops[made.loops(sums)[-1]] == ("vectorized", lanes)
     weights = made.func.params[1]
     assert sum(load.buffer is weights for load in nodes_of(made.func.body, Load)) == 1
+
+
+@pytest.mark.parametrize("channels", [16, 18])
+def test_functions_that_are_much_code_are_written_once(channels):
+    """Where pixels are lanes: rows of sums are written out, what is done with them is a loop."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype("f4") for s in ((1, 3, 18, 18), (channels, 3, 3, 3)))
+    mod = graph(lambda x, w: mlc.op.tanh(mlc.op.conv2d(x, w)), x, w)
+    name = "fused_conv2d_tanh"
+    func = mlc.run_passes(mod, mlc.passes.for_target(target(512)))[name]
+    copied = [block for block in blocks_in(func.body) if block.name.startswith("conv2d_global_")]
+    unrolled = [loop for loop in loops_in(func.body) if loop.kind == "unrolled"]
+    assert copied and all(any(each in blocks_in(loop) for loop in unrolled) for each in copied)
+    assert not any("tanh" in loop.script() for loop in unrolled)
+    means = mlc.interpret(mod, "main", x, w)
+    np.testing.assert_allclose(
+        mlc.build(mod, cache=False)["main"](x, w), means, rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -15,7 +15,7 @@ import pytest
 from minimlc import files
 from minimlc.codegen.c import compiler as c_compiler
 from minimlc.codegen.c.compiler import compiler
-from minimlc.runtime import cache
+from minimlc.runtime import cache, native
 from minimlc.runtime.build import build
 from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
 
@@ -362,6 +362,18 @@ def test_a_shared_object_of_others_is_not_loaded(folder, monkeypatch):
     entry.chmod(0o666)
     build(square(), "c")
     assert [bool(found) for found in loaded] == [False, True, False]
+
+
+def test_threads_take_turns_as_before_a_build():
+    """However builds at the same time end."""
+    before = sys.getswitchinterval()
+    outer, inner = native.compiler(), native.compiler()
+    with outer:
+        inner.__enter__()
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() < before
+    inner.__exit__(None, None, None)
+    assert sys.getswitchinterval() == before
 
 
 def test_builds_at_the_same_time(folder):

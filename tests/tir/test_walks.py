@@ -1,6 +1,7 @@
 """Walks over statements forget nothing, and keep the order of the program."""
 
 import minimlc as mlc
+from minimlc.node import nodes_of, walk
 from minimlc.tir import nodes as tir
 from minimlc.tir.walks import blocks_in, buffers_in, inner_stmts, loops_in, statements_in
 
@@ -26,6 +27,15 @@ class Module:
                         while B[vi] > 9.0:
                             B[vi] = B[vi] - 1.0
 """)
+
+
+def test_the_nodes_of_a_class_come_in_the_order_of_a_walk():
+    for kind in (mlc.node.Node, tir.Expr, tir.Stmt, tir.Block, tir.Load, tir.Var, tir.Buffer):
+        for func in (OWN_BUFFER["main"], OWN_BUFFER["main"].body):
+            parts = [part for part in walk(func) if isinstance(part, kind)]
+            assert nodes_of(func, kind) == parts
+            assert parts
+    assert nodes_of(OWN_BUFFER["main"], tir.Cast) == []
 
 
 def test_every_statement_is_walked_over_in_program_order():

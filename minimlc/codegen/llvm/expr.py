@@ -176,7 +176,7 @@ class Expressions:
         # Each choice that asks whether the lanes agree writes what is inside of it once more.
         if self.memory.mask is not None:
             return masked()
-        if self.asked == MOST_ASKED:
+        if condition.mixed or self.asked == MOST_ASKED:
             return mixed()
         reduce = self.values.reduce
         with having(self, asked=self.asked + 1):

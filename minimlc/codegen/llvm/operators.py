@@ -7,11 +7,10 @@ contract it as the surrounding code may let it: scalar and vector code give the 
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from minimlc.codegen.dialect import SHIFTS, is_count
 from minimlc.codegen.llvm.ops import Item, Ops, resolved
-from minimlc.codegen.llvm.value import REGISTER, Value, constant, suffix
+from minimlc.codegen.llvm.value import REGISTER, Value, constant, number_text, suffix
 from minimlc.dtypes import DTYPES, INDEX
 from minimlc.errors import BuildError
 from minimlc.node import children
@@ -99,8 +98,8 @@ class Values(Ops):
         if name == "isnan":
             return self.apply("fcmp uno", values[0], values[0])
         if dtype in HALF:
-            wide = self.operation(name, *(replace(value, dtype="float32") for value in values))
-            return self.rounded(replace(wide, dtype=dtype))
+            wide = self.operation(name, *(value._replace(dtype="float32") for value in values))
+            return self.rounded(wide._replace(dtype=dtype))
         if name in _EXACT and kind == "float":
             return self.lanewise(_EXACT[name], *values)
         if name in _INSTRUCTIONS[kind]:
@@ -180,8 +179,8 @@ class Values(Ops):
             return self.from_bits(self.to_bits(value), "float16")
         if value.dtype != "bfloat16":
             return value
-        bits = self.operation("store_bfloat16", replace(value, dtype="float32"))
-        return replace(self.operation("load_bfloat16", bits), dtype="bfloat16")
+        bits = self.operation("store_bfloat16", value._replace(dtype="float32"))
+        return self.operation("load_bfloat16", bits)._replace(dtype="bfloat16")
 
     def to_bits(self, value: Value) -> Value:
         """A 16-bit float as it is stored; float16 is rounded here, bfloat16 is already."""
@@ -190,7 +189,7 @@ class Values(Ops):
         elif self.half_conversions:
             return self.convert("bitcast", self.convert("fptrunc", value, "half"), "int16")
         else:
-            bits = self.operation("store_float16", replace(value, dtype="float32"))
+            bits = self.operation("store_float16", value._replace(dtype="float32"))
         return self.convert("trunc", bits, "int16")
 
     def from_bits(self, bits: Value, dtype: str) -> Value:
@@ -198,7 +197,7 @@ class Values(Ops):
         if dtype == "float16" and self.half_conversions:
             return self.convert("fpext", self.convert("bitcast", bits, "half"), dtype)
         wide = self.convert("zext", bits, "int32")
-        return replace(self.operation(f"load_{dtype}", wide), dtype=dtype)
+        return self.operation(f"load_{dtype}", wide)._replace(dtype=dtype)
 
     def cast(self, value: Value, dtype: str) -> Value:
         """`value` converted as numpy's `astype` does; float to integer saturates, NaN gives 0."""
@@ -250,6 +249,8 @@ class Values(Ops):
         """An index computed at compile time, or as a ramp, or simplified away."""
         if a.known and b.known:
             return None if op in BITWISE else _folded(op, a, b)
+        if op in COMPARISONS and a.const is not None and b.const is not None:
+            return _compared(op, a, b)
         if op == "*" and not b.known:
             a, b = b, a
         ramps = (a.stride or b.stride) and all(v.stride or not v.lanes for v in (a, b))
@@ -329,6 +330,17 @@ def _folded(op: str, a: Value, b: Value) -> Value:
         return constant(0, INDEX)
     dtype = "bool" if op in COMPARISONS else INDEX
     return constant(binary_value(op, INDEX)(a.const, b.const), dtype)
+
+
+def _compared(op: str, a: Value, b: Value) -> Value:
+    """A comparison of a ramp from a known base: one answer, if all lanes have the same."""
+    lanes, plus = range(max(a.lanes, b.lanes)), binary_value("+", INDEX)
+    sides = ([plus(side.const, lane * side.stride) for lane in lanes] for side in (a, b))
+    answers = list(map(binary_value(op, INDEX), *sides))
+    if len(set(answers)) == 1:
+        return constant(answers[0], "bool")
+    texts = ", ".join(f"i1 {number_text(answer, 'bool')}" for answer in answers)
+    return Value(f"<{texts}>", "bool", len(lanes), mixed=True)
 
 
 def _scaled(values: Values, value: Value, power: Value) -> Value:

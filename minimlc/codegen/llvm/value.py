@@ -9,8 +9,9 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,11 +61,11 @@ def suffix(element: str, lanes: int) -> str:
     return f"v{lanes}{name}" if lanes else name
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value: `lanes` 0 means uniform; `stride` not 0 makes a ramp whose base is `text`.
 
-    `const` is the value (of a ramp: its base) where it is known at compile time.
+    `const` is the value (of a ramp: its base) where it is known at compile time. Of a `mixed`
+    condition it is known that it holds in some lanes and not in others.
     """
 
     text: str
@@ -72,6 +73,7 @@ class Value:
     lanes: int = 0
     const: Number | None = None
     stride: int = 0
+    mixed: bool = False
 
     @property
     def type(self) -> str:
@@ -104,10 +106,15 @@ def number_text(value: Number, dtype: str) -> str:
     return f"0x{struct.unpack('>Q', struct.pack('>d', rounded))[0]:016X}"
 
 
+@lru_cache(maxsize=1024)
+def _index_constant(value: int) -> Value:
+    return Value(str(value), INDEX, const=value)
+
+
 def constant(value: Number, dtype: str) -> Value:
     """A uniform constant."""
     if dtype == INDEX:
-        return Value(str(int(value)), INDEX, const=int(value))
+        return _index_constant(int(value))
     if dtype == "bool":
         value = bool(value)
     elif DTYPES[dtype].kind == "uint":

@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from minimlc.display import display
 from minimlc.errors import CompileError
 from minimlc.frontends.tvm.ir import global_var
 from minimlc.frontends.tvm.te import Operation
 from minimlc.graph.nodes import Expr, Function, Var
 from minimlc.module import IRModule
-from minimlc.node import display
 from minimlc.runtime.timing import Timing
 from minimlc.schedule import Trace
 from minimlc.target import Target

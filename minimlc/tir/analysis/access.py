@@ -64,9 +64,7 @@ class Access(NamedTuple):
 
     def below(self, loop: For | None) -> tuple[For, ...]:
         """The loops around this access that lie inside `loop` (all of them for None)."""
-        if loop is None:
-            return self.loops
-        return self.loops[self.loops.index(loop) + 1 :]
+        return self.loops if loop is None else self.loops[self.loops.index(loop) + 1 :]
 
 
 def element_key(item: Access | Load | Store) -> Hashable:
@@ -248,8 +246,9 @@ class _Context(NamedTuple):
                     yield part, self.where(condition_of(item, part))
 
     def in_loop(self, loop: For) -> "_Context":
-        inner = self._replace(loops=(*self.loops, loop))
-        (extent,) = self.over_loops([loop.extent])
+        inner = _Context((*self.loops, loop), *self[1:])
+        is_const = isinstance(loop.extent, Const)
+        (extent,) = (loop.extent,) if is_const else self.over_loops([loop.extent])
         if extent is loop.extent or has_loads(extent):
             return inner
         # The loop itself stays, as others are known by it, with iters in its extent.
@@ -376,6 +375,8 @@ class _Collector:
         self.add(item, True, at._replace(role="update") if updates else at)
 
     def expr(self, expr: Expr, at: _Context, target: Load | None = None) -> None:
+        if not has_loads(expr):
+            return
         match expr:
             # other nodes: what is evaluated inside them is, whatever their operands are
             case Load():

@@ -55,6 +55,7 @@ class Digits:
 
     extents: Mapping[Var, int]
     cuts: dict[Var, list[int]] = field(default_factory=dict)
+    _forms: dict[Var, DigitSum] = field(default_factory=dict, init=False)
 
     def sums(self, exprs: Iterable[Expr]) -> list[DigitSum | None]:
         """Each expression over common digits; None for one that is not quasi-affine."""
@@ -94,8 +95,11 @@ class Digits:
 
     def _atom(self, atom: Expr) -> DigitSum:
         match atom:
+            case Var() if atom in self._forms:
+                return self._forms[atom]
             case Var() if atom in self.extents:
-                return Sum({d: d.divisor for d in self.of(atom) if d.extent > 1})
+                form = Sum({d: d.divisor for d in self.of(atom) if d.extent > 1})
+                return self._forms.setdefault(atom, form)
             case Binary("//", a, Const(value)) if value > 0:
                 return self._divide(self._sum(a), int(value))[0]
             case Binary("%", a, Const(value)) if value > 0:
@@ -119,6 +123,7 @@ class Digits:
                 if any(b % a for a, b in pairwise(cuts)):
                     break
                 self.cuts[digit.var] = cuts
+                self._forms.clear()
                 raise _Again
         raise _NotAffine
 

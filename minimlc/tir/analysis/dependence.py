@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from minimlc.dtypes import INDEX
 from minimlc.tir.analysis.access import Access, loop_extents, shared_loops
 from minimlc.tir.analysis.affine import WRAP, Digit, DigitSum, Divided
-from minimlc.tir.analysis.arith import Interval, Sum, has_loads, key, weighted
-from minimlc.tir.nodes import Binary, For, Var
+from minimlc.tir.analysis.arith import Interval, Sum, has_loads, key
+from minimlc.tir.nodes import Binary, Expr, For, Var
 
 Direction = str
 """Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
@@ -185,7 +185,7 @@ def _common_guards(first: Access, second: Access) -> tuple[Binary, ...]:
     """The comparisons of indices that hold for both accesses, each with its own loops' values."""
     if not first.guards or not second.guards:
         return ()
-    others = set(map(key, second.guards))
+    others = keys_of(second.guards)
     return tuple(
         guard
         for guard in first.guards
@@ -206,14 +206,20 @@ def _system(first: Access, second: Access, common: int) -> _System:
     program: a step leaves most of them as they were.
     """
     guards = _common_guards(first, second)
-    nests = nest_key(first.loops), nest_key(second.loops), tuple(map(key, guards))
-    name = (*nests, common, *(tuple(map(key, item.indices)) for item in (first, second)))
+    nests = nest_key(first.loops), nest_key(second.loops), keys_of(guards)
+    name = (*nests, common, keys_of(first.indices), keys_of(second.indices))
     system = _SYSTEMS.get(name)
     if system is None:
         if len(_SYSTEMS) >= MOST_SYSTEMS:
             _SYSTEMS.clear()
         system = _SYSTEMS[name] = _System(first, second, guards)
     return system
+
+
+@lru_cache(maxsize=256)
+def keys_of(exprs: tuple[Expr, ...]) -> tuple[Hashable, ...]:
+    """Equal for equal expressions."""
+    return tuple(map(key, exprs))
 
 
 @lru_cache(maxsize=128)
@@ -285,7 +291,7 @@ class _Asked:
 
     def equal(self, a: DigitSum, b: DigitSum) -> None:
         """Sum `a` of p is sum `b` of q, and what their digits stand for is so too."""
-        parts: list[tuple[Equation, int]] = []
+        parts: list[tuple[Any, int]] = []
         for digit in dict.fromkeys((*a.terms, *b.terms)):
             alpha, beta = a.terms.get(digit, 0), b.terms.get(digit, 0)
             if digit.var in self.divisions:
@@ -300,9 +306,16 @@ class _Asked:
                 parts.append((self._unknown("p", digit), alpha))
                 parts.append((self._unknown("q", digit), -beta))
         parts += self._quotients(a, b)
-        self.equations.append(weighted(*parts, constant=a.constant - b.constant))
+        self._is_zero(parts, a.constant - b.constant)
 
-    def _quotients(self, a: DigitSum, b: DigitSum) -> Iterator[tuple[Equation, int]]:
+    def _is_zero(self, parts: Iterable[tuple[Any, int]], constant: int = 0) -> None:
+        """The sum of coefficient * unknown, plus a constant, is 0."""
+        terms: dict[Any, int] = {}
+        for unknown, coefficient in parts:
+            terms[unknown] = terms.get(unknown, 0) + coefficient
+        self.equations.append(Sum({name: c for name, c in terms.items() if c}, constant))
+
+    def _quotients(self, a: DigitSum, b: DigitSum) -> Iterator[tuple[Any, int]]:
         """Quotients and rests: those of both sides that seem to belong together as differences."""
         theirs = {d: c for d, c in b.terms.items() if d.var in self.divisions}
         for digit, alpha in a.terms.items():
@@ -331,24 +344,24 @@ class _Asked:
             self.settled.add((id(a), id(b)))
             self.equal(a, b)
 
-    def _unknown(self, *name: Any) -> Equation:
+    def _unknown(self, *name: Any) -> Any:
         low = 1 - name[1].extent if name[0] == "delta" else 0
         self.bounds.setdefault(name, (low, name[-1].extent - 1))
-        return Sum({name: 1})
+        return name
 
     def ordered(self, var: Var, direction: Direction) -> None:
         """The digits' differences add up to a positive (or negative) difference of `var`."""
         parts = [(self._unknown("delta", d, d), d.divisor) for d in self._digits(var)]
         most = self.system.extents[var] - 1
         self.bounds["distance", var] = (1, most) if direction == "+" else (-most, -1)
-        self.equations.append(weighted((Sum({("distance", var): 1}), -1), *parts))
+        self._is_zero([(("distance", var), -1), *parts])
 
     def _digits(self, var: Var) -> list[Digit]:
         return [digit for digit in self.system.digits.of(var) if digit.extent > 1]
 
     def _link(self, digit: Digit) -> None:
         names = (("q", digit), 1), (("p", digit), -1), (("delta", digit, digit), -1)
-        self.equations.append(weighted(*((self._unknown(*name), c) for name, c in names)))
+        self._is_zero([(self._unknown(*name), c) for name, c in names])
 
     def _limits(self) -> Iterator[Limit]:
         """Limits of differences: of a variable with more combinations of digits than values, and

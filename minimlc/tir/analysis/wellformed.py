@@ -23,8 +23,8 @@ from minimlc.tir.analysis.access import (
     reducer_of,
     top_statements,
 )
-from minimlc.tir.analysis.arith import has_loads, key, variables
-from minimlc.tir.analysis.dependence import nest_key
+from minimlc.tir.analysis.arith import has_loads, variables
+from minimlc.tir.analysis.dependence import keys_of, nest_key
 from minimlc.tir.analysis.inside import Escape, escapes, fits
 from minimlc.tir.analysis.legality import carried_dependence, concurrent_dependence
 from minimlc.tir.analysis.ranges import Ranges
@@ -133,10 +133,16 @@ def _around(item: Stmt | Expr, loops: tuple[For, ...], guards: tuple[Expr, ...])
     their extents and whether those last; of loops that may not run at all, the whole nest.
     """
     near = loops
-    if all(isinstance(loop.extent, Const) and loop.extent.value >= 1 for loop in loops):
+    if _surely_run(loops):
         near = _used_of(loops, variables(item).union(*map(variables, guards)))
     lasts = tuple([lasting(loop.extent, loop.body) is not None for loop in near])
-    return frozenset(zip(nest_key(near), lasts, strict=True)), tuple(map(key, guards))
+    return frozenset(zip(nest_key(near), lasts, strict=True)), keys_of(guards)
+
+
+@lru_cache(maxsize=256)
+def _surely_run(loops: tuple[For, ...]) -> bool:
+    """Whether each of the loops runs at least once, whatever the data are."""
+    return all(isinstance(loop.extent, Const) and loop.extent.value >= 1 for loop in loops)
 
 
 def _used_of(loops: tuple[For, ...], used: frozenset[Var]) -> tuple[For, ...]:
