@@ -12,6 +12,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, prod
 from typing import Any, NoReturn
 
@@ -56,7 +57,7 @@ class IndexMap:
         if isinstance(source, IndexMap):
             return source
         if isinstance(source, str):
-            return _Parser(source).read()
+            return _parsed(source)
         if not callable(source):
             kind = type(source).__name__
             _wrong(f"an index map is a text or a function of indices, got {kind}", hint=EXAMPLE)
@@ -80,18 +81,11 @@ class IndexMap:
 
         `ScheduleError` E146 where an output is negative for some of them.
         """
-        ranges = Ranges(dict(zip(self.inputs, extents, strict=True)))
-        for part in (n for out in self.outputs for n in walk(out) if isinstance(n, Expr)):
-            if not ranges.is_exact(part):
-                _unfit(f"{part.script()} leaves the range of 64-bit indices")
-        sums = _digits(self.inputs, extents).sums(self.outputs)
-        return tuple(
-            _extent(out, total, ranges) for out, total in zip(self.outputs, sums, strict=True)
-        )
+        return _shape(self, tuple(extents))
 
     def check_one_to_one(self, extents: Sequence[int]) -> None:
         """`ScheduleError` E146 unless no two inputs within `extents` have the same outputs."""
-        if _read_back(self, extents) is not None:
+        if _read_back(self, tuple(extents)) is not None:
             return
         if prod(extents) > EXHAUSTIVE:
             _unfit(
@@ -109,7 +103,7 @@ class IndexMap:
 
     def inverse(self, extents: Sequence[int]) -> "IndexMap | None":
         """The map back from the outputs; None where none is found."""
-        values = _read_back(self, extents)
+        values = _read_back(self, tuple(extents))
         if values is None:
             return None
         outputs = tuple(values[1][var] for var in self.inputs)
@@ -136,6 +130,22 @@ class IndexMap:
         return prod(self.shape(extents)) == prod(extents)
 
 
+@lru_cache(maxsize=128)
+def _parsed(text: str) -> IndexMap:
+    return _Parser(text).read()
+
+
+@lru_cache(maxsize=128)
+def _shape(map_: IndexMap, extents: tuple[int, ...]) -> tuple[int, ...]:
+    ranges = Ranges(dict(zip(map_.inputs, extents, strict=True)))
+    for part in (n for out in map_.outputs for n in walk(out) if isinstance(n, Expr)):
+        if not ranges.is_exact(part):
+            _unfit(f"{part.script()} leaves the range of 64-bit indices")
+    sums = _digits(map_.inputs, extents).sums(map_.outputs)
+    pairs = zip(map_.outputs, sums, strict=True)
+    return tuple(_extent(out, total, ranges) for out, total in pairs)
+
+
 def _extent(out: Expr, total: DigitSum | None, ranges: Ranges) -> int:
     low, high = ranges.bounds(out)
     if total is not None:
@@ -150,9 +160,10 @@ def _digits(inputs: Sequence[Var], extents: Sequence[int]) -> Divided:
     return Divided(dict(zip(inputs, extents, strict=True)))
 
 
+@lru_cache(maxsize=128)
 def _read_back(
-    map_: IndexMap, extents: Sequence[int]
-) -> tuple[tuple[Var, ...], dict[Var, Expr]] | None:
+    map_: IndexMap, extents: tuple[int, ...]
+) -> tuple[tuple[Var, ...], Mapping[Var, Expr]] | None:
     """Variables for the outputs, and each input as an expression over them; None if not found.
 
     Round by round: what is left of an output after subtracting the known digits is read as a
@@ -281,7 +292,7 @@ def _checked(inputs: tuple[Var, ...], parts: Iterable[Any]) -> IndexMap:
         outputs.append(out)
     if not outputs:
         _wrong("an index map has at least one output", hint=EXAMPLE)
-    return _Parser(str(IndexMap(inputs, tuple(outputs)))).read()
+    return _parsed(str(IndexMap(inputs, tuple(outputs))))
 
 
 class _Parser:

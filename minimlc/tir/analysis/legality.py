@@ -47,11 +47,16 @@ class Carried(NamedTuple):
 
 
 def carried_dependence(
-    loop: For, items: Sequence[Access], private: Iterable[Buffer] = (), thread: str = ""
+    loop: For,
+    items: Sequence[Access],
+    private: Iterable[Buffer] = (),
+    thread: str = "",
+    copied: set[Buffer] | None = None,
 ) -> Carried | None:
     """A dependence that `loop` carries, among a function's accesses; None where there is none.
 
-    Buffers in `private` may be copied per iteration; those for which that is right do not count.
+    Buffers in `private` may be copied per iteration; those for which that is right do not count,
+    and come into `copied` where there would be a dependence without.
     Nor does a reduction among the threads of a block: to one of their axes the loop is bound, or
     is to be (`thread`).
     """
@@ -67,6 +72,8 @@ def carried_dependence(
         if buffer not in owned:
             owned[buffer] = _is_owned(buffer, loop, items, private)
         if owned[buffer]:
+            if copied is not None and buffer in private:
+                copied.add(buffer)
             continue
         carried = _search(loop, question)
         if carried is not None and carried.witness is not None:
@@ -101,7 +108,7 @@ def _is_owned(
     return buffer in buffers_in(loop.body)
 
 
-_PROVEN: WeakKeyDictionary[Stmt, frozenset[frozenset[Buffer]]] = WeakKeyDictionary()
+_PROVEN: WeakKeyDictionary[Stmt, tuple[set[Buffer], ...]] = WeakKeyDictionary()
 """Statements whose concurrent loops carry nothing where they alone use certain buffers."""
 
 
@@ -116,14 +123,13 @@ def concurrent_dependence(func: PrimFunc) -> Carried | None:
             everywhere[buffer] = everywhere.get(buffer, 0) + 1
     own = {buffer for buffer in func.allocs if everywhere.get(buffer) == 1}
     for part in top_statements(func):
-        alone = frozenset(own & touched(part))
-        known = _PROVEN.get(part, frozenset())
-        if alone in known:
+        known, copied = _PROVEN.get(part, ()), set[Buffer]()
+        if any(buffers <= own for buffers in known):
             continue
-        carried = _carried_in(func, part)
+        carried = _carried_in(func, part, copied)
         if carried is not None:
             return carried
-        _PROVEN[part] = known | {alone}
+        _PROVEN[part] = (*known, copied)
     return None
 
 
@@ -131,7 +137,7 @@ _FREE: WeakKeyDictionary[For, Hashable] = WeakKeyDictionary()
 """Concurrent loops that carry nothing in a nest, whatever else the function does."""
 
 
-def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
+def _carried_in(func: PrimFunc, part: Stmt, copied: set[Buffer]) -> Carried | None:
     for loop, around in _concurrent(part):
         nest = None
         if around is not None:
@@ -141,7 +147,7 @@ def _carried_in(func: PrimFunc, part: Stmt) -> Carried | None:
             continue
         items = accesses(func)
         private = () if loop.kind == "vectorized" else private_candidates(func, loop, items)
-        carried = carried_dependence(loop, items, private)
+        carried = carried_dependence(loop, items, private, copied=copied)
         if carried is not None:
             return carried
         if nest is not None and not private:

@@ -4,6 +4,7 @@ All of it is derived from the tree; what an author declares is only compared wit
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from minimlc.node import nodes_of
@@ -201,7 +202,8 @@ def _changing_ends(block: Block, around: Sequence[For]) -> Iterator[Expr]:
         inside = inside or loop.var in reduced
 
 
-def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
+@lru_cache(maxsize=128)
+def is_commutative_reduction(block: Block, around: tuple[For, ...]) -> bool:
     """Whether the instances of a block may run in any order: a reduction with a commutative
     operator whose init, if it has one, stays first and runs once per element.
     """
@@ -211,7 +213,8 @@ def is_commutative_reduction(block: Block, around: Sequence[For]) -> bool:
     return block.init is None or init_comes_first(block, around, guards)
 
 
-def repeats(block: Block, around: Sequence[For]) -> tuple[For, ...]:
+@lru_cache(maxsize=128)
+def repeats(block: Block, around: tuple[For, ...]) -> tuple[For, ...]:
     """The loops of `around` whose iterations may run the same instance of a block again."""
     values = tuple(it.value for it in block.iters)
     nowhere = Buffer("instances", (), "bool")
