@@ -114,9 +114,9 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     if group:
         sch, (at, _) = sch.cut(result, sch.loops(result)[-1], group)
         sch = sch.reorder(at, channel)
-    sch, c = sum_in_tiles(sch.compute_at(name, at), name, partial, at, tiles)
-    if is_awaited(conv, tiles, target):
-        sch = sch.annotate(c, "prefetch", (sch.buffer(weights), o))
+    sch, c, part = sum_in_tiles(sch.compute_at(name, at), name, partial, at, tiles)
+    later = awaited(conv, tiles, target, o, part)
+    sch = sch.annotate(c, "prefetch", (sch.buffer(weights), later)) if later else sch
     turned = size["c"] * size["p"] * size["q"] < LONG_SUMS and vector_registers(target) == 16
     sch = in_squares(sch, result, at, sums if turned else "", gcd(size["i"] * size["j"], group))
     if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
@@ -304,18 +304,24 @@ def widened(sch: Draft, name: str, conv: Convolution) -> tuple[Draft, list[str]]
     return sch.making("cache_read", name, conv.weights, dtype=sums)
 
 
-def is_awaited(conv: Convolution, tiles: Tiles, target: Target) -> bool:
-    """Whether tiles are so few that the first of them would wait for its weights; those of two
-    blocks of output channels stay in the second level.
+def awaited(conv: Convolution, tiles: Tiles, target: Target, o: str, part: str) -> str:
+    """Where tiles are so few that the first of them would wait for its weights: the loop whose next
+    iteration's weights stay in the second level beside its own, that over output channels or over
+    blocks of input channels; else "".
     """
     size = conv.sizes
+    if size["n"] * size["i"] * size["j"] > FEW_TILES * tiles.pixels:
+        return ""
     held = tiles.channels * size["c"] * size["p"] * size["q"] * bytes_of(conv.dtypes[2])
-    return size["n"] * size["i"] * size["j"] <= FEW_TILES * tiles.pixels and held <= target.l2 // 4
+    return o if held <= target.l2 // 4 else part
 
 
-def sum_in_tiles(sch: Draft, name: str, partial: str, at: str, tiles: Tiles) -> tuple[Draft, str]:
+def sum_in_tiles(
+    sch: Draft, name: str, partial: str, at: str, tiles: Tiles
+) -> tuple[Draft, str, str]:
     """Tile after tile in registers; the last one, if it is not whole, has code of its own. Sums are
-    `partial` ones of a block of input channels, or all. Gives the loop over steps of those, too.
+    `partial` ones of a block of input channels, or all. Gives the loops over steps of those, and
+    over blocks ("" for none), too.
     """
     f, o, *rest = sch.loops_below(name, at)
     ends = sch.extent(name, f) % tiles.pixels
@@ -335,7 +341,7 @@ def sum_in_tiles(sch: Draft, name: str, partial: str, at: str, tiles: Tiles) -> 
         sch = sch.in_registers(sch.loops(block)[-2:])
         summed = [loop for loop in sch.loops_of(block, "R")[::-1] if loop != part]
         sch = sch.unrolled(summed[: tiles.written_out])
-    return sch, c
+    return sch, c, part
 
 
 def in_squares(sch: Draft, result: str, outer: str, sums: str, image: int) -> Draft:

@@ -51,6 +51,12 @@ def test_a_row_is_asked_for_by_lines_of_memory(buffer):
     assert asked(noted(buffer)) == 4
 
 
+@pytest.mark.parametrize(("note", "loop", "level"), [("A", "j", "3"), (("A", "i"), "j", "2")])
+def test_what_is_for_later_does_not_fill_the_first_level(note, loop, level):
+    text = build(noted(note, loop), cache=False).source("llvm")
+    assert set(re.findall(r"@llvm\.prefetch\.p0\(ptr %\w+, i32 0, i32 (\d)", text)) == {level}
+
+
 def test_storage_inside_of_the_loop_is_not_there_to_ask_for():
     assert asked(noted("B")) == 0
 

@@ -1,6 +1,7 @@
 """Prefetches: a loop annotated `prefetch: "C"` asks for what its iteration touches of C.
 
-With `("C", "i")`, it asks for what it touches of C in the next iteration of the loop `i` around it.
+With `("C", "i")`, it asks for what it touches of C in the next iteration of the loop `i` around it,
+which is later: that comes into the second level of the caches only.
 """
 
 from collections.abc import Sequence
@@ -62,5 +63,5 @@ def _ask_for(
         pairs = zip(starts, place, strict=True)
         flat = memory.flat(buffer, (plus("+", start, offset) for start, offset in pairs))
         at = code.value(f"getelementptr {pointer}, i64 {flat.text}")
-        hints = (("i32", str(write)), ("i32", "3"), ("i32", "1"))
+        hints = (("i32", str(write)), ("i32", "2" if later else "3"), ("i32", "1"))
         code.call("void", "llvm.prefetch.p0", ("ptr", at), *hints)
