@@ -176,7 +176,7 @@ def test_few_tiles_ask_for_the_next_weights():
     few, many = (conv2d(n=1, c=8, h=side, w=side, o=32, kernel=1) for side in (7, 49))
     assert "prefetch" in scheduled(few, target()).script()
     assert "prefetch" not in scheduled(many, target()).script()
-    large = scheduled(conv2d(n=1, c=64, h=9, w=9, o=32), target(l2=1 << 16))["main"]
+    large = scheduled(conv2d(n=1, c=64, h=9, w=9, o=32), target(l2=1 << 16))["conv"]
     loops = {loop.var.name: loop for loop in loops_in(large.body)}
     (note,) = [dict(loop.annotations)["prefetch"] for loop in loops.values() if loop.annotations]
     (partial,) = [each for each in large.allocs if each.name.endswith("_rf")]
