@@ -28,7 +28,7 @@ C = TypeVar("C", bound=type)
 N = TypeVar("N", bound="Node")
 T = TypeVar("T")
 _NODE_NAMES: set[str] = set()
-_NUMBERS = count()
+_NUMBERS = count(1)
 
 MOST_PARTS = 2**20
 """The most nodes that a tree may have."""
@@ -46,7 +46,7 @@ def node(cls: C) -> C:
     kind._bit = 1 << next(_NUMBERS)
     for base in kind.__mro__:
         if issubclass(base, Node):
-            base._bits = vars(base).get("_bits", 0) | kind._bit
+            base._bits = vars(base).get("_bits", 1) | kind._bit
     _NODE_NAMES.add(kind.__name__)
     setattr(_Dispatch, f"visit_{kind.__name__}", _visit_inside)
     return kind
@@ -83,8 +83,8 @@ class Node:
     _most: ClassVar[int | None] = MOST_PARTS
     _word: ClassVar[str] = "program"
     _levels: ClassVar[int] = 1
-    _bit: ClassVar[int] = 0
-    _bits: ClassVar[int] = 0
+    _bit: ClassVar[int] = 1  # of classes that are not decorated
+    _bits: ClassVar[int] = 1
     span: Span | None
     _facts: tuple[list["Node"], int, int, int]
 
@@ -193,7 +193,7 @@ def walk(item: Node) -> Iterator[Node]:
 
 def nodes_of(item: Node, kind: type[N]) -> list[N]:
     """The nodes of a class in `item`, itself included, in the order of `walk`."""
-    bits, found, stack = kind._bits, list[N](), [item]
+    bits, found, stack = getattr(kind, "_bits", -1), list[N](), [item]
     while stack:
         current = stack.pop()
         inside, _, _, those = current._facts
@@ -253,8 +253,8 @@ def _visit_inside(self: _Dispatch, item: Node) -> Any:
 class Mutator(_Dispatch):
     """Rebuild a tree. Override `visit_<Node>(self, node)` and return what replaces the node.
 
-    `self.visit_children(node)` rewrites what is inside. What does not change is returned itself,
-    so `new is old` says that nothing changed.
+    `self.visit_children(node)` rewrites what is inside: nodes, and tuples of them. What does not
+    change is returned itself, so `new is old` says that nothing changed.
     """
 
     def map_tuple(self, value: tuple) -> tuple:

@@ -116,7 +116,7 @@ def compiler() -> Iterator[ThreadPoolExecutor]:
     """
     with _lock:
         _usual.append(sys.getswitchinterval())
-        sys.setswitchinterval(TURN)
+        sys.setswitchinterval(min(TURN, _usual[-1]))
     try:
         with ThreadPoolExecutor(1) as pool:
             yield pool

@@ -193,7 +193,7 @@ def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> 
 
 _DONE: dict[tuple[PrimFunc, Rule, str], PrimFunc] = {}
 """What steps made of functions, the last ones: programs of one space begin alike."""
-MOST_DONE = 256
+MOST_DONE = 2048
 
 
 def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc, dict[str, Any]]:

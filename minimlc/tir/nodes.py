@@ -289,10 +289,9 @@ class Substitute(Mutator):
 
     def __init__(self, mapping: Mapping[Any, Node]):
         self.mapping = mapping
-        self.spares = mapping.keys().isdisjoint
 
     def visit(self, value: Any) -> Any:
-        if isinstance(value, Expr) and all(map(self.spares, used(value))):
+        if isinstance(value, Expr) and all(map(self.mapping.keys().isdisjoint, used(value))):
             return value
         return super().visit(value)
 

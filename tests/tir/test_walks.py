@@ -36,6 +36,24 @@ def test_the_nodes_of_a_class_come_in_the_order_of_a_walk():
             assert nodes_of(func, kind) == parts
             assert parts
     assert nodes_of(OWN_BUFFER["main"], tir.Cast) == []
+    either = [part for part in walk(OWN_BUFFER["main"]) if isinstance(part, tir.Load | tir.Store)]
+    assert nodes_of(OWN_BUFFER["main"], tir.Load | tir.Store) == either
+
+
+def test_nodes_of_a_class_that_is_not_decorated_are_found():
+    class Marked(tir.Const):
+        """A constant of its own kind."""
+
+    class Bare(tir.Expr):
+        _fields = ()
+        _values = staticmethod(lambda item: ())
+
+    bare = Bare()
+    bare.__post_init__()
+    for item in (Marked(1, "int64"), bare):
+        whole = tir.Seq((tir.Store(tir.Buffer("A", (), "int64"), (), item),))
+        for kind in (type(item), tir.Expr, mlc.node.Node):
+            assert item in nodes_of(whole, kind)
 
 
 def test_every_statement_is_walked_over_in_program_order():
