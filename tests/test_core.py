@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 540,
-    "recipes": 2460,
+    "recipes": 2461,
     "frontends": 867,
     "tile": 398,
     "apart": 582,

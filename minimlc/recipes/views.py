@@ -124,14 +124,17 @@ def through_registers(sch: Draft, block: str, buffer: str, around: str, loops: l
 
 
 def recipe(plan: Callable[[Draft, str | None, Target], Draft]) -> Callable[..., Any]:
-    """A recipe as users call it: of a schedule, maybe with a block's name and a target."""
+    """A recipe as users call it: of a schedule, maybe with a block's name and a target. A function
+    with an empty buffer stays as it is.
+    """
 
     def apply(
         sch: Schedule, block: str | None = None, *, target: str | Target | None = None
     ) -> Schedule:
         check_schedule(sch)
         draft = _as_kind(Draft, sch)
-        result = plan(draft, block, Target.of(target))
+        empty = any(0 in buffer.shape for buffer in (*sch.func.params, *sch.func.allocs))
+        result = draft if empty else plan(draft, block, Target.of(target))
         return sch if result is draft else _as_kind(type(sch), result)
 
     apply.__signature__ = signature(apply)  # type: ignore[attr-defined]

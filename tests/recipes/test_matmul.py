@@ -360,3 +360,14 @@ def test_much_code_for_an_element_is_written_once_a_vector(name, kind):
     kinds = {loop.var.name: loop.kind for loop in loops_in(func.body)}
     *_, row, lanes = sch.loops(sch.output_blocks()[-1])
     assert (kinds[row], kinds[lanes]) == (kind, "vectorized")
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_no_rows_are_no_product(constant):
+    x, w = np.zeros((0, 784), np.float32), np.ones((784, 128), np.float32)
+    mod = graph(lambda x, w: mlc.op.relu(mlc.op.matmul(x, w)), x, w)
+    args = (x,) if constant else (x, w)
+    mod = mlc.passes.bind_params(mod, {"x1": w}) if constant else mod
+    assert mlc.build(mod, cache=False)["main"](*args).shape == (0, 128)
+    sch = Schedule(matmul(0, 48, 60), check=False)
+    assert recipes.matmul(sch) is sch
