@@ -50,7 +50,7 @@ CORE = {
     "tir/math": 504,
     "graph": 1567,
     "graph/ops": 2767,
-    "script": 2408,
+    "script": 2410,
     "schedule": 2635,
     "passes": 2053,
     "codegen": 212,

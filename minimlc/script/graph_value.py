@@ -3,6 +3,7 @@
 import ast
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -89,9 +90,10 @@ class Values(Reader):
 
     def size(self, node: ast.expr) -> Any:
         """A size of a shape; a name that means nothing else is one that calls tell."""
-        known = {*self.scope, *self.names, *FOLDABLE}
-        unknown = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in known]
-        with self.own_names():
+        used = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        known = self.scope, self.names, FOLDABLE
+        unknown = [name for name in used if not any(name in names for names in known)]
+        with self.own_names() if unknown else nullcontext():
             self.scope.update({name: size_of(name) for name in unknown if name not in self.hidden})
             value = self.guard(node, size_of, self.read(node))
         return value if isinstance(value, Size) else Reader.size(self, node)

@@ -16,10 +16,10 @@ from threadpoolctl import ThreadpoolController
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.tune.features import NAMES
 
-ENOUGH = 24
+ENOUGH = 40
 """Measurements from which on trees learn more than a line."""
 
-RIDGE = 4.0
+RIDGE = 32.0
 """How much a line's slopes are held back, in measurements."""
 
 Predict = Callable[[np.ndarray], np.ndarray]
