@@ -19,7 +19,7 @@ from minimlc.tune.features import NAMES
 ENOUGH = 40
 """Measurements from which on trees learn more than a line."""
 
-RIDGE = 32.0
+RIDGE = 4.0
 """How much a line's slopes are held back, in measurements."""
 
 Predict = Callable[[np.ndarray], np.ndarray]
