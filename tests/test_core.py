@@ -48,7 +48,7 @@ CORE = {
     "tir": 2234,
     "tir/analysis": 3431,
     "tir/math": 504,
-    "graph": 1567,
+    "graph": 1578,
     "graph/ops": 2767,
     "script": 2410,
     "schedule": 2635,

@@ -9,7 +9,7 @@ with bb.function("main", [x, w]):
 mod = bb.get()
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from keyword import iskeyword
 from typing import Any
@@ -52,7 +52,7 @@ class BlockBuilder:
         self._attrs = mod.attrs
         self._names = UniqueNames(self._functions)
         self._scopes: list[Scope] = []
-        self._by_hash: dict[str, list[str]] | None = None if reuse else {}
+        self._alike: dict[Any, list[str]] | None = None if reuse else {}
 
     @contextmanager
     def function(
@@ -158,11 +158,11 @@ class BlockBuilder:
 
     def add_func(self, func: Function | PrimFunc, name_hint: str) -> str:
         """Add a function; its name. A structurally equal one of the same level is reused."""
-        if self._by_hash is None:
-            self._by_hash = {}
+        if self._alike is None:
+            self._alike = {}
             for name, known in self._functions.items():
-                self._by_hash.setdefault(structural_hash(known), []).append(name)
-        same = self._by_hash.setdefault(structural_hash(func), [])
+                self._alike_to(known, self._alike).append(name)
+        same = self._alike_to(func, self._alike)
         for name in same:
             if name in self._functions and structural_equal(self._functions[name], func):
                 return name
@@ -170,6 +170,15 @@ class BlockBuilder:
         self._functions[name] = func
         same.append(name)
         return name
+
+    def _alike_to(self, func: Node, alike: dict[Any, list[str]]) -> list[str]:
+        """Those that may equal a function, by hash; one that is alone of its outline has none."""
+        first = alike.setdefault(_outline(func), [])
+        if not first:
+            return first
+        if first[0] in self._functions:
+            alike.setdefault(structural_hash(self._functions[first[0]]), [first[0]])
+        return alike.setdefault(structural_hash(func), [])
 
     def update_func(self, name: str, func: Function | PrimFunc) -> None:
         """Put `func` in the place of the function `name`."""
@@ -215,6 +224,13 @@ class BlockBuilder:
             why = f'{what} comes after the result of "{scope.name}"'
             refuse(why, "E215", "bb.emit_func_output is the last line")
         return scope
+
+
+def _outline(func: Node) -> Hashable:
+    """What equal functions have in common, and others of a model seldom: cheaper than a hash."""
+    params = getattr(func, "params", ())
+    types = [p.type if isinstance(p, Var) else (p.shape, p.dtype) for p in params]
+    return type(func), func._facts[1:], tuple(types)
 
 
 class _Inputs:
