@@ -17,7 +17,7 @@ from minimlc.errors import CompileError, did_you_mean
 from minimlc.tune.features import NAMES
 
 ENOUGH = 40
-"""Measurements from which on trees learn more than a line."""
+"""Measurements up to which a line learns more than trees."""
 
 RIDGE = 4.0
 """How much a line's slopes are held back, in measurements."""
