@@ -11,30 +11,12 @@ from minimlc.node import Node, replace
 
 A = TypeVar("A", bound="Attributed")
 
-LINE = 64
-"""Bytes of a line of the caches."""
 MOST_BITS = 1000
 """Bits of an integer in a script, at the most: a float64 has numbers as large."""
 MOST_ITEMS = 2**16
 """Items of a tuple in a script and of those in it, and characters of a text, at the most."""
 MOST_TUPLES = 100
 """Levels of nested tuples, at the most."""
-
-
-def memory(size: int) -> np.ndarray:
-    """Fresh bytes that begin on a cache line."""
-    found = np.empty(size + LINE, np.uint8)
-    start = -found.ctypes.data % LINE
-    return found[start : start + size]
-
-
-def on_a_line(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy that begins on a cache line: to load a vector from two takes longer."""
-    if array.ctypes.data % LINE == 0 and array.flags.c_contiguous:
-        return array
-    new = memory(array.nbytes).view(array.dtype).reshape(array.shape)
-    new[...] = array
-    return new
 
 
 def is_folded(value: object) -> bool:

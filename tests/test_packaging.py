@@ -47,6 +47,7 @@ ORDER = (
     "minimlc/sizes.py",
     "minimlc/literals.py",
     "minimlc/names.py",
+    "minimlc/memory.py",
     "minimlc/constants.py",
     "minimlc/registry.py",
     "minimlc/module.py",

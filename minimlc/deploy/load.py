@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.constants import on_a_line
 from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, path_of, unpack
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
 from minimlc.machine.trial import tiles_permitted
+from minimlc.memory import on_a_line
 from minimlc.module import IRModule
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library

@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from minimlc.constants import on_a_line
 from minimlc.dtypes import to_numpy
 from minimlc.errors import ScheduleError
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, call_tir
+from minimlc.memory import on_a_line
 from minimlc.module import IRModule, module_pass
 from minimlc.node import replace, structural_equal, walk
 from minimlc.schedule.redirect import with_storage

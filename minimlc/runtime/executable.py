@@ -9,12 +9,12 @@ import numpy as np
 
 from minimlc.arguments import Arguments, Parameter, address_of, parameters_of
 from minimlc.codegen.bounds import Site, outside
-from minimlc.constants import memory
 from minimlc.dtypes import to_numpy
 from minimlc.errors import CallError
 from minimlc.graph import control
 from minimlc.graph.nodes import Call, Function, TensorType, called, tensor_types
 from minimlc.graph.symbolic import equations, labelled, sizes_told, telling
+from minimlc.memory import make_pages_huge, memory
 from minimlc.module import IRModule
 from minimlc.run import call_packed, flatten, nest, types_of
 from minimlc.runtime.foreign import refusing
@@ -253,6 +253,7 @@ class NativeGraph(GraphFunction):
         self._keep = (keep, table)
         self._free: list[tuple[np.ndarray, int]] = []
         self._entry = entered(address, len(plan.inputs) + len(plan.outputs) + 2, sites)
+        make_pages_huge()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         inputs, addresses = self._check(arguments, named)

@@ -16,10 +16,10 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.dialect import PLAIN, Legalize
-from minimlc.constants import on_a_line
 from minimlc.contents import is_frozen
 from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
+from minimlc.memory import on_a_line
 from minimlc.module import IRModule
 from minimlc.node import Node, nodes_of, structural_hash, walk
 from minimlc.passes.pack_constants import ORIGINS
