@@ -46,7 +46,7 @@ ROOMS = {
 
 CORE = {
     "tir": 2234,
-    "tir/analysis": 3434,
+    "tir/analysis": 3431,
     "tir/math": 504,
     "graph": 1578,
     "graph/ops": 2767,
@@ -56,7 +56,7 @@ CORE = {
     "codegen": 212,
     "codegen/llvm": 1811,
     "runtime": 2136,
-    "": 2091,
+    "": 2069,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -1,16 +1,19 @@
-"""Where constants are: on a cache line, none in another, large ones in huge pages after a build."""
+"""Where constants are: on a cache line, and large ones in huge pages after a build."""
 
+import ctypes
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc import memory
-from minimlc.memory import AREA, LINE, SHARED, make_pages_huge, on_a_line
+from minimlc.memory import COLLAPSE, LARGE, LINE, PAGE, make_pages_huge, on_a_line
+from minimlc.script import R
 
-LEAST, MOST = SHARED[0], SHARED[-1]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="advice to Linux")
 
 
 def shifted(size: int, seed: int) -> np.ndarray:
@@ -19,7 +22,22 @@ def shifted(size: int, seed: int) -> np.ndarray:
     return room[-room.ctypes.data % LINE + 1 :][:size]
 
 
-@pytest.mark.parametrize("size", [1, LEAST - 1, LEAST, LEAST + 1, MOST, MOST + 1, AREA + 1])
+@pytest.fixture
+def threads(monkeypatch):
+    """The threads that moved pages; they are at their end."""
+    started = []
+
+    class Watched(threading.Thread):
+        def start(self):
+            started.append(self)
+            super().start()
+            self.join()
+
+    monkeypatch.setattr(memory, "Thread", Watched)
+    return started
+
+
+@pytest.mark.parametrize("size", [1, LARGE - 1, LARGE, PAGE, 3 * PAGE + 1])
 def test_a_copy_has_the_same_bytes_and_begins_on_a_line(size):
     array = shifted(size, size)
     copy = on_a_line(array)
@@ -32,51 +50,53 @@ def test_what_begins_on_a_line_is_not_copied():
     assert on_a_line(array) is array
 
 
-def test_copies_of_several_threads_do_not_overlap():
-    arrays = [shifted(LEAST + 77 * number, number) for number in range(48)]
-    with ThreadPoolExecutor(8) as pool:
-        copies = list(pool.map(on_a_line, arrays))
-    for copy, array in zip(copies, arrays, strict=True):
-        np.testing.assert_array_equal(copy, array)
-    ranges = sorted((copy.ctypes.data, copy.ctypes.data + copy.nbytes) for copy in copies)
-    assert all(end <= start for (_, end), (start, _) in pairwise(ranges))
+@linux
+def test_the_pages_of_large_arrays_are_moved_each_once(monkeypatch, threads):
+    asked = []
+
+    def madvise(start, size, advice):
+        asked.append((start.value, size.value, advice))
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(madvise=madvise))
+    room = np.empty(4 * PAGE, np.uint8)
+    first = -room.ctypes.data % PAGE
+    page = room.ctypes.data + first
+    beside = [room[first : first + LARGE], room[first + LARGE : first + PAGE + 1]]
+    make_pages_huge([*beside, room[first + 2 * PAGE :][: LARGE - 1]])
+    assert asked == [(page, PAGE, COLLAPSE), (page + PAGE, PAGE, COLLAPSE)]
+    make_pages_huge([room[: LARGE - 1]])
+    assert len(threads) == 1
 
 
-def test_it_can_be_written_and_lives_as_long_as_it_is_used():
-    copies = [on_a_line(shifted(AREA // 3, number)) for number in range(9)]
-    make_pages_huge()
-    expected = [shifted(AREA // 3, number) for number in range(9)]
-    del copies[::2], expected[::2]
-    copies[0][...] = 7
-    expected[0][...] = 7
-    for copy, array in zip(copies, expected, strict=True):
-        np.testing.assert_array_equal(copy, array)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="advice to Linux")
-def test_bytes_stay_what_they_are_while_pages_are_moved(monkeypatch):
-    moved = []
-    collapse = memory._collapse
-    monkeypatch.setattr(memory, "_collapse", lambda areas: moved.extend(areas) or collapse(areas))
-    memory._small.clear()
-    array = shifted(MOST, 1)
-    copies = [on_a_line(array) for _ in range(8)]
-    make_pages_huge()
-    for _ in range(20):
-        for copy in copies:
+@linux
+def test_bytes_stay_what_they_are_while_pages_are_moved():
+    array = shifted(3 * PAGE, 1)
+    copies = [on_a_line(array) for _ in range(4)]
+    make_pages_huge(copies)
+    for number in range(20):
+        copies[0][number] = number
+        np.testing.assert_array_equal(copies[0][: number + 1], range(number + 1))
+        for copy in copies[1:]:
             np.testing.assert_array_equal(copy, array)
-    assert len(moved) == len(copies)
-    assert all(
-        any(start <= copy.ctypes.data and copy.ctypes.data + MOST <= end for start, end, _ in moved)
-        for copy in copies
-    )
-    make_pages_huge()
-    assert len(moved) == len(copies)
 
 
-def test_what_nobody_uses_is_not_kept():
-    memory._small.clear()
-    for number in range(3 * AREA // MOST):
-        on_a_line(shifted(MOST, number))
-    alive = {id(area) for *_, at in memory._small if (area := at()) is not None}
-    assert len(alive) <= 1
+@linux
+def test_a_build_moves_its_large_constants(threads):
+    weight = np.random.default_rng(0).standard_normal((512, 512)).astype("float32")
+    x = mlc.Var("x", R.Tensor((3, 512), "float32"))
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(mlc.op.matmul(x, mlc.constant(weight))))
+    lib = mlc.build(bb.get(), cache=False)
+    assert len(threads) == 1
+    data = np.ones((3, 512), "float32")
+    np.testing.assert_allclose(lib["main"](data), data @ weight, rtol=1e-4, atol=1e-3)
+
+
+@linux
+def test_without_another_thread_nothing_is_moved_and_nothing_fails(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    make_pages_huge([np.empty(LARGE, np.uint8)])

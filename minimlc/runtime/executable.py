@@ -253,7 +253,7 @@ class NativeGraph(GraphFunction):
         self._keep = (keep, table)
         self._free: list[tuple[np.ndarray, int]] = []
         self._entry = entered(address, len(plan.inputs) + len(plan.outputs) + 2, sites)
-        make_pages_huge()
+        make_pages_huge(plan.constants)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         inputs, addresses = self._check(arguments, named)

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from minimlc.dtypes import to_numpy
-from minimlc.memory import array_for
 from minimlc.node import nodes_of
 from minimlc.tir.analysis.arith import has_loads
 from minimlc.tir.analysis.points import evaluate
@@ -64,9 +63,7 @@ class Copy(NamedTuple):
     def of(self, data: np.ndarray) -> np.ndarray:
         """The copy of an array; `ValueError` or `TypeError` where a box is not inside of it."""
         full = sum(prod(d.size for d in box.digits) for box in self.boxes) == prod(self.shape)
-        result = array_for(self.shape, np.dtype(to_numpy(self.dtype)))
-        if not full:
-            result.fill(0)
+        result = (np.empty if full else np.zeros)(self.shape, to_numpy(self.dtype))
         for box in self.boxes:
             sizes = tuple([digit.size for digit in box.digits])
             to = _view(result, sizes, box.target, [digit.target for digit in box.digits])
