@@ -320,8 +320,8 @@ def in_panels(
     sch = sch.compute_at(copy, loop)
     sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {', '.join(layout)}")
     inner = sch.loops_below(copy, loop)
-    if len(inner) < 2:  # one row
-        return sch.vectorize(inner[-1]), ""
+    if len(inner) < 2:  # one row, or one element
+        return sch.in_registers(inner), ""
     own = side.axes.replace("b", "")
     across, along = (inner[-2:][own.index(axis)] for axis in (role, "k"))
     sch = sch.split(across, [None, width])

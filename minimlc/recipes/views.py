@@ -92,7 +92,8 @@ class Draft(Schedule):
 
     def in_registers(self, loops: list[str]) -> "Draft":
         """The innermost loop becomes vector lanes, the others are written out."""
-        return self.vectorize(loops[-1]).unrolled(loops[:-1])
+        vectors = self.vectorize(loops[-1]) if loops else self
+        return vectors.unrolled(loops[:-1])
 
 
 def choose(sch: Draft, name: str, choices: Iterable[Any]) -> tuple[Draft, Any]:

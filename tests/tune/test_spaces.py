@@ -34,6 +34,11 @@ def test_what_a_space_draws_means_the_same(kind):
     assert fault(kind, 1) in ("", None)
 
 
+@pytest.mark.parametrize("seed", [900187, 900631])
+def test_a_block_of_a_factor_may_be_one_element(seed):
+    assert fault("product", seed) == ""
+
+
 def test_the_product_space_has_many_programs():
     mod = matmul(96, 96, 96)
     points = [program(usual(MACHINE), mod, "mm", MACHINE, Chance(key)) for key in range(6)]
