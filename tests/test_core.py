@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 540,
-    "recipes": 2461,
+    "recipes": 2462,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -45,17 +45,17 @@ ROOMS = {
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2234,
+    "tir": 2244,
     "tir/analysis": 3431,
     "tir/math": 504,
     "graph": 1578,
-    "graph/ops": 2767,
-    "script": 2410,
+    "graph/ops": 2775,
+    "script": 2412,
     "schedule": 2635,
     "passes": 2053,
     "codegen": 212,
     "codegen/llvm": 1811,
-    "runtime": 2136,
+    "runtime": 2141,
     "": 2069,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

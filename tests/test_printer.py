@@ -177,6 +177,11 @@ def weights(*names: str, shape: tuple[int, ...] = (40,), dtype: str = "float32")
     return bb.get()
 
 
+def test_a_large_constant_is_read_back():
+    mod = weights("x", "y", shape=(400, 300))
+    assert mlc.structural_equal(mlc.parse(mod.script()), mod)
+
+
 def test_large_constants_by_name():
     mod = weights("x", "y", "z")
     text = mod.script(constants="names")

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,7 @@ class SymbolicGraph:
         self._flat = all(isinstance(param.type, TensorType) for param in func.params)
         self._places = places(func)
         self._instances: dict[tuple[int, ...], Callable[..., Any]] = {}
+        self._building = RLock()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         try:
@@ -163,13 +165,16 @@ class SymbolicGraph:
     def _found(self, arguments: Sequence[Any]) -> Callable[..., Any]:
         """The instance for a call; `CallError` for arguments that tell no sizes."""
         types = types_of(self._func, arguments)
-        instance = self._built(instance_for(self._mod, self.__name__, self._func, types))
+        instance = instance_for(self._mod, self.__name__, self._func, types)
         tensors = [tensor for kind in types for tensor in tensor_types(kind)]
         sizes = tuple([tensors[number].shape[axis] for number, axis in self._places])
-        while len(self._instances) >= MOST_INSTANCES:
-            self._instances.pop(next(iter(self._instances)), None)
-        self._instances[sizes] = instance[self.__name__]
-        return self._instances[sizes]
+        with self._building:  # threads that meet a size together build it once
+            if sizes not in self._instances:
+                new = self._built(instance)[self.__name__]
+                while len(self._instances) >= MOST_INSTANCES:
+                    self._instances.pop(next(iter(self._instances)), None)
+                self._instances[sizes] = new
+            return self._instances[sizes]
 
     def __repr__(self) -> str:
         return f"<compiled {Arguments(self.__name__, parameters_of(self._func)).signature}>"

@@ -52,6 +52,8 @@ class Reader:
         if reading is None:
             raise self.error(node, f"a script cannot hold {in_words(node)}", "E124")
         value = reading(self, node)
+        if isinstance(node, ast.Constant) and isinstance(value, str):
+            return value  # as long as the script has it: a tensor's bytes may be
         if type(value) in _CAN_GROW and too_big(value):
             raise self.error(node, f"this constant has {too_big(value)}", "E123")
         return value

@@ -57,6 +57,19 @@ def converter(source: str, target: str) -> Callable[[Any], Any]:
     return lambda value: make(exact(value))
 
 
+def converted(array: np.ndarray, dtype: str) -> np.ndarray:
+    """An array as another dtype, each element as `Cast` defines it."""
+    new = to_numpy(dtype)
+    if dtype in HALF:
+        return array.astype(np.float32).astype(new)
+    if not is_float(array.dtype.name) or not is_integer(dtype):
+        return array.astype(new)
+    low, high = map(new.type, integer_range(dtype))
+    inside = (array > low) & (array < high)
+    ends = np.where(array > 0, high, np.where(array < 0, low, new.type(0)))
+    return np.where(inside, np.where(inside, array, 0).astype(new), ends)
+
+
 def constant_value(item: Const) -> Any:
     """A constant's value."""
     return to_numpy(item.dtype).type(item.value) if is_float(item.dtype) else item.value

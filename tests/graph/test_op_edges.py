@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.dtypes import to_numpy
 from minimlc.graph import op
 from minimlc.graph.nodes import TensorType, Var
 from minimlc.graph.ops import evaluate
@@ -162,6 +163,83 @@ def test_windows_beyond_the_end_are_those_of_pytorch(options):
     np.testing.assert_array_equal(runs(f"R.nn.max_pool2d(x, {said})", x), wanted.numpy())
     wanted = torch.nn.functional.avg_pool2d(torch.tensor(x), size, step, pad, True, False)
     np.testing.assert_allclose(runs(f"R.nn.avg_pool2d(x, {said})", x), wanted.numpy(), 1e-6)
+
+
+# Values at the ends
+
+
+def ways(call: str, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The results of a call of x and y: of the interpreter, of loops, of LLVM, and of constants."""
+    listed = ", ".join(
+        f'{name}: R.Tensor({array.shape}, "{array.dtype}")'
+        for name, array in zip("xy", arrays, strict=False)
+    )
+    mod = mlc.parse(main(listed, call))
+    named = dict(zip("xy", arrays, strict=False))
+    fixed = mlc.passes.bind_params(mod, named)
+    loops = mlc.interpret(mlc.passes.legalize(mod), "main", *arrays)
+    meant = mlc.interpret(mod, "main", *arrays)
+    return [meant, loops, mlc.build(mod)["main"](*arrays), mlc.build(fixed)["main"]()]
+
+
+def assert_same_bits(call: str, *arrays: np.ndarray) -> np.ndarray:
+    meant, *others = ways(call, *arrays)
+    for other in others:
+        assert other.dtype == meant.dtype and other.shape == meant.shape
+        assert other.tobytes() == meant.tobytes(), (call, meant, other)
+    return meant
+
+
+FAR = (300, -300, -1.5, 127.9, -128.5, 255.5, 0.99, -0.0, 1e10, 2**31, 2**63, -(2**63))
+INFINITE = (np.nan, np.inf, -np.inf, 3e38, -3e38)
+
+
+@pytest.mark.parametrize("source", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "float16"])
+def test_a_float_out_of_range_is_the_nearest_integer(source, dtype):
+    with np.errstate(over="ignore"):
+        x = np.array([*FAR, *INFINITE]).astype(to_numpy(source))
+    values = assert_same_bits(f'R.astype(x, "{dtype}")', x)
+    if dtype == "uint8":
+        assert values[:8].tolist() == [
+            255,
+            0,
+            0,
+            127 if source != "bfloat16" else 128,
+            0,
+            255,
+            0,
+            0,
+        ]
+        assert values[-5:].tolist() == [0, 255, 0, 255, 0]
+
+
+@pytest.mark.parametrize("call", ["maximum(x, y)", "minimum(x, y)", "nn.relu(x)", "clip(x, 0, 1)"])
+def test_which_of_two_zeros_it_is(call):
+    x = np.array([0, -0.0, 0, -0.0, np.nan, 1, -1], "float32")
+    y = np.array([-0.0, 0, 0, -0.0, 1, np.nan, 2], "float32")
+    assert_same_bits(f"R.{call}", *((x, y) if "y" in call else (x,)))
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        ("R.sum(x, axis=1)", np.zeros(3, "float32")),
+        ("R.sum(x, axis=0)", np.zeros(0, "float32")),
+        ("R.sum(x)", np.zeros((), "float32")),
+        ("R.prod(x, axis=1, keepdims=True)", np.ones((3, 1), "float32")),
+        ("R.mean(x, axis=1)", np.full(3, np.nan, "float32")),
+        ("R.any(R.isnan(x), axis=1)", np.zeros(3, bool)),
+        ("R.all(R.isnan(x), axis=1)", np.ones(3, bool)),
+        ("R.matmul(x, R.permute_dims(x))", np.zeros((3, 3), "float32")),
+        ("R.nn.relu(R.matmul(x, R.permute_dims(x)) + R.sum(x))", np.zeros((3, 3), "float32")),
+    ],
+)
+def test_what_there_is_of_no_values(call, wanted):
+    meant = ways(call, np.zeros((3, 0), "float32"))
+    for value in meant:
+        assert value.dtype == wanted.dtype
+        np.testing.assert_array_equal(value, wanted)
 
 
 # Orders

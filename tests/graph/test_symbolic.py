@@ -1,5 +1,6 @@
 """Graph functions of symbolic sizes: deduced, checked at the call, one library for all sizes."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -36,6 +37,13 @@ DEDUCED = {
     "cumsum": (op.cumsum(x, axis=0), ("n", 784)),
     "arange": (op.arange(start=0, stop=size_of("n")), ("n",)),
     "ones": (op.ones(shape=(size_of("n"), 2)), ("n", 2)),
+    "sort": (op.sort(x), ("n", 784)),
+    "gather_nd": (op.gather_nd(x, var("i", 5, 1, dtype="int64")), (5, 784)),
+    "take_along_axis": (
+        op.take_along_axis(x, var("i", "n", 784, dtype="int64"), axis=0),
+        ("n", 784),
+    ),
+    "scatter_nd": (op.scatter_nd(x, var("i", 5, 1, dtype="int64"), var("u", 5, 784)), ("n", 784)),
     "batched": (op.matmul(var("q", "b", "n", 4), var("k", "b", 4, "m")), ("b", "n", "m")),
 }
 
@@ -145,6 +153,34 @@ def test_sizes_for_which_an_operator_is_not_defined_are_refused_with_them():
     assert "size 0" in error.why
     squeezed = mlc.parse(ONE.format("n, 3", "R.squeeze(x)"))
     refuses("E136", lambda: mlc.interpret(squeezed, "main", np.zeros((1, 3), F32)), "n = 1")
+
+
+@pytest.mark.parametrize(
+    "call", ["R.sort(x, axis=1)", "R.sum(x, axis=1)", "R.matmul(x, R.permute_dims(x))"]
+)
+def test_operators_along_an_axis_that_a_call_tells(call):
+    mod = mlc.parse(ONE.format('3, "n"', call))
+    library, rng = mlc.build(mod), np.random.default_rng(0)
+    for n in (0, 1, 7) if "sort" not in call else (1, 7):
+        array = random_array((3, n), F32, rng)
+        assert_close(library["main"](array), mlc.interpret(mod, "main", array))
+
+
+def test_recurrent_layers_are_written_out_only_for_a_number_of_steps():
+    refuses("E203", lambda: op.lstm(var("x", "n", 1, 3), var("w", 8, 3), var("r", 8, 2)), "R.scan")
+
+
+def test_threads_that_meet_a_size_together_build_it_once(monkeypatch):
+    library = mlc.build(mlc.parse(ONE.format('"n", 4', "R.softmax(x)")))
+    main, built = library["main"], []
+    build = main._built
+    monkeypatch.setattr(main, "_built", lambda mod: built.append(mod) or build(mod))
+    arrays = [random_array((n, 4), F32, np.random.default_rng(n)) for n in (2, 3)] * 8
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(main, arrays))
+    assert len(built) == 2
+    for result, array in zip(results, arrays, strict=True):
+        np.testing.assert_allclose(result.sum(axis=1), np.ones(len(array)), 1e-5)
 
 
 TWO = """

@@ -31,12 +31,19 @@ def _binary(
     return primitive(name, dtypes, meaning, f"{doc}, {_ROUND}")(formula)
 
 
+def _first_where(holds: Callable[..., Any]) -> Callable[..., Any]:
+    """x where that holds or x is not a number, else y: also of zeros, as the loop IR chooses."""
+    return lambda x, y: np.where(holds(x, y) | (x != x), x, y)
+
+
+_greater, _lesser = _first_where(np.greater_equal), _first_where(np.less_equal)
+
 add = _binary("add", "+", "x + y", np.add)
 subtract = _binary("subtract", "-", "x - y", np.subtract)
 multiply = _binary("multiply", "*", "x * y", np.multiply)
 divide = _binary("divide", "/", "x / y", np.divide, FLOATS)
-maximum = _binary("maximum", "max", "The greater of x and y; NaN if one is NaN", np.maximum)
-minimum = _binary("minimum", "min", "The lesser of x and y; NaN if one is NaN", np.minimum)
+maximum = _binary("maximum", "max", "The greater of x and y; NaN if one is NaN", _greater)
+minimum = _binary("minimum", "min", "The lesser of x and y; NaN if one is NaN", _lesser)
 equal = _binary("equal", "==", "Whether x == y", np.equal, ALL, "bool")
 not_equal = _binary("not_equal", "!=", "Whether x != y", np.not_equal, ALL, "bool")
 less = _binary("less", "<", "Whether x < y", np.less, NUMBERS, "bool")

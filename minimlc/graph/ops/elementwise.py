@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import is_float, to_numpy, whole_range
+from minimlc.dtypes import is_float, whole_range
 from minimlc.graph.ops.broadcast import maximum, minimum, where
 from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, refuse
 from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.values import Values, along, named, pointwise
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import intrin, unary
+from minimlc.tir.values import converted
 
 
 def _function(name: str, formula: str, dtypes: tuple[str, ...] = FLOATS) -> Op:
@@ -43,9 +44,11 @@ def bitwise_not(x: Values) -> Values:
     return pointwise(lambda e: unary("~", e), x)
 
 
-@primitive("cast", ALL, lambda x, dtype: x.astype(to_numpy(dtype)))
+@primitive("cast", ALL, converted)
 def cast(x: Values, *, dtype: str) -> Values:
-    """x converted to `dtype`: floats to integers truncate, anything but 0 is True."""
+    """x converted to `dtype`: floats to integers truncate, those out of range give the nearest
+    integer and NaN gives 0; integers wrap; anything but 0 is True.
+    """
     return pointwise(lambda e: e.astype(dtype), x, gives=dtype)
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import is_float
-from minimlc.graph.ops.broadcast import where
+from minimlc.graph.ops.broadcast import maximum, minimum, where
 from minimlc.graph.ops.checks import ALL, INTEGERS, NUMBERS, axis_of, refuse, resized
 from minimlc.graph.ops.create import full
-from minimlc.graph.ops.elementwise import clip
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import broadcast_to, expand_dims, reshape, squeeze
 from minimlc.graph.ops.slicing import strided_slice, take
@@ -28,7 +27,7 @@ def _inside(indices: Any, size: int) -> Any:
     if size == 0:
         refuse("there is nothing at an index: the axis has size 0")
     places = indices.astype("int64")
-    return clip(where(places < 0, places + size, places), min=0, max=size - 1)
+    return minimum(maximum(where(places < 0, places + size, places), 0), size - 1)
 
 
 def _check_beside(name: str, shape: Any, x: Any, axis: int) -> None:

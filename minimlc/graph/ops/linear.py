@@ -10,7 +10,7 @@ from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, permute_dims
 from minimlc.graph.ops.values import Values, read, wide
 from minimlc.tir import te
-from minimlc.tir.nodes import Expr
+from minimlc.tir.nodes import Expr, const
 
 
 def _check_matrix(name: str, x: Any) -> None:
@@ -24,8 +24,6 @@ def _check_matrix(name: str, x: Any) -> None:
 def _check_inner(first: str, second: str, sizes: tuple[int, int]) -> None:
     if sizes[0] != sizes[1]:
         refuse(f"{first} is {sizes[0]}, {second} is {sizes[1]}; they must be equal")
-    if sizes[0] == 0:
-        refuse(f"{first} is 0: there is nothing to sum")
 
 
 def promoted(x: Any, out_dtype: object) -> Any:
@@ -52,7 +50,9 @@ def _product(x: Values, w: Values) -> Values:
         refuse(f"the batch axes {x.shape[:-2]} and {w.shape[:-2]} do not broadcast")
     rows, inner, columns = x.shape[-2], x.shape[-1], w.shape[-1]
 
-    def element(*i: Expr) -> te.Reduction:
+    def element(*i: Expr) -> Expr | te.Reduction:
+        if inner == 0:
+            return const(0, x.dtype)
         k = te.reduce_axis((0, inner), "k")
         left = read(x, (*i[:-1], k), (*batch, rows, inner))
         right = read(w, (*i[:-2], k, i[-1]), (*batch, inner, columns))

@@ -14,6 +14,7 @@ from minimlc.graph.ops.record import composite
 from minimlc.graph.ops.shape import expand_dims, squeeze
 from minimlc.graph.ops.slicing import concat, split, strided_slice
 from minimlc.graph.ops.values import named
+from minimlc.sizes import Size
 
 MOST = 1024
 """Steps that are written out at most."""
@@ -38,8 +39,9 @@ def _check(
     for state in states:
         if state is not None and state.shape != (x.shape[1], hidden):
             refuse(f"a state has shape {state.shape}, it must be {(x.shape[1], hidden)}")
-    if not 1 <= x.shape[0] <= MOST:
-        refuse(f"{name} takes 1 to {MOST} steps, x has {x.shape[0]}")
+    if isinstance(x.shape[0], Size) or not 1 <= x.shape[0] <= MOST:
+        hint = "R.scan takes any number of steps, also one that a call tells"
+        refuse(f"{name} takes 1 to {MOST} steps, x has {x.shape[0]}", hint=hint)
 
 
 def _steps(

@@ -16,14 +16,14 @@ from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.shape import reshape
 from minimlc.graph.ops.values import Values, iota, named, spread
 from minimlc.tir import te
-from minimlc.tir.nodes import Binary, Expr, binary, index, intrin, select
+from minimlc.tir.nodes import Binary, Expr, binary, const, index, intrin, select
 
 
-def _check_axes(x: Any, axes: Sequence[int]) -> None:
+def _check_axes(x: Any, axes: Sequence[int], empty: int | None = None) -> None:
     if not axes:
         refuse("there is no axis to reduce", "E204", "the tensor needs at least one dimension")
     for axis in axes:
-        if x.shape[axis] == 0:
+        if x.shape[axis] == 0 and empty is None:
             refuse(f"cannot reduce axis {axis}: it has size 0")
 
 
@@ -34,11 +34,16 @@ def _reduce(
     combine: Callable[..., te.Reduction],
     name: str,
     value: Callable[..., Expr] | None = None,
+    empty: int | None = None,
 ) -> Values:
-    """`combine` over `axes` of x, or of `value(x's index, output's index)`."""
-    _check_axes(x, axes)
+    """`combine` over `axes` of x, or of `value(x's index, output's index)`; `empty` is what there
+    is of no values.
+    """
+    _check_axes(x, axes, empty)
     sizes = [1 if a in axes else size for a, size in enumerate(x.shape)]
     shape = sizes if keepdims else [size for a, size in enumerate(x.shape) if a not in axes]
+    if empty is not None and not all(x.shape[a] for a in axes):
+        return Values(shape, x.dtype, lambda *i: const(empty, x.dtype), name)
 
     def element(*i: Expr) -> te.Reduction:
         inner = {a: te.reduce_axis((0, x.shape[a]), f"k{n}") for n, a in enumerate(axes)}
@@ -56,10 +61,11 @@ def _reduction(
     combine: Callable[..., Any],
     rounds: bool,
     dtypes: tuple[str, ...] = NUMBERS,
+    empty: int | None = None,
 ) -> Op:
     def formula(x: Values, *, axis: Axes = None, keepdims: bool = False) -> Values:
         source = x if rounds else x.native  # an extreme is an element: it need not be wide
-        total = _reduce(source, axes_of(axis, x.ndim), keepdims, combine, name)
+        total = _reduce(source, axes_of(axis, x.ndim), keepdims, combine, name, None, empty)
         return total.astype(x.dtype)
 
     text = f"{doc} along `axis` (an integer, a tuple, or None for all axes)."
@@ -99,12 +105,12 @@ def _in_own_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     return meaning
 
 
-total = _reduction("sum", "The sum", _in_own_dtype(np.sum), te.sum, rounds=True)
-product = _reduction("prod", "The product", _in_own_dtype(np.prod), te.prod, rounds=True)
+total = _reduction("sum", "The sum", _in_own_dtype(np.sum), te.sum, True, NUMBERS, 0)
+product = _reduction("prod", "The product", _in_own_dtype(np.prod), te.prod, True, NUMBERS, 1)
 greatest = _reduction("max", "The greatest value (NaN if any is)", np.max, te.max, rounds=False)
 least = _reduction("min", "The least value (NaN if any is)", np.min, te.min, rounds=False)
-whether_any = _reduction("any", "Whether any holds", np.any, te.max, rounds=False, dtypes=BOOL)
-whether_all = _reduction("all", "Whether all hold", np.all, te.min, rounds=False, dtypes=BOOL)
+whether_any = _reduction("any", "Whether any holds", np.any, te.max, False, BOOL, 0)
+whether_all = _reduction("all", "Whether all hold", np.all, te.min, False, BOOL, 1)
 argmax = _arg("argmax", "greatest", np.argmax, te.max)
 argmin = _arg("argmin", "least", np.argmin, te.min)
 
@@ -119,10 +125,8 @@ def _kept(x: Any, axes: Sequence[int], ndim: int) -> Any:
 
 def _mean(x: Any, axis: Axes, keepdims: bool, name: str) -> Any:
     """The mean along `axis`; loops store the sum as `name`."""
-    if not isinstance(x, Values):
-        return np.mean(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
     count = prod(x.shape[a] for a in axes_of(axis, x.ndim))
-    return total(x, axis=axis, keepdims=keepdims).named(name) / float(count)
+    return named(total(x, axis=axis, keepdims=keepdims), name) / float(count)
 
 
 def _along(reduce: Op, x: Any, axis: int, name: str) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, refuse
+from minimlc.sizes import Size
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, select
 
@@ -45,7 +46,7 @@ class Values:
             return tuple(map(cls.of, x.fields))
         if isinstance(x, list | tuple):
             return tuple(map(cls.of, x))
-        if isinstance(x, Values | bool | int | float):
+        if isinstance(x, Values | bool | int | float | Size):
             return x
         return cls(x.shape, x.dtype, lambda *i: x[i])
 
