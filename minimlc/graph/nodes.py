@@ -111,6 +111,10 @@ class Expr(Node):
         return _tensor_type(self).shape
 
     @property
+    def ndim(self) -> int:
+        return _tensor_type(self).ndim
+
+    @property
     def dtype(self) -> str:
         return _tensor_type(self).dtype
 

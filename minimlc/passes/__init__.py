@@ -27,6 +27,7 @@ from minimlc.passes.rewrite import rewrite
 from minimlc.passes.simplify import simplify
 from minimlc.passes.split_to_slices import split_to_slices
 from minimlc.passes.to_mixed_precision import to_mixed_precision
+from minimlc.passes.unroll_recurrent import unroll_recurrent
 from minimlc.rooms import room
 from minimlc.target import Target
 
@@ -35,6 +36,7 @@ scheduling = (recipes.apply,) if recipes else ()
 """What schedules primitive functions, where it is there."""
 
 default_pipeline = (
+    unroll_recurrent,
     convert_layout,
     fold_constants,
     simplify,
@@ -88,4 +90,5 @@ __all__ = [
     "simplify",
     "split_to_slices",
     "to_mixed_precision",
+    "unroll_recurrent",
 ]

@@ -22,7 +22,7 @@ from minimlc.graph.nodes import (
     size_names,
 )
 from minimlc.graph.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
-from minimlc.graph.ops.values import Values
+from minimlc.graph.ops.values import BIND, Values
 from minimlc.sizes import names_in, sample
 
 
@@ -66,9 +66,13 @@ class Op(NamedTuple):
     optional: int = 0
 
     def __call__(self, *tensors: Any, **attrs: Any) -> Any:
-        """The operator inside the formula of another: of `Values`, or of numpy arrays."""
+        """The operator inside the formula of another: of `Values`, of graph expressions, or of
+        numpy arrays.
+        """
         if _flat(tensors):
             return self._values(tensors, attrs)
+        if bind := BIND.get():
+            return bind(self.call(tensors, attrs))
         return self.meaning(*tensors, **{**dict(self.attrs), **attrs})
 
     def lower(self, *tensors: Any, **attrs: Any) -> Any:
@@ -149,6 +153,25 @@ class Op(NamedTuple):
         with np.errstate(all="ignore"):
             result = self.meaning(*[_widen(a) for a in arrays], **attrs)
         return _conform(result, call.type)
+
+    def expanded(self, call: Call, bind: Callable[[Expr], Expr]) -> Expr:
+        """The value of `call` by the operators that the formula of a composite is made of; `bind`
+        gives each a name. 16-bit floats are widened first, and rounded at the end.
+        """
+        dtypes = [getattr(a.type, "dtype", "") for a in call.args]
+        narrow = next((dtype for dtype in dtypes if dtype in HALF), "")
+        cast, args = TABLE["cast"], list(call.args)
+        token = BIND.set(bind)
+        try:
+            for place, dtype in enumerate(dtypes):
+                if dtype in HALF:
+                    args[place] = cast(args[place], dtype="float32")
+            result = self.formula(*args, **self._complete(dict(call.attrs)))
+            if narrow:
+                result = _each(lambda part: cast(part, dtype=narrow), result)
+        finally:
+            BIND.reset(token)
+        return Tuple(result) if isinstance(result, tuple) else result
 
     @property
     def required(self) -> int:

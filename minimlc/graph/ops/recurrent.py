@@ -11,7 +11,7 @@ from minimlc.graph.ops.create import full_like
 from minimlc.graph.ops.elementwise import sigmoid, tanh
 from minimlc.graph.ops.linear import dense
 from minimlc.graph.ops.record import composite
-from minimlc.graph.ops.shape import expand_dims, squeeze
+from minimlc.graph.ops.shape import reshape, squeeze
 from minimlc.graph.ops.slicing import concat, split, strided_slice
 from minimlc.graph.ops.values import named
 from minimlc.sizes import Size
@@ -44,16 +44,31 @@ def _check(
         refuse(f"{name} takes 1 to {MOST} steps, x has {x.shape[0]}", hint=hint)
 
 
+def _inputs(x: Any, weight: Any, bias: Any, name: str) -> tuple[Any, ...]:
+    """What the inputs add to the gates, one product for all steps: (batch, gates * hidden) each."""
+    steps, batch, inputs = x.shape
+    product = dense(reshape(x, shape=(steps * batch, inputs)), weight)
+    own = named(_biased(product, bias), f"{name}_inputs")
+    return tuple(split(own, indices_or_sections=steps, axis=0))
+
+
 def _steps(
-    name: str, x: Any, states: tuple[Any, ...], step: Callable[..., Any], reverse: bool
+    name: str,
+    inputs: tuple[Any, ...],
+    states: tuple[Any, ...],
+    step: Callable[..., Any],
+    reverse: bool,
 ) -> tuple[Any, ...]:
-    """All first states, (steps, batch, hidden), and the last ones; `step` takes states and x."""
-    rows, count = [], x.shape[0]
+    """All first states, (steps, batch, hidden), and the last ones; `step` takes what a step's
+    inputs add, its number, and the states.
+    """
+    rows, count = [], len(inputs)
     for t in reversed(range(count)) if reverse else range(count):
-        now = squeeze(strided_slice(x, begin=t, end=t + 1, axes=0), axis=0)
-        states = tuple(named(s, f"{name}_{t}_{k}") for k, s in enumerate(step(now, t, *states)))
-        rows.append(expand_dims(states[0], axis=0))
-    return concat(tuple(reversed(rows)) if reverse else tuple(rows), axis=0), *states
+        new = step(inputs[t], t, *states)
+        states = tuple(named(s, f"{name}_{t}_{k}") for k, s in enumerate(new))
+        rows.append(states[0])
+    everything = concat(tuple(reversed(rows)) if reverse else tuple(rows), axis=0)
+    return reshape(everything, shape=(count, *states[0].shape)), *states
 
 
 def _first(state: Any, x: Any, recurrent: Any) -> Any:
@@ -74,9 +89,10 @@ def _rnn(
     _check("rnn", 1, x, weight, recurrent, (bias,), h)
 
     def step(now: Any, t: int, h: Any) -> tuple[Any]:
-        return (tanh(_biased(dense(now, weight) + dense(h, recurrent), bias)),)
+        return (tanh(now + dense(h, recurrent)),)
 
-    return _steps("rnn", x, (_first(h, x, recurrent),), step, reverse)
+    inputs = _inputs(x, weight, bias, "rnn")
+    return _steps("rnn", inputs, (_first(h, x, recurrent),), step, reverse)
 
 
 def _lstm(
@@ -95,13 +111,13 @@ def _lstm(
     _check("lstm", 4, x, weight, recurrent, (bias,), h, c)
 
     def step(now: Any, t: int, h: Any, c: Any) -> tuple[Any, Any]:
-        both = _biased(dense(now, weight) + dense(h, recurrent), bias)
-        gates = named(both, f"lstm_gates_{t}")
+        gates = named(now + dense(h, recurrent), f"lstm_gates_{t}")
         i, f, g, o = split(gates, indices_or_sections=4, axis=1)
         cell = named(sigmoid(f) * c + sigmoid(i) * tanh(g), f"lstm_cell_{t}")
         return sigmoid(o) * tanh(cell), cell
 
-    return _steps("lstm", x, (_first(h, x, recurrent), _first(c, x, recurrent)), step, reverse)
+    states = _first(h, x, recurrent), _first(c, x, recurrent)
+    return _steps("lstm", _inputs(x, weight, bias, "lstm"), states, step, reverse)
 
 
 def _gru(
@@ -120,13 +136,13 @@ def _gru(
     _check("gru", 3, x, weight, recurrent, (bias, recurrent_bias), h)
 
     def step(now: Any, t: int, h: Any) -> tuple[Any]:
-        own = named(_biased(dense(now, weight), bias), f"gru_x_{t}")
         past = named(_biased(dense(h, recurrent), recurrent_bias), f"gru_past_{t}")
-        (r, z, n), (rh, zh, nh) = (split(a, indices_or_sections=3, axis=1) for a in (own, past))
+        (r, z, n), (rh, zh, nh) = (split(a, indices_or_sections=3, axis=1) for a in (now, past))
         update = named(sigmoid(z + zh), f"gru_update_{t}")
         return ((1.0 - update) * tanh(n + sigmoid(r + rh) * nh) + update * h,)
 
-    return _steps("gru", x, (_first(h, x, recurrent),), step, reverse)
+    inputs = _inputs(x, weight, bias, "gru")
+    return _steps("gru", inputs, (_first(h, x, recurrent),), step, reverse)
 
 
 rnn = composite("rnn", _rnn)

@@ -6,6 +6,7 @@ gives the loops of an operator gives its type: `shape` and `dtype` are known at 
 
 import operator
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import cached_property, wraps
 from typing import Any
 
@@ -138,9 +139,16 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         )
 
 
+BIND: ContextVar[Callable[[Any], Any] | None] = ContextVar("BIND", default=None)
+"""What binds a value to a variable, while formulas are read over graph expressions."""
+
+
 def named(x: Any, name: str) -> Any:
-    """`x`, which loops store as `name`; over arrays `x` itself."""
-    return x.named(name) if isinstance(x, Values) else x
+    """`x`, which loops store as `name`, and graphs bind; over arrays `x` itself."""
+    if isinstance(x, Values):
+        return x.named(name)
+    bind = BIND.get()
+    return bind(x) if bind else x
 
 
 def spread(x: Any, axes: Sequence[int], ndim: int) -> Any:

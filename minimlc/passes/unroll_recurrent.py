@@ -1,0 +1,30 @@
+"""Recurrent layers as operators, step after step."""
+
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Call, Expr, Var
+from minimlc.graph.ops import OPS
+from minimlc.module import IRModule, module_pass
+
+RECURRENT = ("gru", "lstm", "rnn")
+
+
+@module_pass
+def unroll_recurrent(mod: IRModule) -> IRModule:
+    """Replace recurrent layers by the operators of their formulas.
+
+        lv = R.rnn(x, w, r)    -->    lv = R.dense(R.reshape(x, ...), w); lv1 = R.split(lv, ...)
+                                      h = R.tanh(R.add(lv1[0], R.dense(h, r))); ...
+
+    The steps are alike, so they share their kernels, where a layer as one kernel takes longer to
+    build with each step. 16-bit floats are computed with in float32, as the operator does.
+    """
+    return _Unrolled()(mod)
+
+
+class _Unrolled(Mutator):
+    def visit_Call(self, call: Call) -> Expr:
+        return OPS[call.op].expanded(call, self.bound) if call.op in RECURRENT else call
+
+    def bound(self, value: Expr) -> Expr:
+        """A value that has a name."""
+        return value if isinstance(value, Var) else self.builder.emit(value)
