@@ -32,7 +32,7 @@ ROOMS = {
     "gpusim": 848,
     "passes/dispatch.py": 113,
     "machine": 484,
-    "deploy": 540,
+    "deploy": 545,
     "recipes": 2462,
     "frontends": 867,
     "tile": 398,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from minimlc_widgets.lexer import Tokens, script_tokens
 
 from minimlc import printer
-from minimlc.errors import CompileError
+from minimlc.errors import CompileError, shown
 from minimlc.graph.nodes import Call, Function
 from minimlc.module import History, IRModule
 from minimlc.node import Node, walk
@@ -136,6 +136,11 @@ def steps_of(value: Any) -> tuple[Shown, ...]:
     if isinstance(value, Scheduled):
         value = value.history
     steps = value.steps if isinstance(value, History) else value
+    if not isinstance(steps, Iterable) or isinstance(steps, str | IRModule):
+        why = f"steps are a history, a schedule, or (name, module) pairs, got {shown(steps)}"
+        raise CompileError(
+            why, hint="history = mlc.History(); mlc.run_passes(mod, passes, observe=history)"
+        )
     return tuple(
         Shown(s[0], script_of(s[1]), s[2] if len(s) > 2 else 0.0, operators_of(s[1])) for s in steps
     )

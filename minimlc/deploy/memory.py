@@ -8,6 +8,7 @@ from minimlc.deploy import table
 from minimlc.display import display, mimebundle
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import TensorType
+from minimlc.runtime.executable import SymbolicGraph
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import Plan, Slot, live_bytes, places_of
 
@@ -83,7 +84,11 @@ def memory_plan(library: Library, name: str) -> MemoryPlan:
     planned: Any = getattr(library[name], "plan", None)
     if not isinstance(planned, Plan):
         why = f'"{name}" has no memory plan in a library for target "{library.target.name}"'
-        raise CompileError(why, hint="a graph function has one, built for llvm, c, cuda or opencl")
+        hint = "a graph function has one, built for llvm, c, cuda or opencl"
+        if isinstance(library[name], SymbolicGraph):
+            why = f'"{name}" has a memory plan for each choice of its sizes, which a call tells'
+            hint = "mlc.specialize(mod, n=128), and build that"
+        raise CompileError(why, hint=hint)
     names, lives = _lives(planned)
     values = tuple(
         PlannedValue(

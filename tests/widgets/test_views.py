@@ -34,6 +34,7 @@ from minimlc.errors import CompileError
 from minimlc.machine.peaks import Peaks
 from minimlc.module import History
 from tests.gpusim import programs
+from tests.helpers import refuses
 from tests.widgets.values import (
     Timing,
     arguments,
@@ -147,6 +148,11 @@ def test_fold_by_text_and_by_number():
         IRView(module(), fold=["T.nothing"])
     with pytest.raises(CompileError, match="no such line"):
         IRView(module(), fold=[0])
+
+
+@pytest.mark.parametrize("wrong", [3, "mod", None])
+def test_what_has_no_steps_is_refused(wrong):
+    refuses("", lambda: PassStepper(wrong), "steps are a history", "observe=history")
 
 
 def test_the_stepper_tells_changes_from_none():
