@@ -1,8 +1,10 @@
 """Recurrent layers as operators, step after step."""
 
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, Expr, Var
+from minimlc.graph.nodes import Call, Expr, Tuple, Var
 from minimlc.graph.ops import OPS
+from minimlc.graph.ops.checks import HALF
+from minimlc.graph.ops.values import BIND
 from minimlc.module import IRModule, module_pass
 
 RECURRENT = ("gru", "lstm", "rnn")
@@ -23,7 +25,18 @@ def unroll_recurrent(mod: IRModule) -> IRModule:
 
 class _Unrolled(Mutator):
     def visit_Call(self, call: Call) -> Expr:
-        return OPS[call.op].expanded(call, self.bound) if call.op in RECURRENT else call
+        if call.op not in RECURRENT:
+            return call
+        dtype, cast = call.args[0].dtype, OPS["cast"]
+        token = BIND.set(self.bound)
+        try:
+            args = [cast(a, dtype="float32") for a in call.args] if dtype in HALF else call.args
+            results = OPS[call.op].formula(*args, **dict(call.attrs))
+            if dtype in HALF:
+                results = [cast(result, dtype=dtype) for result in results]
+        finally:
+            BIND.reset(token)
+        return Tuple(tuple(results))
 
     def bound(self, value: Expr) -> Expr:
         """A value that has a name."""

@@ -154,25 +154,6 @@ class Op(NamedTuple):
             result = self.meaning(*[_widen(a) for a in arrays], **attrs)
         return _conform(result, call.type)
 
-    def expanded(self, call: Call, bind: Callable[[Expr], Expr]) -> Expr:
-        """The value of `call` by the operators that the formula of a composite is made of; `bind`
-        gives each a name. 16-bit floats are widened first, and rounded at the end.
-        """
-        dtypes = [getattr(a.type, "dtype", "") for a in call.args]
-        narrow = next((dtype for dtype in dtypes if dtype in HALF), "")
-        cast, args = TABLE["cast"], list(call.args)
-        token = BIND.set(bind)
-        try:
-            for place, dtype in enumerate(dtypes):
-                if dtype in HALF:
-                    args[place] = cast(args[place], dtype="float32")
-            result = self.formula(*args, **self._complete(dict(call.attrs)))
-            if narrow:
-                result = _each(lambda part: cast(part, dtype=narrow), result)
-        finally:
-            BIND.reset(token)
-        return Tuple(result) if isinstance(result, tuple) else result
-
     @property
     def required(self) -> int:
         """How many tensors there must be."""
