@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from minimlc.graph.mutator import Mutator
     from minimlc.graph.topi import topi
     from minimlc.machine.peaks import Peaks, machine_peaks
+    from minimlc.passes.dispatch import dispatch
     from minimlc.passes.pattern import p as pattern
     from minimlc.run import interpret
     from minimlc.runtime.build import build
@@ -96,6 +97,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"minimlc.{name}")
     if name == "load" and room("deploy.load"):  # and nothing else: it needs no compiler
         return resolve_name("minimlc.deploy.load:load")
+    if name == "dispatch" and room("passes.dispatch"):  # its functions are registered then
+        return resolve_name("minimlc.passes.dispatch:dispatch")
     if name in LATER:
         there = {n: at for n, at in LATER.items() if room(at.partition(":")[0])}
         globals().update({n: resolve_name(f"minimlc.{at}") for n, at in there.items()})
@@ -145,6 +148,7 @@ __all__ = [
     "call_function",
     "constant",
     "datasets",
+    "dispatch",
     "exercise",
     "explain",
     "homework",

@@ -88,9 +88,9 @@ def dispatch(
     module's attribute "dispatch" says what was chosen; `choices`, such as `chosen(mod)` of another
     time, are taken over unmeasured.
 
-        fast = dispatch(mod)
+        fast = mlc.dispatch(mod)
         chosen(fast)           # {"matmul(x, w, out_dtype='') of (64, 64), (64, 64)": "minimlc"}
-        dispatch(mod, choices=chosen(fast))    # the same module, and no clock was read
+        mlc.dispatch(mod, choices=chosen(fast))    # the same module, and no clock was read
 
     It comes first in a pipeline, while operators are whole. It is no part of the default one: a
     graph function that calls a library is taken step by step, and no longer one native function.

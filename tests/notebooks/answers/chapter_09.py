@@ -30,6 +30,9 @@ def wrong(chapter):
                 return mlc.op.matmul(inner.args[0], mlc.op.matmul(inner.args[1], call.args[1]))
             return call
 
+    def one_after_the_other(values):
+        return [sum(size for size, *_ in values[:at]) for at in range(len(values))]
+
     def my_add(x, b):
         return te.compute(x.shape, lambda i, j: x[i, j] + x[i, j])
 
@@ -63,5 +66,11 @@ def wrong(chapter):
         "brackets": [
             (chapter.MultiplyAdd(), "270,336 multiplications in Chain; at most 20,000 wanted"),
             (AlwaysRight(), "270,336 multiplications in Good; at most 16,384 wanted"),
+        ],
+        "all_places": [
+            (lambda values: [0] * len(values), "values 0 and 4 share bytes at step 28"),
+            (lambda values: [0], "1 offsets for 40 values"),
+            (lambda values: [-64 * at for at, _ in enumerate(values)], "an offset is less than 0"),
+            (one_after_the_other, "bytes in use"),
         ],
     }
