@@ -86,7 +86,7 @@ def memory_plan(library: Library, name: str) -> MemoryPlan:
         why = f'"{name}" has no memory plan in a library for target "{library.target.name}"'
         hint = "a graph function has one, built for llvm, c, cuda or opencl"
         if isinstance(library[name], SymbolicGraph):
-            why = f'"{name}" has a memory plan for each choice of its sizes, which a call tells'
+            why = f'"{name}" has no memory plan: each choice of its sizes, at a call, has its own'
             hint = "mlc.specialize(mod, n=128), and build that"
         raise CompileError(why, hint=hint)
     names, lives = _lives(planned)
