@@ -230,7 +230,7 @@ def pass_name(transform: Pass) -> str:
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Python's collector of cycles does not run: trees have none, and looking through them again
-    and again is an eighth of a build.
+    and again is an eighth of a build. Nor does it look through all of them right afterwards.
     """
     running = gc.isenabled()
     gc.disable()
@@ -238,4 +238,27 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if running:
+            _grow_old()
             gc.enable()
+
+
+YOUNG, OLD = 50_000, 2**21
+"""Objects that are more than the collector looks through in no time, and after how many of them it
+has to look through all: what little garbage there is must not stay."""
+_grown: list[int] = []
+
+
+def _grow_old() -> None:
+    """Have the collector take what is young for what it has seen: frozen objects that are free
+    again are old ones. Where somebody else has frozen objects, those stay.
+    """
+    young = gc.get_count()[0]
+    if young < YOUNG or gc.get_freeze_count():
+        return
+    _grown.append(young)
+    if sum(_grown) > OLD:
+        _grown.clear()
+        gc.collect()
+    else:
+        gc.freeze()
+        gc.unfreeze()

@@ -56,7 +56,7 @@ CORE = {
     "codegen": 212,
     "codegen/llvm": 1811,
     "runtime": 2141,
-    "": 2073,
+    "": 2087,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

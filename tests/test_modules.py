@@ -1,6 +1,8 @@
 """Modules and functions as values with attributes, and the ways to write them."""
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -127,3 +129,43 @@ def test_attributes_are_looked_up_by_name():
     with pytest.raises(KeyError):
         func.attrs["none"]
     assert mlc.structural_equal(copy.deepcopy(func), func)
+
+
+PAUSED = """
+import gc
+from weakref import ref
+
+from minimlc.module import OLD, YOUNG, collector_paused
+
+
+class Loop:
+    def __init__(self):
+        self.me = self
+
+
+def pause():
+    with collector_paused():
+        loops = [Loop() for _ in range(YOUNG)]
+        return ref(loops[0])
+
+
+gc.collect()
+started = []
+gc.callbacks.append(lambda phase, about: started.append(phase) if phase == "start" else None)
+first = pause()
+assert gc.isenabled() and not started and first() is not None
+for _ in range(OLD // YOUNG):
+    pause()
+assert started and first() is None
+
+gc.freeze()
+frozen = gc.get_freeze_count()
+pause()
+assert gc.get_freeze_count() == frozen
+"""
+
+
+def test_after_a_pause_the_collector_need_not_look_at_once():
+    """In a process of its own: pytest's have frozen what was there."""
+    done = subprocess.run([sys.executable, "-c", PAUSED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
