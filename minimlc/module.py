@@ -242,9 +242,10 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-YOUNG, OLD = 50_000, 2**21
-"""Objects that are more than the collector looks through in no time, and after how many of them it
-has to look through all: what little garbage there is must not stay."""
+YOUNG, OLD, FROZEN = 50_000, 2**21, 1000
+"""Objects that are more than the collector looks through in no time; after how many of them it has
+to look through all, as what little garbage there is must not stay; and more than Python 3.12
+freezes at its start."""
 _grown: list[int] = []
 
 
@@ -253,7 +254,7 @@ def _grow_old() -> None:
     again are old ones. Where somebody else has frozen objects, those stay.
     """
     young = gc.get_count()[0]
-    if young < YOUNG or gc.get_freeze_count():
+    if young < YOUNG or gc.get_freeze_count() > FROZEN:
         return
     _grown.append(young)
     if sum(_grown) > OLD:
