@@ -387,7 +387,8 @@ def composite(
     """An operator said by others: `composite("silu", lambda x: x * sigmoid(x))`.
 
     The formula is read over numpy arrays, over tensor expressions and over types; it uses Python's
-    operators, numbers, and other records. `rounds=False` if it rounds once at the most. `more` are
-    fields of `Op`.
+    operators, numbers, and other records. One that uses nothing else can be read over graph
+    expressions, too (`passes.unroll_recurrent`). `rounds=False` if it rounds once at the most.
+    `more` are fields of `Op`.
     """
     return primitive(name, dtypes, formula, doc, table, rounds=rounds, **more)(formula)
