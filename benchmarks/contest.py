@@ -9,7 +9,16 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.harness import QUIET, ROUNDS, Contender, compare, cores_used, threads
+from benchmarks.harness import (
+    AWAKE,
+    QUIET,
+    ROUNDS,
+    SETTLED,
+    Contender,
+    compare,
+    cores_used,
+    threads,
+)
 from benchmarks.installed import absent, pin_again
 from benchmarks.machine import describe
 from benchmarks.report import Claim, Report, Table
@@ -29,6 +38,10 @@ PEAKS = (
 DISTURBED = (
     f"A sample during which this process had less than {QUIET:.0%} of a core was taken again, "
     "twice at most."
+)
+BETWEEN = (
+    f"Before each sample, {SETTLED * 1000:g} ms in which the threads of all contenders fall "
+    f"asleep, and {AWAKE * 1000:g} ms of calls that wake the contender's own."
 )
 
 
@@ -103,7 +116,14 @@ class Contest:
         pin_again()
         contenders = [sparing(contender) for contender in contenders]
         rounds = self.rounds * (CLOSE if close else 1)
-        rows = compare(contenders, expected, tolerance=tolerance, rounds=rounds, quiet=self.quiet)
+        rows = compare(
+            contenders,
+            expected,
+            tolerance=tolerance,
+            rounds=rounds,
+            quiet=self.quiet,
+            settled=self.threads > 1,
+        )
         for contender in contenders:
             if not contender.name.startswith(OURS):
                 self._watch(title, contender)
@@ -138,7 +158,7 @@ def contest(name: str, thread_count: int, repeat: int | None) -> Iterator[Contes
         yield Contest(report, repeat or ROUNDS)
         if missing := absent():
             report.notes.append(f"Not installed, so left out: {', '.join(missing)}.")
-        report.notes += [PEAKS, *([DISTURBED] if thread_count == 1 else [])]
+        report.notes += [PEAKS, DISTURBED if thread_count == 1 else BETWEEN]
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:

@@ -7,6 +7,7 @@ disturbs the machine disturbs all alike. The garbage collector is off meanwhile.
 import gc
 import random
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,12 @@ BATCH_SECONDS = 1e-3
 WARMUP = 5
 BUSY_SECONDS = 0.02
 QUIET = 0.95
+SETTLED = 0.05
+"""Seconds after which the threads of everybody's pools sleep: OpenBLAS's wait busily longest."""
+AWAKE = 0.02
+"""Seconds of calls after which a contender's threads are awake, each on a core of its own: the
+system may wake two on one, and part them milliseconds later.
+"""
 
 
 class WrongResult(Exception):
@@ -119,13 +126,18 @@ def collector_off() -> Iterator[None]:
 
 
 def measure(
-    contenders: Sequence[Contender], rounds: int = ROUNDS, quiet: bool = False
+    contenders: Sequence[Contender],
+    rounds: int = ROUNDS,
+    quiet: bool = False,
+    settled: bool = False,
 ) -> list[Measured]:
     """Time the contenders in turns, in another order each round: nobody always comes after the
     same other one, and finds in the caches what that one leaves.
 
     With `quiet`, for one thread, a sample during which other programs had the core is taken again,
-    in rounds to come; when there are too many, those least disturbed are kept.
+    in rounds to come; when there are too many, those least disturbed are kept. With `settled`, for
+    several threads, a sample begins when no thread of the one before waits busily for work any
+    more, and the contender's own are awake.
     """
     with collector_off():
         batches = [_batch(contender) for contender in contenders]
@@ -139,6 +151,9 @@ def measure(
                     quiet_ones = sum(map(_undisturbed, samples[at]))
                     due = contenders[at].rounds is None and quiet_ones < rounds
                 if due:
+                    if settled:
+                        time.sleep(SETTLED)
+                        _keep_busy(contenders[at].call, AWAKE)
                     samples[at].append(_sample(contenders[at].call, batches[at]))
     return [
         Measured(contender.name, _kept(taken, rounds), batch)
@@ -165,10 +180,17 @@ def _kept(samples: Sequence[Sample], count: int) -> tuple[float, ...]:
 
 def cores_used(contender: Contender) -> float:
     """How many cores its calls keep busy."""
-    start, spent = perf_counter(), process_time()
-    while perf_counter() - start < BUSY_SECONDS:
-        contender.call()
-    return (process_time() - spent) / (perf_counter() - start)
+    spent = process_time()
+    seconds = _keep_busy(contender.call, BUSY_SECONDS)
+    return (process_time() - spent) / seconds
+
+
+def _keep_busy(call: Callable[[], Any], least: float) -> float:
+    """Call for at least so many seconds; how many it took."""
+    start = perf_counter()
+    while perf_counter() - start < least:
+        call()
+    return perf_counter() - start
 
 
 def _takes_part(limit: int | None, number: int, rounds: int) -> bool:
@@ -205,8 +227,9 @@ def compare(
     tolerance: float,
     rounds: int = ROUNDS,
     quiet: bool = False,
+    settled: bool = False,
 ) -> list[Measured]:
     """Check every contender, then `measure` them. Raises `WrongResult`."""
     for contender in contenders:
         check(contender, expected, tolerance)
-    return measure(contenders, rounds, quiet)
+    return measure(contenders, rounds, quiet, settled)

@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from threading import Thread
@@ -14,6 +15,10 @@ PAGE = 2**21
 """Bytes of a huge page."""
 LARGE = 2**19
 """Bytes of an array that is moved to huge pages."""
+DELAY = 1.0
+"""Seconds for what comes right after a build, maybe another one, which would wait for the system's
+lock on the process's memory.
+"""
 COLLAPSE = 25
 """Linux's MADV_COLLAPSE: copy what small pages hold into huge ones, now."""
 
@@ -35,8 +40,8 @@ def on_a_line(array: np.ndarray) -> np.ndarray:
 
 
 def make_pages_huge(arrays: Iterable[np.ndarray]) -> None:
-    """Have the system move large arrays to huge pages, beside this thread: a processor finds their
-    bytes in less time, but to make room for such pages can take 0.1 s.
+    """Have the system move large arrays to huge pages, beside this thread and not at once: a
+    processor finds their bytes in less time, but to make room for such pages can take 0.1 s.
     """
     large = [array for array in arrays if array.nbytes >= LARGE]
     if large and sys.platform == "linux":
@@ -45,6 +50,7 @@ def make_pages_huge(arrays: Iterable[np.ndarray]) -> None:
 
 
 def _collapse(arrays: Iterable[np.ndarray]) -> None:
+    time.sleep(DELAY)
     advise = ctypes.CDLL(None).madvise
     ends = [(each.ctypes.data, each.ctypes.data + each.nbytes) for each in arrays]
     pages = {page for start, end in ends for page in range(start // PAGE, -(-end // PAGE))}

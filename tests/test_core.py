@@ -54,9 +54,9 @@ CORE = {
     "schedule": 2635,
     "passes": 2082,
     "codegen": 212,
-    "codegen/llvm": 1811,
+    "codegen/llvm": 1814,
     "runtime": 2141,
-    "": 2087,
+    "": 2090,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -34,6 +34,7 @@ def threads(monkeypatch):
             self.join()
 
     monkeypatch.setattr(memory, "Thread", Watched)
+    monkeypatch.setattr(memory, "DELAY", 0)
     return started
 
 
@@ -69,7 +70,8 @@ def test_the_pages_of_large_arrays_are_moved_each_once(monkeypatch, threads):
 
 
 @linux
-def test_bytes_stay_what_they_are_while_pages_are_moved():
+def test_bytes_stay_what_they_are_while_pages_are_moved(monkeypatch):
+    monkeypatch.setattr(memory, "DELAY", 0)
     array = shifted(3 * PAGE, 1)
     copies = [on_a_line(array) for _ in range(4)]
     make_pages_huge(copies)

@@ -184,7 +184,7 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     for block in [result, *sch.added(before)]:
         inner = sch.loops(block)[-2:]
         sch = sch.in_registers(inner[-1:] if is_long(sch, block) else inner)
-        sch = sch.unrolled(sch.loops_of(block, "R")[1::2])  # but not over rows of a window
+        sch = sch.unrolled(sch.loops_of(block, "R")[1:2])  # but not over a window
     if size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
         sch = sch.parallel(outer[0] if outer else f).parallel(sch.loops(weights)[0])
     return sch

@@ -10,7 +10,7 @@ import pytest
 import minimlc as mlc
 from benchmarks import __main__ as command
 from benchmarks import compile as compile_benchmark
-from benchmarks import samples, scale
+from benchmarks import harness, samples, scale
 from benchmarks.harness import (
     Contender,
     Measured,
@@ -99,6 +99,31 @@ def test_nobody_always_comes_after_the_same_other_one():
     followed = Counter(pairwise(calls))
     for first, second in permutations("abcd", 2):
         assert followed[first, second] >= 3
+
+
+def test_samples_of_several_threads_begin_when_the_others_sleep(monkeypatch):
+    happened = []
+
+    def sample(call, batch):
+        happened.append(call())
+        return Sample(1.0, 1.0)
+
+    def keep_busy(call, least):
+        happened.append(f"{call()} awake {least}")
+        return least
+
+    monkeypatch.setattr(harness, "_batch", lambda contender: 1)
+    monkeypatch.setattr(harness, "_sample", sample)
+    monkeypatch.setattr(harness, "_keep_busy", keep_busy)
+    monkeypatch.setattr(harness.time, "sleep", lambda seconds: happened.append(f"sleep {seconds}"))
+    contenders = [Contender(name, lambda name=name: name) for name in ("one", "two")]
+    measure(contenders, 3, settled=True)
+    steps = [happened[at : at + 3] for at in range(0, len(happened), 3)]
+    assert Counter(name for *_, name in steps) == {"one": 3, "two": 3}
+    assert all(each == ["sleep 0.05", f"{each[2]} awake 0.02", each[2]] for each in steps)
+    happened.clear()
+    measure(contenders, 3)
+    assert Counter(happened) == {"one": 3, "two": 3}
 
 
 def test_a_disturbed_sample_is_taken_again(monkeypatch):

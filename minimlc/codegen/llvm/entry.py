@@ -24,6 +24,9 @@ class Pointer(NamedTuple):
     start: int = 0
 
 
+PLAIN = "nounwind noinline optnone"
+"""Of a row of calls, which LLVM would take longer to compile and makes no faster."""
+
 KernelCall = tuple[str, tuple[Pointer, ...]]
 ControlCall = tuple[Control, tuple[Pointer, ...], tuple[Pointer, ...], tuple[Pointer, ...]]
 """A condition or loop, its inputs, outputs and scratch memory."""
@@ -75,7 +78,9 @@ def emit_entry(
         lines.append(f"  ret i32 %status{step}")
         lines.append(f"step{step + 1}:")
     body = "\n".join([*lines, "  ret i32 0"])
-    return f"define i32 @{symbol}({', '.join(parameters)}) #0 {{\n{body}\n}}"
+    loops = any(isinstance(call[0], Control) for call in calls)
+    how = "#0" if loops else PLAIN
+    return f"define i32 @{symbol}({', '.join(parameters)}) {how} {{\n{body}\n}}"
 
 
 def _control(
