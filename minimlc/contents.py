@@ -2,11 +2,17 @@
 
 import hashlib
 import weakref
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 
 _KNOWN: dict[int, tuple["weakref.ref[np.ndarray]", bytes]] = {}
 """By identity, while the array is there."""
+
+THREADS, LARGE = 2, 1 << 18
+"""How many arrays are read at a time, and from how many bytes on that is worth a thread."""
 
 
 def is_frozen(array: np.ndarray) -> bool:
@@ -31,3 +37,10 @@ def digest_of(array: np.ndarray) -> bytes:
         number = id(array)
         _KNOWN[number] = (weakref.ref(array, lambda _: _KNOWN.pop(number, None)), digest)
     return digest
+
+
+def read_together(arrays: Iterable[np.ndarray]) -> None:
+    """Compute the digests of large arrays side by side; `digest_of` knows them then."""
+    large = [array for array in arrays if array.nbytes >= LARGE]
+    with suppress(RuntimeError), ThreadPoolExecutor(THREADS) as pool:  # maybe no thread starts
+        list(pool.map(digest_of, large))

@@ -25,7 +25,7 @@ from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import BlockIter, Load, Store, Var
-from minimlc.tir.walks import blocks_in
+from minimlc.tir.walks import blocks_in, loops_in
 
 CHUNK = 1 << 14
 """Elements of one long row that a thread takes at a time."""
@@ -76,10 +76,14 @@ def in_rows(sch: Draft, target: Target) -> Draft:
 
 
 def left_over(sch: Draft, names: list[str], target: Target) -> Draft:
-    """The element-wise blocks among `names` that have no schedule yet, each in one loop."""
+    """The element-wise blocks among `names` that have no schedule yet, each in one loop. Threads
+    that share out another loop are awake: for them, less work is enough.
+    """
+    awake = any(loop.kind == "parallel" for loop in loops_in(sch.func.body))
+    worth = WORTH_THREADS // 2 if awake else WORTH_THREADS
     for name in names:
         if name in sch.blocks() and is_elementwise(sch, name) and is_untouched(sch, name):
-            sch = one_loop(sch, name, target)
+            sch = one_loop(sch, name, target, worth)
     return sch
 
 
@@ -114,10 +118,12 @@ def used_once(sch: Draft, name: str) -> bool:
     return alike and sch.iterations(name) >= sch.iterations(consumers[0])
 
 
-def one_loop(sch: Draft, name: str, target: Target) -> Draft:
-    """Rows in lanes, and shared out over threads; rows too short for that become one long one."""
+def one_loop(sch: Draft, name: str, target: Target, worth: int = WORTH_THREADS) -> Draft:
+    """Rows in lanes, and from `worth` elements on shared out over threads; rows too short for that
+    become one long one.
+    """
     loops = sch.loops_of(name, "S")
-    enough = sch.iterations(name) >= WORTH_THREADS
+    enough = sch.iterations(name) >= worth
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
     short = sch.extent(name, loops[-1]) < 4 * lanes
     together = straight_loops(sch, name) if short else []
@@ -128,11 +134,10 @@ def one_loop(sch: Draft, name: str, target: Target) -> Draft:
     outer = [loop for loop in loops if loop not in together]
     if not outer or not enough:
         return sch
-    counts = accumulate((sch.extent(name, loop) for loop in outer), mul)
-    needed = 1 + sum(count < SHARES for count in counts)
-    if len(outer) > 1 < needed:
-        sch = sch.fuse(*outer[:needed])
-    return sch.parallel(sch.loops(name)[0])
+    counts = list(accumulate((sch.extent(name, loop) for loop in outer), mul))
+    first = sum(count == 1 for count in counts[:-1])
+    sch = fused(sch, outer[first : 1 + sum(count < SHARES for count in counts)])
+    return sch.parallel(sch.loops(name)[first])
 
 
 def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft:

@@ -16,7 +16,7 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.dialect import PLAIN, Legalize
-from minimlc.contents import is_frozen
+from minimlc.contents import is_frozen, read_together
 from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
 from minimlc.memory import on_a_line
@@ -59,6 +59,7 @@ def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) 
 
 def key_of(mod: IRModule, target: Target, how: str) -> str:
     """The name of a module's entry: of its meaning, and of all names that a user may see."""
+    read_together(each.data for each in constants_of(mod))
     plain = {name: without_formulas(func) for name, func in mod.entries}
     names = [str(getattr(each, "name", "")) for each in walk(mod) if each._symbol]
     parts = [structural_hash(mod.with_functions(plain)), json.dumps(names)]
