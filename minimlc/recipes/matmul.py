@@ -59,13 +59,14 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     plans = ["packed"]
     if few:
         plans = ["few rows", *plans]
-    elif product.rows == 1 and not in_order and not ahead:
-        plans = ["one row", *plans]
+    elif product.rows <= skinny.MOST_ROWS and not (in_order or ahead or product.sums % lanes):
+        plans = ["along rows", *plans]
     sch, plan = choose(sch, "plan", plans) if len(plans) > 1 else (sch, plans[0])
     if plan == "few rows":
         return skinny.few_rows(sch, product)
-    if plan == "one row":
-        return skinny.one_row(sch, product, lanes)
+    if plan == "along rows":
+        sch, columns = skinny.along_rows(sch, product, lanes, vector_registers(target))
+        return sch.parallel(columns) if work(product) >= WORTH_THREADS else sch
     if product.columns < lanes and in_order:
         sch = pad(sch, product.block, {"n": lanes})
         product = find_product(sch, product.block)
@@ -125,7 +126,7 @@ def packed(sch: Draft, product: Product, target: Target) -> Draft:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
     elif unit.intrin:
         sch = on_unit(sch, f"{sums}_update", tiles)
-    if prod(product.batches) * product.rows * product.columns * product.sums < WORTH_THREADS:
+    if work(product) < WORTH_THREADS:
         return sch
     for loop in sch.loops_of(result, "S")[: len(product.batches)]:
         if sch.extent(result, loop) >= target.cores:
@@ -133,6 +134,11 @@ def packed(sch: Draft, product: Product, target: Target) -> Draft:
     for loop in shared:
         sch = sch.parallel(loop)
     return sch
+
+
+def work(product: Product) -> int:
+    """Its multiplications."""
+    return prod(product.batches) * product.rows * product.columns * product.sums
 
 
 def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:

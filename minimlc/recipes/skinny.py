@@ -21,11 +21,17 @@ of the last number, too: libraries add up one row in many parts.
 FEW_ELEMENTS = 1024
 """Elements of C, the largest of whose errors are about 3 u |A||B| in one part, too."""
 
+MOST_ROWS = 8
+"""Rows of C up to which its sums are kept in lanes."""
+
 FEWEST_COLUMNS = 8
 """The fewest columns of C that this plan takes, whatever the machine's vectors."""
 
 COLUMNS = 8
 """Columns of B that lie along k and are read side by side."""
+
+PARTS = 4
+"""Lanes that are added up one by one, after whole parts of a wider vector."""
 
 DEPTH = 8
 """Rows of B that each pass over C adds."""
@@ -64,26 +70,49 @@ def few_rows(sch: Draft, product: Product) -> Draft:
     return sch.unrolled((deep, *group[1:]))
 
 
-def one_row(sch: Draft, product: Product, lanes: int) -> Draft:
-    """One row of C, with B's columns side by side along k: some of them at a time, each summed up
-    in the lanes of a vector, which are added up at the end.
+def along_rows(sch: Draft, product: Product, lanes: int, registers: int) -> tuple[Draft, str]:
+    """Few rows of C, with B's columns side by side along k: some of both at a time, each sum in the
+    lanes of a vector, which are added up at the end. Also returns the loop over columns.
     """
-    name = product.block
-    (k,) = sch.loops_of(name, "R")
-    sch = sch.split(k, [None, lanes])
-    sch, (sums,) = sch.making("rfactor", sch.loops_of(name, "R")[-1])
-    sch = lanes_last(sch, sums)
-    (column,) = sch.loops_along(name, -1)
-    widths = (divisor(product.columns, most) for most in (COLUMNS, 1, 2, 4, 12, 16))
+    name, parts = product.block, ""
+    sch, sums = sums_in_lanes(sch, name, lanes)
+    if lanes > PARTS:
+        sch, parts = sums_in_lanes(sch, name, PARTS)
+    held = registers * 3 // 4
+    whole = product.rows if divisor(product.rows, 4) == 1 else 4  # 5 or 7 at a time
+    heights = (divisor(product.rows, min(size, held)) for size in (whole, 1, 2, 3))
+    sch, height = choose(sch, "rows", heights)
+    most = held // height
+    widths = (divisor(product.columns, min(size, most)) for size in (COLUMNS, 1, 2, 4, 12, 16))
     sch, width = choose(sch, "columns", widths)
-    sch, (outer, _) = sch.cut(name, column, width)
-    sch = sch.compute_at(sums, outer)
-    down = sch.loops_of(sums, "R")
-    *columns, lane = [each for each in sch.loops_below(sums, outer) if each not in down]
-    sch = sch.reorder(*down, *columns, lane)
-    sch = sch.decompose_reduction(sums, at=down[0]).in_registers([*columns, lane])
-    sch = sch.in_registers(sch.loops_below(f"{sums}_init", outer))
-    return sch.unrolled(sch.loops_below(name, outer))
+    sch, (outer, column) = sch.cut(name, sch.loops_along(name, -1)[0], width)
+    around = outer
+    if product.rows > 1:
+        sch, (around, row) = sch.cut(name, sch.loops_along(name, -2)[0], height)
+        sch = sch.reorder(outer, around, row, column)
+    for block in (parts, sums) if parts else (sums,):
+        sch = sch.compute_at(block, around)
+    sch, down, tile = tile_of_sums(sch, sums, around)
+    sch = sch.in_registers(tile)
+    if parts:
+        sch, down, tile = tile_of_sums(sch, parts, around)
+        sch = sch.in_registers([down, *tile])
+    return sch.unrolled(sch.loops_below(name, around)), outer
+
+
+def sums_in_lanes(sch: Draft, name: str, lanes: int) -> tuple[Draft, str]:
+    """A sum as that of several, which lie side by side; and the block that makes those."""
+    sch = sch.split(sch.loops_of(name, "R")[0], [None, lanes])
+    sch, (sums,) = sch.making("rfactor", sch.loops_of(name, "R")[-1])
+    return lanes_last(sch, sums), sums
+
+
+def tile_of_sums(sch: Draft, sums: str, around: str) -> tuple[Draft, str, list[str]]:
+    """One step of all sums of a tile at a time, from zero; the loop over steps, and the others."""
+    (down,) = sch.loops_of(sums, "R")
+    tile = [each for each in sch.loops_below(sums, around) if each != down]
+    sch = sch.reorder(down, *tile).decompose_reduction(sums, at=down)
+    return sch.in_registers(sch.loops_below(f"{sums}_init", around)), down, tile
 
 
 def summed_apart(product: Product) -> int:

@@ -10,7 +10,7 @@ from minimlc.schedule import Schedule, Trace
 from minimlc.tune.records import Candidate, Result
 from minimlc.tune.spaces import Program
 
-WORTH = 1.01  # times as fast as the default: less is chance
+WORTH = 1.02  # times as fast as the default: less is chance
 UNCONFIRMED = 1.05  # the same of a program that was not measured again
 
 

@@ -328,7 +328,7 @@ def test_refusals_name_the_block():
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
-@pytest.mark.parametrize("shape", [(8, 64, 32), (8, 40, 24), (9, 56, 40), (12, 33, 16)])
+@pytest.mark.parametrize("shape", [(10, 64, 32), (10, 40, 24), (9, 56, 40), (12, 33, 16)])
 def test_rows_of_b_are_turned_around_in_registers(shape, bits):
     mod = matmul(*shape, turned=(False, True))
     made = scheduled(mod, target(bits))
@@ -339,7 +339,7 @@ def test_rows_of_b_are_turned_around_in_registers(shape, bits):
 
 
 def test_only_what_a_call_brings_is_turned_around_by_way_of_registers():
-    (func,) = matmul(8, 64, 32, turned=(False, True)).functions.values()
+    (func,) = matmul(10, 64, 32, turned=(False, True)).functions.values()
     fixed = mlc.IRModule.of({"mm": func.with_attr("constants", ("B",))})
     for mod, found in (mlc.IRModule.of({"mm": func}), True), (fixed, False):
         assert ("B_local1" in scheduled(mod, target()).script()) == found

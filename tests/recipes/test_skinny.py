@@ -8,6 +8,7 @@ from benchmarks.programs import graph
 from minimlc import recipes
 from minimlc.recipes.skinny import MOST_SUMMED
 from minimlc.schedule import Schedule
+from minimlc.tir.walks import loops_in
 from tests.recipes.programs import interpreted, matmul, run, target
 
 pytestmark = pytest.mark.many
@@ -39,17 +40,37 @@ def test_the_last_part_is_cut_off_where_the_products_end():
     assert mlc.structural_hash(again.mod) == mlc.structural_hash(sch.mod)
 
 
+@pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("batch", [(), (2, 3)])
-def test_one_row_with_columns_that_lie_along_k(batch):
-    """Each lane of a vector has sums of its own."""
-    mod = matmul(1, 24, 40, turned=(False, True), batch=batch)
-    sch = recipes.matmul(Schedule(mod, check=False), target=target(256))
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_few_rows_with_columns_that_lie_along_k(rows, batch, bits):
+    """Each lane of a vector has sums of its own, of some rows and columns at a time."""
+    mod = matmul(rows, 24, 48, turned=(False, True), batch=batch)
+    sch = recipes.matmul(Schedule(mod, check=False), target=target(bits))
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape, np.float32) for p in mod["mm"].params]
     means = interpreted(mod, arrays)
     np.testing.assert_allclose(interpreted(sch.mod, arrays), means, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run(sch.mod, arrays), means, rtol=1e-4, atol=1e-5)
-    assert "24, 8)" in sch.mod.script()
+    assert f"24, {bits // 32})" in sch.mod.script()
+
+
+def test_few_rows_along_k_are_shared_out_by_columns_if_they_are_much_work():
+    kinds = []
+    for columns in (1024, 2048):
+        mod = matmul(4, columns, 512, turned=(False, True))
+        func = recipes.matmul(Schedule(mod, check=False), target=target(256)).func
+        loops = [loop for loop in loops_in(func.body) if loop.kind == "parallel"]
+        kinds.append([loop.extent.value for loop in loops])
+    assert kinds == [[], [1024]]
+
+
+def test_lanes_are_added_up_in_parts():
+    """Of 16 lanes, four times four, and only the last four are one after the other."""
+    mod = matmul(2, 16, 64, turned=(False, True))
+    sch = recipes.matmul(Schedule(mod, check=False), target=target(512))
+    lanes = [loop.extent.value for loop in loops_in(sch.func.body) if loop.kind == "vectorized"]
+    assert sorted(lanes) == [4, 4, 16, 16]
 
 
 @pytest.mark.parametrize(("rows", "turned"), [(1, True), (1, False), (5, True), (17, False)])

@@ -137,7 +137,7 @@ def _softmax(x: Any, *, axis: int = -1) -> Any:
     """exp(x - m) / sum(exp(x - m)) along `axis`, with m the greatest x there."""
     along = axis_of(axis, x.ndim)
     powers = named(exp(x - _along(greatest, x, along, "softmax_max")), "softmax_exp")
-    return powers / _along(total, powers, along, "softmax_sum")
+    return powers * (1 / _along(total, powers, along, "softmax_sum"))
 
 
 def _log_softmax(x: Any, *, axis: int = -1) -> Any:
