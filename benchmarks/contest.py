@@ -40,8 +40,8 @@ DISTURBED = (
     "twice at most."
 )
 BETWEEN = (
-    f"Before each sample, {SETTLED * 1000:g} ms in which the threads of all contenders fall "
-    f"asleep, and {AWAKE * 1000:g} ms of calls that wake the contender's own."
+    f"Before each sample of a contest, {SETTLED * 1000:g} ms in which the threads of all "
+    f"contenders fall asleep, and {AWAKE * 1000:g} ms of calls that wake the contender's own."
 )
 
 

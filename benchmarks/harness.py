@@ -25,8 +25,8 @@ BATCH_SECONDS = 1e-3
 WARMUP = 5
 BUSY_SECONDS = 0.02
 QUIET = 0.95
-SETTLED = 0.05
-"""Seconds after which the threads of everybody's pools sleep: OpenBLAS's wait busily longest."""
+SETTLED = 0.08
+"""Seconds after which the threads of everybody's pools sleep: onnxruntime's wait for 0.04 s."""
 AWAKE = 0.02
 """Seconds of calls after which a contender's threads are awake, each on a core of its own: the
 system may wake two on one, and part them milliseconds later.

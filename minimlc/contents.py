@@ -3,16 +3,16 @@
 import hashlib
 import weakref
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Thread
 
 import numpy as np
 
 _KNOWN: dict[int, tuple["weakref.ref[np.ndarray]", bytes]] = {}
 """By identity, while the array is there."""
 
-THREADS, LARGE = 2, 1 << 18
-"""How many arrays are read at a time, and from how many bytes on that is worth a thread."""
+LARGE = 1 << 18
+"""Bytes of an array that is worth a thread."""
 
 
 def is_frozen(array: np.ndarray) -> bool:
@@ -41,6 +41,12 @@ def digest_of(array: np.ndarray) -> bytes:
 
 def read_together(arrays: Iterable[np.ndarray]) -> None:
     """Compute the digests of large arrays side by side; `digest_of` knows them then."""
-    large = [array for array in arrays if array.nbytes >= LARGE]
-    with suppress(RuntimeError), ThreadPoolExecutor(THREADS) as pool:  # maybe no thread starts
-        list(pool.map(digest_of, large))
+    large = {id(a): a for a in arrays if a.nbytes >= LARGE and id(a) not in _KNOWN}
+    here, there = [*large.values()][::2], [*large.values()][1::2]
+    if there:
+        with suppress(RuntimeError):  # no thread can be started
+            thread = Thread(target=lambda: [*map(digest_of, there)])
+            thread.start()
+            for array in here:
+                digest_of(array)
+            thread.join()

@@ -3,6 +3,7 @@
 import ctypes
 import sys
 import time
+import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from threading import Thread
@@ -43,15 +44,17 @@ def make_pages_huge(arrays: Iterable[np.ndarray]) -> None:
     """Have the system move large arrays to huge pages, beside this thread and not at once: a
     processor finds their bytes in less time, but to make room for such pages can take 0.1 s.
     """
-    large = [array for array in arrays if array.nbytes >= LARGE]
+    large = [weakref.ref(array) for array in arrays if array.nbytes >= LARGE]
     if large and sys.platform == "linux":
         with suppress(RuntimeError):  # no thread can be started
             Thread(target=_collapse, args=(large,), daemon=True).start()
 
 
-def _collapse(arrays: Iterable[np.ndarray]) -> None:
+def _collapse(large: Iterable["weakref.ref[np.ndarray]"]) -> None:
+    """Of the arrays that are still there after a while: a library may be gone by then."""
     time.sleep(DELAY)
     advise = ctypes.CDLL(None).madvise
+    arrays = [array for each in large if (array := each()) is not None]
     ends = [(each.ctypes.data, each.ctypes.data + each.nbytes) for each in arrays]
     pages = {page for start, end in ends for page in range(start // PAGE, -(-end // PAGE))}
     for page in sorted(pages):

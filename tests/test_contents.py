@@ -16,7 +16,7 @@ def frozen(size: int, seed: int) -> np.ndarray:
     return array
 
 
-def test_large_arrays_are_read_by_other_threads_each_once(monkeypatch):
+def test_large_arrays_are_read_by_two_threads_each_once(monkeypatch):
     arrays = [frozen(size, seed) for seed, size in enumerate([LARGE, 3 * LARGE, LARGE - 1, LARGE])]
     exact = [hashlib.sha256(array.tobytes()).digest() for array in arrays]
     readers, real = [], hashlib.sha256
@@ -26,10 +26,17 @@ def test_large_arrays_are_read_by_other_threads_each_once(monkeypatch):
         return real(data)
 
     monkeypatch.setattr(contents, "hashlib", type("hashlib", (), {"sha256": staticmethod(sha256)}))
-    read_together(arrays)
-    assert sorted(readers) == [(LARGE, False), (LARGE, False), (3 * LARGE, False)]
+    read_together([*arrays, arrays[0]])
+    assert sorted(readers) == [(LARGE, True), (LARGE, True), (3 * LARGE, False)]
     assert [digest_of(array) for array in arrays] == exact
     assert readers[3:] == [(LARGE - 1, True)]
+    read_together(arrays)
+    assert len(readers) == 4
+
+
+def test_one_large_array_needs_no_thread(monkeypatch):
+    monkeypatch.setattr(contents, "Thread", None)
+    read_together([frozen(LARGE, 1), frozen(1, 2)])
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE])
@@ -38,9 +45,10 @@ def test_without_another_thread_an_array_is_read_where_its_digest_is_asked(monke
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    array = frozen(size, 7)
-    read_together([array])
-    assert digest_of(array) == hashlib.sha256(array.tobytes()).digest()
+    arrays = [frozen(size, 7), frozen(size, 8)]
+    read_together(arrays)
+    for array in arrays:
+        assert digest_of(array) == hashlib.sha256(array.tobytes()).digest()
 
 
 def test_an_array_that_may_change_is_read_again():

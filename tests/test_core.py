@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 545,
-    "recipes": 2485,
+    "recipes": 2493,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -56,7 +56,7 @@ CORE = {
     "codegen": 212,
     "codegen/llvm": 1814,
     "runtime": 2142,
-    "": 2098,
+    "": 2106,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

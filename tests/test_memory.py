@@ -3,6 +3,7 @@
 import ctypes
 import sys
 import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -80,6 +81,38 @@ def test_bytes_stay_what_they_are_while_pages_are_moved(monkeypatch):
         np.testing.assert_array_equal(copies[0][: number + 1], range(number + 1))
         for copy in copies[1:]:
             np.testing.assert_array_equal(copy, array)
+
+
+@linux
+def test_arrays_that_nobody_has_any_more_are_not_kept_to_be_moved(monkeypatch):
+    asked, asleep, awake = [], threading.Event(), threading.Event()
+
+    def sleep(seconds):
+        asleep.set()
+        awake.wait(10)
+
+    def madvise(start, size, advice):
+        asked.append(start.value)
+
+    monkeypatch.setattr(memory.time, "sleep", sleep)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(madvise=madvise))
+    threads = []
+
+    class Noted(threading.Thread):
+        def start(self):
+            threads.append(self)
+            super().start()
+
+    monkeypatch.setattr(memory, "Thread", Noted)
+    array = on_a_line(np.ones(PAGE, np.uint8))
+    gone = weakref.ref(array)
+    make_pages_huge([array])
+    assert asleep.wait(10)
+    del array
+    assert gone() is None
+    awake.set()
+    threads[0].join(10)
+    assert not asked
 
 
 @linux

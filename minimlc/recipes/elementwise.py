@@ -125,8 +125,9 @@ def one_loop(sch: Draft, name: str, target: Target, worth: int = WORTH_THREADS) 
     loops = sch.loops_of(name, "S")
     enough = sch.iterations(name) >= worth
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
-    short = sch.extent(name, loops[-1]) < 4 * lanes
-    together = straight_loops(sch, name) if short else []
+    row = sch.extent(name, loops[-1])
+    whole = row < 4 * lanes or (enough and sch.iterations(name) // row < target.cores)
+    together = straight_loops(sch, name) if whole else []
     together = together if len(together) > 1 else loops[-1:]
     if enough and together == loops:
         return _in_chunks(sch, name, loops, target)
@@ -134,10 +135,9 @@ def one_loop(sch: Draft, name: str, target: Target, worth: int = WORTH_THREADS) 
     outer = [loop for loop in loops if loop not in together]
     if not outer or not enough:
         return sch
-    counts = list(accumulate((sch.extent(name, loop) for loop in outer), mul))
-    first = sum(count == 1 for count in counts[:-1])
-    sch = fused(sch, outer[first : 1 + sum(count < SHARES for count in counts)])
-    return sch.parallel(sch.loops(name)[first])
+    counts = accumulate((sch.extent(name, loop) for loop in outer), mul)
+    sch = fused(sch, outer[: 1 + sum(count < SHARES for count in counts)])
+    return sch.parallel(sch.loops(name)[0])
 
 
 def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft:
@@ -147,14 +147,15 @@ def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft
     Results larger than the last cache bypass the caches: no line is fetched only to be overwritten,
     which would be a quarter of the traffic of a function of two inputs.
     """
-    first, *others = loops
+    lead = next((at for at, loop in enumerate(loops) if sch.extent(name, loop) > 1), 0)
+    first, *others = loops[lead:]
     count = sch.extent(name, first)
     sizes = (CHUNK, CHUNK // 4, 4 * CHUNK, 16 * CHUNK)
     sch, chunk = choose(sch, f"chunk of {name}", sizes)
     step = max(1, chunk * count // sch.iterations(name))
     if count % step:
         sch, (rest,) = sch.making("loop_partition", first, [count // step * step])
-        sch = _as_lanes(sch, rest, sch.loops(rest))
+        sch = _as_lanes(sch, rest, sch.loops(rest)[lead:])
     sch, (chunk, within) = sch.cut(name, first, step)
     sch = _as_lanes(sch, name, [within, *others]).parallel(chunk)
     written = sch.store(name).buffer

@@ -6,6 +6,7 @@ from the second level stream by, both copied beforehand so that they are read in
 guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the first level once.
 """
 
+from collections.abc import Iterable
 from math import prod
 
 from minimlc.errors import ScheduleError
@@ -53,26 +54,26 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     lanes = lanes_of(target, product.dtypes[2])
     in_order, ahead = product.right.axes.endswith("n"), is_constant(sch, product.right.buffer)
     few = product.rows <= skinny.FEW_ROWS and in_order and not ahead
+    unit = bool(unit_for(product, target).intrin)
     least = skinny.FEWEST_COLUMNS
     least = min(lanes, least) if not in_order else least if few else 1
     check_kind(sch, product, least, lanes, ahead)
     plans = ["packed"]
     if few:
         plans = ["few rows", *plans]
-    elif product.rows <= skinny.MOST_ROWS and not (in_order or ahead or product.sums % lanes):
+    elif not in_order and not ahead and skinny.goes_along_rows(product, lanes, unit):
         plans = ["along rows", *plans]
     sch, plan = choose(sch, "plan", plans) if len(plans) > 1 else (sch, plans[0])
     if plan == "few rows":
         return skinny.few_rows(sch, product)
     if plan == "along rows":
         sch, columns = skinny.along_rows(sch, product, lanes, vector_registers(target))
-        return sch.parallel(columns) if work(product) >= WORTH_THREADS else sch
+        return shared_out(sch, product, product.block, [columns], target)
     if product.columns < lanes and in_order:
         sch = pad(sch, product.block, {"n": lanes})
         product = find_product(sch, product.block)
     alike = product.sums % skinny.summed_apart(product) == 0
-    alike = alike and not unit_for(product, target).intrin
-    if product.columns <= 2 * lanes and in_order and alike:
+    if product.columns <= 2 * lanes and in_order and alike and not unit:
         sch, plan = choose(sch, "plan", ("few columns", "packed"))
         if plan == "few columns":
             return few_columns(sch, product, lanes)
@@ -126,19 +127,21 @@ def packed(sch: Draft, product: Product, target: Target) -> Draft:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
     elif unit.intrin:
         sch = on_unit(sch, f"{sums}_update", tiles)
-    if work(product) < WORTH_THREADS:
+    return shared_out(sch, product, result, shared, target)
+
+
+def shared_out(
+    sch: Draft, product: Product, result: str, loops: Iterable[str], target: Target
+) -> Draft:
+    """Loops shared out over threads, where these are worth it; or one over batches around them."""
+    if prod(product.batches) * product.rows * product.columns * product.sums < WORTH_THREADS:
         return sch
     for loop in sch.loops_of(result, "S")[: len(product.batches)]:
         if sch.extent(result, loop) >= target.cores:
             return sch.parallel(loop)
-    for loop in shared:
+    for loop in loops:
         sch = sch.parallel(loop)
     return sch
-
-
-def work(product: Product) -> int:
-    """Its multiplications."""
-    return prod(product.batches) * product.rows * product.columns * product.sums
 
 
 def rows_in_place(product: Product, tiles: Tiles, target: Target) -> int:

@@ -1,4 +1,4 @@
-"""Matrix products with few rows: B is read once, in the order in which it lies."""
+"""Matrix products with few rows: B is read in the order in which it lies."""
 
 from math import ceil, prod
 
@@ -21,8 +21,8 @@ of the last number, too: libraries add up one row in many parts.
 FEW_ELEMENTS = 1024
 """Elements of C, the largest of whose errors are about 3 u |A||B| in one part, too."""
 
-MOST_ROWS = 8
-"""Rows of C up to which its sums are kept in lanes."""
+MOST_ROWS, FEWEST_STEPS = 8, 8
+"""Rows of C up to which its sums are kept in lanes, and products in each lane from which on."""
 
 FEWEST_COLUMNS = 8
 """The fewest columns of C that this plan takes, whatever the machine's vectors."""
@@ -70,6 +70,17 @@ def few_rows(sch: Draft, product: Product) -> Draft:
     return sch.unrolled((deep, *group[1:]))
 
 
+def goes_along_rows(product: Product, lanes: int, unit: bool) -> bool:
+    """Whether sums in lanes are worth it: of some rows, those of `LONGER` products and not of few,
+    which are soon added up; a unit of the machine's for the dtypes takes less time then.
+    """
+    if product.rows == 1:
+        return True
+    steps = product.sums / lanes
+    most = product.rows <= MOST_ROWS and not unit
+    return most and steps == product.sums // lanes and FEWEST_STEPS <= steps <= LONGER
+
+
 def along_rows(sch: Draft, product: Product, lanes: int, registers: int) -> tuple[Draft, str]:
     """Few rows of C, with B's columns side by side along k: some of both at a time, each sum in the
     lanes of a vector, which are added up at the end. Also returns the loop over columns.
@@ -78,11 +89,9 @@ def along_rows(sch: Draft, product: Product, lanes: int, registers: int) -> tupl
     sch, sums = sums_in_lanes(sch, name, lanes)
     if lanes > PARTS:
         sch, parts = sums_in_lanes(sch, name, PARTS)
-    held = registers * 3 // 4
     whole = product.rows if divisor(product.rows, 4) == 1 else 4  # 5 or 7 at a time
-    heights = (divisor(product.rows, min(size, held)) for size in (whole, 1, 2, 3))
-    sch, height = choose(sch, "rows", heights)
-    most = held // height
+    sch, height = choose(sch, "rows", (divisor(product.rows, size) for size in (whole, 1, 2, 3)))
+    most = registers * 3 // 4 // height
     widths = (divisor(product.columns, min(size, most)) for size in (COLUMNS, 1, 2, 4, 12, 16))
     sch, width = choose(sch, "columns", widths)
     sch, (outer, column) = sch.cut(name, sch.loops_along(name, -1)[0], width)

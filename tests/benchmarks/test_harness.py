@@ -12,6 +12,8 @@ from benchmarks import __main__ as command
 from benchmarks import compile as compile_benchmark
 from benchmarks import harness, samples, scale
 from benchmarks.harness import (
+    AWAKE,
+    SETTLED,
     Contender,
     Measured,
     Sample,
@@ -120,7 +122,7 @@ def test_samples_of_several_threads_begin_when_the_others_sleep(monkeypatch):
     measure(contenders, 3, settled=True)
     steps = [happened[at : at + 3] for at in range(0, len(happened), 3)]
     assert Counter(name for *_, name in steps) == {"one": 3, "two": 3}
-    assert all(each == ["sleep 0.05", f"{each[2]} awake 0.02", each[2]] for each in steps)
+    assert all(each == [f"sleep {SETTLED}", f"{each[2]} awake {AWAKE}", each[2]] for each in steps)
     happened.clear()
     measure(contenders, 3)
     assert Counter(happened) == {"one": 3, "two": 3}

@@ -63,6 +63,14 @@ def test_rows_of_odd_lengths_are_one_row_of_memory(shape):
     computes(mod, random(*shape))
 
 
+@pytest.mark.parametrize("shape", [(1, 400000), (1, 1, 1000003), (1, 300000, 1)], ids=str)
+def test_one_long_row_is_shared_out_in_pieces(shape):
+    mod = made(doubled(*shape))
+    (pieces,) = [extent for kind, extent in loops(mod) if kind == "parallel"]
+    assert pieces > 8
+    computes(mod, random(*shape))
+
+
 @pytest.mark.parametrize("shape", [(1000003,), (300001, 3), (7, 60000), (100, 1000, 7)], ids=str)
 def test_long_ones_are_shared_out_in_pieces_without_conditions(shape):
     mod = made(doubled(*shape))

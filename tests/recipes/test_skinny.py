@@ -14,16 +14,21 @@ from tests.recipes.programs import interpreted, matmul, run, target
 pytestmark = pytest.mark.many
 
 
-@pytest.mark.parametrize("sums", [509, 2018, 4093])
-@pytest.mark.parametrize("rows", [1, 5, 8])
-def test_an_awkward_number_of_products_is_summed_up_in_parts(rows, sums):
+LONG = [(rows, sums, False) for rows in (1, 5, 8) for sums in (509, 2018, 4093)]
+LONG += [(rows, sums, True) for rows in (5, 8) for sums in (509, 4096)]
+
+
+@pytest.mark.parametrize(("rows", "sums", "turned"), LONG)
+@pytest.mark.parametrize("bits", [128, 512])
+def test_a_large_number_of_products_is_summed_up_in_parts(rows, sums, turned, bits):
     """All of one sign, where errors of one long sum pile up."""
-    mod = matmul(rows, 40, sums)
+    mod = matmul(rows, 40, sums, turned=(False, turned))
     rng = np.random.default_rng(rows)
     arrays = [rng.random(p.shape, np.float32) for p in mod["mm"].params]
-    made = recipes.matmul(Schedule(mod, check=False)).mod
+    made = recipes.matmul(Schedule(mod, check=False), target=target(bits)).mod
     found = run(made, arrays)
-    exact = arrays[0].astype(np.float64) @ arrays[1].astype(np.float64)
+    wide = [array.astype(np.float64) for array in arrays]
+    exact = wide[0] @ (wide[1].T if turned else wide[1])
     # A sum of positive numbers in one go is off by up to `sums` units; by 40 is usual for 4093.
     assert np.max(np.abs(found - exact) / exact) <= 12 * np.finfo(np.float32).eps / 2
 
@@ -45,7 +50,7 @@ def test_the_last_part_is_cut_off_where_the_products_end():
 @pytest.mark.parametrize("rows", range(1, 9))
 def test_few_rows_with_columns_that_lie_along_k(rows, batch, bits):
     """Each lane of a vector has sums of its own, of some rows and columns at a time."""
-    mod = matmul(rows, 24, 48, turned=(False, True), batch=batch)
+    mod = matmul(rows, 24, bits // 4, turned=(False, True), batch=batch)
     sch = recipes.matmul(Schedule(mod, check=False), target=target(bits))
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape, np.float32) for p in mod["mm"].params]
@@ -65,9 +70,25 @@ def test_few_rows_along_k_are_shared_out_by_columns_if_they_are_much_work():
     assert kinds == [[], [1024]]
 
 
+def test_batches_of_few_rows_along_k_are_shared_out_as_one_loop():
+    mod = matmul(4, 64, 512, turned=(False, True), batch=(64,))
+    func = recipes.matmul(Schedule(mod, check=False), target=target(256)).func
+    outer = next(iter(loops_in(func.body)))
+    assert (outer.kind, outer.extent.value) == ("parallel", 64)
+    assert [loop.kind for loop in loops_in(func.body)].count("parallel") == 1
+
+
+@pytest.mark.parametrize(("sums", "along"), [(32, False), (64, True), (1024, True), (1032, False)])
+def test_lanes_have_neither_few_products_nor_many(sums, along):
+    """Eight of 8 lanes are worth it, more than 128 less exact."""
+    mod = matmul(4, 16, sums, turned=(False, True))
+    sch = recipes.matmul(Schedule(mod, check=False), target=target(256))
+    assert ("16, 8)" in sch.mod.script()) == along
+
+
 def test_lanes_are_added_up_in_parts():
     """Of 16 lanes, four times four, and only the last four are one after the other."""
-    mod = matmul(2, 16, 64, turned=(False, True))
+    mod = matmul(2, 16, 128, turned=(False, True))
     sch = recipes.matmul(Schedule(mod, check=False), target=target(512))
     lanes = [loop.extent.value for loop in loops_in(sch.func.body) if loop.kind == "vectorized"]
     assert sorted(lanes) == [4, 4, 16, 16]

@@ -24,7 +24,7 @@ class Pointer(NamedTuple):
     start: int = 0
 
 
-PLAIN = "nounwind noinline optnone"
+UNOPTIMIZED = "nounwind noinline optnone"
 """Of a row of calls, which LLVM would take longer to compile and makes no faster."""
 
 KernelCall = tuple[str, tuple[Pointer, ...]]
@@ -79,7 +79,7 @@ def emit_entry(
         lines.append(f"step{step + 1}:")
     body = "\n".join([*lines, "  ret i32 0"])
     loops = any(isinstance(call[0], Control) for call in calls)
-    how = "#0" if loops else PLAIN
+    how = "#0" if loops else UNOPTIMIZED
     return f"define i32 @{symbol}({', '.join(parameters)}) {how} {{\n{body}\n}}"
 
 
