@@ -137,7 +137,10 @@ def _softmax(x: Any, *, axis: int = -1) -> Any:
     """exp(x - m) / sum(exp(x - m)) along `axis`, with m the greatest x there."""
     along = axis_of(axis, x.ndim)
     powers = named(exp(x - _along(greatest, x, along, "softmax_max")), "softmax_exp")
-    return powers * (1 / _along(total, powers, along, "softmax_sum"))
+    sums = named(total(powers, axis=along), "softmax_sum")
+    if isinstance(x, Values):  # loops multiply by the inverse: a division for each row
+        return powers * _kept(named(1.0 / sums, "softmax_scale"), (along,), x.ndim)
+    return powers / _kept(sums, (along,), x.ndim)
 
 
 def _log_softmax(x: Any, *, axis: int = -1) -> Any:
