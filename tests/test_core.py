@@ -54,7 +54,7 @@ CORE = {
     "schedule": 2635,
     "passes": 2082,
     "codegen": 212,
-    "codegen/llvm": 1814,
+    "codegen/llvm": 1836,
     "runtime": 2142,
     "": 2106,
 }

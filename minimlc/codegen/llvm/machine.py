@@ -3,6 +3,8 @@
 Apart from what writes the text, which is not needed for code that the cache has.
 """
 
+import re
+from itertools import count
 from typing import NamedTuple
 
 import llvmlite.binding as llvm
@@ -49,7 +51,7 @@ def optimize(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
         module = _parsed(text, target)
         _run_pipeline(module, target, vectorize)
         if _is_valid(module):
-            return module
+            return _store_lanes(module, target)
     return _parsed(text, target)
 
 
@@ -85,6 +87,37 @@ def _is_valid(module: llvm.ModuleRef) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+_OFF = "i1 (?:false|undef|poison)"
+_ONE_LANE = re.compile(
+    r"(?:tail )?call void @llvm\.masked\.store\.v\d+(?P<lane>i\d+)\.p0\("
+    r"(?P<value><\d+ x i\d+> %[^,]+), ptr (?:nonnull |align \d+ )*(?P<address>.+?), "
+    rf"<\d+ x i1> <(?P<before>(?:{_OFF}, )*)i1 true(?:, {_OFF})*>\)(?: #\d+)?"
+)
+
+
+def _store_lanes(module: llvm.ModuleRef, target: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The module with a scalar store for each masked store of one lane of integers.
+
+    NB: LLVM 22.1.0 for x86 writes such a lane as wide as it was before a truncation, past its end
+    (llvm-project issue 179489). Such masks come from guarded loops that LLVM has vectorized.
+    """
+    if not any(function.name.startswith("llvm.masked.store") for function in module.functions):
+        return module
+    numbers = count()
+
+    def scalar(store: re.Match[str]) -> str:
+        number, lane, at = next(numbers), store["lane"], store["before"].count("i1")
+        return (
+            f"%lane.address{number} = getelementptr {lane}, ptr {store['address']}, i64 {at}\n"
+            f"  %lane{number} = extractelement {store['value']}, i64 {at}\n"
+            f"  store {lane} %lane{number}, ptr %lane.address{number}, align 1"
+        )
+
+    text = str(module)
+    changed = _ONE_LANE.sub(scalar, text)
+    return module if changed == text else _parsed(changed, target)
 
 
 def compile_object(text: str, machine: Machine) -> bytes:
