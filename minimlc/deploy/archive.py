@@ -21,7 +21,7 @@ from typing import Any
 
 from minimlc.errors import BuildError
 
-FORMAT = 2
+FORMAT = 3
 """What changes where older code could not be called, or read, in the same way."""
 
 MANIFEST, CODE, CONSTANTS, MODULE = "manifest.json", "code.o", "constants.npz", "module.txt"

@@ -18,7 +18,7 @@ from minimlc.module import IRModule
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import link
-from minimlc.runtime.parallel import openmp, symbols
+from minimlc.runtime.parallel import symbols
 from minimlc.runtime.records import restored
 from minimlc.script import parse
 from minimlc.target import Target
@@ -59,8 +59,6 @@ def _check_machine(name: str, manifest: Mapping[str, Any], target: Target) -> No
         raise _foreign(f'{name} has code for the CPU "{target.cpu}"; the one here lacks {lacking}')
     if manifest["tiles"] and not tiles_permitted():
         raise _foreign(f"{name} needs tile registers (AMX), and the system forbids them")
-    if manifest["threads"] == "openmp" and openmp() is None:
-        raise _foreign(f"{name} has parallel loops for OpenMP, and there is no runtime for it")
 
 
 def _foreign(why: str) -> BuildError:
@@ -87,8 +85,7 @@ def _library(
 ) -> Library:
     records = manifest["functions"]
     exports = [record["symbol"] for record in records if record["symbol"]]
-    threads = manifest["threads"]
-    imports = symbols(pool=threads == "pool") if threads else {}
+    imports = symbols() if manifest["threads"] else {}
     native = link([members[CODE]], exports, imports)
     functions: dict[str, Callable[..., Any]] = {}
     for record in sorted(records, key=lambda record: "plan" in record):

@@ -21,7 +21,6 @@ from minimlc.printer import named_constants
 from minimlc.runtime.executable import functions_of
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import backend, is_threaded, machine_of
-from minimlc.runtime.parallel import openmp
 from minimlc.runtime.plan import Plan, plan
 from minimlc.runtime.records import plan_record, signature_record
 
@@ -79,13 +78,11 @@ def _check_steps(plans: dict[str, Plan]) -> None:
 
 def _machine(library: Library, text: str) -> dict[str, Any]:
     """What the code needs of a machine."""
-    threaded = is_threaded(functions_of(library.mod))
-    threads = ("pool" if openmp() is None else "openmp") if threaded else ""
     return {
         "minimlc": import_module("minimlc").__version__,
         "triple": import_module("llvmlite.binding").get_process_triple(),
         "target": asdict(library.target),
-        "threads": threads,
+        "threads": is_threaded(functions_of(library.mod)),
         "tiles": "llvm.x86.ldtilecfg" in text,
     }
 

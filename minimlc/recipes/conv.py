@@ -5,13 +5,14 @@ number for all lanes: windows, strides and borders cost nothing (as in E. Georga
 of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018).
 """
 
-from math import ceil, gcd
+from math import ceil, gcd, prod
 from typing import NamedTuple
 
 from minimlc.node import nodes_of
 from minimlc.recipes.convolution import Convolution, find_convolution
 from minimlc.recipes.general import attempt
-from minimlc.recipes.matmul import WORTH_THREADS, is_long, with_epilogue
+from minimlc.recipes.matmul import is_long, with_epilogue
+from minimlc.recipes.tiles import MULTIPLICATIONS
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
@@ -22,6 +23,7 @@ from minimlc.recipes.views import (
     refusal,
     through_registers,
     vector_registers,
+    worth_threads,
 )
 from minimlc.target import Target
 from minimlc.tir.nodes import Load, Var
@@ -119,7 +121,7 @@ def conv2d(sch: Draft, block: str | None, target: Target) -> Draft:
     sch = sch.annotate(c, "prefetch", (sch.buffer(weights), later)) if later else sch
     turned = size["c"] * size["p"] * size["q"] < LONG_SUMS and vector_registers(target) == 16
     sch = in_squares(sch, result, at, sums if turned else "", gcd(size["i"] * size["j"], group))
-    if size["n"] * size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
+    if worth_threads(prod(size.values()), target, MULTIPLICATIONS):
         sch = sch.parallel(o).parallel(sch.loops(weights)[0])
     return sch
 
@@ -185,7 +187,7 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
         inner = sch.loops(block)[-2:]
         sch = sch.in_registers(inner[-1:] if is_long(sch, block) else inner)
         sch = sch.unrolled(sch.loops_of(block, "R")[1:2])  # but not over a window
-    if size["o"] * size["i"] * size["j"] * size["c"] >= WORTH_THREADS // 8:
+    if worth_threads(prod(size.values()), target, MULTIPLICATIONS):
         sch = sch.parallel(outer[0] if outer else f).parallel(sch.loops(weights)[0])
     return sch
 

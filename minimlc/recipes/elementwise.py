@@ -12,7 +12,7 @@ from minimlc.node import nodes_of, structural_equal
 from minimlc.recipes.general import attempt, collects_narrow
 from minimlc.recipes.rowwise import at_row
 from minimlc.recipes.views import (
-    WORTH_THREADS,
+    ELEMENTS,
     Draft,
     bytes_of,
     choose,
@@ -20,14 +20,15 @@ from minimlc.recipes.views import (
     lanes_of,
     recipe,
     refusal,
+    worth_threads,
 )
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import variables
 from minimlc.tir.nodes import BlockIter, Load, Store, Var
-from minimlc.tir.walks import blocks_in, loops_in
+from minimlc.tir.walks import blocks_in
 
-CHUNK = 1 << 14
+CHUNK = ELEMENTS
 """Elements of one long row that a thread takes at a time."""
 
 SHARES = 64
@@ -72,18 +73,14 @@ def in_rows(sch: Draft, target: Target) -> Draft:
     for name in done.blocks():
         done = done.vectorize(done.loops(name)[-1])
     long = [loop for loop in rows if done.extent(last, loop) > 1]
-    return done.parallel(long[0]) if sch.iterations(last) >= WORTH_THREADS else done
+    return done.parallel(long[0]) if worth_threads(sch.iterations(last), target) else done
 
 
 def left_over(sch: Draft, names: list[str], target: Target) -> Draft:
-    """The element-wise blocks among `names` that have no schedule yet, each in one loop. Threads
-    that share out another loop are awake: for them, less work is enough.
-    """
-    awake = any(loop.kind == "parallel" for loop in loops_in(sch.func.body))
-    worth = WORTH_THREADS // 2 if awake else WORTH_THREADS
+    """The element-wise blocks among `names` that have no schedule yet, each in one loop."""
     for name in names:
         if name in sch.blocks() and is_elementwise(sch, name) and is_untouched(sch, name):
-            sch = one_loop(sch, name, target, worth)
+            sch = one_loop(sch, name, target)
     return sch
 
 
@@ -118,12 +115,12 @@ def used_once(sch: Draft, name: str) -> bool:
     return alike and sch.iterations(name) >= sch.iterations(consumers[0])
 
 
-def one_loop(sch: Draft, name: str, target: Target, worth: int = WORTH_THREADS) -> Draft:
-    """Rows in lanes, and from `worth` elements on shared out over threads; rows too short for that
-    become one long one.
+def one_loop(sch: Draft, name: str, target: Target) -> Draft:
+    """Rows in lanes, and many elements shared out over threads; rows too short for that become one
+    long one.
     """
     loops = sch.loops_of(name, "S")
-    enough = sch.iterations(name) >= worth
+    enough = worth_threads(sch.iterations(name), target)
     lanes = lanes_of(target, sch.store(name).buffer.dtype)
     row = sch.extent(name, loops[-1])
     whole = row < 4 * lanes or (enough and sch.iterations(name) // row < target.cores)

@@ -7,7 +7,6 @@ guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the f
 """
 
 from collections.abc import Iterable
-from math import prod
 
 from minimlc.errors import ScheduleError
 from minimlc.node import nodes_of
@@ -16,7 +15,7 @@ from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Factor, Product, factors_of, find_product, is_constant
 from minimlc.recipes.tile_unit import on_tiles, sum_in_tiles
-from minimlc.recipes.tiles import SAME_SET, UNROLLED, Tiles, choose_tiles
+from minimlc.recipes.tiles import SAME_SET, UNROLLED, Tiles, choose_tiles, is_shared
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
@@ -29,17 +28,16 @@ from minimlc.recipes.views import (
     vector_registers,
 )
 from minimlc.target import Target
+from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.math.functions import PROGRAMS
 from minimlc.tir.nodes import Expr, Intrin, Store
+from minimlc.tir.walks import loops_in
 
 FEW_TILES = 4
 """Tiles side by side in C up to which elements of A are not used often enough to copy them."""
 
 SQUARE = 8
 """Rows of B along k, and numbers of each, that are turned around in registers at a time."""
-
-WORTH_THREADS = 4_000_000
-"""Multiplications from which on starting threads pays: about a fifth of a millisecond."""
 
 
 @recipe
@@ -134,13 +132,14 @@ def shared_out(
     sch: Draft, product: Product, result: str, loops: Iterable[str], target: Target
 ) -> Draft:
     """Loops shared out over threads, where these are worth it; or one over batches around them."""
-    if prod(product.batches) * product.rows * product.columns * product.sums < WORTH_THREADS:
+    if not is_shared(product, target):
         return sch
     for loop in sch.loops_of(result, "S")[: len(product.batches)]:
         if sch.extent(result, loop) >= target.cores:
             return sch.parallel(loop)
+    once = {each.var.name for each in loops_in(sch.func.body) if constant_value(each.extent) == 1}
     for loop in loops:
-        sch = sch.parallel(loop)
+        sch = sch if loop in once else sch.parallel(loop)
     return sch
 
 

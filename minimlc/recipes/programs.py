@@ -5,7 +5,7 @@ from minimlc.recipes.elementwise import used_once
 from minimlc.recipes.general import attempt
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.rowwise import in_lanes, in_vectors, is_along_rows, next_row_asked_for
-from minimlc.recipes.views import WORTH_THREADS, Draft, recipe, refusal
+from minimlc.recipes.views import Draft, recipe, refusal, worth_threads
 from minimlc.schedule.tree import find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.access import loop_ranges
@@ -38,7 +38,7 @@ def programs(sch: Draft, block: str | None, target: Target) -> Draft:
         if is_moved(sch, name):
             sch = attempt(sch, "compute_inline", name)
     sch = on_rows(sch, [name for name in sch.blocks() if is_serial(sch, name)], target)
-    return attempt(sch, "parallel", program) if work >= WORTH_THREADS else sch
+    return attempt(sch, "parallel", program) if worth_threads(work, target) else sch
 
 
 def around(sch: Draft, name: str) -> list[str]:

@@ -9,7 +9,6 @@ from math import prod
 from minimlc.node import nodes_of, walk
 from minimlc.recipes.general import attempt
 from minimlc.recipes.views import (
-    WORTH_THREADS,
     Draft,
     bytes_of,
     choose,
@@ -18,6 +17,7 @@ from minimlc.recipes.views import (
     none_is,
     recipe,
     refusal,
+    worth_threads,
 )
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import flat, variables
@@ -87,7 +87,7 @@ def last_rows(
         sch, (outer, _) = sch.cut(last, rows[-1], together)
         rows = [*rows[:-1], outer]
     long = [loop for loop in rows if sch.extent(last, loop) > 1]
-    shared = long[:1] if elements >= WORTH_THREADS else []
+    shared = long[:1] if worth_threads(elements, target) else []
     own: list[str] = [last]
     rest: list[str] = []
     for name in reversed(before):

@@ -1,14 +1,22 @@
 """Tiles of a matrix product: how much of it registers and caches hold at a time."""
 
 from itertools import repeat
-from math import ceil
+from math import ceil, prod
 from typing import NamedTuple
 
 from minimlc.recipes import skinny
 from minimlc.recipes.lowprec import FLOATS, Unit
 from minimlc.recipes.product import Product
 from minimlc.recipes.tile_unit import SIDE
-from minimlc.recipes.views import Draft, bytes_of, choose, divisor, lanes_of, vector_registers
+from minimlc.recipes.views import (
+    Draft,
+    bytes_of,
+    choose,
+    divisor,
+    lanes_of,
+    vector_registers,
+    worth_threads,
+)
 from minimlc.target import Target
 
 MOST_BY_A_UNIT = 384
@@ -21,6 +29,9 @@ SHORTEST = 16
 
 UNROLLED = 4
 """Products along k that are written out: a shared core has less to do besides arithmetic."""
+
+MULTIPLICATIONS = 1 << 15
+"""Those of each core from which on sharing them out pays: about a microsecond."""
 
 TILES_TO_SHARE = 4
 """Tiles for each thread at the least, side by side: it goes through all of A for them."""
@@ -73,6 +84,9 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     if registers > 16 and product.left.axes.endswith("mk") and k * size % SAME_SET:
         rows, vectors = sides_of(m, count, registers, bool(unit.intrin), whole=not unit.intrin)
     columns = max(vectors * lanes, unit.lanes)
+    alone = m <= rows and prod(product.batches) < target.cores
+    if alone and not unit.intrin and is_shared(product, target):
+        columns = min(vectors, ceil(count / target.cores)) * lanes
     if unit.loads:
         rows, columns = (SIDE if side <= SIDE else 2 * SIDE for side in (m, n))
     held = even(k, max(target.l1 // (rows * size), SHORTEST), unit.step)
@@ -88,6 +102,12 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     column_block = even(n, min(target.l2 // 2 // (sum_block * size), share), columns)
     steps = divisor(sums // unit.depth, UNROLLED)
     return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns, steps)
+
+
+def is_shared(product: Product, target: Target) -> bool:
+    """Whether a product is shared out over threads."""
+    work = prod(product.batches) * product.rows * product.columns * product.sums
+    return worth_threads(work, target, MULTIPLICATIONS)
 
 
 def sides_of(m: int, n: int, registers: int, by_unit: bool, whole: bool = False) -> tuple[int, int]:

@@ -4,7 +4,6 @@ from math import gcd, prod
 
 from minimlc.node import nodes_of
 from minimlc.recipes.views import (
-    WORTH_THREADS,
     Draft,
     bytes_of,
     choose,
@@ -13,6 +12,7 @@ from minimlc.recipes.views import (
     recipe,
     refusal,
     through_registers,
+    worth_threads,
 )
 from minimlc.target import Target
 from minimlc.tir.nodes import Block, Load, Store
@@ -105,7 +105,7 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
     (column,) = sch.loops_along(name, -1)
     others = [loop for loop in sch.loops(name) if loop not in (row, column)]
     sizes = {loop: sch.extent(name, loop) for loop in sch.loops(name)}
-    enough = prod(sizes.values()) >= WORTH_THREADS
+    enough = worth_threads(prod(sizes.values()), target)
     size = bytes_of(load.buffer.dtype)
     lanes = min(MOST, WRITE // size)
     again = _stays(sch, name, load, sizes[column], target)

@@ -21,8 +21,17 @@ V = TypeVar("V")
 S = TypeVar("S", bound=Schedule)
 HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
 
-WORTH_THREADS = 1 << 18
-"""Elements from which on starting threads pays."""
+ELEMENTS = 1 << 13
+"""Elements of each core from which on sharing them out pays: some microseconds."""
+
+MANY_CORES = 32
+"""As many count at the most, and where a target does not tell."""
+
+
+def worth_threads(work: int, target: Target, each: int = ELEMENTS) -> bool:
+    """Whether a loop is shared out: where there are `each` of its elements for each core."""
+    cores = min(target.cores, MANY_CORES) if target.cores > 1 else MANY_CORES
+    return work >= each * cores
 
 
 class Draft(Schedule):

@@ -6,7 +6,6 @@ from minimlc.node import nodes_of, walk
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
 from minimlc.recipes.views import (
-    WORTH_THREADS,
     Draft,
     bytes_of,
     choose,
@@ -14,6 +13,7 @@ from minimlc.recipes.views import (
     first,
     lanes_of,
     recipe,
+    worth_threads,
 )
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import Atom, linear
@@ -96,7 +96,7 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
     if row:  # each begins at a vector
         sch = attempt(sch, "storage_align", update, sch.buffer(update), -2, lanes)
     long = [loop for loop in outer if sch.extent(init, loop) > 1]
-    return sch.parallel(long[0]) if long and elements >= WORTH_THREADS else sch
+    return sch.parallel(long[0]) if long and worth_threads(elements, target) else sch
 
 
 def columns_apart(sch: Draft, name: str) -> Draft:

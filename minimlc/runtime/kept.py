@@ -28,7 +28,7 @@ from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.executable import NativeGraph, functions_of
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import is_threaded, link, surroundings
-from minimlc.runtime.parallel import openmp, symbols
+from minimlc.runtime.parallel import symbols
 from minimlc.runtime.records import plan_record, restored, signature_record
 from minimlc.target import Target
 from minimlc.tir.analysis.copies import Copy, copy_from
@@ -106,7 +106,7 @@ def _store(key: str, mod: IRModule, library: Library) -> None:
     record = {
         "functions": functions,
         "constants": records,
-        "threads": _threads() if is_threaded(kernels) else "",
+        "threads": is_threaded(kernels),
         "code": list(entries),
     }
     store_entry(key, record, bytes(origins.written))
@@ -115,10 +115,6 @@ def _store(key: str, mod: IRModule, library: Library) -> None:
 def has_units(func: PrimFunc) -> bool:
     blocks = nodes_of(func, Block)
     return any("tensor_intrin" in dict(block.annotations) for block in blocks)
-
-
-def _threads() -> str:
-    return "pool" if openmp() is None else "openmp"
 
 
 class _Origins:
@@ -153,8 +149,6 @@ def _from_entry(
         return None
     record, written = entry
     codes = [load_entry(each) for each in record.get("code", ())]
-    if record.get("threads") not in ("", _threads() if record.get("threads") else ""):
-        return None
     try:
         arrays = dict(enumerate(_arrays(record["constants"], mod, written)))
         return _library(record, [c[1] for c in codes if c], len(codes), arrays, target, build)
@@ -173,7 +167,7 @@ def _library(
     if len(codes) != count:
         raise KeyError("object code is missing")
     exports = [each["symbol"] for each in record["functions"]]
-    imports = symbols(pool=record["threads"] == "pool") if record["threads"] else {}
+    imports = symbols() if record["threads"] else {}
     native = link(codes, exports, imports)
     named = {str(at): data for at, data in arrays.items()}
     functions = {each["name"]: restored(each, native, named, {}) for each in record["functions"]}

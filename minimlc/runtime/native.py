@@ -19,7 +19,7 @@ from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
 from minimlc.runtime.cache import cache_key, load_entry, store_entries
 from minimlc.runtime.foreign import wide_enough
-from minimlc.runtime.parallel import openmp, symbols
+from minimlc.runtime.parallel import symbols
 from minimlc.target import Target
 from minimlc.tir.analysis.copies import READY
 from minimlc.tir.intrinsics import is_formula
@@ -99,8 +99,7 @@ def code_name(func: PrimFunc, target: Target) -> str:
     """A name for a function's code, made from what it does: whatever it is called."""
     if func in READY:
         return code_of_stub(func)[0]
-    threads = is_threaded({"": func}) and openmp() is not None
-    return "k" + _key({"": func}, target, "", False, threads)
+    return "k" + _key({"": func}, target, "", False)
 
 
 TURN = 0.0005
@@ -134,11 +133,6 @@ class Unit(NamedTuple):
     extra: str = ""
 
     @property
-    def uses_openmp(self) -> bool:
-        """Whether its parallel loops run on a library for OpenMP."""
-        return is_threaded(self.functions) and openmp() is not None
-
-    @property
     def stored(self) -> str:
         """The name of the entry that stubs stand for; "" for other functions."""
         keys = [code_of_stub(func)[1] for func in self.functions.values() if func in READY]
@@ -146,12 +140,11 @@ class Unit(NamedTuple):
 
     def key(self, target: Target) -> str:
         """The name of its entry in the cache."""
-        return self.stored or _key(self.functions, target, self.extra, False, self.uses_openmp)
+        return self.stored or _key(self.functions, target, self.extra, False)
 
     def emitted(self, target: Target, check: bool = False) -> Any:
         """LLVM's text for it, and what its error slots mean."""
-        options = {"check": check, "openmp": self.uses_openmp, "extra": self.extra}
-        return emit_llvm(self.functions, machine_of(target), **options)
+        return emit_llvm(self.functions, machine_of(target), check=check, extra=self.extra)
 
     def compiled(self, target: Target, pool: ThreadPoolExecutor) -> Future[bytes]:
         """Its machine code, which a thread makes: LLVM works while Python writes the next text.
@@ -240,11 +233,9 @@ def surroundings() -> tuple[str, ...]:
     return ".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()
 
 
-def _key(
-    functions: Mapping[str, PrimFunc], target: Target, extra: str, check: bool, use_openmp: bool
-) -> str:
+def _key(functions: Mapping[str, PrimFunc], target: Target, extra: str, check: bool) -> str:
     parts = [*surroundings(), target.cpu, target.features, str(target.vector_bits), extra]
-    parts += [str(check), str(use_openmp)]
+    parts.append(str(check))
     for name, func in functions.items():
         if any(is_formula(part.name) for part in nodes_of(func, Intrin)):
             func = Legalize(PLAIN).visit(func)  # a formula of the user's is only a name in it

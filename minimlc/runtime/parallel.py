@@ -1,4 +1,4 @@
-"""Threads for parallel loops: an OpenMP runtime where there is one, else a Python pool.
+"""Threads for parallel loops: a native team where the system has what it needs, else a Python pool.
 
 Compiled code reads the number of threads from memory at each loop, so `set_num_threads` takes
 effect at once. After a fork the child runs its loops on one thread until it sets a number itself:
@@ -13,17 +13,17 @@ import operator
 import os
 import sys
 import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from minimlc.errors import CompileError
+from minimlc.runtime.team import MEMBERS, Team
 from minimlc.target import Target
 
-OPENMP_NAMES = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "omp_in_parallel")
 Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 PoolRun = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
@@ -67,6 +67,8 @@ def set_num_threads(count: int) -> None:
             stacklevel=2,
         )
     _threads.value = min(number, most)
+    if _teams and _teams[0]:
+        _teams[0].grow(_threads.value)
 
 
 _RUNTIMES: dict[int, Callable[[int], int] | None] = {}
@@ -94,9 +96,12 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    _threads.value = 1
+    global _starting
+    _threads.value, _starting = 1, threading.Lock()
     _forked.append(True)
     _pool.cache_clear()
+    if _teams and _teams[0]:
+        _teams[0].reset()
 
 
 _forked: list[bool] = []
@@ -109,50 +114,32 @@ def _most_threads() -> tuple[int, str]:
     """How many threads a loop can be run on here, and what to say to who wants more."""
     if _forked and None in _RUNTIMES.values():
         return 1, "the OpenMP runtime of this forked process starts none"
-    cores = Target.host().cores
+    cores = min(Target.host().cores, MEMBERS)
     return cores, f"this process may use {cores} core(s)"
 
 
-@functools.cache
-def openmp() -> ctypes.CDLL | None:
-    """An OpenMP runtime with GNU's entry points: one already loaded, else the system's."""
-    for path in [*_loaded_runtimes(), *_installed_runtimes()]:
-        try:
-            library = ctypes.CDLL(path)
-            if all(hasattr(library, name) for name in OPENMP_NAMES):
-                minds_forks(library)
-                return library
-        except OSError:
-            continue
-    return None
+_teams: list[Team | None] = []
+_starting = threading.Lock()
 
 
-def _loaded_runtimes() -> list[str]:
-    try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return []
-    paths = dict.fromkeys(line.split(maxsplit=5)[-1] for line in lines if "/" in line)
-    return [p for p in paths if Path(p).name.startswith(("libgomp", "libomp.", "libiomp5"))]
+def team() -> Team | None:
+    """The team of this process, which is there from the first use on; None where it can't be."""
+    with _starting:
+        if not _teams:
+            try:
+                _teams.append(Team(_threads) if sys.platform in ("linux", "darwin") else None)
+            except (OSError, AttributeError):
+                _teams.append(None)
+    return _teams[0]
 
 
-def _installed_runtimes() -> list[str]:
-    if sys.platform == "darwin":
-        folders = ("", "/opt/homebrew/opt/libomp/lib/", "/usr/local/opt/libomp/lib/")
-        return [f"{folder}libomp.dylib" for folder in folders]
-    return ["libgomp.so.1", "libomp.so.5", "libomp.so"] if sys.platform == "linux" else []
-
-
-def symbols(*, pool: bool = False) -> dict[str, int]:
-    """The addresses that compiled parallel loops link to; with `pool`, those of loops for a pool,
-    also where there is OpenMP.
-    """
-    num_threads()
-    library = None if pool else openmp()
-    if library is None:
-        return {"minimlc_pool_run": _address(_pool_run)}
-    addresses = {name: _address(getattr(library, name)) for name in OPENMP_NAMES}
-    return {"minimlc_threads": ctypes.addressof(_threads), **addresses}
+def symbols() -> dict[str, int]:
+    """The addresses that compiled parallel loops link to."""
+    threads, shared = num_threads(), team()
+    if shared is None:
+        return {"minimlc_parallel": _address(_pool_run)}
+    shared.grow(threads)
+    return {"minimlc_parallel": shared.address}
 
 
 def _address(function: ctypes._CFuncPtr) -> int:  # type: ignore[name-defined]
@@ -161,7 +148,7 @@ def _address(function: ctypes._CFuncPtr) -> int:  # type: ignore[name-defined]
 
 @functools.lru_cache(maxsize=1)
 def _pool(threads: int) -> Any:
-    """Threads for where there is no OpenMP; imported then, as it brings the logging module."""
+    """Threads for where there is no team; imported then, as it brings the logging module."""
     futures = import_module("concurrent.futures")
     return futures.ThreadPoolExecutor(threads, thread_name_prefix="minimlc")
 
@@ -172,6 +159,11 @@ def _share(task: int, context: int, begin: int, end: int) -> int:
         return Task(task)(context, begin, end)
     finally:
         _inside.value = False
+
+
+WORTH = 0.0002
+"""Seconds that a loop takes for which threads of the pool start."""
+_worth: set[int] = set()
 
 
 class _Job:
@@ -216,7 +208,8 @@ class _Job:
 
 
 def pool_run(task: int, context: int, count: int) -> int:
-    """Run a compiled task over 0 ... count-1, in as many equal runs as there are threads.
+    """Run a compiled task over 0 ... count-1, in as many equal runs as there are threads; at first
+    in one, which tells whether it takes long enough to start threads for.
 
     Returns the status plus 1: 0 is what ctypes makes of an exception. ctypes releases the
     interpreter's lock in each run; nested loops stay on their thread. An interrupt (Ctrl-C) is
@@ -225,13 +218,19 @@ def pool_run(task: int, context: int, count: int) -> int:
     threads = min(num_threads(), count)
     if threads <= 1 or getattr(_inside, "value", False):
         return Task(task)(context, 0, count) + 1
-    job = _Job(task, context, [count * n // threads for n in range(threads + 1)])
+    cuts = [count * n // threads for n in range(threads + 1)]
+    start = time.perf_counter()
+    if task not in _worth:
+        cuts = [0, count]
+    job = _Job(task, context, cuts)
     caught = None
     try:
         with contextlib.suppress(RuntimeError):  # no more threads can be had: those here do it
-            for _ in range(threads - 1):
+            for _ in range(len(cuts) - 2):
                 _pool(num_threads()).submit(job.work)
         job.work_here()
+        if task not in _worth and time.perf_counter() - start > WORTH:
+            _worth.add(task)
     except BaseException as error:
         caught = error
     while True:

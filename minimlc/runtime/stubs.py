@@ -32,7 +32,6 @@ from minimlc.runtime.native import (
     is_threaded,
     surroundings,
 )
-from minimlc.runtime.parallel import openmp
 from minimlc.target import Target
 from minimlc.tir.analysis.copies import READY, Copy, Ready, copy_from
 from minimlc.tir.nodes import PrimFunc, Store, seq, store
@@ -85,7 +84,7 @@ def _keys(mod: IRModule, target: Target, how: str) -> dict[str, str]:
     """The entry's name for each primitive function all of whose calls have constants at the same
     places.
     """
-    about = [json.dumps(asdict(target)), how, str(openmp() is not None), *surroundings()]
+    about = [json.dumps(asdict(target)), how, *surroundings()]
     places: dict[str, set[frozenset[int]]] = {}
     for call in _calls(mod):
         places.setdefault(call.callee, set()).add(_constants(call))

@@ -278,7 +278,7 @@ def test_fused_loops_run_side_by_side(kind):
     func = PrimFunc((a, b), (), loop(i, 48, kind, body))
     agree(func)
     text = build(func, cache=False).source("llvm")
-    assert ("@minimlc.parallel(" if kind == "parallel" else "x float>") in text
+    assert ("@minimlc_parallel(" if kind == "parallel" else "x float>") in text
 
 
 def tile(rows: int, width: int, target="llvm") -> PrimFunc:

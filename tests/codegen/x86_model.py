@@ -18,7 +18,7 @@ from minimlc.codegen.llvm.emit import emit_llvm
 from minimlc.codegen.llvm.entry import symbol
 from minimlc.codegen.llvm.machine import compile_object
 from minimlc.runtime.native import entry_point, link, machine_of
-from minimlc.runtime.parallel import openmp, symbols
+from minimlc.runtime.parallel import symbols
 from minimlc.target import Target
 
 TILE_FACTORS = {
@@ -171,9 +171,7 @@ def modelled(text: str) -> tuple[str, set[str]]:
 def run(mod: mlc.IRModule, target: Target, arrays: Sequence[np.ndarray]) -> tuple[set[str], Tiles]:
     """Run a module's only function as code for another machine; its instructions by the model."""
     ((name, func),) = mod.functions.items()
-    text, used = modelled(
-        emit_llvm({name: func}, machine_of(target), openmp=openmp() is not None).text
-    )
+    text, used = modelled(emit_llvm({name: func}, machine_of(target)).text)
     host = Target.host()
     code = compile_object(text, machine_of(host)._replace(vector_bits=host.vector_bits))
     tiles = Tiles()

@@ -12,20 +12,19 @@ SMALL_CACHES = {"l1": 1024, "l2": 4096, "l3": 8192}
 """Caches so small that a program which runs in an instant has several blocks of each kind."""
 
 
-USUAL_CACHES = {"l1": 32 * 1024, "l2": 512 * 1024, "l3": 32 * 1024 * 1024}
+USUAL = {"l1": 32 * 1024, "l2": 512 * 1024, "l3": 32 * 1024 * 1024, "cores": 2}
 WIDE_ONLY = ("avx512", "avx10", "amx", "vnni")
 
 
-def target(vector_bits: int = 256, **caches: int) -> mlc.Target:
-    """This machine, of which a recipe is to believe that it has such vectors and usual caches."""
+def target(vector_bits: int = 256, **sizes: int) -> mlc.Target:
+    """This machine, of which a recipe is to believe that it has such vectors and usual sizes."""
     host = mlc.Target.host()
     kept = [
         part
         for part in host.features.split(",")
         if vector_bits > 256 or not any(wide in part for wide in WIDE_ONLY)
     ]
-    sizes = {**USUAL_CACHES, **caches}
-    return replace(host, vector_bits=vector_bits, features=",".join(kept), **sizes)
+    return replace(host, vector_bits=vector_bits, features=",".join(kept), **{**USUAL, **sizes})
 
 
 def matmul(m, n, k, *, turned=(False, False), dtype="float32", batch=()) -> mlc.IRModule:

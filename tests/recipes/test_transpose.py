@@ -92,7 +92,7 @@ def test_more_of_a_line_is_read_where_it_does_not_stay():
 
 @pytest.mark.parametrize("columns", [1024, 1600])
 def test_long_rows_are_written_in_runs(columns):
-    mod = scheduled((columns, 24), (1, 0))
+    mod = scheduled((columns, 24), (1, 0), cores=1)
     sizes = [loop.extent.value for loop in loops_in(mod["main"].body)]
     assert sizes[:3] == [columns // (sizes[2] * 4), 3, sizes[2]]
     assert 32 <= sizes[2] <= 64

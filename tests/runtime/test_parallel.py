@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
+from minimlc.codegen.llvm.entry import symbol
 from minimlc.errors import CompileError
-from minimlc.runtime import native, parallel
+from minimlc.runtime import parallel
 from minimlc.runtime.build import build
+from minimlc.runtime.native import Unit, backend, entry_point, link, machine_of
+from minimlc.runtime.team import Team
 from minimlc.target import Target
 from minimlc.tir.nodes import (
     Alloc,
@@ -39,16 +43,18 @@ def threads():
 def use_threads(count: int) -> None:
     """Also more threads than there are cores: the sharing out must be right for any number."""
     parallel._threads.value = count
+    if parallel.team() is not None:
+        parallel.team().grow(count)
 
 
-@pytest.fixture(params=["openmp", "pool"])
+@pytest.fixture(params=["team", "pool"])
 def runtime(request, monkeypatch):
     """Both ways to run a parallel loop."""
-    if request.param == "openmp" and parallel.openmp() is None:
-        pytest.skip("no OpenMP runtime on this machine")
+    if request.param == "team" and parallel.team() is None:
+        pytest.skip("no team on this system")
     if request.param == "pool":
-        for module in (parallel, native):
-            monkeypatch.setattr(module, "openmp", lambda: None)
+        monkeypatch.setattr(parallel, "team", lambda: None)
+        monkeypatch.setattr(parallel, "WORTH", 0)  # small loops start threads, too
     return request.param
 
 
@@ -147,11 +153,88 @@ def test_where_no_thread_can_be_had(monkeypatch):
         def submit(self, *work):
             raise RuntimeError("can't start new thread")
 
-    for module in (parallel, native):
-        monkeypatch.setattr(module, "openmp", lambda: None)
+    monkeypatch.setattr(parallel, "team", lambda: None)
+    monkeypatch.setattr(parallel, "WORTH", 0)
     monkeypatch.setattr(parallel, "_pool", lambda threads: Full())
     use_threads(4)
     check(build(nested(), cache=False))
+
+
+def test_small_loops_start_no_threads(monkeypatch):
+    monkeypatch.setattr(parallel, "team", lambda: None)
+    monkeypatch.setattr(parallel, "_pool", lambda threads: pytest.fail("threads for a small loop"))
+    monkeypatch.setattr(parallel, "WORTH", 60)
+    monkeypatch.setattr(parallel, "_worth", set())
+    use_threads(4)
+    check(build(nested(), cache=False))
+
+
+needs_team = pytest.mark.skipif(parallel.team() is None, reason="no team on this system")
+
+
+@needs_team
+def test_threads_that_sleep_are_woken():
+    lib = build(nested(), cache=False)
+    use_threads(3)
+    for pause in (0, 0.001, 0.02):  # busy, on the way to sleep, asleep
+        for _ in range(20):
+            time.sleep(pause)
+            check(lib)
+
+
+@needs_team
+def test_the_calling_thread_runs_what_no_other_claims():
+    """Members that have no thread, as if none of theirs got a core."""
+    team = Team(parallel._threads)
+    team.shared.members = 5
+    i, x = Var("i"), Buffer("x", (7,), "float32")
+    func = PrimFunc((x,), (), For(i, index(7), "parallel", store(x, (i,), x[i] + 1.0)))
+    unit = Unit({"f": func})
+    code = unit.emitted(Target.host()).text
+    native = link(
+        [backend().compile_object(code, machine_of(Target.host()))],
+        [symbol("f")],
+        {"minimlc_parallel": team.address},
+    )
+    use_threads(5)
+    array = np.zeros(7, np.float32)
+    for _ in range(100):
+        assert entry_point(native.addresses[symbol("f")], 1)(array.ctypes.data) == 0
+    assert (array == 100).all()
+
+
+@needs_team
+def test_a_team_is_as_large_as_the_system_lets_it_be(monkeypatch):
+    team = Team(parallel._threads)
+    started = []
+    monkeypatch.setattr(team, "_started", lambda share: started.append(share) or share < 3)
+    team.grow(8)
+    assert (team.shared.members, started) == (3, [1, 2, 3])
+    team.reset()
+    assert team.shared.members == 1
+
+
+@needs_team
+def test_many_threads_share_loops_out_at_once():
+    """Each of their loops is run once, by whoever has the team or alone."""
+    lib = build(nested(), cache=False)
+    use_threads(4)
+    wrong = []
+
+    def work() -> None:
+        x, y = np.ones((33, 40), np.float32), np.zeros((33, 40), np.float32)
+        for n in range(300):
+            x[...] = n
+            lib["main"](x, y)
+            if not (y == 2 * n + 1).all():
+                wrong.append(n)
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
 
 
 def _in_child(lib) -> None:
@@ -173,12 +256,13 @@ def test_a_forked_child_can_compute(runtime):
 FORKING = """
 import os, sys
 import numpy as np
-from minimlc.runtime import native, parallel
+from minimlc.runtime import parallel
 from minimlc.runtime.build import build
 from tests.runtime.test_parallel import check, nested, use_threads
 kind = sys.argv[1]
 if kind == "pool":
-    parallel.openmp = native.openmp = lambda: None
+    parallel.team = lambda: None
+    parallel.WORTH = 0
 target = "c" if kind == "c" else "llvm"
 use_threads(2)
 lib = build(nested(), target, cache=False)
@@ -204,12 +288,12 @@ os._exit(status)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize(
-    "kind", ["openmp", "pool", pytest.param("c", marks=pytest.mark.requires("cc"))]
+    "kind", ["team", "pool", pytest.param("c", marks=pytest.mark.requires("cc"))]
 )
 def test_a_forked_child_can_have_threads_again(kind):
     """A child, and a child of it, and what the parent does then; a hang is killed with them."""
-    if kind == "openmp" and parallel.openmp() is None:
-        pytest.skip("no OpenMP runtime on this machine")
+    if kind == "team" and parallel.team() is None:
+        pytest.skip("no team on this system")
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", FORKING, kind],
         stdout=subprocess.PIPE,
@@ -222,6 +306,76 @@ def test_a_forked_child_can_have_threads_again(kind):
             os.killpg(process.pid, signal.SIGKILL)
             raise
     assert (process.returncode, sorted(said.split("\n"))) == (0, ["", "good 0", "good 1", "good 2"])
+
+
+BOTH = """
+import os, signal, threading, time
+import numpy as np
+from minimlc.runtime import parallel
+from minimlc.runtime.build import build
+from tests.runtime.test_parallel import use_threads
+from tests.runtime.test_process import squares
+call = build(squares(1 << 12), cache=False)["main"]
+use_threads(3)
+x = np.full(1 << 12, 3, np.float32)
+
+def wrong(seconds, y):
+    end, bad = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        y[:] = 0
+        call(x, y)
+        bad += not (y == 6).all()
+    return bad
+
+def work():
+    while True:
+        call(x, other)
+
+other = np.zeros_like(x)
+threading.Thread(target=work, daemon=True).start()
+children = []
+for n in range(20):
+    child = os.fork()  # wherever the other thread's loop is
+    if not child:
+        assert parallel.team().shared.members == 1
+        use_threads(2)
+        os._exit(wrong(0.3, np.zeros_like(x)))
+    assert parallel.team().shared.members == 3
+    children.append(child)
+bad = wrong(0.3, np.zeros_like(x))
+print([os.waitpid(child, 0)[1] for child in children] == [0] * 20, bad, flush=True)
+os._exit(0)
+"""
+
+
+@needs_team
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_and_its_parent_compute_at_once():
+    """Neither sees the other's loops, nor a child one that another thread was in."""
+    command = [sys.executable, "-W", "ignore", "-c", BOTH]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr[-500:]
+
+
+SIGNALS = """
+import os, signal
+from minimlc.runtime.build import build
+from tests.runtime.test_parallel import check, nested, use_threads
+lib = build(nested(), cache=False)
+use_threads(3)
+check(lib)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.sigwait([signal.SIGUSR1]) == signal.SIGUSR1)
+"""
+
+
+@needs_team
+def test_signals_are_left_to_other_threads():
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # its threads take them
+    command = [sys.executable, "-c", SIGNALS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr[-500:]
 
 
 def test_a_runtime_that_cannot_fork_has_one_thread_afterwards(monkeypatch):

@@ -10,7 +10,7 @@ from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.codegen.llvm.lines import line_records
 from minimlc.codegen.llvm.machine import Machine
-from minimlc.codegen.llvm.parallel import OPENMP, POOL, parallel
+from minimlc.codegen.llvm.parallel import RUNTIME, parallel
 from minimlc.codegen.llvm.shared import Share
 from minimlc.codegen.llvm.stmt import Job, Statements
 from minimlc.codegen.llvm.value import Code, Module, facts
@@ -36,7 +36,6 @@ def emit_llvm(
     machine: Machine,
     *,
     check: bool = False,
-    openmp: bool = False,
     extra: str = "",
     lines: bool = False,
 ) -> Emitted:
@@ -55,14 +54,13 @@ def emit_llvm(
             lowered = replace(lowered, body=Share().visit(lowered.body))
         job = Job(lowered, symbol(name), features, machine.vector_bits)
         module.definitions.append(_function(job, module, sites if check else None))
-    runtime = (OPENMP if openmp else POOL) if module.tasks else ""
     attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{machine.vector_bits}"'
     if machine.vector_bits >= 512:
         attributes += ' "min-legal-vector-width"="512"'
     parts = [
         "; minimlc",
         *module.declarations.values(),
-        runtime.strip(),
+        RUNTIME if module.tasks else "",
         *module.definitions,
         extra,
         attributes + " }",

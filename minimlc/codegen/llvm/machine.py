@@ -52,7 +52,7 @@ def optimize(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
         _run_pipeline(module, target, vectorize)
         if _is_valid(module):
             return _store_lanes(module, target)
-    return _parsed(text, target)
+    return _store_lanes(_parsed(text, target), target)
 
 
 def _parsed(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
@@ -92,7 +92,7 @@ def _is_valid(module: llvm.ModuleRef) -> bool:
 _OFF = "i1 (?:false|undef|poison)"
 _ONE_LANE = re.compile(
     r"(?:tail )?call void @llvm\.masked\.store\.v\d+(?P<lane>i\d+)\.p0\("
-    r"(?P<value><\d+ x i\d+> %[^,]+), ptr (?:nonnull |align \d+ )*(?P<address>.+?), "
+    r"(?P<value><\d+ x i\d+> %[^,]+), ptr (?:[^%@,]*? )?(?P<address>[%@][^,]+), "
     rf"<\d+ x i1> <(?P<before>(?:{_OFF}, )*)i1 true(?:, {_OFF})*>\)(?: #\d+)?"
 )
 
@@ -120,10 +120,10 @@ def _store_lanes(module: llvm.ModuleRef, target: llvm.TargetMachine) -> llvm.Mod
     return module if changed == text else _parsed(changed, target)
 
 
-def compile_object(text: str, machine: Machine) -> bytes:
-    """Machine code, as an object file, for LLVM text."""
+def compile_object(text: str, machine: Machine, *, passes: bool = True) -> bytes:
+    """Machine code, as an object file, for LLVM text; without `passes`, as it is written."""
     target = target_machine(machine)
-    return target.emit_object(optimize(text, target))
+    return target.emit_object(optimize(text, target) if passes else _parsed(text, target))
 
 
 def compile_assembly(text: str, machine: Machine) -> str:
