@@ -116,7 +116,12 @@ define internal void @run(i64 %share, i64 %word) noinline {
   %begin = udiv i64 %low, %shares
   %end = udiv i64 %high, %shares
   %status = call i32 %task(ptr %context, i64 %begin, i64 %end)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %note, label %done
+note:
   %worst = atomicrmw max ptr $STATUS, i32 %status monotonic
+  br label %done
+done:
   %done.at = $SLOT i64 %share, i32 1
   store atomic i64 %word, ptr %done.at release, align 8
   ret void
