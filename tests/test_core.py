@@ -37,7 +37,7 @@ ROOMS = {
     "frontends": 867,
     "tile": 398,
     "apart": 582,
-    "tune": 1488,
+    "tune": 1490,
     "homework": 2116,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -55,7 +55,7 @@ CORE = {
     "passes": 2082,
     "codegen": 212,
     "codegen/llvm": 1761,
-    "runtime": 2453,
+    "runtime": 2452,
     "": 2106,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -99,7 +99,7 @@ def code_name(func: PrimFunc, target: Target) -> str:
     """A name for a function's code, made from what it does: whatever it is called."""
     if func in READY:
         return code_of_stub(func)[0]
-    return "k" + _key({"": func}, target, "", False)
+    return "k" + _key({"": func}, target, "")
 
 
 TURN = 0.0005
@@ -140,7 +140,7 @@ class Unit(NamedTuple):
 
     def key(self, target: Target) -> str:
         """The name of its entry in the cache."""
-        return self.stored or _key(self.functions, target, self.extra, False)
+        return self.stored or _key(self.functions, target, self.extra)
 
     def emitted(self, target: Target, check: bool = False) -> Any:
         """LLVM's text for it, and what its error slots mean."""
@@ -233,9 +233,8 @@ def surroundings() -> tuple[str, ...]:
     return ".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()
 
 
-def _key(functions: Mapping[str, PrimFunc], target: Target, extra: str, check: bool) -> str:
+def _key(functions: Mapping[str, PrimFunc], target: Target, extra: str) -> str:
     parts = [*surroundings(), target.cpu, target.features, str(target.vector_bits), extra]
-    parts.append(str(check))
     for name, func in functions.items():
         if any(is_formula(part.name) for part in nodes_of(func, Intrin)):
             func = Legalize(PLAIN).visit(func)  # a formula of the user's is only a name in it

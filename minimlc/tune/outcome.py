@@ -44,21 +44,25 @@ class Tuned:
     @property
     def winner(self) -> Trial:
         """The fastest trial, the earliest of equals; the default if none ran, or none is worth it.
-        Where some were measured `again`, by the trial's number, it is one of these.
+        Where some were measured `again`, by the trial's number, it is one of these, and faster each
+        time than the default ever was.
         """
         tried, default = comparable(self.records), self.records[0]
         finals = [trial for trial in tried if trial.number in self.again]
         best = min(finals or tried, key=self.score, default=default)
         worth = WORTH if finals else UNCONFIRMED
         faster = isfinite(self.score(best)) and self.score(best) * worth <= self.score(default)
-        return best if faster else default
+        apart = max(self._scores(best)) <= min(self._scores(default))
+        return best if faster and apart else default
 
     def score(self, trial: Trial) -> float:
         """The median of a trial's scores, of those at the end if there are any: before, others were
         compiled meanwhile.
         """
-        again = [result.score for result in self.again.get(trial.number, ())]
-        return median(again or [trial.score])
+        return median(self._scores(trial))
+
+    def _scores(self, trial: Trial) -> list[float]:
+        return [result.score for result in self.again.get(trial.number, ())] or [trial.score]
 
     @property
     def best(self) -> Schedule:

@@ -235,8 +235,8 @@ def ending(seconds: float | None, share: float = 1.0) -> float:
 def finals(
     state: Search, runner: Measures, database: Any, end: float = inf
 ) -> dict[int, tuple[Result, ...]]:
-    """The results of the default and the best few programs, measured twice again in turns, or as
-    often as there is time: of many that are alike, the first one in front was lucky. Nothing is
+    """The results of the default and the best few programs, measured three times again in turns, or
+    as often as there is time: of many that are alike, the first one in front was lucky. Nothing is
     compiled beside: where processors share a core, that slows some programs more than others.
     """
     ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
@@ -244,7 +244,7 @@ def finals(
         return {}
     tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
     results: dict[int, tuple[Result, ...]] = {}
-    for number in (*tried, *reversed(tried)):
+    for number in (*tried, *reversed(tried), *tried):
         if perf_counter() > end:
             break
         one = [tried[number].candidate]

@@ -105,7 +105,7 @@ def test_each_cpu_has_entries_of_its_own_in_the_cache(tmp_path, monkeypatch, req
         Target("llvm", "another", host.features, host.vector_bits),
     ]
     functions = {"main": square()}
-    keys = [native._key(functions, target, "", False) for target in targets]
+    keys = [native._key(functions, target, "") for target in targets]
     assert len(set(keys)) == len(keys)
     build(square(), host)
     assert [load_entry(key) is not None for key in keys] == [True, *[False] * 4]
@@ -113,7 +113,7 @@ def test_each_cpu_has_entries_of_its_own_in_the_cache(tmp_path, monkeypatch, req
         "llvmlite.binding.get_process_triple", lambda: "elsewhere-unknown-linux-gnu"
     )
     native.surroundings.cache_clear()
-    assert native._key(functions, host, "", False) not in keys
+    assert native._key(functions, host, "") not in keys
 
 
 def test_a_cpu_that_lost_features_rebuilds(tmp_path, monkeypatch):

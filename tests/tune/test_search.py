@@ -63,7 +63,7 @@ def test_an_interrupted_search_gives_the_best_so_far_and_goes_on():
     assert part.stopped == "interrupt" and len(part.records) == 13 == len(database.kept)
     runner = Pretended(score)
     resumed = found(runner, trials=32, database=database)
-    assert runner.asked == 19 + 2 * len(resumed.again)
+    assert runner.asked == 19 + 3 * len(resumed.again)
     assert [t.candidate for t in resumed.records] == [t.candidate for t in whole.records]
     assert resumed.winner.score == whole.winner.score
 
@@ -85,6 +85,21 @@ def test_what_was_not_measured_again_has_to_be_well_ahead():
         assert Tuned((default, ahead), "interrupt").winner.number == number
         again = {0: (default.result,), 1: (ahead.result,)}
         assert Tuned((default, ahead), "trials", again).winner.number == 1
+
+
+def test_what_is_ahead_is_so_each_time():
+    """Of two that are alike, the one that was lucky twice of three times is not faster."""
+    trials = tuple(
+        replace(trial, number=at) for at, trial in enumerate(found(trials=9).records[:2])
+    )
+
+    def results(*scores):
+        one = trials[0].result
+        return tuple(replace(one, seconds=(score,), reference=(1.0,)) for score in scores)
+
+    for scores, number in (((0.9, 0.9, 1.0), 0), ((0.9, 0.9, 0.97), 1)):
+        again = {0: results(0.98, 1.0, 1.0), 1: results(*scores)}
+        assert Tuned(trials, "trials", again).winner.number == number
 
 
 def test_ctrl_c_while_the_best_are_measured_again_gives_the_best_so_far():

@@ -97,5 +97,5 @@ def test_ctrl_c_at_the_end_ends_all_of_a_model():
     assert {result.stopped for _, result in part} == {"interrupt"}
     assert [bool(result.again) for _, result in whole] == [True, True]
     assert [bool(result.again) for _, result in part] == [True, False]
-    _, at_once = searched(asked - sum(2 * len(result.again) for _, result in whole))
+    _, at_once = searched(asked - sum(3 * len(result.again) for _, result in whole))
     assert at_once < asked and at_once == sum(len(result.records) for _, result in whole)
