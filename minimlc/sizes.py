@@ -205,6 +205,8 @@ def _divided(left: Operand, right: Operand) -> tuple[Operand, Operand]:
     """The quotient, rounded down, and the remainder: what divides is taken out first."""
     if right == 0:
         raise CompileError(f"the size {left} is divided by 0", code="E136")
+    if left == 0:
+        return 0, 0
     divisor = _terms(right)
     if len(divisor) > 1:
         return (1, 0) if left == right else _opaque(left, right)

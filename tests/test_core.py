@@ -56,7 +56,7 @@ CORE = {
     "codegen": 212,
     "codegen/llvm": 1761,
     "runtime": 2452,
-    "": 2106,
+    "": 2112,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -33,6 +33,12 @@ def test_what_is_computed_with_sizes_is_computed_with_their_numbers(a, b):
                 assert size_at(divide(sign(one, other), by), values) == divide(expected, by)
 
 
+def test_nothing_of_a_size_is_nothing():
+    """As in the size of one window over a whole axis."""
+    size = size_of("(h - 1) // 2 + 1")
+    assert (0 // size, 0 % size, (size - size) // size) == (0, 0, 0)
+
+
 def test_equal_sizes_are_equal_however_they_are_written():
     n, m = size_of("n"), size_of("m")
     assert (n + m) * (n - m) == n * n - m * m and hash(n + m) == hash(m + n)

@@ -31,9 +31,9 @@ def load(path: str | os.PathLike[str]) -> Library:
     may do: load a file only from somebody you trust. Its digests tell a damaged file from a whole
     one, not a bad one from a good one.
 
-    No compiler runs. `library.mod` is read when it is asked for. `BuildError` E512 for what is not
-    a library file, or a damaged one; E513 for one of another format, or for a machine with
-    features that this one lacks; `OSError` where the file cannot be read.
+    Nothing of it is compiled. `library.mod` is read when it is asked for. `BuildError` E512 for
+    what is not a library file, or a damaged one; E513 for one of another format, or for a machine
+    with features that this one lacks; `OSError` where the file cannot be read.
     """
     file = path_of(path, "mlc.load")
     name = file.name

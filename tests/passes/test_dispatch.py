@@ -1,5 +1,7 @@
 """Pieces of a graph by libraries: what is chosen, how it is noted, and that it means the same."""
 
+import subprocess
+import sys
 from itertools import count
 
 import numpy as np
@@ -70,3 +72,10 @@ def test_what_computes_something_else_is_refused():
     refuses("E235", lambda: dispatch(mod, [wrong]), '"test.wrong" computes')
     choices = dict.fromkeys(chosen(dispatch(mod, [PRODUCT], clock=slow_ours())), "numpy.matmull")
     refuses("E614", lambda: dispatch(mod, [PRODUCT], choices=choices), "numpy.matmull")
+
+
+def test_a_library_s_function_is_there_before_anybody_dispatches():
+    """As in a process that loads what another one has dispatched and saved."""
+    code = "from minimlc.registry import get_function as get; print(get('numpy.matmul').__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "<lambda>\n", done.stderr[-500:]
