@@ -435,6 +435,7 @@ MORE = {
     "einsum": einsum,
     "conv3d": convolution(F.conv3d),
     "conv2d_transpose": convolution(F.conv_transpose2d),
+    "conv3d_transpose": convolution(F.conv_transpose3d),
     "conv1d_transpose": convolution(F.conv_transpose1d),
     "gemm": gemm,
     "rotary_embedding": rotary,

@@ -167,26 +167,59 @@ def _conv2d_transpose(
     """
     if x.ndim != 4 or w.ndim != 4 or x.shape[1] != w.shape[0]:
         refuse(f"x and w have shapes {x.shape} and {w.shape}; x is (n, c, h, w), w (c, o, p, q)")
+    return _spread(conv2d, x, w, strides, padding, output_padding, dilation, groups)
+
+
+def _conv3d_transpose(
+    x: Any,
+    w: Any,
+    *,
+    strides: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """What conv3d takes to x, spread out again: x: (n, c, d, h, w), w: (c, o / groups, p, q, r)."""
+    if x.ndim != 5 or w.ndim != 5 or x.shape[1] != w.shape[0]:
+        refuse(
+            f"x and w have shapes {x.shape} and {w.shape}; x is (n, c, d, h, w), w (c, o, p, q, r)"
+        )
+    return _spread(conv3d, x, w, strides, padding, output_padding, dilation, groups)
+
+
+def _spread(
+    conv: Any,
+    x: Any,
+    w: Any,
+    strides: Any,
+    padding: Any,
+    output_padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Any:
+    """A convolution of x with zeros between its elements by kernels that are turned around."""
     if not isinstance(groups, int) or groups < 1 or w.shape[0] % groups:
         refuse(f"groups={groups!r} does not divide the {w.shape[0]} inputs", "E204")
-    steps, gaps = each(strides, 2, "strides"), each(dilation, 2, "dilation")
-    more, around = each(output_padding, 2, "output_padding"), padding
+    ndim = x.ndim - 2
+    steps, gaps = each(strides, ndim, "strides"), each(dilation, ndim, "dilation")
+    more, around = each(output_padding, ndim, "output_padding"), padding
     if min(*steps, *gaps) < 1 or any(
         not 0 <= m < max(s, g) for m, s, g in zip(more, steps, gaps, strict=True)
     ):
         refuse(
             f"output_padding={output_padding!r} is less than the strides, which are >= 1", "E204"
         )
-    for a, (before, after) in enumerate(around_of(around, 2)):
+    for a, (before, after) in enumerate(around_of(around, ndim)):
         reach = (w.shape[a + 2] - 1) * gaps[a]
         x = _fitted(_spaced(x, a + 2, steps[a]), a + 2, reach - before, reach - after + more[a])
     inputs, outputs, *window = w.shape
-    kernel = reshape(flip(w, axis=(2, 3)), shape=(groups, inputs // groups, outputs, *window))
-    kernel = reshape(
-        permute_dims(kernel, axes=(0, 2, 1, 3, 4)), shape=(-1, inputs // groups, *window)
-    )
-    x = named(x, "conv2d_transpose_pad")
-    return conv2d(x, kernel, dilation=tuple(gaps), groups=groups)
+    axes = tuple(range(2, w.ndim))
+    kernel = reshape(flip(w, axis=axes), shape=(groups, inputs // groups, outputs, *window))
+    turned = permute_dims(kernel, axes=(0, 2, 1, *(axis + 1 for axis in axes)))
+    kernel = reshape(turned, shape=(-1, inputs // groups, *window))
+    x = named(x, f"conv{ndim}d_transpose_pad")
+    return conv(x, kernel, dilation=tuple(gaps), groups=groups)
 
 
 def _conv1d_transpose(x: Any, w: Any, **options: Any) -> Any:
@@ -205,6 +238,7 @@ def _conv1d_transpose(x: Any, w: Any, **options: Any) -> Any:
 
 conv3d = composite("conv3d", _conv3d, dtypes=NUMBERS)
 conv2d_transpose = composite("conv2d_transpose", _conv2d_transpose, dtypes=NUMBERS, rounds=False)
+conv3d_transpose = composite("conv3d_transpose", _conv3d_transpose, dtypes=NUMBERS, rounds=False)
 conv1d_transpose = composite(
     "conv1d_transpose",
     _conv1d_transpose,

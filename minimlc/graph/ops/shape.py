@@ -60,11 +60,12 @@ def _segments(old: Sequence[int], new: Sequence[int]) -> list[tuple[range, range
 
 
 def _row_major(indices: Sequence[Expr], sizes: Sequence[int]) -> Expr | int:
-    flat: Expr | int = 0
+    """The number of an element. Indices may be integers, as a part of one element gives them."""
+    flat: Expr | int | None = None
     for i, size in zip(indices, sizes, strict=True):
         if size != 1:
-            flat = i if isinstance(flat, int) else flat * size + i
-    return flat
+            flat = i if flat is None else flat * size + i
+    return 0 if flat is None else flat
 
 
 def _unflatten(flat: Expr | int, sizes: Sequence[int]) -> list[Expr | int]:
@@ -72,7 +73,7 @@ def _unflatten(flat: Expr | int, sizes: Sequence[int]) -> list[Expr | int]:
     left = prod(sizes)
     for position, size in enumerate(sizes):
         left //= size
-        if size == 1 or isinstance(flat, int):
+        if size == 1:
             result.append(0)
             continue
         index = flat if left == 1 else flat // left
