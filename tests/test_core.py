@@ -49,7 +49,7 @@ CORE = {
     "tir/analysis": 3431,
     "tir/math": 504,
     "graph": 1581,
-    "graph/ops": 2824,
+    "graph/ops": 2820,
     "script": 2412,
     "schedule": 2635,
     "passes": 2082,

@@ -170,22 +170,12 @@ def _conv2d_transpose(
     return _spread(conv2d, x, w, strides, padding, output_padding, dilation, groups)
 
 
-def _conv3d_transpose(
-    x: Any,
-    w: Any,
-    *,
-    strides: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
+def _conv3d_transpose(x: Any, w: Any, **options: Any) -> Any:
     """What conv3d takes to x, spread out again: x: (n, c, d, h, w), w: (c, o / groups, p, q, r)."""
     if x.ndim != 5 or w.ndim != 5 or x.shape[1] != w.shape[0]:
-        refuse(
-            f"x and w have shapes {x.shape} and {w.shape}; x is (n, c, d, h, w), w (c, o, p, q, r)"
-        )
-    return _spread(conv3d, x, w, strides, padding, output_padding, dilation, groups)
+        shapes = f"{x.shape} and {w.shape}"
+        refuse(f"x and w have shapes {shapes}; x is (n, c, d, h, w), w (c, o, p, q, r)")
+    return _spread(conv3d, x, w, **options)
 
 
 def _spread(
@@ -238,7 +228,13 @@ def _conv1d_transpose(x: Any, w: Any, **options: Any) -> Any:
 
 conv3d = composite("conv3d", _conv3d, dtypes=NUMBERS)
 conv2d_transpose = composite("conv2d_transpose", _conv2d_transpose, dtypes=NUMBERS, rounds=False)
-conv3d_transpose = composite("conv3d_transpose", _conv3d_transpose, dtypes=NUMBERS, rounds=False)
+conv3d_transpose = composite(
+    "conv3d_transpose",
+    _conv3d_transpose,
+    dtypes=NUMBERS,
+    rounds=False,
+    attrs=conv2d_transpose.attrs,
+)
 conv1d_transpose = composite(
     "conv1d_transpose",
     _conv1d_transpose,
