@@ -103,7 +103,7 @@ class Node:
         if kind._most is not None and (levels >= PLAIN_LEVELS or parts >= kind._most):
             check_weight(self, kind._most)
 
-    def script(self, *, full: bool = True, constants: str = "inline") -> str:
+    def script(self, *, full: bool = True, constants: str = "names") -> str:
         """This node as a script that parses back; `mlc.printer.script` says what the options do."""
         check_weight(self)
         return _PRINTER[0](self, full, constants)

@@ -1,4 +1,5 @@
-"""Every node as a script: `mod.script()` parses back to a structurally equal module, always.
+"""Every node as a script that parses back to a structurally equal one: with the large constants
+that it names, or alone where they are written inside it.
 
 Names are made unique here, in the text; the tree keeps its own.
 """
@@ -22,16 +23,17 @@ _TIR = (tir.Stmt, tir.Expr, tir.Buffer, tir.BlockIter)
 _GRAPH = (graph.Expr, graph.Binding, graph.BindingBlock)
 
 
-CONSTANTS = ("inline", "names")
-"""How a script has large constants: with their bytes, or by name."""
+CONSTANTS = ("names", "inline")
+"""How a script has large constants: by name, or with their bytes."""
 
 
-def script(item: Node, full: bool = True, constants: str = "inline") -> str:
+def script(item: Node, full: bool = True, constants: str = "names") -> str:
     """`item` as text that parses back.
 
-    With `full=False` large constants lose their bytes: a display, no source. With
-    `constants="names"` they are names, `R.const(const0, R.Tensor((64, 128), "float32"))`, and
-    `mlc.parse(text, mlc.named_constants(item))` reads them. `CompileError` for another option.
+    Large constants are names, `R.const(const0, R.Tensor((64, 128), "float32"))`, and
+    `mlc.parse(text, mlc.named_constants(item))` reads them; with `constants="inline"` their bytes
+    are in the text. With `full=False` they are left out: a display, no source. `CompileError` for
+    another option.
     """
     if constants not in CONSTANTS:
         why, hint = (
@@ -39,7 +41,7 @@ def script(item: Node, full: bool = True, constants: str = "inline") -> str:
             did_you_mean(str(constants), CONSTANTS),
         )
         raise CompileError(why, hint=hint)
-    names = {id(data): name for name, data in _named(item)} if constants == "names" else {}
+    names = {id(data): name for name, data in _named(item)} if full and constants == "names" else {}
     printer = GraphPrinter(full=full, constants=names)
     match item:
         case IRModule():

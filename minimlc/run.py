@@ -14,7 +14,7 @@ from minimlc.graph import control
 from minimlc.graph import nodes as graph
 from minimlc.graph.execute import execute as execute_graph
 from minimlc.graph.ops import evaluate
-from minimlc.graph.symbolic import labelled
+from minimlc.graph.symbolic import arguments_of, halves, labelled
 from minimlc.module import IRModule, not_a_module
 from minimlc.registry import get_function
 from minimlc.specialize import instance_for
@@ -49,7 +49,13 @@ def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
         func = mod[name]
     if isinstance(func, graph.Function):
         arrays = check_arguments(func, name, args)
-        return execute_graph(func, arrays, lambda item: item.data, partial(_graph_call, mod))
+        parts = halves(func)
+        whole = parts.head if parts else func
+        result = execute_graph(whole, arrays, lambda item: item.data, partial(_graph_call, mod))
+        if not parts:
+            return result
+        rest = arguments_of(parts, name, arrays, result)
+        return _call(mod.with_function(name, parts.tail), name, rest)
     raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
 
 

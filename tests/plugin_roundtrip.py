@@ -24,7 +24,7 @@ def everything_printed_parses_back() -> Iterator[None]:
     """Record what the test prints; parse it back when the test is over."""
     printed: dict[int, Node] = {}
 
-    def recording(item: Node, full: bool = True, constants: str = "inline") -> str:
+    def recording(item: Node, full: bool = True, constants: str = "names") -> str:
         if isinstance(item, IRModule | PrimFunc | Function):
             printed[id(item)] = item
         return script(item, full, constants)

@@ -19,7 +19,7 @@ ROOMS = {
     "tir/equivalence": 355,
     "schedule/more": 1356,
     "schedule/tensor": 630,
-    "schedule/net": 374,
+    "schedule/net": 375,
     "schedule/sampling.py": 126,
     "codegen/llvm/tensor": 338,
     "codegen/llvm/listing.py": 96,
@@ -32,31 +32,31 @@ ROOMS = {
     "gpusim": 848,
     "passes/dispatch.py": 113,
     "machine": 484,
-    "deploy": 539,
+    "deploy": 589,
     "recipes": 2514,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
     "tune": 1490,
-    "homework": 2116,
+    "homework": 2117,
     "exercise.py": 192,
     "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2244,
+    "tir": 2250,
     "tir/analysis": 3431,
     "tir/math": 504,
-    "graph": 1581,
-    "graph/ops": 2820,
-    "script": 2412,
+    "graph": 1662,
+    "graph/ops": 2914,
+    "script": 2442,
     "schedule": 2635,
     "passes": 2082,
     "codegen": 212,
     "codegen/llvm": 1761,
-    "runtime": 2452,
-    "": 2112,
+    "runtime": 2522,
+    "": 2118,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

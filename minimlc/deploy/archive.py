@@ -4,6 +4,7 @@
     code.o           the object code
     constants.npz    arrays by name
     module.txt       the module as a script, with these names for its constants
+    main/0           such a file of an instance of the symbolic function main, and others
 
 So every byte is covered twice, and nothing of a damaged file is used. The digests find accidents,
 not attacks: whoever can write the file can write its digests.
@@ -21,7 +22,7 @@ from typing import Any
 
 from minimlc.errors import BuildError
 
-FORMAT = 3
+FORMAT = 4
 """What changes where older code could not be called, or read, in the same way."""
 
 MANIFEST, CODE, CONSTANTS, MODULE = "manifest.json", "code.o", "constants.npz", "module.txt"

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -31,13 +31,20 @@ def load(path: str | os.PathLike[str]) -> Library:
     may do: load a file only from somebody you trust. Its digests tell a damaged file from a whole
     one, not a bad one from a good one.
 
-    Nothing of it is compiled. `library.mod` is read when it is asked for. `BuildError` E512 for
-    what is not a library file, or a damaged one; E513 for one of another format, or for a machine
-    with features that this one lacks; `OSError` where the file cannot be read.
+    Nothing of it is compiled. `library.mod` is read when it is asked for. A symbolic function has
+    the instances that were called before it was saved; another is compiled at its first call, as of
+    `build(library.mod, library.target)`.
+
+    `BuildError` E512 for what is not a library file, or a damaged one; E513 for one of another
+    format, or for a machine with features that this one lacks; `OSError` where the file cannot be
+    read.
     """
     file = path_of(path, "mlc.load")
-    name = file.name
-    manifest, members = unpack(file.read_bytes(), name)
+    return _loaded(file.read_bytes(), file.name)
+
+
+def _loaded(data: bytes, name: str) -> Library:
+    manifest, members = unpack(data, name)
     try:
         target = Target(**manifest["target"])
         _check_machine(name, manifest, target)
@@ -87,13 +94,37 @@ def _library(
     exports = [record["symbol"] for record in records if record["symbol"]]
     imports = symbols() if manifest["threads"] else {}
     native = link([members[CODE]], exports, imports)
-    functions: dict[str, Callable[..., Any]] = {}
-    for record in sorted(records, key=lambda record: "plan" in record):
-        functions[record["name"]] = restored(record, native, arrays, functions)
-    ordered = {record["name"]: functions[record["name"]] for record in records}
     text = members[MODULE].decode()
-    mod = partial(parse, text, arrays)
-    return Library(mod, target, ordered, {"llvm": partial(_rebuilt, mod, target)})
+    mod: Any = partial(parse, text, arrays)
+    families = manifest["instances"]
+    mod = mod() if families else mod
+    functions: dict[str, Callable[..., Any]] = {}
+    for name, sizes in families.items():
+        functions[name] = _family(name, mod, target, sizes, members)
+    for record in sorted(records, key=lambda record: "plan" in record):
+        if record["name"] not in families:
+            functions[record["name"]] = restored(record, native, arrays, functions)
+    ordered = {record["name"]: functions[record["name"]] for record in records}
+    rebuilt = partial(_rebuilt, mod if callable(mod) else lambda: mod, target)
+    return Library(mod, target, ordered, {"llvm": rebuilt})
+
+
+def _family(
+    name: str,
+    mod: IRModule,
+    target: Target,
+    sizes: Sequence[Sequence[int] | None],
+    members: Mapping[str, bytes],
+) -> Callable[..., Any]:
+    """A symbolic function with the instances that are there."""
+    building = import_module("minimlc.runtime.build")
+    libraries = {
+        None if key is None else tuple(key): _loaded(members[f"{name}/{at}"], f"{name}/{at}")
+        for at, key in enumerate(sizes)
+    }
+    again = partial(building.build, target=target)
+    family: Callable[..., Any] = building.family(name, mod, again, again, libraries)
+    return family
 
 
 def _rebuilt(mod: Callable[[], IRModule], target: Target) -> str:

@@ -1,6 +1,6 @@
 """A graph function's memory plan as a value to read: what is in the arena, when, and where."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from minimlc.deploy import table
 from minimlc.display import display, mimebundle
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import TensorType
-from minimlc.runtime.executable import SymbolicGraph
+from minimlc.runtime.families import HalvedGraph, SymbolicGraph
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import Plan, Slot, live_bytes, places_of
 
@@ -79,15 +79,20 @@ def _row(value: PlannedValue) -> Sequence[str]:
     )
 
 
-def memory_plan(library: Library, name: str) -> MemoryPlan:
+def memory_plan(library: Library, name: str, sizes: Mapping[str, int] = {}) -> MemoryPlan:
     """The plan of a library's graph function; see `Library.plan`."""
-    planned: Any = getattr(library[name], "plan", None)
+    function: Any = library[name]
+    if isinstance(function, SymbolicGraph):
+        return memory_plan(function.at(sizes), name)
+    if sizes:
+        raise CompileError(f'"{name}" has no sizes that a call tells', code="E136")
+    planned = getattr(function, "plan", None)
     if not isinstance(planned, Plan):
         why = f'"{name}" has no memory plan in a library for target "{library.target.name}"'
         hint = "a graph function has one, built for llvm, c, cuda or opencl"
-        if isinstance(library[name], SymbolicGraph):
-            why = f'"{name}" has no memory plan: each choice of its sizes, at a call, has its own'
-            hint = "mlc.specialize(mod, n=128), and build that"
+        if isinstance(function, HalvedGraph):
+            why = f'"{name}" has no memory plan: its data tell {function.cut.size}'
+            hint = "library.profile(name, *arguments) has its kernels"
         raise CompileError(why, hint=hint)
     names, lives = _lives(planned)
     values = tuple(

@@ -6,7 +6,7 @@ performance model for multicore architectures", CACM 52(4), 2009).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -17,10 +17,10 @@ from minimlc.deploy.work import flops
 from minimlc.display import display, mimebundle
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import Function, TensorType
-from minimlc.graph.symbolic import is_family
 from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.module import IRModule
 from minimlc.runtime.executable import Kernel, SteppedGraph, perform
+from minimlc.runtime.families import HalvedGraph, SymbolicGraph, SymbolicKernel
 from minimlc.runtime.library import Library
 from minimlc.runtime.parallel import num_threads
 from minimlc.runtime.plan import PlannedCall, Slot, nbytes, plan
@@ -116,13 +116,18 @@ def _row(kernel: KernelTime, total: float) -> Sequence[str]:
 def profile(library: Library, name: str, arguments: Sequence[Any]) -> Profile:
     """Run the function `name` of a library, kernel by kernel, and time each; see `Library.profile`.
 
-    `CompileError` for a symbolic function, and for a library whose kernels run on a device.
+    `CompileError` for a library whose kernels run on a device.
     """
     if library.target.name in AFAR:
         why = f'kernels of target "{library.target.name}" cannot be timed one by one from here'
         raise CompileError(why, hint='library.time(name, ...), or build(mod, "gpusim")')
-    call, func = library[name], library.mod[name]
-    steps, run = _runner(library, name, func)
+    call: Any = library[name]
+    if isinstance(call, SymbolicGraph | SymbolicKernel):
+        instance, given = call.instance(arguments)
+        return profile(instance, name, given)
+    if isinstance(call, HalvedGraph):
+        return _halved(call, name, arguments)
+    steps, run = _runner(library, name, library.mod[name])
     runs: list[list[float]] = []
     result = _timed(run, arguments, [])  # the first run is slower
     while len(runs) < FEWEST or (len(runs) < MOST and sum(map(sum, runs)) < SECONDS):
@@ -135,6 +140,18 @@ def profile(library: Library, name: str, arguments: Sequence[Any]) -> Profile:
     return Profile(name, tuple(kernels), median(whole), machine_text(), result)
 
 
+def _halved(call: HalvedGraph, name: str, arguments: Sequence[Any]) -> Profile:
+    """The kernels before data tell a size, then those for that size."""
+    first = profile(call.head, name, arguments)
+    rest = call.rest(arguments, first.result)
+    if call.ends:
+        return replace(first, result=call(*arguments))
+    instance, given = call.tail.instance(rest)
+    last = profile(instance, name, given)
+    kernels = (*first.kernels, *last.kernels)
+    return replace(last, kernels=kernels, call=first.call + last.call)
+
+
 Runner = Callable[[Callable[..., None], Sequence[Any]], Any]
 """Runs a function on arguments, each of its steps by a function of step, inputs and outputs."""
 
@@ -143,13 +160,11 @@ def _runner(library: Library, name: str, func: object) -> tuple[Sequence[Planned
     """The steps of a function, and what takes them."""
     kernels = {each: library[each] for each in library.names()}
     step = partial(_prepared, kernels)
-    if isinstance(func, Function) and not is_family(func):
+    if isinstance(func, Function):
         planned = plan(library.mod, name)
         graph = SteppedGraph(name, func, planned, kernels)
         return planned.steps, lambda timed, given: graph.run(partial(timed, step), given)
-    if not isinstance(func, PrimFunc):
-        why = f"{name} has no kernel of its own: its sizes are known only at a call"
-        raise CompileError(why, code="E136", hint="mlc.specialize(mod, n=128), and build that")
+    assert isinstance(func, PrimFunc)
     slots = tuple(Slot(TensorType(p.shape, p.dtype), "input") for p in func.params)
     single = PlannedCall("call_tir", name, slots, ())
     return [single], lambda timed, given: timed(step, single, list(given), [])

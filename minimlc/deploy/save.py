@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -19,6 +20,7 @@ from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule
 from minimlc.printer import named_constants
 from minimlc.runtime.executable import functions_of
+from minimlc.runtime.families import HalvedGraph
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import backend, is_threaded, machine_of
 from minimlc.runtime.plan import Plan, plan
@@ -31,7 +33,14 @@ READABLE = 0o644
 def save(library: Library, path: str | os.PathLike[str]) -> None:
     """Write a library to one file; see `Library.save`."""
     file = path_of(path, "library.save")
-    _check(library)
+    write_atomically(file, _packed(library), mode=READABLE)
+
+
+def _packed(library: Library) -> bytes:
+    """The bytes of the file: those of symbolic functions' instances are members of it."""
+    if library.target.name != "llvm":
+        why = f'a library for target "{library.target.name}" cannot be saved'
+        raise BuildError(why, code="E514", hint='build(mod, "llvm")')
     text = library.source("llvm")
     if "ptr %error" in text:
         hint = 'build(mod), without bounds="check"'
@@ -40,32 +49,37 @@ def save(library: Library, path: str | os.PathLike[str]) -> None:
     plans = {
         name: plan(mod, name, in_place=True)
         for name, func in mod.entries
-        if isinstance(func, Function)
+        if isinstance(func, Function) and not is_family(func)
     }
     _check_steps(plans)
+    instances = {name: _instances(library[name]) for name, f in mod.entries if is_family(f)}
     arrays = _arrays(mod, plans)
     members = {
         CODE: backend().compile_object(text, machine_of(library.target)),
         CONSTANTS: zipped({f"{name}.npy": _npy(data) for name, data in arrays.items()}),
-        MODULE: mod.script(constants="names").encode(),
+        MODULE: mod.script().encode(),
+        **{
+            f"{name}/{at}": _packed(each)
+            for name, libraries in instances.items()
+            for at, (_, each) in enumerate(libraries)
+        },
     }
     manifest = {
         **_machine(library, text),
         "dtypes": {name: dtype_name(data.dtype) for name, data in arrays.items()},
         "functions": _functions(mod, plans, {id(data): name for name, data in arrays.items()}),
+        "instances": {name: [key for key, _ in each] for name, each in instances.items()},
     }
-    write_atomically(file, pack(manifest, members), mode=READABLE)
+    return pack(manifest, members)
 
 
-def _check(library: Library) -> None:
-    """Refuse a library whose functions are not all machine code."""
-    if library.target.name != "llvm":
-        why = f'a library for target "{library.target.name}" cannot be saved'
-        raise BuildError(why, code="E514", hint='build(mod, "llvm")')
-    symbolic = [name for name, func in library.mod.entries if is_family(func)]
-    if symbolic:
-        why = f"{symbolic[0]} is compiled at its calls, which tell its sizes: it cannot be saved"
-        raise BuildError(why, code="E514", hint="mlc.specialize(mod, n=128), and build that")
+def _instances(function: Any) -> list[tuple[Sequence[int] | None, Library]]:
+    """What there is of a symbolic function: libraries by sizes; None for what comes before data
+    tell them.
+    """
+    if isinstance(function, HalvedGraph):
+        return [(None, function.head), *_instances(function.tail)]
+    return list(function.libraries.items())
 
 
 def _check_steps(plans: dict[str, Plan]) -> None:
@@ -108,7 +122,9 @@ def _functions(mod: IRModule, plans: dict[str, Plan], names: dict[int, str]) -> 
     """Each function's name, its symbol in the code ("": it has none), and how it is called."""
     records: list[Any] = []
     for name, func in mod.entries:
-        if isinstance(func, Function):
+        if is_family(func):
+            records.append({"name": name, "symbol": ""})
+        elif isinstance(func, Function):
             entry = entry_symbol(name) if plans[name].native else ""
             how = {**signature_record(func), "plan": plan_record(plans[name], names)}
             records.append({"name": name, "symbol": entry, **how})

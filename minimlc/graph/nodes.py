@@ -365,8 +365,11 @@ def size_names(*types: Type) -> list[str]:
 
 
 def is_symbolic(func: object) -> bool:
-    """Whether `func` is a graph function with sizes that a call tells."""
-    return isinstance(func, Function) and bool(size_names(*[p.type for p in func.params]))
+    """Whether `func` is a graph function with sizes that a call or its data tell."""
+    if not isinstance(func, Function):
+        return False
+    variables = (*func.params, *[binding.var for binding in func.bindings()])
+    return any(size_names(var.type) for var in variables)
 
 
 def tensor_types(value: Type) -> tuple[TensorType, ...]:

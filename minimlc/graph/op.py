@@ -10,10 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from minimlc.errors import did_you_mean
-from minimlc.graph.nodes import Call
-from minimlc.graph.ops import ALIASES, OPS
+from minimlc.graph.nodes import Call, Expr, Tuple, TupleGetItem
+from minimlc.graph.ops import ALIASES, OPS, call_op
 from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS
 from minimlc.graph.ops.record import Op
+from minimlc.sizes import size_of
 
 _DTYPE_SETS = {
     ALL: "all",
@@ -45,17 +46,50 @@ def documentation(record: Op) -> str:
     return "\n".join(lines)
 
 
-class _Functions(Mapping[str, Callable[..., Call]]):
+def first(x: Any, count: Any = None, *, size: Any) -> Call:
+    """The first `size` elements of x along axis 0: a number, or the name of a size that the scalar
+    `count` (int64) tells when the function runs. Any dtype. Raises OpError.
+    """
+    return call_op("first", x, count, size=size_of(size))
+
+
+def nonzero(x: Any, *, size: str = "k") -> Call:
+    """The indices of the elements of x that are not 0 or False, in order: int64 of shape
+    (`size`, axes of x), a size that the data tell. `padded_nonzero` has them without that.
+    """
+    indices, count = _fields(call_op("padded_nonzero", x))
+    return first(indices, count, size=size)
+
+
+def unique(x: Any, *, size: str = "k") -> Expr:
+    """The different values of x in order, NaN once and last, as many as the data tell: `size`; for
+    each, the first place in the flat x and how often it is there; for each element, the number of
+    its value. A tuple: values, indices, inverse, counts. `padded_unique` has them without that.
+    """
+    values, indices, inverse, counts, number = _fields(call_op("padded_unique", x))
+    values, indices, counts = (first(v, number, size=size) for v in (values, indices, counts))
+    return Tuple((values, indices, inverse, counts))
+
+
+def _fields(call: Call) -> list[Any]:
+    return [TupleGetItem(call, number) for number in range(len(call.type.fields))]  # type: ignore[union-attr]
+
+
+OVER = {function.__name__: function for function in (first, nonzero, unique)}
+"""Functions of operators that tell a size."""
+
+
+class _Functions(Mapping[str, Callable[..., Any]]):
     """The operators' functions by name or alias: those of operators that are added later, too."""
 
-    def __getitem__(self, name: str) -> Callable[..., Call]:
-        return _function(OPS[ALIASES.get(name, name)])
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return OVER[name] if name in OVER else _function(OPS[ALIASES.get(name, name)])
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*OPS, *ALIASES))
+        return iter(dict.fromkeys((*OPS, *ALIASES, *OVER)))
 
     def __len__(self) -> int:
-        return len(OPS) + len(ALIASES)
+        return sum(1 for _ in self)
 
 
 FUNCTIONS = _Functions()

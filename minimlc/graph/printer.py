@@ -28,6 +28,7 @@ from minimlc.literals import (
     quoted,
 )
 from minimlc.node import Node, walk
+from minimlc.sizes import Size
 from minimlc.tir.printer import TirPrinter
 
 SHOWN_ELEMENTS = 8
@@ -103,7 +104,7 @@ class GraphPrinter(TirPrinter):
 
     def call(self, item: Call) -> str:
         if item.op not in JOINTS:
-            options = [f"{key}={literal(value)}" for key, value in _own_attrs(item)]
+            options = [f"{key}={_option(item, value)}" for key, value in _own_attrs(item)]
             return f"R.{item.op}({', '.join([*map(self.value, item.args), *options])})"
         if item.op in CONTROL:
             names, args = [quoted(name) for _, name in called(item)], [*map(self.value, item.args)]
@@ -136,6 +137,11 @@ class GraphPrinter(TirPrinter):
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
         return "\n".join(self.lines)
+
+
+def _option(call: Call, value: object) -> str:
+    """An option's text; a size that a call tells is not known before, so it is a string."""
+    return literal(str(value) if call.op == "first" and isinstance(value, Size) else value)
 
 
 def _own_attrs(call: Call) -> Attrs:

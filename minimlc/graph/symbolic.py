@@ -2,7 +2,8 @@
 
 A call tells the sizes by the shapes of its arrays. What runs is an instance, in which they are
 numbers, with instances of what it calls; its types are derived anew and compared with those that
-were declared. So no pass and no target knows symbolic sizes.
+were declared. Where data tell a size, a function is one up to there, and one that is called with
+what was computed. So no pass and no target knows symbolic sizes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,21 +13,26 @@ from typing import Any, NamedTuple
 from minimlc.errors import CallError
 from minimlc.graph.control import passed
 from minimlc.graph.nodes import (
+    JOINTS,
+    Binding,
+    BindingBlock,
     Call,
     Expr,
     Function,
     TensorType,
+    Tuple,
     TupleType,
     Type,
     Var,
     called,
     is_symbolic,
+    reached,
     size_names,
     tensor_types,
 )
 from minimlc.module import IRModule
 from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, replace
+from minimlc.node import Mutator, Node, replace, walk
 from minimlc.sizes import Size, names_in, size_at
 from minimlc.tir.nodes import SymbolicFunc
 from minimlc.tir.symbolic import MOST_INSTANCES, instance_of_call
@@ -136,15 +142,82 @@ def result_for(func: Function, types: Iterable[Type]) -> Type:
 
 
 def untold(func: Function) -> list[str]:
-    """The sizes in a function that no call tells."""
+    """The sizes in a function that nothing tells: neither a call nor what comes before."""
     own = equations(func.params, [kind.shape for _, kind in labelled(func.params)])
-    told = names_in(tuple([each.size for each in telling(own)]))
-    used: list[str] = size_names(*[param.type for param in func.params])
+    told = {*names_in(tuple([each.size for each in telling(own)]))}
+    missing = [name for name in size_names(*[p.type for p in func.params]) if name not in told]
     for binding in func.bindings():
-        used += size_names(binding.var.type)
+        told |= {size for size, _ in told_by(binding.value)}
+        used = size_names(binding.var.type)
         if isinstance(binding.value, Call):
             used += names_in(tuple([value for _, value in binding.value.attrs]))
-    return [name for name in dict.fromkeys(used) if name not in told]
+        missing += [name for name in used if name not in told]
+    return list(dict.fromkeys(missing))
+
+
+# Sizes that data tell
+
+
+def told_by(value: Expr) -> list[tuple[str, Expr]]:
+    """The size that an operator tells, by its name, and the scalar that it is."""
+    if not isinstance(value, Call) or value.op != "first" or len(value.args) < 2:
+        return []
+    return [(name, value.args[1]) for name in names_in(value.attr("size"))]
+
+
+class Halves(NamedTuple):
+    """A function up to where data tell a size, and the rest of it.
+
+    `head` takes the function's arguments; it gives a tuple: what the rest needs of its values, an
+    array, and the scalar that is the size. `tail`, of that symbolic size, takes the arguments of
+    the numbers `passed`, the values, and as much of the array.
+    """
+
+    head: Function
+    passed: tuple[int, ...]
+    tail: Function
+    size: str
+
+
+def halves(func: Function) -> Halves | None:
+    """A function without other symbolic sizes in two; None where its data tell none."""
+    for number, block in enumerate(func.blocks):
+        for at, binding in enumerate(block.bindings):
+            for size, _ in told_by(binding.value):
+                before = replace(block, bindings=block.bindings[:at])
+                after = replace(block, bindings=block.bindings[at + 1 :])
+                blocks = (*func.blocks[:number], before), (after, *func.blocks[number + 1 :])
+                return _halves(func, *blocks, binding, size)
+    return None
+
+
+def _halves(
+    func: Function,
+    before: tuple[BindingBlock, ...],
+    after: tuple[BindingBlock, ...],
+    cut: Binding,
+    size: str,
+) -> Halves:
+    assert isinstance(cut.value, Call)
+    rest = [*[part for block in after for part in walk(block)], *walk(func.result)]
+    used = {part for part in rest if isinstance(part, Var)}
+    passed = tuple([number for number, param in enumerate(func.params) if param in used])
+    bound = [binding.var for block in before for binding in block.bindings if binding.var in used]
+    head = Function(func.params, before, Tuple((*bound, *cut.value.args)))
+    params = (*[func.params[number] for number in passed], *bound, cut.var)
+    return Halves(head, passed, Function(params, after, func.result), size)
+
+
+def arguments_of(cut: Halves, name: str, arguments: Sequence[Any], values: Any) -> list[Any]:
+    """The arguments of the tail, from those of the head and what that gave.
+
+    `CallError` E604 for a size that is negative, or more than the array has.
+    """
+    *kept, array, count = values
+    if not 0 <= int(count) <= len(array):
+        why = f"{name}: {cut.size} is told as {int(count)}, of {len(array)} elements"
+        raise CallError(why, code="E604")
+    return [*[arguments[number] for number in cut.passed], *kept, array[: int(count)]]
 
 
 # Instances
@@ -194,6 +267,10 @@ class _Callees:
         """The name of the instance of the function `name` that a call needs."""
         func = self.mod.functions.get(name)
         if func is None or name in self.functions:
+            return name
+        if size_names(*_types_in_order(call)):  # which data tell later
+            for each in reached(self.mod.functions, [name], *JOINTS):
+                self.functions.setdefault(each, self.mod[each])
             return name
         if isinstance(func, SymbolicFunc):
             sizes, _ = instance_of_call(func, name, _types_in_order(call))

@@ -28,7 +28,7 @@ from minimlc.graph.nodes import (
     tensor_types,
 )
 from minimlc.graph.ops import OPS, infer_call
-from minimlc.graph.symbolic import sizes_told, type_at, untold
+from minimlc.graph.symbolic import sizes_told, told_by, type_at, untold
 from minimlc.module import IRModule
 from minimlc.names import misnamed
 from minimlc.node import nodes_of, span_of
@@ -54,6 +54,7 @@ class _Check:
         self.where: Binding | Function = func
         self.defined: set[Var] = set()
         self.names: set[str] = set()
+        self.told: dict[str, Expr] = {}
         self._stored: dict[str, set[Buffer]] = {}
 
     def check(self) -> None:
@@ -155,6 +156,16 @@ class _Check:
             self.refuse(error.why, error.code, error.hint, error.excerpt)
         if call.type != out:
             self.refuse(f"{call.op} gives {out}, the call says {call.type}", "E222")
+        for size, count in told_by(call):
+            self.tell(size, count)
+
+    def tell(self, size: str, count: Expr) -> None:
+        """Data tell a size: under a name of its own, and once."""
+        if size in self.names and self.told.get(size) is not count:
+            why = f"there is another {size}: a size that data tell has a name of its own"
+            self.refuse(why, "E136", 'op.nonzero(x, size="m")')
+        self.names.add(size)
+        self.told[size] = count
 
     def callee(self, call: Call, name: str, *kinds: type) -> Any:
         func = self.functions.get(name)
@@ -212,6 +223,9 @@ class _Check:
     def result_of(self, call: Call, key: str, name: str) -> Type:
         """What a function gives for what a call passes to it."""
         func: Function = self.callee(call, name, Function)
+        if any(told_by(binding.value) for binding in func.bindings()):
+            why = f'{call.op} cannot call "{name}": data tell sizes in it'
+            self.refuse(why, "E136", "call it from Python, or put its operators here")
         types: Sequence[Type] = self.tried(passed, call, key)
         if len(types) != len(func.params):
             why = f'"{name}" takes {len(func.params)} argument(s), got {len(types)}'

@@ -45,7 +45,7 @@ def program_text(value: Any) -> str:
         value = IRModule.of({"main": value})
     if not isinstance(value, IRModule):
         raise Failed(f"a module is wanted, not {_kind(value)}: return the class after @I.ir_module")
-    return limited(value.script())
+    return limited(value.script(constants="inline"))
 
 
 def scheduled(value: Any) -> dict[str, Any]:

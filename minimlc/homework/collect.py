@@ -65,7 +65,7 @@ def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
     body |= {"kind": assignment.wanted, "cases": list(assignment.cases)}
     arrays: Arrays = {}
     if isinstance(assignment.reference, IRModule):
-        body["reference"] = assignment.reference.script()
+        body["reference"] = assignment.reference.script(constants="inline")
     if assignment.wanted == "function":
         body["cases"], arrays = _questions(assignment)
     with fresh_worker() as worker:

@@ -130,7 +130,7 @@ def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Message:
     done = Schedule.replay(parse(text), steps, check=False).mod
     verify(done)
     same = not claimed or structural_equal(done, parse(limited(claimed)))
-    return {"text": limited(done.script()), "same": same}, {}
+    return {"text": limited(done.script(constants="inline")), "same": same}, {}
 
 
 def written(arrays: Arrays, text: str) -> Message:

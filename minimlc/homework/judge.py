@@ -229,7 +229,7 @@ def _space(assignment: Assignment, answer: Answer, seed: int) -> Findings:
 def _replayed(assignment: Assignment, answer: Answer, seed: int) -> tuple[Rescheduled, str]:
     """The program that a trace makes of the original, and how it differs from the one shown."""
     assert isinstance(assignment.reference, IRModule)
-    base = assignment.reference.script()
+    base = assignment.reference.script(constants="inline")
     trace, claimed = answer.part("trace", str), answer.part("text", str)
     steps = Trace.from_json(trace)
     if why := in_trace(assignment.name, assignment.forbidden, steps, partial(_recipes, base)):

@@ -47,7 +47,8 @@ def _add(name: str, value: Any, parts: dict[str, str], programs: bool) -> None:
         case ModuleType():
             parts[name] = f"import {value.__name__} as {name}"
         case IRModule():
-            parts[name] = f"{name} = mlc.parse({json.dumps(value.script())})"
+            text = json.dumps(value.script(constants="inline"))
+            parts[name] = f"{name} = mlc.parse({text})"
         case _ if _is_plain(value):
             parts[name] = f"{name} = {value!r}"
         case FunctionType() | type() if value.__module__ == "__main__":

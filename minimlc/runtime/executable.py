@@ -2,8 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
-from threading import RLock
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,19 @@ import numpy as np
 from minimlc.arguments import Arguments, Parameter, address_of, parameters_of
 from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
-from minimlc.errors import CallError
 from minimlc.graph import control
-from minimlc.graph.nodes import Call, Function, TensorType, called, tensor_types
-from minimlc.graph.symbolic import equations, labelled, sizes_told, telling
+from minimlc.graph.nodes import Call, Function, TensorType, called
 from minimlc.memory import make_pages_huge, memory
 from minimlc.module import IRModule
-from minimlc.run import call_packed, flatten, nest, types_of
+from minimlc.run import call_packed, flatten, nest
 from minimlc.runtime.foreign import refusing
 from minimlc.runtime.heap import keep_blocks
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import interruption
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
-from minimlc.specialize import instance_for
 from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc, SymbolicFunc
-from minimlc.tir.symbolic import MOST_INSTANCES, instance, instance_of_call, signature
-from minimlc.verify import verify
+from minimlc.tir.nodes import PrimFunc
 
 LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""
@@ -104,88 +98,6 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<compiled {self._arguments.signature}>"
-
-
-class SymbolicKernel:
-    """A symbolic function: each choice of sizes is compiled at its first call."""
-
-    def __init__(self, name: str, func: SymbolicFunc, built: Callable[[IRModule], Library]):
-        self.__name__ = name
-        self._func = func
-        self._kernel = lru_cache(maxsize=MOST_INSTANCES)(partial(_instance, name, func, built))
-
-    def __call__(self, *arguments: Any, **named: Any) -> None:
-        sizes, arrays = instance_of_call(self._func, self.__name__, arguments, named)
-        self._kernel(sizes)(*arrays)
-
-    def __repr__(self) -> str:
-        return f"<compiled {signature(self._func, self.__name__)}>"
-
-
-def _instance(
-    name: str,
-    func: SymbolicFunc,
-    built: Callable[[IRModule], Library],
-    sizes: tuple[int, ...],
-) -> Callable[..., None]:
-    """The compiled function for these sizes."""
-    return built(verify(IRModule({name: instance(func, sizes)})))[name]
-
-
-class SymbolicGraph:
-    """A graph function of symbolic sizes: an instance for each choice of them, built at its first
-    call. A later call looks it up by the axes that tell the sizes.
-    """
-
-    def __init__(self, name: str, mod: IRModule, built: Callable[[IRModule], Library]):
-        self.__name__ = name
-        self._mod, self._built = mod, built
-        func = mod[name]
-        assert isinstance(func, Function)
-        self._func = func
-        self._flat = all(isinstance(param.type, TensorType) for param in func.params)
-        self._places = places(func)
-        self._instances: dict[tuple[int, ...], Callable[..., Any]] = {}
-        self._building = RLock()
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        try:
-            given = arguments if self._flat else flatten(arguments)
-            sizes = tuple([given[number].shape[axis] for number, axis in self._places])
-            instance = self._instances[sizes]
-        except (KeyError, IndexError, AttributeError, TypeError):
-            instance = self._found(arguments)
-        try:
-            return instance(*arguments, **named)
-        except CallError as error:
-            if error.code == "E604":
-                sizes_told(self._func.params, types_of(self._func, arguments))
-            raise
-
-    def _found(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """The instance for a call; `CallError` for arguments that tell no sizes."""
-        types = types_of(self._func, arguments)
-        instance = instance_for(self._mod, self.__name__, self._func, types)
-        tensors = [tensor for kind in types for tensor in tensor_types(kind)]
-        sizes = tuple([tensors[number].shape[axis] for number, axis in self._places])
-        with self._building:  # threads that meet a size together build it once
-            if sizes not in self._instances:
-                new = self._built(instance)[self.__name__]
-                while len(self._instances) >= MOST_INSTANCES:
-                    self._instances.pop(next(iter(self._instances)), None)
-                self._instances[sizes] = new
-            return self._instances[sizes]
-
-    def __repr__(self) -> str:
-        return f"<compiled {Arguments(self.__name__, parameters_of(self._func)).signature}>"
-
-
-def places(func: Function) -> list[tuple[int, int]]:
-    """The axes that tell the sizes of a graph function: number of the tensor, and axis."""
-    tensors = {name: number for number, (name, _) in enumerate(labelled(func.params))}
-    shapes = [kind.shape for _, kind in labelled(func.params)]
-    known = telling(equations(func.params, shapes))
-    return [(tensors[each.name], each.axis) for each in known]
 
 
 def aligned_bytes(size: int) -> np.ndarray:

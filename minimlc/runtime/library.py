@@ -111,20 +111,22 @@ class Library:
         self._check_name(name, "the first argument is the function's name", "library.profile({})")
         return _part("profile").profile(self, name, arguments)
 
-    def plan(self, name: str) -> Any:
+    def plan(self, name: str, /, **sizes: int) -> Any:
         """The memory plan of the graph function `name`: each value between its kernels with its
-        bytes, its first and last use and its place, and how small the whole could be.
+        bytes, its first and last use and its place, and how small the whole could be. That of a
+        symbolic function is for some `sizes`, by name.
         """
         self._check_name(name, "the argument is the function's name", "library.plan({})")
-        return _part("memory").memory_plan(self, name)
+        return _part("memory").memory_plan(self, name, sizes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the library to one file, which `mlc.load(path)` reads without a compiler: object
-        code for its target, constants, and the module as a script.
+        code for its target, constants, and the module as a script. Of a symbolic function, the
+        instances that were called are in it, each with its constants.
 
         A file that is there is replaced at once or not at all. `BuildError` E514 for a library of
-        another target than "llvm", and for one that checks accesses or is compiled at its calls;
-        `OSError` where the file cannot be written.
+        another target than "llvm", and for one that checks accesses; `OSError` where the file
+        cannot be written.
         """
         _part("save").save(self, path)
 

@@ -20,17 +20,8 @@ from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import decorator
 from minimlc.script.graph_control import CONTROLS
-from minimlc.script.graph_value import (
-    GRAPHS,
-    PARTS,
-    PLAIN,
-    Siblings,
-    Values,
-    as_type,
-    const,
-    const_data,
-    out_type,
-)
+from minimlc.script.graph_types import as_type, const, const_data, out_type
+from minimlc.script.graph_value import GRAPHS, PARTS, PLAIN, Siblings, Values
 from minimlc.script.source import Names, Source, parameters
 from minimlc.sizes import size_of
 
@@ -121,7 +112,8 @@ def _assign(reader: Values, node: ast.Assign) -> None:
         raise reader.error(target, why, "E129", "one name for each field of the tuple")
     whole = reader.atom(value, node.value)
     for index, part in enumerate(target.elts):
-        _bind(reader, part, graph.TupleGetItem(whole, index))
+        alone = whole.fields[index] if isinstance(whole, graph.Tuple) else None
+        _bind(reader, part, alone or graph.TupleGetItem(whole, index))
 
 
 def _is_module(reader: Values, target: str, value: ast.expr) -> bool:

@@ -1,6 +1,7 @@
 """Values of the graph language: types, constants, operators, calls."""
 
 import ast
+import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -11,20 +12,31 @@ import numpy as np
 from minimlc.constants import is_folded
 from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
 from minimlc.graph import nodes as graph
-from minimlc.graph.nodes import Call, Constant, Expr, TensorType, Tuple, TupleType, Type, constant
+from minimlc.graph.nodes import (
+    Call,
+    Constant,
+    Expr,
+    TensorType,
+    Tuple,
+    TupleType,
+    Type,
+    constant,
+    size_names,
+)
 from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
-from minimlc.graph.ops import ALIASES, OPS
+from minimlc.graph.ops import OPS
 from minimlc.graph.symbolic import result_for
-from minimlc.literals import decode
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
+from minimlc.script.graph_normal import in_normal_form
+from minimlc.script.graph_types import as_type, const, const_data, out_type
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 from minimlc.sizes import Size, applied, names_in, size_of
 
-Operator = Callable[..., Call]
+Operator = Callable[..., Expr]
 _OPERATORS = {
     **{sign: name for sign, (_, name) in (ARITHMETIC | COMPARISONS).items()},
     "==": "equal",
@@ -32,6 +44,8 @@ _OPERATORS = {
 }
 
 
+CONSTANT = re.compile(r"const_*\d+")
+"""What a script calls a large constant."""
 PARTS = {"nn": Namespace("R.nn", FUNCTIONS), "random": Namespace("R.random", RANDOM)}
 _OF_R: list[Any] = [PARTS, FUNCTIONS]
 OPERATORS = Namespace("R", ChainMap(*_OF_R))
@@ -142,11 +156,13 @@ class Values(Reader):
         """An operator's argument: an atom, a constant for it to convert, or a tuple of these."""
         return self.atom(self.read(node), node)
 
-    def operator(self, node: Any, op: Operator, values: list[Any], options: dict[str, Any]) -> Call:
+    def operator(self, node: Any, op: Operator, values: list[Any], options: dict[str, Any]) -> Expr:
         """The call of an operator; an error about an option points at that."""
         atoms = [self.atom(value, node) for value in values]
         try:
-            return self.placed(op(*atoms, **options), node)
+            value = in_normal_form(op(*atoms, **options), lambda inner: self.atom(inner, node))
+            self.scope.update({n: size_of(n) for n in size_names(value.type)})  # data tell some
+            return self.placed(value, node)
         except CompileError as error:
             words = [item for item in getattr(node, "keywords", ()) if _is_about(error, item.arg)]
             raise self.source.located(error, [*words, node][0]) from None
@@ -155,6 +171,9 @@ class Values(Reader):
 
     def undefined(self, node: ast.Name) -> ScriptError:
         if node.id not in self.hidden:
+            if CONSTANT.fullmatch(node.id):
+                hint = 'mod.script(constants="inline"); mlc.parse(text, mlc.named_constants(mod))'
+                return self.error(node, f"the constant {node.id} is not there", "E122", hint)
             return Reader.undefined(self, node)
         why = f'"{node.id}" ends with its dataflow block'
         return self.error(node, why, "E122", f"R.output(..., {node.id}) keeps it")
@@ -188,7 +207,7 @@ class Values(Reader):
         if name in GRAPHS.forms["value"]:
             return self.apply(GRAPHS.forms["value"][name], node)
         base = name.rsplit(".", 1)[-1]
-        if not name.startswith("R.") or (base not in OPS and base not in ALIASES):
+        if not name.startswith("R.") or base not in FUNCTIONS:
             raise self.error(node.func, f"{name} is not a graph expression", "E124")
         values = [self.operand(a) for a in node.args]
         function = self.meant(node.func)  # another namespace may call the operator in another way
@@ -226,50 +245,6 @@ def _subscript(reader: Values, node: ast.Subscript) -> Any:
     if not 0 <= index < count:
         raise reader.error(node.slice, f"field {index} of a tuple of {count}", "E129")
     return graph.TupleGetItem(reader.atom(owner, node.value), index)
-
-
-# Types and constants, in scripts and in plain Python
-
-
-def as_type(value: Any) -> Type:
-    """A type, or several as a tuple's."""
-    if isinstance(value, TensorType | TupleType):
-        return value
-    if isinstance(value, list | tuple):
-        return TupleType(tuple(map(as_type, value)))
-    raise CompileError(
-        f"expected a type, got {value!r:.60}", code="E126", hint='R.Tensor((1, 784), "float32")'
-    )
-
-
-def out_type(out: Any, dtype: str | None = None) -> Type:
-    """A call's result: a type, several of them, or (as older scripts say) a shape and a dtype."""
-    if dtype is None:
-        return as_type(out)
-    shape = (out,) if isinstance(out, int) else tuple(out)
-    return TensorType(shape, dtype)
-
-
-def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
-    """A constant from the base64 text of its bytes."""
-    if not isinstance(content, str):
-        why = "this constant's content was left out for display"
-        raise CompileError(why, code="E123", hint="mod.script() has everything")
-    try:
-        return constant(decode(content, shape, dtype))
-    except ValueError as error:
-        why = f"this is not a {dtype} array of shape {shape}: {error}"
-        raise CompileError(why, code="E123") from None
-
-
-def const(value: Any, dtype: Any = None) -> Constant:
-    """A constant tensor: the numbers of `value`; Python's floats are float32."""
-    try:
-        if dtype is None and not hasattr(value, "dtype") and np.array(value).dtype == np.float64:
-            dtype = "float32"
-        return constant(value, dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise CompileError(f"no constant of these values: {error}", code="E123") from None
 
 
 PLAIN = ("shape", "prim_value", "str", "dtype")

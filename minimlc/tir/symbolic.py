@@ -34,11 +34,19 @@ ArgumentAxis = tuple[int, int]
 """An argument and one of its axes; -1 for a number."""
 
 
-def checked_sizes(name: str, own: Sequence[str], sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes of a function in order; `CompileError` E136 for others, and for no integers."""
+def checked_sizes(
+    name: str,
+    own: Sequence[str],
+    sizes: Mapping[str, int],
+    call: str = "mlc.specialize(mod, {})",
+) -> dict[str, int]:
+    """The sizes of a function in order; `CompileError` E136 for others, with `call` as a hint, and
+    for no integers.
+    """
     if sorted(own) != sorted(sizes):
-        why = f"{name} has the sizes {', '.join(own)}, got {', '.join(sizes) or 'none'}"
-        hint = f"mlc.specialize(mod, {', '.join(f'{size}=128' for size in own)})"
+        listed = [", ".join(names) or "none" for names in (own, sizes)]
+        why = f"{name} has the sizes {listed[0]}, got {listed[1]}"
+        hint = call.format(", ".join(f"{size}=128" for size in own)) if own else ""
         raise CompileError(why, code="E136", hint=hint)
     for size, value in sizes.items():
         if isinstance(value, bool) or not hasattr(value, "__index__"):

@@ -367,12 +367,26 @@ def test_what_is_not_all_machine_code_is_refused(tmp_path):
     path = tmp_path / "lib.mlc"
     refuses("E514", lambda: mlc.build(mlp(), "python").save(path), 'target "python"')
     refuses("E514", lambda: mlc.build(mlp(), bounds="check").save(path), "checked accesses")
-    symbolic = mlc.parse("""
+    assert not path.exists()
+
+
+SYMBOLIC = """
 @T.prim_func
 def main(a: T.handle, n: T.int32):
     A = T.match_buffer(a, (n,), "float32")
     for i in range(n):
-        A[i] = 0.0
-""")
-    refuses("E514", lambda: mlc.build(symbolic).save(path), "main is compiled at its calls")
-    assert not path.exists()
+        A[i] = 7.0
+"""
+
+
+def test_a_primitive_function_of_symbolic_sizes(tmp_path, monkeypatch):
+    lib, arrays = mlc.build(mlc.parse(SYMBOLIC)), [np.zeros(n, "float32") for n in (3, 5)]
+    lib["main"](arrays[0], 3)
+    loaded = again(lib, tmp_path / "lib.mlc")
+    arrays[0][...] = 0
+    with monkeypatch.context() as patch:
+        patch.setattr("minimlc.runtime.build.build", None)
+        loaded["main"](arrays[0], 3)
+    loaded["main"](arrays[1], 5)
+    assert [array.tolist() for array in arrays] == [[7] * 3, [7] * 5]
+    refuses("E604", lambda: loaded["main"](arrays[0], 4), "n")

@@ -35,6 +35,8 @@ implementations of exp differ. 16-bit: both sides round once, from float32 value
 the last places, so by at most one unit in the last place. Integers and bools are exact."""
 
 POSITIVE = ("log", "sqrt", "rsqrt", "power")
+IN_ORDER = ("searchsorted",)
+"""Operators whose first tensor is in order."""
 EXACT_WITH_NAN = (
     *("maximum", "minimum", "relu", "leaky_relu", "clip", "abs", "negative", "where", "add"),
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "multiply"),
@@ -205,7 +207,10 @@ class Case:
     def arrays(self) -> list[np.ndarray]:
         """The tensors, those of a tuple one after the other."""
         rng = np.random.default_rng(crc32(self.name.encode()))
-        return [self._array(rng, shape, dtype) for shape, dtype in self._inputs()]
+        arrays = [self._array(rng, shape, dtype) for shape, dtype in self._inputs()]
+        if self.op in IN_ORDER:
+            arrays[0] = np.sort(arrays[0])
+        return arrays
 
     @cached_property
     def call(self) -> Call:

@@ -111,6 +111,15 @@ SAMPLES |= {
         ([(0, 3)], {}),
     ],
     "sort": [([(7,)], {}), ([(5, 3)], {"axis": 0, "descending": True}), ([(3, 0)], {})],
+    "first": [([(5, 2)], {"size": 3}), ([(4,), ()], {"size": 0}), ([(0, 3)], {"size": 0})],
+    "searchsorted": [
+        ([(7,), (9,)], {}),
+        ([(9,), (2, 3)], {"right": True}),
+        ([(0,), (3,)], {}),
+        ([(1,), ()], {"right": True}),
+    ],
+    "padded_nonzero": [([(7,)], {}), ([(3, 4)], {}), ([(2, 1, 3)], {}), ([(0, 3)], {})],
+    "padded_unique": [([(9,)], {}), ([(3, 4)], {}), ([()], {}), ([(0, 2)], {})],
     "topk": [([(7,)], {"k": 3}), ([(5, 3)], {"k": 2, "axis": 0, "largest": False})],
     "pad": [
         ([(3, 2)], {"pad_width": ((1, 2), (0, 1))}),
@@ -211,6 +220,7 @@ SAMPLES |= {
     },
 }
 WITH_NAN = (*_ELEMENTWISE, *_PAIRS, "elu", "celu", "hard_shrink", "thresholded_relu")
+WITH_NAN += ("searchsorted", "padded_nonzero", "padded_unique", "first")
 WITH_NAN += ("argsort", "sort", "topk", "take_along_axis", "gather_nd", "roll")
 """Operators that are also given NaN and infinities."""
 

@@ -195,6 +195,20 @@ def topk(x: Any, k: int, axis: int, largest: bool) -> Any:
     return np.take_along_axis(x, order, axis), order
 
 
+def padded_nonzero(x: Any) -> Any:
+    rows = np.argwhere(x)
+    return np.concatenate([rows, np.zeros((x.size - len(rows), x.ndim), int)]), len(rows)
+
+
+def padded_unique(x: Any) -> Any:
+    """numpy's; the value is the first of equal ones."""
+    _, *parts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    first, inverse, counts = parts
+    number = len(first)
+    padded = [np.pad(a, (0, x.size - number)) for a in (x.ravel()[first], first, counts)]
+    return padded[0], padded[1], inverse.reshape(x.shape), padded[2], number
+
+
 def one_hot(indices: Any, depth: int, axis: int, on_value: Any, off_value: Any, dtype: str) -> Any:
     places = np.where(indices < 0, indices.astype(int) + depth, indices)
     hit = np.stack([places == k for k in range(depth)], axis)
@@ -428,6 +442,10 @@ MORE = {
     "argsort": argsort,
     "sort": sort,
     "topk": topk,
+    "first": lambda x, count=None, size=0: x[:size],
+    "searchsorted": lambda x, v, right: np.searchsorted(x, v, "right" if right else "left"),
+    "padded_nonzero": padded_nonzero,
+    "padded_unique": padded_unique,
     "pad": padded,
     "roll": np.roll,
     "resize": resize,

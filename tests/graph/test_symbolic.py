@@ -8,7 +8,6 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import TensorType
 from minimlc.script import I, R, T
 from minimlc.sizes import size_of
@@ -109,7 +108,7 @@ def test_one_library_serves_all_sizes(target):
 def test_an_instance_is_compiled_once(monkeypatch):
     lib = mlc.build(mlc.parse(NET), recipes=False)
     lib["main"](*arguments(3))
-    monkeypatch.setattr("minimlc.runtime.executable.instance_for", None)
+    monkeypatch.setattr("minimlc.runtime.build.instance_for", None)
     lib["main"](*arguments(3))
     with pytest.raises(TypeError):
         lib["main"](*arguments(4))
@@ -166,8 +165,26 @@ def test_operators_along_an_axis_that_a_call_tells(call):
         assert_close(library["main"](array), mlc.interpret(mod, "main", array))
 
 
-def test_recurrent_layers_are_written_out_only_for_a_number_of_steps():
-    refuses("E203", lambda: op.lstm(var("x", "n", 1, 3), var("w", 8, 3), var("r", 8, 2)), "R.scan")
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", GATES)
+def test_recurrent_layers_take_any_number_of_steps(name, reverse):
+    gates, builder = GATES[name], mlc.BlockBuilder()
+    params = [var("x", "n", "b", 3), var("w", 2 * gates, 3), var("r", 2 * gates, 2)]
+    with builder.function("main", params):
+        builder.emit_func_output(builder.emit(getattr(op, name)(*params, reverse=reverse)))
+    mod = mlc.verify(builder.get())
+    assert mod["main"].result.type.fields[0] == R.Tensor(("n", "b", 2), F32)
+    main = mlc.build(mod)["main"]
+    for n, b in ((1, 2), (4, 1)):
+        shapes = ((n, b, 3), (2 * gates, 3), (2 * gates, 2))
+        args = [random_array(shape, F32, np.random.default_rng(n)) for shape in shapes]
+        assert_close(main(*args), mlc.interpret(mod, "main", *args))
+        fixed = mlc.specialize(mod, n=n, b=b)
+        assert_close(mlc.interpret(fixed, "main", *args), mlc.interpret(mod, "main", *args))
+    refuses("E136", lambda: main(np.zeros((0, 1, 3), F32), *args[1:]), "1 to 1024 steps", "n = 0")
 
 
 def test_threads_that_meet_a_size_together_build_it_once(monkeypatch):
@@ -261,14 +278,41 @@ def test_passes_keep_functions_of_symbolic_sizes_right(text):
         np.testing.assert_allclose(mlc.interpret(after, "main", *args), expected, limit, limit)
 
 
-def test_what_needs_numbers_says_so(tmp_path):
-    lib = mlc.build(mlc.parse(NET), recipes=False)
-    with pytest.raises(BuildError, match="compiled at its calls"):
-        lib.save(tmp_path / "net.mlc")
-    with pytest.raises(CompileError, match="known only at a call"):
-        lib.profile("main", *arguments(2))
-    with pytest.raises(CompileError, match="no memory plan"):
-        lib.plan("main")
+@pytest.mark.parametrize("text", [NET, TWO])
+def test_a_file_has_the_instances_that_were_called(text, tmp_path, monkeypatch):
+    mod = mlc.parse(text)
+    sizes = {n: arguments(n) if text is NET else [np.ones((n, 3), F32)] for n in (1, 3, 5)}
+    lib = mlc.build(mod)
+    expected = {n: lib["main"](*sizes[n]) for n in (1, 3)}
+    lib.save(tmp_path / "net.mlc")
+    loaded = mlc.load(tmp_path / "net.mlc")
+    assert loaded.names() == lib.names() and mlc.structural_equal(loaded.mod, lib.mod)
+    assert repr(loaded["main"]) == repr(lib["main"])
+    with monkeypatch.context() as patch:
+        patch.setattr("minimlc.runtime.build.build", None)
+        patch.setattr("minimlc.runtime.build._build_native", None)
+        for n, result in expected.items():
+            np.testing.assert_array_equal(loaded["main"](*sizes[n]), result)
+    np.testing.assert_array_equal(loaded["main"](*sizes[5]), lib["main"](*sizes[5]))
+    loaded.save(tmp_path / "again.mlc")
+    np.testing.assert_array_equal(
+        mlc.load(tmp_path / "again.mlc")["main"](*sizes[5]), lib["main"](*sizes[5])
+    )
+
+
+def test_a_symbolic_function_is_profiled_and_planned(monkeypatch):
+    monkeypatch.setattr("minimlc.deploy.profile.machine_peaks", lambda: mlc.Peaks(1e9, 1e9))
+    mod, lib = mlc.parse(NET), mlc.build(mlc.parse(NET))
+    profile = lib.profile("main", *arguments(2))
+    fixed = mlc.build(mlc.specialize(mod, n=2))
+    alone = fixed.profile("main", *arguments(2))
+    assert [k.name for k in profile.kernels] == [k.name for k in alone.kernels]
+    assert_close(profile.result, mlc.interpret(mod, "main", *arguments(2)))
+    assert repr(lib.plan("main", n=2)) == repr(fixed.plan("main"))
+    assert lib.plan("main", n=7).planned >= lib.plan("main", n=2).planned
+    refuses("E136", lambda: lib.plan("main"), "has the sizes n", 'library.plan("main", n=128)')
+    refuses("E136", lambda: lib.plan("main", m=2), "got m")
+    refuses("E136", lambda: fixed.plan("main", n=2), "no sizes that a call tells")
 
 
 HEADS, WIDTH, VOCABULARY = 2, 8, 11

@@ -25,6 +25,7 @@ from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the 
     recurrent,
     reduction,
     scan,
+    sets,
     shape,
     slicing,
     window,

@@ -11,7 +11,7 @@ from minimlc.graph.ops.create import full_like
 from minimlc.graph.ops.elementwise import sigmoid, tanh
 from minimlc.graph.ops.linear import dense
 from minimlc.graph.ops.record import composite
-from minimlc.graph.ops.shape import reshape, squeeze
+from minimlc.graph.ops.shape import broadcast_to, reshape, squeeze
 from minimlc.graph.ops.slicing import concat, split, strided_slice
 from minimlc.graph.ops.values import named
 from minimlc.sizes import Size
@@ -39,8 +39,8 @@ def _check(
     for state in states:
         if state is not None and state.shape != (x.shape[1], hidden):
             refuse(f"a state has shape {state.shape}, it must be {(x.shape[1], hidden)}")
-    if isinstance(x.shape[0], Size) or not 1 <= x.shape[0] <= MOST:
-        hint = "R.scan takes any number of steps, also one that a call tells"
+    if not isinstance(x.shape[0], Size) and not 1 <= x.shape[0] <= MOST:
+        hint = "R.scan takes any number of steps"
         refuse(f"{name} takes 1 to {MOST} steps, x has {x.shape[0]}", hint=hint)
 
 
@@ -49,11 +49,14 @@ def _inputs(x: Any, weight: Any, bias: Any, name: str) -> tuple[Any, ...]:
     steps, batch, inputs = x.shape
     product = dense(reshape(x, shape=(steps * batch, inputs)), weight)
     own = named(_biased(product, bias), f"{name}_inputs")
+    if isinstance(steps, Size):  # one stands for all: only types are asked for
+        return (strided_slice(own, begin=0, end=batch),)
     return tuple(split(own, indices_or_sections=steps, axis=0))
 
 
 def _steps(
     name: str,
+    count: Any,
     inputs: tuple[Any, ...],
     states: tuple[Any, ...],
     step: Callable[..., Any],
@@ -62,11 +65,13 @@ def _steps(
     """All first states, (steps, batch, hidden), and the last ones; `step` takes what a step's
     inputs add, its number, and the states.
     """
-    rows, count = [], len(inputs)
-    for t in reversed(range(count)) if reverse else range(count):
+    rows: list[Any] = []
+    for t in reversed(range(len(inputs))) if reverse else range(len(inputs)):
         new = step(inputs[t], t, *states)
         states = tuple(named(s, f"{name}_{t}_{k}") for k, s in enumerate(new))
         rows.append(states[0])
+    if isinstance(count, Size):
+        return broadcast_to(states[0], shape=(count, *states[0].shape)), *states
     everything = concat(tuple(reversed(rows)) if reverse else tuple(rows), axis=0)
     return reshape(everything, shape=(count, *states[0].shape)), *states
 
@@ -92,7 +97,7 @@ def _rnn(
         return (tanh(now + dense(h, recurrent)),)
 
     inputs = _inputs(x, weight, bias, "rnn")
-    return _steps("rnn", inputs, (_first(h, x, recurrent),), step, reverse)
+    return _steps("rnn", x.shape[0], inputs, (_first(h, x, recurrent),), step, reverse)
 
 
 def _lstm(
@@ -117,7 +122,7 @@ def _lstm(
         return sigmoid(o) * tanh(cell), cell
 
     states = _first(h, x, recurrent), _first(c, x, recurrent)
-    return _steps("lstm", _inputs(x, weight, bias, "lstm"), states, step, reverse)
+    return _steps("lstm", x.shape[0], _inputs(x, weight, bias, "lstm"), states, step, reverse)
 
 
 def _gru(
@@ -142,7 +147,7 @@ def _gru(
         return ((1.0 - update) * tanh(n + sigmoid(r + rh) * nh) + update * h,)
 
     inputs = _inputs(x, weight, bias, "gru")
-    return _steps("gru", inputs, (_first(h, x, recurrent),), step, reverse)
+    return _steps("gru", x.shape[0], inputs, (_first(h, x, recurrent),), step, reverse)
 
 
 rnn = composite("rnn", _rnn)

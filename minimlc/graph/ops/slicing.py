@@ -12,7 +12,7 @@ from minimlc.graph.ops.elementwise import sigmoid
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape
 from minimlc.graph.ops.values import Values, choose, iota, spread
-from minimlc.sizes import cut
+from minimlc.sizes import Size, cut
 from minimlc.tir.nodes import Expr, as_expr, binary
 
 
@@ -77,6 +77,29 @@ def strided_slice(x: Values, *, begin: Any, end: Any, strides: Any = None, axes:
         return scaled + start if start else scaled
 
     return Values(counts, x.dtype, lambda *i: x[tuple(map(place, i, starts, steps))])
+
+
+def _check_size(x: Any, count: Any, size: Any) -> None:
+    if isinstance(size, Size):
+        if count is None or count.shape:
+            refuse("a size by name needs count, the scalar that tells it", "E204")
+    elif not isinstance(size, int) or isinstance(size, bool):
+        refuse(f"size is a number or a name, got {size!r}", "E204")
+    elif not 0 <= size <= x.shape[0]:
+        refuse(f"size={size} of the {x.shape[0]} elements along axis 0", "E204")
+
+
+@primitive(
+    "first", ALL, lambda x, count=None, *, size: x[:size], param_dtypes=(("count", ("int64",)),)
+)
+def first(x: Values, count: Values | None = None, *, size: Any) -> Values:
+    """The first `size` elements of x along axis 0: a number, or the name of a size that `count`
+    tells when the function runs.
+    """
+    if not x.ndim:
+        refuse("x has no axes")
+    _check_size(x, count, size)
+    return Values((size, *x.shape[1:]), x.dtype, lambda *i: x[i])
 
 
 def _pieces(size: int, sections: object) -> list[tuple[int, int]]:

@@ -64,7 +64,8 @@ def fault(start: IRModule, name: str, trace: Trace, label: str, why: str) -> Fau
         example="\n".join([*why.splitlines()[1:3], f"trace: {shown}"]),
         hint="print(error.reproducer): this is a bug in minimlc, please report what it prints",
     )
-    error.reproducer = Reproducer(start.script(), name, text, f"E199: {label} {why}")
+    whole = start.script(constants="inline")
+    error.reproducer = Reproducer(whole, name, text, f"E199: {label} {why}")
     return error
 
 

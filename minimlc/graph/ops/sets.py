@@ -1,0 +1,104 @@
+"""What is in a tensor: places, and values without repetition. How many there are, data tell: the
+operators give as many as there can be, and their number.
+"""
+
+from math import prod
+from typing import Any
+
+from minimlc.dtypes import is_float
+from minimlc.graph.ops.broadcast import logical_and, logical_or, minimum, where
+from minimlc.graph.ops.checks import ALL, NUMBERS, refuse
+from minimlc.graph.ops.create import zeros
+from minimlc.graph.ops.elementwise import isnan, logical_not
+from minimlc.graph.ops.gather import argsort
+from minimlc.graph.ops.record import composite
+from minimlc.graph.ops.scan import cumsum
+from minimlc.graph.ops.shape import reshape
+from minimlc.graph.ops.slicing import stack, strided_slice, take
+from minimlc.graph.ops.values import Values, iota, named
+
+
+def _zeros(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    fill = zeros.formula if isinstance(like, Values) else zeros.meaning
+    return fill(shape=shape, dtype=dtype)
+
+
+def _last(x: Any) -> Any:
+    """The last element of a vector, as a scalar."""
+    return reshape(strided_slice(x, begin=x.shape[0] - 1, end=x.shape[0]), shape=())
+
+
+def _before(a: Any, b: Any) -> Any:
+    """Whether a comes before b; NaN is the greatest."""
+    if not is_float(str(a.dtype)):
+        return a < b
+    return logical_or(a < b, logical_and(isnan(b), logical_not(isnan(a))))
+
+
+def _searchsorted(x: Any, values: Any, *, right: bool = False) -> Any:
+    """How many elements of the vector x, which is in order, are less than each value (int64), or
+    with `right`, less or equal; NaN is the greatest. By bisection.
+    """
+    if x.ndim != 1:
+        refuse(f"x is a vector in order, its shape is {x.shape}")
+    size, at = x.shape[0], _zeros(values, values.shape, "int64")
+    step = 1 << int(size).bit_length() >> 1
+    while step:
+        ahead = at + step
+        probe = take(x, minimum(ahead, size) - 1)
+        passes = logical_not(_before(values, probe)) if right else _before(probe, values)
+        at = named(where(logical_and(ahead <= size, passes), ahead, at), f"searchsorted_{step}")
+        step //= 2
+    return at
+
+
+def _padded_nonzero(x: Any) -> tuple[Any, Any]:
+    """The indices of the elements of x that are not 0 or False, one a row (int64), in order; after
+    them rows of zeros. And how many such elements there are.
+    """
+    total = prod(x.shape)
+    if not x.ndim:
+        refuse("x has no axes", hint="op.expand_dims(x, axis=0)")
+    if total == 0:
+        return _zeros(x, (0, x.ndim), "int64"), _zeros(x, (), "int64")
+    hits = reshape(x, shape=(total,)).astype("bool").astype("int64")
+    so_far, numbers = named(cumsum(hits, axis=0), "nonzero_so_far"), iota(total, x)
+    count = _last(so_far)
+    place = named(where(numbers < count, searchsorted(so_far, numbers + 1), 0), "nonzero_place")
+    columns = []
+    for size in reversed(x.shape):
+        columns.append(place % size)
+        place = place // size
+    return stack(tuple(reversed(columns)), axis=1), count
+
+
+def _padded_unique(x: Any) -> tuple[Any, ...]:
+    """The different values of x in order, NaN once and last; after them zeros. For each of them,
+    the first place where it is in the flat x, and how often it is there. For each element of x, the
+    number of its value. And how many different values there are: values, indices, inverse, counts,
+    number (all but the values int64).
+    """
+    total = prod(x.shape)
+    if total == 0:
+        empty = _zeros(x, (0,), "int64")
+        inverse, number = _zeros(x, x.shape, "int64"), _zeros(x, (), "int64")
+        return reshape(x, shape=(0,)), empty, inverse, empty, number
+    flat, numbers = reshape(x, shape=(total,)), iota(total, x)
+    order = named(argsort(flat), "unique_order")
+    ordered = named(take(flat, order), "unique_ordered")
+    fresh = _before(take(ordered, numbers - 1 + (numbers == 0).astype("int64")), ordered)
+    fresh = logical_or(numbers == 0, fresh).astype("int64")
+    group = named(cumsum(fresh, axis=0), "unique_group")
+    number = _last(group)
+    start = searchsorted(group, numbers + 1)
+    there, safe = numbers < number, minimum(start, total - 1)
+    end = searchsorted(group, numbers + 1, right=True)
+    values = where(there, take(ordered, safe), _zeros(x, (), str(x.dtype)))
+    indices, counts = where(there, take(order, safe), 0), end - start
+    inverse = reshape(take(group, argsort(order)) - 1, shape=x.shape)
+    return values, indices, inverse, counts, number
+
+
+searchsorted = composite("searchsorted", _searchsorted, dtypes=NUMBERS, rounds=False)
+padded_nonzero = composite("padded_nonzero", _padded_nonzero, dtypes=ALL, rounds=False)
+padded_unique = composite("padded_unique", _padded_unique, dtypes=NUMBERS, rounds=False)

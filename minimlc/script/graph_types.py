@@ -1,0 +1,50 @@
+"""Types and constants of the graph language, in scripts and in plain Python."""
+
+from typing import Any
+
+import numpy as np
+
+from minimlc.errors import CompileError
+from minimlc.graph.nodes import Constant, TensorType, TupleType, Type, constant
+from minimlc.literals import decode
+
+
+def as_type(value: Any) -> Type:
+    """A type, or several as a tuple's."""
+    if isinstance(value, TensorType | TupleType):
+        return value
+    if isinstance(value, list | tuple):
+        return TupleType(tuple(map(as_type, value)))
+    raise CompileError(
+        f"expected a type, got {value!r:.60}", code="E126", hint='R.Tensor((1, 784), "float32")'
+    )
+
+
+def out_type(out: Any, dtype: str | None = None) -> Type:
+    """A call's result: a type, several of them, or (as older scripts say) a shape and a dtype."""
+    if dtype is None:
+        return as_type(out)
+    shape = (out,) if isinstance(out, int) else tuple(out)
+    return TensorType(shape, dtype)
+
+
+def const_data(content: str, shape: tuple[int, ...], dtype: str) -> Constant:
+    """A constant from the base64 text of its bytes."""
+    if not isinstance(content, str):
+        why = "this constant's content was left out for display"
+        raise CompileError(why, code="E123", hint="mod.script() has everything")
+    try:
+        return constant(decode(content, shape, dtype))
+    except ValueError as error:
+        why = f"this is not a {dtype} array of shape {shape}: {error}"
+        raise CompileError(why, code="E123") from None
+
+
+def const(value: Any, dtype: Any = None) -> Constant:
+    """A constant tensor: the numbers of `value`; Python's floats are float32."""
+    try:
+        if dtype is None and not hasattr(value, "dtype") and np.array(value).dtype == np.float64:
+            dtype = "float32"
+        return constant(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CompileError(f"no constant of these values: {error}", code="E123") from None
