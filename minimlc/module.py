@@ -100,6 +100,16 @@ class IRModule(Attributed):
         return replace(self, entries=[(k, f) for k, f in self.entries if k != name])
 
 
+RESERVED = "reserved names"
+"""The attribute of a part of a module that names functions of the other part."""
+
+
+def reserved_names(mod: IRModule) -> tuple[str, ...]:
+    """The names that no new function of a module may have, besides those of its functions."""
+    names: Any = dict(mod.attrs).get(RESERVED, ())
+    return tuple(map(str, names))
+
+
 def global_symbol(func: Attributed) -> str:
     """The name that a function says it has, "main" where it says none."""
     return str(dict(func.attrs).get("global_symbol", "main"))

@@ -67,9 +67,10 @@ def named_constants(item: Node) -> dict[str, np.ndarray]:
 
 
 def _named(item: Node) -> Iterator[tuple[str, np.ndarray]]:
-    """Names that no variable begins with: then none is made unique to one of them, either."""
-    stem, variables = "const", [part.name for part in nodes_of(item, graph.Var)]
-    while any(name.startswith(stem) for name in variables):
+    """Names that no variable or size begins with: then none is made unique to one, either."""
+    stem, variables = "const", nodes_of(item, graph.Var)
+    taken = {var.name for var in variables} | {*graph.size_names(*[var.type for var in variables])}
+    while any(name.startswith(stem) for name in taken):
         stem += "_"
     arrays = {id(part.data): part.data for part in nodes_of(item, graph.Constant)}
     large = (data for data in arrays.values() if not prints_inline(data))

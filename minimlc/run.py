@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.arguments import Arguments, parameters_of
+from minimlc.arguments import Arguments, parameters_of, view_of
 from minimlc.errors import CallError, CompileError, Span, source_line
 from minimlc.graph import control
 from minimlc.graph import nodes as graph
 from minimlc.graph.execute import execute as execute_graph
 from minimlc.graph.ops import evaluate
-from minimlc.graph.symbolic import arguments_of, halves, labelled
+from minimlc.graph.sized import is_symbolic
+from minimlc.graph.symbolic import halves, labelled
 from minimlc.module import IRModule, not_a_module
 from minimlc.registry import get_function
 from minimlc.specialize import instance_for
@@ -33,7 +34,16 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
     """
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "mlc.interpret", "a module")
-    return _call(mod, name, args)
+    return owned(_call(mod, name, args))
+
+
+def owned(result: Any) -> Any:
+    """Arrays, in tuples or alone, of the caller's own."""
+    if isinstance(result, tuple | list):
+        return tuple(map(owned, result))
+    if result is None or hasattr(result, "copy"):
+        return None if result is None else result.copy()
+    return view_of(result).copy()
 
 
 def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
@@ -44,18 +54,17 @@ def _call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
     if isinstance(func, PrimFunc):
         execute(func, check_arguments(func, name, args))
         return None
-    if graph.is_symbolic(func):
+    if is_symbolic(func):
         mod = instance_for(mod, name, func, types_of(func, args))
         func = mod[name]
     if isinstance(func, graph.Function):
         arrays = check_arguments(func, name, args)
-        parts = halves(func)
+        parts = halves(mod, name)
         whole = parts.head if parts else func
         result = execute_graph(whole, arrays, lambda item: item.data, partial(_graph_call, mod))
         if not parts:
             return result
-        rest = arguments_of(parts, name, arrays, result)
-        return _call(mod.with_function(name, parts.tail), name, rest)
+        return _call(parts.rest, name, parts.arguments(name, arrays, result))
     raise CompileError(f'"{name}" is a {type(func).__name__}, not a function')
 
 

@@ -49,7 +49,7 @@ def sample(number: int) -> Iterator[None]:
 
 
 class Size:
-    """An integer that a call tells: a sum of products of names, with integers before them."""
+    """An integer that a call or its data tell: a sum of products of names, with integers before."""
 
     __slots__ = ("terms",)
     terms: tuple[tuple[Monomial, int], ...]

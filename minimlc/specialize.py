@@ -5,7 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 from minimlc.errors import CompileError, VerifyError, did_you_mean
-from minimlc.graph.nodes import Function, Type, is_symbolic, size_names
+from minimlc.graph.nodes import Function, Type, size_names
+from minimlc.graph.sized import is_symbolic
 from minimlc.graph.symbolic import instance, is_family, sizes_told
 from minimlc.module import IRModule, not_a_module
 from minimlc.node import Node
@@ -26,7 +27,7 @@ def specialize(mod: Any, func: str | None = None, /, **sizes: int) -> Any:
         return _specialized(IRModule({"main": mod}), func or "main", mod, sizes)[func or "main"]
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "mlc.specialize")
-    names = [name for name, item in mod.entries if is_family(item)]
+    names = [name for name, item in mod.entries if _sizes(item)]
     name = names[0] if func is None and len(names) == 1 else func
     if name not in names:
         which = (
@@ -37,13 +38,20 @@ def specialize(mod: Any, func: str | None = None, /, **sizes: int) -> Any:
     return mod.with_functions({**mod.functions, **chosen})
 
 
+def _sizes(item: Any) -> list[str]:
+    """The names of the sizes that a call tells."""
+    if isinstance(item, SymbolicFunc):
+        return [size.name for size in item.sizes]
+    return size_names(*[param.type for param in item.params]) if isinstance(item, Function) else []
+
+
 def _specialized(
     mod: IRModule, name: str, item: Any, sizes: Mapping[str, int]
 ) -> Mapping[str, Node]:
     if isinstance(item, SymbolicFunc):
-        own = checked_sizes(name, [size.name for size in item.sizes], sizes)
+        own = checked_sizes(name, _sizes(item), sizes)
         return {name: primitive_instance(item, tuple(own.values()))}
-    own = checked_sizes(name, size_names(*[param.type for param in item.params]), sizes)
+    own = checked_sizes(name, _sizes(item), sizes)
     for size, value in own.items():
         if value < 0:
             raise CompileError(f"the size {size} is at least 0, got {value}", code="E136")
@@ -60,7 +68,7 @@ def instance_of(mod: IRModule, name: str, sizes: tuple[tuple[str, int], ...] = (
         return verify(instance(mod, name, sizes))
     except VerifyError as error:
         at = ", ".join(f"{size} = {value}" for size, value in sizes)
-        why = f"{name} is not defined for {at}: {error.why}"
+        why = f"{name} is not defined{at and f' for {at}'}: {error.why}"
         place = {"span": error.span, "excerpt": error.excerpt}
         raise CompileError(why, code="E136", **place) from None  # type: ignore[arg-type]
 

@@ -219,6 +219,16 @@ def test_names_of_constants_meet_no_variable():
     assert mlc.structural_equal(mlc.parse(text, arrays), mod)
 
 
+def test_names_of_constants_meet_no_size():
+    v = mlc.Var("v", R.Tensor(("const0",), "float32"))
+    bb = mlc.BlockBuilder()
+    with bb.function("main", [v]):
+        big = bb.emit(mlc.op.exp(mlc.constant(np.arange(100), "float32")))
+        bb.emit_func_output((bb.emit(mlc.op.exp(v)), big))
+    mod = bb.get()
+    assert mlc.structural_equal(mlc.parse(mod.script(), mlc.named_constants(mod)), mod)
+
+
 def test_small_constants_have_no_names():
     assert mlc.named_constants(weights("x", "y", shape=(4,))) == {}
     assert mlc.named_constants(mlc.parse(weights("x", "y").script(constants="inline"))).keys() == {

@@ -15,6 +15,7 @@ from minimlc.errors import BuildError
 from minimlc.machine.trial import tiles_permitted
 from minimlc.memory import on_a_line
 from minimlc.module import IRModule
+from minimlc.runtime.families import family
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library
 from minimlc.runtime.native import link
@@ -31,7 +32,8 @@ def load(path: str | os.PathLike[str]) -> Library:
     may do: load a file only from somebody you trust. Its digests tell a damaged file from a whole
     one, not a bad one from a good one.
 
-    Nothing of it is compiled. `library.mod` is read when it is asked for. A symbolic function has
+    Nothing of it is compiled. `library.mod` is read when it is asked for, or at once where it has
+    symbolic functions. A symbolic function has
     the instances that were called before it was saved; another is compiled at its first call, as of
     `build(library.mod, library.target)`.
 
@@ -123,8 +125,7 @@ def _family(
         for at, key in enumerate(sizes)
     }
     again = partial(building.build, target=target)
-    family: Callable[..., Any] = building.family(name, mod, again, again, libraries)
-    return family
+    return family(name, mod, again, again, libraries)
 
 
 def _rebuilt(mod: Callable[[], IRModule], target: Target) -> str:

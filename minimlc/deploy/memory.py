@@ -8,7 +8,8 @@ from minimlc.deploy import table
 from minimlc.display import display, mimebundle
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import TensorType
-from minimlc.runtime.families import HalvedGraph, SymbolicGraph
+from minimlc.graph.sized import data_tell
+from minimlc.runtime.families import HalvedGraph, SymbolicGraph, SymbolicKernel
 from minimlc.runtime.library import Library
 from minimlc.runtime.plan import Plan, Slot, live_bytes, places_of
 
@@ -82,17 +83,18 @@ def _row(value: PlannedValue) -> Sequence[str]:
 def memory_plan(library: Library, name: str, sizes: Mapping[str, int] = {}) -> MemoryPlan:
     """The plan of a library's graph function; see `Library.plan`."""
     function: Any = library[name]
+    family = isinstance(function, SymbolicGraph) and data_tell(function.func)
+    if family or isinstance(function, HalvedGraph):
+        why = f'"{name}" has no memory plan: its data tell a size'
+        raise CompileError(why, code="E136", hint="library.profile(name, *arguments)")
     if isinstance(function, SymbolicGraph):
         return memory_plan(function.at(sizes), name)
-    if sizes:
+    if sizes and not isinstance(function, SymbolicKernel):
         raise CompileError(f'"{name}" has no sizes that a call tells', code="E136")
     planned = getattr(function, "plan", None)
     if not isinstance(planned, Plan):
         why = f'"{name}" has no memory plan in a library for target "{library.target.name}"'
         hint = "a graph function has one, built for llvm, c, cuda or opencl"
-        if isinstance(function, HalvedGraph):
-            why = f'"{name}" has no memory plan: its data tell {function.cut.size}'
-            hint = "library.profile(name, *arguments) has its kernels"
         raise CompileError(why, hint=hint)
     names, lives = _lives(planned)
     values = tuple(

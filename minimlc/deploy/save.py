@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -18,6 +18,7 @@ from minimlc.files import write_atomically
 from minimlc.graph.nodes import Function
 from minimlc.graph.symbolic import is_family
 from minimlc.module import IRModule
+from minimlc.node import Node
 from minimlc.printer import named_constants
 from minimlc.runtime.executable import functions_of
 from minimlc.runtime.families import HalvedGraph
@@ -41,18 +42,18 @@ def _packed(library: Library) -> bytes:
     if library.target.name != "llvm":
         why = f'a library for target "{library.target.name}" cannot be saved'
         raise BuildError(why, code="E514", hint='build(mod, "llvm")')
-    text = library.source("llvm")
-    if "ptr %error" in text:
+    if library.checked:
         hint = 'build(mod), without bounds="check"'
         raise BuildError("a library with checked accesses cannot be saved", code="E514", hint=hint)
-    mod = library.mod
+    mod, text = library.mod, library.source("llvm")
+    compiled = {name: mod[name] for name in library.names()}
     plans = {
         name: plan(mod, name, in_place=True)
-        for name, func in mod.entries
+        for name, func in compiled.items()
         if isinstance(func, Function) and not is_family(func)
     }
     _check_steps(plans)
-    instances = {name: _instances(library[name]) for name, f in mod.entries if is_family(f)}
+    instances = {name: _instances(library[name]) for name, f in compiled.items() if is_family(f)}
     arrays = _arrays(mod, plans)
     members = {
         CODE: backend().compile_object(text, machine_of(library.target)),
@@ -67,7 +68,7 @@ def _packed(library: Library) -> bytes:
     manifest = {
         **_machine(library, text),
         "dtypes": {name: dtype_name(data.dtype) for name, data in arrays.items()},
-        "functions": _functions(mod, plans, {id(data): name for name, data in arrays.items()}),
+        "functions": _functions(compiled, plans, {id(data): name for name, data in arrays.items()}),
         "instances": {name: [key for key, _ in each] for name, each in instances.items()},
     }
     return pack(manifest, members)
@@ -118,10 +119,10 @@ def _npy(data: np.ndarray) -> bytes:
     return memory.getvalue()
 
 
-def _functions(mod: IRModule, plans: dict[str, Plan], names: dict[int, str]) -> list[Any]:
+def _functions(mod: Mapping[str, Node], plans: dict[str, Plan], names: dict[int, str]) -> list[Any]:
     """Each function's name, its symbol in the code ("": it has none), and how it is called."""
     records: list[Any] = []
-    for name, func in mod.entries:
+    for name, func in mod.items():
         if is_family(func):
             records.append({"name": name, "symbol": ""})
         elif isinstance(func, Function):

@@ -31,7 +31,7 @@ from minimlc.graph.nodes import (
     constant,
 )
 from minimlc.graph.scope import Scope, refuse
-from minimlc.module import IRModule, not_a_module
+from minimlc.module import IRModule, not_a_module, reserved_names
 from minimlc.names import UniqueNames
 from minimlc.node import Node, structural_equal, structural_hash
 from minimlc.sizes import names_in, size_at
@@ -50,7 +50,7 @@ class BlockBuilder:
         mod = mod or IRModule()
         self._functions: dict[str, Node] = dict(mod.entries)
         self._attrs = mod.attrs
-        self._names = UniqueNames(self._functions)
+        self._names = UniqueNames((*self._functions, *reserved_names(mod)))
         self._scopes: list[Scope] = []
         self._alike: dict[Any, list[str]] | None = None if reuse else {}
 

@@ -5,7 +5,15 @@ from typing import Any
 
 from minimlc import node
 from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import Binding, BindingBlock, Constant, Expr, Function, Var
+from minimlc.graph.nodes import (
+    Binding,
+    BindingBlock,
+    Constant,
+    Expr,
+    Function,
+    Var,
+    size_names,
+)
 from minimlc.graph.scope import Scope
 from minimlc.module import IRModule
 from minimlc.node import replace
@@ -67,7 +75,9 @@ class Mutator(node.Mutator):
     def rewrite_function(self, func: Function) -> Function:
         """`func` with its bindings rewritten in order."""
         scope = Scope(self._function_name, func.params, func.attrs)
-        scope.names.reserve(binding.var.name for binding in func.bindings())
+        variables = [binding.var for binding in func.bindings()]
+        scope.names.reserve([var.name for var in variables])
+        scope.names.reserve(size_names(*[var.type for var in variables]))
         renamed: dict[Var, Expr] = {}
         with self.builder.in_scope(scope):
             for block in func.blocks:

@@ -364,14 +364,6 @@ def size_names(*types: Type) -> list[str]:
     return names_in(tuple([t.shape for value in types for t in tensor_types(value)]))
 
 
-def is_symbolic(func: object) -> bool:
-    """Whether `func` is a graph function with sizes that a call or its data tell."""
-    if not isinstance(func, Function):
-        return False
-    variables = (*func.params, *[binding.var for binding in func.bindings()])
-    return any(size_names(var.type) for var in variables)
-
-
 def tensor_types(value: Type) -> tuple[TensorType, ...]:
     """The tensors of a type: itself, or a tuple's fields in order, nested ones too."""
     if isinstance(value, TensorType):

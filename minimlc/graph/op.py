@@ -5,16 +5,17 @@ Each is made from its record in `minimlc.graph.ops`, signature and documentation
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, wraps
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
-from minimlc.errors import did_you_mean
+from minimlc.errors import did_you_mean, shown
 from minimlc.graph.nodes import Call, Expr, Tuple, TupleGetItem
 from minimlc.graph.ops import ALIASES, OPS, call_op
-from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS
+from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS, refuse
 from minimlc.graph.ops.record import Op
-from minimlc.sizes import size_of
+from minimlc.sizes import Size, size_of
 
 _DTYPE_SETS = {
     ALL: "all",
@@ -32,8 +33,7 @@ def _function(record: Op) -> Callable[..., Call]:
 
     apply.__name__ = apply.__qualname__ = record.name
     apply.__doc__ = documentation(record)
-    signature = record.signature.replace(return_annotation=Call)
-    apply.__signature__ = signature  # type: ignore[attr-defined]
+    apply.__signature__ = record.signature.replace(return_annotation=Call)  # type: ignore[attr-defined]
     return apply
 
 
@@ -46,36 +46,66 @@ def documentation(record: Op) -> str:
     return "\n".join(lines)
 
 
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An error that names the operator where arguments do not fit its signature."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        known = signature(function)
+        try:
+            known.bind(*args, **options)
+        except TypeError as error:
+            refuse(f"{function.__name__}: {error}", "E201", f"{function.__name__}{known}")
+        return function(*args, **options)
+
+    return call
+
+
+@_checked
 def first(x: Any, count: Any = None, *, size: Any) -> Call:
-    """The first `size` elements of x along axis 0: a number, or the name of a size that the scalar
-    `count` (int64) tells when the function runs. Any dtype. Raises OpError.
+    """The first `size` elements of x along axis 0: a number (then `count` says nothing), or the
+    name of a size that the scalar `count` (int64) tells when the function runs. Any dtype.
     """
     return call_op("first", x, count, size=size_of(size))
 
 
+@_checked
 def nonzero(x: Any, *, size: str = "k") -> Call:
-    """The indices of the elements of x that are not 0 or False, in order: int64 of shape
-    (`size`, axes of x), a size that the data tell. `padded_nonzero` has them without that.
+    """The indices of the elements of x that are not 0 or False, in order, one a row: int64 of shape
+    (`size`, axes of x), where `size` names the number that the data tell.
+
+    Any dtype; x has an axis. `padded_nonzero` has them without that. NB: as in numpy's argwhere
+    and PyTorch; in ONNX and TVM they are columns.
     """
     indices, count = _fields(call_op("padded_nonzero", x))
-    return first(indices, count, size=size)
+    return first(indices, count, size=_named(size))
 
 
+@_checked
 def unique(x: Any, *, size: str = "k") -> Expr:
-    """The different values of x in order, NaN once and last, as many as the data tell: `size`; for
-    each, the first place in the flat x and how often it is there; for each element, the number of
-    its value. A tuple: values, indices, inverse, counts. `padded_unique` has them without that.
+    """The different values of x in order, NaN once and last; for each, the first place in the flat
+    x and how often it is there; for each element, the number of its value. A tuple: values,
+    indices, inverse, counts, where `size` names the number of values, which the data tell.
+
+    Floats and integers. `padded_unique` has them without that. NB: as in ONNX; TVM gives the
+    values alone.
     """
     values, indices, inverse, counts, number = _fields(call_op("padded_unique", x))
-    values, indices, counts = (first(v, number, size=size) for v in (values, indices, counts))
-    return Tuple((values, indices, inverse, counts))
+    cut = [first(each, number, size=_named(size)) for each in (values, indices, counts)]
+    return Tuple((cut[0], cut[1], inverse, cut[2]))
 
 
 def _fields(call: Call) -> list[Any]:
     return [TupleGetItem(call, number) for number in range(len(call.type.fields))]  # type: ignore[union-attr]
 
 
-OVER = {function.__name__: function for function in (first, nonzero, unique)}
+def _named(size: Any) -> Any:
+    if not isinstance(size_of(size), Size):
+        refuse(f"size is the name of a size, got {shown(size)}", "E204", 'size="k"')
+    return size
+
+
+OVER: Mapping[str, Callable[..., Any]] = {"first": first, "nonzero": nonzero, "unique": unique}
 """Functions of operators that tell a size."""
 
 

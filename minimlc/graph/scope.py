@@ -1,23 +1,22 @@
 """A graph function under construction: bindings in normal form, under fresh names."""
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
     Attrs,
     Binding,
     BindingBlock,
-    Call,
     Constant,
     Expr,
     Function,
-    Tuple,
-    TupleGetItem,
     Var,
+    size_names,
 )
+from minimlc.graph.normal import Normal
 from minimlc.names import UniqueNames
-from minimlc.node import children, replace
+from minimlc.node import replace
 
 
 class Scope:
@@ -41,6 +40,7 @@ class Scope:
         self._hidden: set[Var] = set()
         self._declared: set[Var] = set()
         self._awaited: dict[Var, None] = {}
+        self._normal = Normal(self._bind_inner, self._leaf)
         if params is not None:
             self.set_params(params)
 
@@ -77,7 +77,7 @@ class Scope:
                 why = f'the name "{param.name}" is taken in "{self.name}"'
                 refuse(why, "E211", "give every parameter a name of its own")
             seen.add(param.name)
-        self.names.reserve(seen)
+        self.names.reserve((*seen, *size_names(*[param.type for param in params])))
 
     def bind(self, value: Expr, name_hint: str) -> Var:
         """A new variable for `value`, which is made normal first."""
@@ -89,63 +89,32 @@ class Scope:
     def append(self, binding: Binding) -> None:
         """Add a binding whose value is normal and whose variable's name is free."""
         self._open.append(binding)
+        self.names.reserve(size_names(binding.var.type))
         self.values[binding.var] = binding.value
         if self.dataflow:
             self._local.add(binding.var)
 
     def normalize(self, value: Expr) -> Expr:
         """`value` with variables or constants as operands; calls inside it get bindings."""
-        done = self._bind_all(_calls_in_operands(value))
-        return self._with_atoms(value, done)
+        return self._normal.value(value)
 
     def atom(self, value: Expr) -> Expr:
         """A variable, constant or tuple of those that stands for `value`."""
-        return self._atom(value, self._bind_all(_calls_in(value)))
+        return self._normal.atom(value)
 
-    def _bind_all(self, calls: list[Expr]) -> dict[Expr, Var]:
-        """Bind calls and the calls inside them, inner ones first, each node once."""
-        done: dict[Expr, Var] = {}
-        stack = calls[::-1]
-        while stack:
-            item = stack.pop()
-            if item in done:
-                continue
-            waiting = [c for c in _calls_in_operands(item) if c not in done]
-            if waiting:
-                stack += [item, *waiting[::-1]]
-            else:
-                normal = self._with_atoms(item, done)
-                done[item] = Var(self.names.take("lv"), normal.type)
-                self.append(Binding(done[item], normal))
-        return done
+    def _bind_inner(self, normal: Expr) -> Var:
+        var = Var(self.names.take("lv"), normal.type)
+        self.append(Binding(var, normal))
+        return var
 
-    def _with_atoms(self, value: Expr, done: dict[Expr, Var]) -> Expr:
-        match value:
-            case Call():
-                return replace(value, args=self._atoms(value.args, done))
-            case TupleGetItem():
-                return replace(value, tuple=self._atom(value.tuple, done))
-            case _:  # other nodes: atoms
-                return self._atom(value, done)
-
-    def _atoms(self, values: tuple[Expr, ...], done: dict[Expr, Var]) -> list[Expr]:
-        return [self._atom(value, done) for value in values]
-
-    def _atom(self, value: Expr, done: dict[Expr, Var]) -> Expr:
-        match value:
-            case Var():
-                self.check_visible(value)
-                return value
-            case Constant():
-                return value
-            case Tuple():
-                return replace(value, fields=self._atoms(value.fields, done))
-            case Call() | TupleGetItem():
-                return done[value]
-            case _:
-                why = f"expected a graph expression, got {type(value).__name__}: {value!r}"
-                hint = "mlc.op.* and bb.call_te make expressions; mlc.constant(array) a constant"
-                raise CompileError(why, code="E213", hint=hint)
+    def _leaf(self, value: Expr) -> Expr:
+        if isinstance(value, Var):
+            self.check_visible(value)
+        elif not isinstance(value, Constant):
+            why = f"expected a graph expression, got {type(value).__name__}: {value!r}"
+            hint = "mlc.op.* and bb.call_te make expressions; mlc.constant(array) a constant"
+            raise CompileError(why, code="E213", hint=hint)
+        return value
 
     def check_visible(self, var: Var) -> None:
         """Refuse a variable that cannot be used at this point."""
@@ -197,14 +166,3 @@ class Scope:
 
 def refuse(why: str, code: str, hint: str = "") -> NoReturn:
     raise CompileError(why, code=code, hint=hint)
-
-
-def _calls_in(value: Any) -> list[Expr]:
-    """The outermost calls in a value."""
-    return [value] if isinstance(value, Call | TupleGetItem) else _calls_in_operands(value)
-
-
-def _calls_in_operands(value: Any) -> list[Expr]:
-    """The outermost calls among a value's operands."""
-    parts = children(value) if isinstance(value, Expr) else ()
-    return [call for part in parts for call in _calls_in(part)]

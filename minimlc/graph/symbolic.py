@@ -25,11 +25,11 @@ from minimlc.graph.nodes import (
     Type,
     Var,
     called,
-    is_symbolic,
     reached,
     size_names,
     tensor_types,
 )
+from minimlc.graph.sized import data_tell, is_symbolic, sizes_in, told_by
 from minimlc.module import IRModule
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, walk
@@ -40,7 +40,7 @@ from minimlc.tir.symbolic import instance as primitive_instance
 
 
 def is_family(func: object) -> bool:
-    """Whether a function of either level has sizes that a call tells."""
+    """Whether a function of either level has sizes that a call or its data tell."""
     return isinstance(func, SymbolicFunc) or is_symbolic(func)
 
 
@@ -147,22 +147,12 @@ def untold(func: Function) -> list[str]:
     told = {*names_in(tuple([each.size for each in telling(own)]))}
     missing = [name for name in size_names(*[p.type for p in func.params]) if name not in told]
     for binding in func.bindings():
-        told |= {size for size, _ in told_by(binding.value)}
-        used = size_names(binding.var.type)
-        if isinstance(binding.value, Call):
-            used += names_in(tuple([value for _, value in binding.value.attrs]))
-        missing += [name for name in used if name not in told]
+        told.add(told_by(binding.value) or "")
+        missing += [name for name in sizes_in(binding) if name not in told]
     return list(dict.fromkeys(missing))
 
 
 # Sizes that data tell
-
-
-def told_by(value: Expr) -> list[tuple[str, Expr]]:
-    """The size that an operator tells, by its name, and the scalar that it is."""
-    if not isinstance(value, Call) or value.op != "first" or len(value.args) < 2:
-        return []
-    return [(name, value.args[1]) for name in names_in(value.attr("size"))]
 
 
 class Halves(NamedTuple):
@@ -170,54 +160,62 @@ class Halves(NamedTuple):
 
     `head` takes the function's arguments; it gives a tuple: what the rest needs of its values, an
     array, and the scalar that is the size. `tail`, of that symbolic size, takes the arguments of
-    the numbers `passed`, the values, and as much of the array.
+    the numbers `passed`, the values, and as much of the array; `rest` is the module with the tail
+    in the function's place.
     """
 
     head: Function
     passed: tuple[int, ...]
     tail: Function
     size: str
+    rest: IRModule
+
+    def arguments(self, name: str, arguments: Sequence[Any], values: Any) -> list[Any]:
+        """Those of the tail, from those of the head and what that gave.
+
+        `CallError` E604 for a size that is negative, or more than the array has.
+        """
+        *kept, array, count = values
+        if not 0 <= int(count) <= len(array):
+            why = f"{name}: {self.size} is told as {int(count)}, of {len(array)} elements"
+            raise CallError(why, code="E604")
+        return [*[arguments[number] for number in self.passed], *kept, array[: int(count)]]
 
 
-def halves(func: Function) -> Halves | None:
-    """A function without other symbolic sizes in two; None where its data tell none."""
-    for number, block in enumerate(func.blocks):
+@lru_cache(maxsize=MOST_INSTANCES)
+def halves(mod: IRModule, name: str) -> Halves | None:
+    """The graph function `name`, which has no other symbolic sizes, in two; None where its data
+    tell none.
+    """
+    func: Any = mod[name]
+    for number, block in enumerate(func.blocks if data_tell(func) else ()):
         for at, binding in enumerate(block.bindings):
-            for size, _ in told_by(binding.value):
+            if told_by(binding.value) is not None:
                 before = replace(block, bindings=block.bindings[:at])
                 after = replace(block, bindings=block.bindings[at + 1 :])
                 blocks = (*func.blocks[:number], before), (after, *func.blocks[number + 1 :])
-                return _halves(func, *blocks, binding, size)
+                return _halves(mod, name, *blocks, binding)
     return None
 
 
 def _halves(
-    func: Function,
+    mod: IRModule,
+    name: str,
     before: tuple[BindingBlock, ...],
     after: tuple[BindingBlock, ...],
     cut: Binding,
-    size: str,
 ) -> Halves:
-    assert isinstance(cut.value, Call)
+    func: Any = mod[name]
+    call: Any = cut.value
     rest = [*[part for block in after for part in walk(block)], *walk(func.result)]
     used = {part for part in rest if isinstance(part, Var)}
     passed = tuple([number for number, param in enumerate(func.params) if param in used])
     bound = [binding.var for block in before for binding in block.bindings if binding.var in used]
-    head = Function(func.params, before, Tuple((*bound, *cut.value.args)))
+    head = replace(func, blocks=before, result=Tuple((*bound, *call.args)))
     params = (*[func.params[number] for number in passed], *bound, cut.var)
-    return Halves(head, passed, Function(params, after, func.result), size)
-
-
-def arguments_of(cut: Halves, name: str, arguments: Sequence[Any], values: Any) -> list[Any]:
-    """The arguments of the tail, from those of the head and what that gave.
-
-    `CallError` E604 for a size that is negative, or more than the array has.
-    """
-    *kept, array, count = values
-    if not 0 <= int(count) <= len(array):
-        why = f"{name}: {cut.size} is told as {int(count)}, of {len(array)} elements"
-        raise CallError(why, code="E604")
-    return [*[arguments[number] for number in cut.passed], *kept, array[: int(count)]]
+    tail = replace(func, params=params, blocks=after)
+    size = str(told_by(call))
+    return Halves(head, passed, tail, size, mod.with_function(name, tail))
 
 
 # Instances

@@ -22,16 +22,16 @@ from minimlc.graph.nodes import (
     Var,
     called,
     callees,
-    is_symbolic,
     reached,
     size_names,
     tensor_types,
 )
 from minimlc.graph.ops import OPS, infer_call
-from minimlc.graph.symbolic import sizes_told, told_by, type_at, untold
+from minimlc.graph.sized import data_tell, is_symbolic, told_by
+from minimlc.graph.symbolic import sizes_told, type_at, untold
 from minimlc.module import IRModule
 from minimlc.names import misnamed
-from minimlc.node import nodes_of, span_of
+from minimlc.node import nodes_of, span_of, structural_equal
 from minimlc.tir.nodes import Buffer, PrimFunc, Store, SymbolicFunc
 
 
@@ -54,6 +54,7 @@ class _Check:
         self.where: Binding | Function = func
         self.defined: set[Var] = set()
         self.names: set[str] = set()
+        self.sized: set[str] = set()
         self.told: dict[str, Expr] = {}
         self._stored: dict[str, set[Buffer]] = {}
 
@@ -62,7 +63,8 @@ class _Check:
         plain = [(k, v) for k, v in func.attrs if not isinstance(v, TensorType | TupleType)]
         if unwritable(plain):
             self.refuse(unwritable(plain), "E222")
-        self.names |= {*size_names(*[param.type for param in func.params])}
+        self.sized |= {*size_names(*[param.type for param in func.params])}
+        self.names |= self.sized
         for param in func.params:
             self.define(param)
         self.sizes(func)
@@ -80,9 +82,10 @@ class _Check:
             self.refuse("it calls itself, and would never end", "E227")
 
     def sizes(self, func: Function) -> None:
-        """Each size must be one that a call tells."""
+        """Each size must be one that a call tells, or data before."""
         for name in untold(func):
-            why = f"no call tells {name}: no parameter has the size {name}, or {name} * 2 + 1"
+            why = f"no call tells {name}, and no data before it is used: "
+            why += f"no parameter has the size {name}, or {name} * 2 + 1"
             self.refuse(why, "E136", f'mlc.Var("x", R.Tensor(("{name}", 4), "float32"))')
 
     def define(self, var: Var) -> None:
@@ -91,7 +94,8 @@ class _Check:
         if misnamed("variable", var.name):
             self.refuse(misnamed("variable", var.name), "E221")
         if var.name in self.names:
-            self.refuse(f'two variables are called "{var.name}"', "E221")
+            what = "a size and a variable" if var.name in self.sized else "two variables"
+            self.refuse(f'{what} are called "{var.name}"', "E221")
         self.defined.add(var)
         self.names.add(var.name)
 
@@ -156,15 +160,19 @@ class _Check:
             self.refuse(error.why, error.code, error.hint, error.excerpt)
         if call.type != out:
             self.refuse(f"{call.op} gives {out}, the call says {call.type}", "E222")
-        for size, count in told_by(call):
-            self.tell(size, count)
+        if told_by(call) is not None:
+            self.tell(str(told_by(call)), call.args[1])
 
     def tell(self, size: str, count: Expr) -> None:
         """Data tell a size: under a name of its own, and once."""
-        if size in self.names and self.told.get(size) is not count:
+        known = self.told.get(size)
+        both = isinstance(known, Constant) and isinstance(count, Constant)
+        same = structural_equal(known, count) if both else known is count
+        if size in self.names and not same:
             why = f"there is another {size}: a size that data tell has a name of its own"
             self.refuse(why, "E136", 'op.nonzero(x, size="m")')
         self.names.add(size)
+        self.sized.add(size)
         self.told[size] = count
 
     def callee(self, call: Call, name: str, *kinds: type) -> Any:
@@ -223,7 +231,7 @@ class _Check:
     def result_of(self, call: Call, key: str, name: str) -> Type:
         """What a function gives for what a call passes to it."""
         func: Function = self.callee(call, name, Function)
-        if any(told_by(binding.value) for binding in func.bindings()):
+        if data_tell(func):
             why = f'{call.op} cannot call "{name}": data tell sizes in it'
             self.refuse(why, "E136", "call it from Python, or put its operators here")
         types: Sequence[Type] = self.tried(passed, call, key)

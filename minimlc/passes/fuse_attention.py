@@ -5,10 +5,11 @@ from typing import Any
 
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import is_primitive
-from minimlc.graph.nodes import Binding, Call, Constant, Function, is_symbolic
+from minimlc.graph.nodes import Binding, Call, Constant, Function
 from minimlc.graph.ops import find_op
 from minimlc.graph.ops.checks import axes_of
 from minimlc.graph.ops.values import Values
+from minimlc.graph.sized import is_symbolic
 from minimlc.module import IRModule, module_pass
 from minimlc.passes.outline import Place, with_calls
 from minimlc.passes.partition import groups

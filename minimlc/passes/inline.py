@@ -4,8 +4,9 @@ from collections.abc import Collection
 
 from minimlc.errors import did_you_mean
 from minimlc.graph.mutator import Mutator, is_primitive, substitute
-from minimlc.graph.nodes import Call, Expr, Function, Var, is_symbolic
+from minimlc.graph.nodes import Call, Expr, Function, Var
 from minimlc.graph.scope import refuse
+from minimlc.graph.sized import is_symbolic
 from minimlc.module import IRModule, module_pass
 
 

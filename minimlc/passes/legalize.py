@@ -6,8 +6,9 @@ from typing import Any
 from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import JOINTS, Call, Expr, Function, TupleType, call_tir, is_symbolic
+from minimlc.graph.nodes import JOINTS, Call, Expr, Function, TupleType, call_tir
 from minimlc.graph.ops import ALIASES, OPS, lower
+from minimlc.graph.sized import is_symbolic
 from minimlc.module import IRModule, module_pass
 
 Override = Callable[[BlockBuilder, Call], Expr]

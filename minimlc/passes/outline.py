@@ -18,6 +18,7 @@ from minimlc.graph.nodes import (
     call_function,
 )
 from minimlc.graph.scope import Scope, refuse
+from minimlc.graph.sized import told_by
 from minimlc.module import IRModule, module_pass
 from minimlc.names import UniqueNames
 from minimlc.node import nodes_of, replace, walk
@@ -71,6 +72,8 @@ def _check_movable(mod: IRModule, func: Function, members: Sequence[Binding]) ->
             name = binding.var.name
             if binding in members and effects.of_binding(binding.value, block.dataflow):
                 refuse(f'outline: "{name}" may have an effect, so it stays in its place', "E234")
+            if binding in members and told_by(binding.value):
+                refuse(f'outline: "{name}" tells a size, so it stays in its place', "E234")
             needs = [var.name for var in _used(binding) if var in inside]
             if needs and binding not in members:
                 why = f'outline: "{name}" uses "{needs[0]}" before the last of the bindings'

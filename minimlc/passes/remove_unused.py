@@ -5,6 +5,7 @@ from collections.abc import Collection
 from minimlc.errors import CompileError
 from minimlc.graph.mutator import is_primitive
 from minimlc.graph.nodes import OF_GRAPHS, Binding, BindingBlock, Function, Var, reached
+from minimlc.graph.sized import sizes_in, told_by
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of, replace
 from minimlc.passes.effects import Effects
@@ -45,12 +46,15 @@ def checked_entries(step: str, mod: IRModule, entries: Collection[str]) -> None:
 
 def _live(func: Function, effects: Effects) -> Function:
     used: set[Var] = set(nodes_of(func.result, Var))
+    sizes: set[str] = set()
     blocks: list[BindingBlock] = []
     for block in reversed(func.blocks):
         kept: list[Binding] = []
         for binding in reversed(block.bindings):
-            if binding.var in used or effects.of_binding(binding.value, block.dataflow):
+            needed = binding.var in used or told_by(binding.value) in sizes
+            if needed or effects.of_binding(binding.value, block.dataflow):
                 used.update(nodes_of(binding.value, Var))
+                sizes.update(sizes_in(binding))
                 kept.append(binding)
         if kept or not block.bindings:
             blocks.append(replace(block, bindings=kept[::-1]))

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import CONTROL, Call, Expr, Function, Var, callees, is_symbolic
+from minimlc.graph.nodes import CONTROL, Call, Expr, Function, Var, callees
+from minimlc.graph.sized import is_symbolic
 from minimlc.module import IRModule, module_pass
 from minimlc.node import Node, nodes_of, replace
 from minimlc.passes.remove_unused import checked_entries

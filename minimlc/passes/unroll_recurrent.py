@@ -1,7 +1,7 @@
 """Recurrent layers as operators, step after step."""
 
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, Expr, Tuple, Var
+from minimlc.graph.nodes import Call, Expr, Tuple, Var, size_names
 from minimlc.graph.ops import OPS
 from minimlc.graph.ops.checks import HALF
 from minimlc.graph.ops.values import BIND
@@ -25,8 +25,8 @@ def unroll_recurrent(mod: IRModule) -> IRModule:
 
 class _Unrolled(Mutator):
     def visit_Call(self, call: Call) -> Expr:
-        if call.op not in RECURRENT:
-            return call
+        if call.op not in RECURRENT or size_names(*[arg.type for arg in call.args]):
+            return call  # how many steps there are, an instance says
         dtype, cast = call.args[0].dtype, OPS["cast"]
         token = BIND.set(self.bound)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 
-from minimlc.node import nodes_of, structural_equal
+from minimlc.node import nodes_of, structural_equal, walk
 from minimlc.recipes.general import attempt, collects_narrow
 from minimlc.recipes.rowwise import at_row
 from minimlc.recipes.views import (
@@ -31,6 +31,10 @@ from minimlc.tir.walks import blocks_in
 CHUNK = ELEMENTS
 """Elements of one long row that a thread takes at a time."""
 
+LONGEST = 200
+"""Nodes of what is written in the place of an element's loads, where there are several: steps that
+each read the one before twice would double it each time.
+"""
 SHARES = 64
 """Iterations that threads can share out evenly enough."""
 
@@ -100,7 +104,9 @@ def is_elementwise(sch: Draft, name: str) -> bool:
 
 
 def used_once(sch: Draft, name: str) -> bool:
-    """Whether each element that a block computes is used for one element of one other block."""
+    """Whether each element that a block computes is used for one element of one other block, which
+    does not get long by writing it as often as it reads it.
+    """
     consumers = sch.consumers(name)
     if len(consumers) != 1:
         return False
@@ -112,7 +118,9 @@ def used_once(sch: Draft, name: str) -> bool:
         for load in more
         for i, j in zip(first.indices, load.indices, strict=True)
     )
-    return alike and sch.iterations(name) >= sch.iterations(consumers[0])
+    written = (1 + len(more)) * sum(1 for _ in walk(sch.store(name).value))
+    short = not more or written <= LONGEST
+    return alike and short and sch.iterations(name) >= sch.iterations(consumers[0])
 
 
 def one_loop(sch: Draft, name: str, target: Target) -> Draft:

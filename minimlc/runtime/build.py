@@ -11,9 +11,17 @@ from minimlc.codegen.llvm.control import COPY, Callee, Control
 from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.control import steps
-from minimlc.graph.nodes import JOINTS, Call, Function, TensorType, size_names, tensor_types
-from minimlc.graph.symbolic import halves, is_family
+from minimlc.graph.nodes import (
+    JOINTS,
+    Call,
+    Function,
+    TensorType,
+    reached,
+    tensor_types,
+)
+from minimlc.graph.symbolic import is_family
 from minimlc.module import (
+    RESERVED,
     IRModule,
     Pass,
     collector_paused,
@@ -33,7 +41,7 @@ from minimlc.runtime.executable import (
     library,
     to_read,
 )
-from minimlc.runtime.families import HalvedGraph, SymbolicGraph, SymbolicKernel
+from minimlc.runtime.families import family
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
 from minimlc.runtime.kept import kept
@@ -48,10 +56,9 @@ from minimlc.runtime.native import (
 )
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
 from minimlc.runtime.stubs import Jobs, with_stubs
-from minimlc.specialize import instance_for, instance_of
+from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
-from minimlc.tir.symbolic import instance
 from minimlc.verify import verify
 
 BOUNDS = ("check",)
@@ -106,7 +113,9 @@ def build(
         return built(verify(run_passes(part, steps)))
 
     def whole() -> Library:
-        return _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
+        library = _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
+        library.checked = bounds == "check"
+        return library
 
     if not known or not _has_operators(module):
         return whole()
@@ -125,47 +134,25 @@ def _whole(
     built: Callable[[IRModule], Library],
 ) -> Library:
     """The library of a module; instances of its symbolic functions are built as calls need them:
-    those of graph functions as modules of their own (`again`).
+    those of graph functions as modules of their own (`again`), of the functions as they were. So
+    what these call stays in the module, and its names are theirs alone.
     """
     families = {name: f for name, f in module.entries if is_family(f)}
     if not families:
         return lowered(module)
-    library = lowered(_without_families(module, families))
+    needed = reached(module.functions, families, *JOINTS)
+    used = {name: f for name, f in module.entries if name in needed}
+    rest = _without_families(module, families)
+    library = lowered(rest.with_attr(RESERVED, tuple(used)))
     functions = {name: library[name] for name in library.names()}
     functions |= {name: family(name, module, again, built) for name in families}
-    whole = library.mod.with_functions({**library.mod.functions, **families})
+
+    def whole() -> IRModule:
+        there = {**library.mod.functions, **families}
+        dropped = {name: f for name, f in used.items() if name not in there}
+        return IRModule({**there, **dropped}, module.attrs)
+
     return library.of(whole, functions)
-
-
-def family(
-    name: str,
-    module: IRModule,
-    again: Callable[[IRModule], Library],
-    built: Callable[[IRModule], Library],
-    libraries: Mapping[Any, Library] = {},
-) -> Callable[..., Any]:
-    """What calls the symbolic function `name` of a module. There may be `libraries` by sizes, that
-    of None for what comes before data tell these.
-    """
-    func = module[name]
-    known = {sizes: library for sizes, library in libraries.items() if sizes is not None}
-    if isinstance(func, SymbolicFunc):
-
-        def kernel(sizes: tuple[int, ...]) -> Library:
-            return built(verify(IRModule({name: instance(func, sizes)})))
-
-        return SymbolicKernel(name, func, kernel, known)
-    assert isinstance(func, Function)
-    cut = None if size_names(*[param.type for param in func.params]) else halves(func)
-    rest = module if cut is None else module.with_function(name, cut.tail)
-    called = func if cut is None else cut.tail
-    graph = SymbolicGraph(
-        name, called, lambda types: again(instance_for(rest, name, called, types)), known
-    )
-    if cut is None:
-        return graph
-    head = libraries.get(None) or again(instance_of(module.with_function(name, cut.head), name))
-    return HalvedGraph(name, cut, head, graph)
 
 
 def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModule:

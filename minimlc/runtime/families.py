@@ -12,17 +12,26 @@ from minimlc.graph.execute import execute
 from minimlc.graph.nodes import Constant, Function, TensorType, size_names, tensor_types
 from minimlc.graph.symbolic import (
     Halves,
-    arguments_of,
     equations,
+    halves,
     labelled,
     sizes_told,
     telling,
     type_at,
 )
-from minimlc.run import flatten, types_of
+from minimlc.module import IRModule
+from minimlc.run import flatten, owned, types_of
 from minimlc.runtime.library import Library
+from minimlc.specialize import instance_for, instance_of
 from minimlc.tir.nodes import SymbolicFunc
-from minimlc.tir.symbolic import MOST_INSTANCES, checked_sizes, instance_of_call, signature
+from minimlc.tir.symbolic import (
+    MOST_INSTANCES,
+    checked_sizes,
+    instance,
+    instance_of_call,
+    signature,
+)
+from minimlc.verify import verify
 
 Sizes = tuple[int, ...]
 
@@ -90,7 +99,7 @@ class SymbolicGraph(Family):
         libraries: Mapping[Sizes, Library] = {},
     ):
         super().__init__(name, libraries)
-        self._func, self._built = func, built
+        self.func, self._built = func, built
         self._flat = all(isinstance(param.type, TensorType) for param in func.params)
         self._places = places(func)
 
@@ -105,27 +114,27 @@ class SymbolicGraph(Family):
             return function(*arguments, **named)
         except CallError as error:
             if error.code == "E604":
-                sizes_told(self._func.params, types_of(self._func, arguments))
+                sizes_told(self.func.params, types_of(self.func, arguments))
             raise
 
     def instance(self, arguments: Sequence[Any]) -> tuple[Library, Sequence[Any]]:
         """The library for a call, and what its function takes; `CallError` for arguments that tell
         no sizes.
         """
-        types = types_of(self._func, arguments)
+        types = types_of(self.func, arguments)
         tensors = [tensor for kind in types for tensor in tensor_types(kind)]
         sizes = tuple([tensors[number].shape[axis] for number, axis in self._places])
         return self.library(sizes, lambda: self._built(tensors)), arguments
 
     def at(self, sizes: Mapping[str, int]) -> Library:
         """The library for sizes by name; `CompileError` E136 for others."""
-        kinds = [param.type for param in self._func.params]
-        call = f'library.plan("{self.__name__}", {{}})'
+        kinds = [param.type for param in self.func.params]
+        call = f'library.plan("{self.__name__}", '
         known = checked_sizes(self.__name__, size_names(*kinds), sizes, call)
         return self.instance([t for k in kinds for t in tensor_types(type_at(k, known))])[0]
 
     def __repr__(self) -> str:
-        return f"<compiled {Arguments(self.__name__, parameters_of(self._func)).signature}>"
+        return f"<compiled {Arguments(self.__name__, parameters_of(self.func)).signature}>"
 
 
 def places(func: Function) -> list[tuple[int, int]]:
@@ -148,22 +157,53 @@ class HalvedGraph:
 
     def rest(self, arguments: Sequence[Any], values: Any) -> list[Any]:
         """The arguments of the tail, by what the head gave."""
-        return arguments_of(self.cut, self.__name__, arguments, values)
+        return self.cut.arguments(self.__name__, arguments, values)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         values = self.head[self.__name__](*arguments, **named)
         rest = self.rest(arguments, values)
-        if self.ends:
-            return execute(self.cut.tail, [each.copy() for each in rest], _data, _no_call)
-        return self.tail(*rest)
+        return (
+            owned(execute(self.cut.tail, rest, _data, _no_call)) if self.ends else self.tail(*rest)
+        )
 
     def __repr__(self) -> str:
         return repr(self.head[self.__name__])
 
 
 def _data(item: Constant) -> Any:
-    return item.data.copy()
+    return item.data
 
 
 def _no_call(*_: Any) -> Any:
     raise AssertionError("a function without bindings calls nothing")
+
+
+def family(
+    name: str,
+    module: IRModule,
+    again: Callable[[IRModule], Library],
+    built: Callable[[IRModule], Library],
+    libraries: Mapping[Any, Library] = {},
+) -> Callable[..., Any]:
+    """What calls the symbolic function `name` of a module. There may be `libraries` by sizes, that
+    of None for what comes before data tell these.
+    """
+    func = module[name]
+    known = {sizes: library for sizes, library in libraries.items() if sizes is not None}
+    if isinstance(func, SymbolicFunc):
+
+        def kernel(sizes: tuple[int, ...]) -> Library:
+            return built(verify(IRModule({name: instance(func, sizes)})))
+
+        return SymbolicKernel(name, func, kernel, known)
+    assert isinstance(func, Function)
+    cut = None if size_names(*[param.type for param in func.params]) else halves(module, name)
+    rest = cut.rest if cut else module
+    called = cut.tail if cut else func
+    graph = SymbolicGraph(
+        name, called, lambda types: again(instance_for(rest, name, called, types)), known
+    )
+    if cut is None:
+        return graph
+    head = libraries.get(None) or again(instance_of(module.with_function(name, cut.head), name))
+    return HalvedGraph(name, cut, head, graph)

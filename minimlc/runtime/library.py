@@ -39,7 +39,10 @@ class Library:
     """Compiled functions: `lib["mm"](a, b, c)`.
 
     `mod` is the module as it was compiled, after all passes, or what gives it when it is asked for.
+    `checked` says that its accesses are.
     """
+
+    checked = False
 
     def __init__(
         self,
@@ -61,7 +64,9 @@ class Library:
         """The module as it was compiled."""
         return self._mod if isinstance(self._mod, IRModule) else self._mod()
 
-    def of(self, mod: IRModule, functions: Mapping[str, Callable[..., Any]]) -> "Library":
+    def of(
+        self, mod: Callable[[], IRModule], functions: Mapping[str, Callable[..., Any]]
+    ) -> "Library":
         """This library's sources, with other functions, of another module."""
         return type(self)(mod, self.target, functions, self._sources)
 

@@ -23,6 +23,7 @@ from minimlc.graph.nodes import (
     constant,
     size_names,
 )
+from minimlc.graph.normal import Normal
 from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import OPS
@@ -30,7 +31,6 @@ from minimlc.graph.symbolic import result_for
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
-from minimlc.script.graph_normal import in_normal_form
 from minimlc.script.graph_types import as_type, const, const_data, out_type
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
@@ -160,8 +160,12 @@ class Values(Reader):
         """The call of an operator; an error about an option points at that."""
         atoms = [self.atom(value, node) for value in values]
         try:
-            value = in_normal_form(op(*atoms, **options), lambda inner: self.atom(inner, node))
-            self.scope.update({n: size_of(n) for n in size_names(value.type)})  # data tell some
+            normal = Normal(lambda inner: self.atom(inner, node), lambda leaf: leaf)
+            value = op(*atoms, **options)
+            value = normal.atom(value) if isinstance(value, Tuple) else normal.value(value)
+            for name in size_names(value.type):  # data may tell some
+                self.scope.setdefault(name, size_of(name))
+                self.unique.reserve((name,))
             return self.placed(value, node)
         except CompileError as error:
             words = [item for item in getattr(node, "keywords", ()) if _is_about(error, item.arg)]
@@ -244,7 +248,8 @@ def _subscript(reader: Values, node: ast.Subscript) -> Any:
     count = len(owner.type.fields)
     if not 0 <= index < count:
         raise reader.error(node.slice, f"field {index} of a tuple of {count}", "E129")
-    return graph.TupleGetItem(reader.atom(owner, node.value), index)
+    whole = reader.atom(owner, node.value)
+    return whole.fields[index] if isinstance(whole, Tuple) else graph.TupleGetItem(whole, index)
 
 
 PLAIN = ("shape", "prim_value", "str", "dtype")

@@ -6,7 +6,7 @@ import os
 import sys
 import textwrap
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -104,6 +104,9 @@ def parse(text: str, meant: Names = NO_MODULES) -> IRModule:
     if not isinstance(text, str):
         why = f"parse takes a text, got {type(text).__name__}"
         raise CompileError(why, code="E132", hint="mlc.parse(mod.script())")
+    if not isinstance(meant, Mapping):
+        why = f"parse takes what names mean by name, got {type(meant).__name__}"
+        raise CompileError(why, code="E132", hint="mlc.parse(text, mlc.named_constants(mod))")
     source = Source("", textwrap.dedent(text))
     source.limited(source.tree)
     if not source.tree.body:

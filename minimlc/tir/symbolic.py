@@ -38,15 +38,15 @@ def checked_sizes(
     name: str,
     own: Sequence[str],
     sizes: Mapping[str, int],
-    call: str = "mlc.specialize(mod, {})",
+    call: str = "mlc.specialize(mod, ",
 ) -> dict[str, int]:
-    """The sizes of a function in order; `CompileError` E136 for others, with `call` as a hint, and
-    for no integers.
+    """The sizes of a function in order. `CompileError` E136 for others, with a hint that begins as
+    `call`, and for no integers.
     """
     if sorted(own) != sorted(sizes):
         listed = [", ".join(names) or "none" for names in (own, sizes)]
         why = f"{name} has the sizes {listed[0]}, got {listed[1]}"
-        hint = call.format(", ".join(f"{size}=128" for size in own)) if own else ""
+        hint = f"{call}{', '.join(f'{size}=128' for size in own)})" if own else ""
         raise CompileError(why, code="E136", hint=hint)
     for size, value in sizes.items():
         if isinstance(value, bool) or not hasattr(value, "__index__"):

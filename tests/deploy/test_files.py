@@ -379,6 +379,11 @@ def main(a: T.handle, n: T.int32):
 """
 
 
+def test_checked_accesses_are_not_lost(tmp_path):
+    lib = mlc.build(mlc.parse(SYMBOLIC), bounds="check")
+    refuses("E514", lambda: lib.save(tmp_path / "lib.mlc"), "checked accesses")
+
+
 def test_a_primitive_function_of_symbolic_sizes(tmp_path, monkeypatch):
     lib, arrays = mlc.build(mlc.parse(SYMBOLIC)), [np.zeros(n, "float32") for n in (3, 5)]
     lib["main"](arrays[0], 3)

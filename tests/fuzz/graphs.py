@@ -19,6 +19,7 @@ from minimlc.dtypes import is_float, to_numpy
 from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, Var
 from minimlc.graph.ops import call_op
 from minimlc.module import IRModule
+from minimlc.node import walk
 from tests.fuzz.subject import NEAR, native_targets
 from tests.guard_pages import between_guards, isolated
 
@@ -28,6 +29,8 @@ MOST = 4000
 """Elements that a tensor may have."""
 
 STEPS = 6
+TOLD = 0.1
+"""The share of graphs in which data tell sizes."""
 JUMPS = ("argmax", "argmin", "floor", "ceil", "round", "equal", "less", "not_equal", "greater")
 WAVES = ("sin", "cos")
 SMOOTH = ("exp", "tanh", "sigmoid", "gelu", "silu", "erf", *WAVES)
@@ -43,8 +46,9 @@ class Graph(NamedTuple):
 
 
 def random_graph(seed: int) -> Graph:
-    """Operators one on the other, of the last two the results."""
-    return _Writer(random.Random(f"graph {seed}")).graph()
+    """Operators one on the other, of the last two the results; of some, what data tell, too."""
+    tells = random.Random(f"told {seed}").random() < TOLD
+    return _Writer(random.Random(f"graph {seed}")).graph(tells)
 
 
 class _Writer:
@@ -55,7 +59,7 @@ class _Writer:
         self.params: list[Var] = []
         self.rounded: set[Expr] = set()
 
-    def graph(self) -> Graph:
+    def graph(self, tells: bool) -> Graph:
         builder = mlc.BlockBuilder()
         sizes = [self.rng.choice(SIZES) for _ in range(self.rng.choice((1, 2, 2, 3, 4)))]
         values = [self.param(sizes, self.rng.choice(DTYPES))]
@@ -66,12 +70,24 @@ class _Writer:
                     if call is not None:
                         values.append(builder.emit(call))
                         nested = any(isinstance(arg, Call) for arg in call.args)
-                        if nested or call.op in ROUNDS or self.rounded & {*call.args}:
+                        if nested or call.op in ROUNDS or self.rounded & {*walk(call)}:
                             self.rounded.add(values[-1])
-                out = builder.emit_output(Tuple(tuple(values[-2:])))
+                told = self.told(values) if tells else []
+                out = builder.emit_output(Tuple((*values[-2:], *told)))
             builder.emit_func_output(out, params=self.params)
         rng = np.random.default_rng(self.rng.randrange(2**32))
         return Graph(builder.get(), [_data(param, rng) for param in self.params])
+
+    def told(self, values: Sequence[Expr]) -> list[Expr]:
+        """Where a value is not 0, what it is there, and which different ones there are."""
+        exact = [v for v in values if v.shape and v not in self.rounded]
+        if not exact:
+            return []
+        places = mlc.op.nonzero(exact[-1], size="k")
+        chosen = mlc.op.gather_nd(exact[-1], places)
+        if chosen.dtype == "bool":
+            return [places, chosen]
+        return [places, chosen + chosen, *mlc.op.unique(chosen, size="m").fields]
 
     def param(self, shape: Sequence[int], dtype: str) -> Var:
         self.params.append(Var(f"x{len(self.params)}", TensorType(tuple(shape), dtype)))

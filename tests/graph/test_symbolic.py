@@ -108,7 +108,7 @@ def test_one_library_serves_all_sizes(target):
 def test_an_instance_is_compiled_once(monkeypatch):
     lib = mlc.build(mlc.parse(NET), recipes=False)
     lib["main"](*arguments(3))
-    monkeypatch.setattr("minimlc.runtime.build.instance_for", None)
+    monkeypatch.setattr("minimlc.runtime.families.instance_for", None)
     lib["main"](*arguments(3))
     with pytest.raises(TypeError):
         lib["main"](*arguments(4))
@@ -178,13 +178,20 @@ def test_recurrent_layers_take_any_number_of_steps(name, reverse):
     mod = mlc.verify(builder.get())
     assert mod["main"].result.type.fields[0] == R.Tensor(("n", "b", 2), F32)
     main = mlc.build(mod)["main"]
-    for n, b in ((1, 2), (4, 1)):
+    for n, b in ((0, 3), (1, 2), (4, 1)):
         shapes = ((n, b, 3), (2 * gates, 3), (2 * gates, 2))
         args = [random_array(shape, F32, np.random.default_rng(n)) for shape in shapes]
         assert_close(main(*args), mlc.interpret(mod, "main", *args))
         fixed = mlc.specialize(mod, n=n, b=b)
         assert_close(mlc.interpret(fixed, "main", *args), mlc.interpret(mod, "main", *args))
-    refuses("E136", lambda: main(np.zeros((0, 1, 3), F32), *args[1:]), "1 to 1024 steps", "n = 0")
+    long = np.zeros((1025, 1, 3), F32)
+    refuses("E136", lambda: main(long, *args[1:]), "1024 steps at the most", "n = 1025")
+    expected = mlc.interpret(mod, "main", *args)
+    for step in STEPS:
+        limit = 1e-1 if step is passes.to_mixed_precision else 1e-5
+        got = mlc.interpret(mlc.verify(step(mod)), "main", *args)
+        for part, wanted in zip(got, expected, strict=True):
+            np.testing.assert_allclose(part, wanted, limit, limit)
 
 
 def test_threads_that_meet_a_size_together_build_it_once(monkeypatch):
@@ -298,6 +305,53 @@ def test_a_file_has_the_instances_that_were_called(text, tmp_path, monkeypatch):
     np.testing.assert_array_equal(
         mlc.load(tmp_path / "again.mlc")["main"](*sizes[5]), lib["main"](*sizes[5])
     )
+
+
+BESIDE = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def NAME(A: T.Buffer((4, 2), "float32"), B: T.Buffer((4, 2), "float32")):
+        for i, j in T.grid(4, 2):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 100.0
+
+    @R.function
+    def plain(x: R.Tensor((4, 2), "float32")):
+        return R.exp(x)
+
+    @R.function
+    def main(x: R.Tensor((n, 2), "float32"), y: R.Tensor((4, 2), "float32")):
+        z = R.call_tir("NAME", (y,), out=R.Tensor((4, 2), "float32"))
+        return R.concat((x, z), axis=0)
+"""
+
+
+@pytest.mark.parametrize("name", ["exp", "helper"])
+def test_what_a_symbolic_function_calls_keeps_its_name(name, tmp_path):
+    mod, ones = mlc.parse(BESIDE.replace("NAME", name)), np.ones((4, 2), F32)
+    lib = mlc.build(mod)
+    lib["main"](ones[:1], ones)
+    lib.save(tmp_path / "lib.mlc")
+    loaded = mlc.load(tmp_path / "lib.mlc")
+    again = mlc.build(mlc.verify(lib.mod))
+    assert mlc.structural_equal(mlc.verify(loaded.mod), lib.mod)
+    for each in (lib, loaded, again):
+        for n in (1, 3):
+            assert each["main"](ones[:n], ones)[n:].tolist() == [[100, 100]] * 4
+        np.testing.assert_allclose(each["plain"](ones), np.exp(ones), 1e-5)
+    assert len(lib.profile("plain", ones).kernels) == 1
+    assert "define" in loaded.source("llvm")
+
+
+def test_a_symbolic_function_may_be_called_as_an_operator_is(tmp_path):
+    mod = mlc.parse(BESIDE.replace("NAME", "helper").replace("def main", "def exp"))
+    lib, ones = mlc.build(mod), np.ones((4, 2), F32)
+    assert lib["exp"](ones[:1], ones)[1:].tolist() == [[100, 100]] * 4
+    assert lib.profile("plain", ones).kernels[0].name != "exp"
+    lib.save(tmp_path / "lib.mlc")
+    np.testing.assert_allclose(mlc.load(tmp_path / "lib.mlc")["plain"](ones), np.exp(ones), 1e-5)
 
 
 def test_a_symbolic_function_is_profiled_and_planned(monkeypatch):

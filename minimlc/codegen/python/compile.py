@@ -34,7 +34,7 @@ from minimlc.literals import array_literal, literal, prints_inline
 from minimlc.module import IRModule
 from minimlc.names import UniqueNames, spelled
 from minimlc.node import Node, Visitor
-from minimlc.run import check_arguments
+from minimlc.run import check_arguments, owned
 from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Stmt
@@ -96,7 +96,7 @@ def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any
             plain = check_arguments(func, name, args, named)
         try:
             with np.errstate(all="ignore"):
-                return inner(*plain)
+                return owned(inner(*plain))
         except ZeroDivisionError as error:
             raise CompileError(str(error), code="E312") from None
 

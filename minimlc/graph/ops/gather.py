@@ -15,7 +15,8 @@ from minimlc.graph.ops.create import full
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import broadcast_to, expand_dims, reshape, squeeze
 from minimlc.graph.ops.slicing import strided_slice, take
-from minimlc.graph.ops.values import Values, iota, named, spread
+from minimlc.graph.ops.values import Values, iota, named, nothing, spread
+from minimlc.sizes import names_in
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, index, intrin, select
 
@@ -24,9 +25,11 @@ OF_INDICES = (("indices", INTEGERS),)
 
 def _inside(indices: Any, size: int) -> Any:
     """Indices into an axis of that size; over arrays, too."""
-    if size == 0:
-        refuse("there is nothing at an index: the axis has size 0")
     places = indices.astype("int64")
+    if 0 in indices.shape:
+        return places
+    if size == 0 and not names_in(indices.shape):
+        refuse("there is nothing at an index: the axis has size 0")
     return minimum(maximum(where(places < 0, places + size, places), 0), size - 1)
 
 
@@ -45,6 +48,8 @@ def take_along_axis(x: Values, indices: Values, *, axis: int = -1) -> Values:
     """x[..., indices[..., i, ...], ...]: an element for each index, along `axis`."""
     along = axis_of(axis, x.ndim)
     _check_beside("indices", indices.shape, x, along)
+    if 0 in indices.shape:
+        return nothing(indices.shape, x.dtype)
     places = _inside(indices, x.shape[along])
     return Values(indices.shape, x.dtype, lambda *i: x[resized(i, along, places[i])])
 

@@ -276,6 +276,8 @@ def _type_of(result: Any) -> Type:
 def _expr(name: str, value: object, beside: str) -> Expr:
     if isinstance(value, Expr):
         return value
+    if value is None:
+        refuse(f"{name} is left out, and what comes after it is not", "E201", f"{name}: zeros, say")
     if isinstance(value, np.ndarray | np.generic):
         return constant(value)
     if not isinstance(value, bool | int | float) or not beside:

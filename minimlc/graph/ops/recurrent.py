@@ -1,5 +1,7 @@
 """Recurrent layers of one direction, step after step: x is (steps, batch, inputs), the weights are
 (gates * hidden, inputs) and (gates * hidden, hidden), states (batch, hidden).
+
+The steps are written out, so a build takes time in proportion: some 30 ms each. `R.scan` is a loop.
 """
 
 from collections.abc import Callable
@@ -11,7 +13,7 @@ from minimlc.graph.ops.create import full_like
 from minimlc.graph.ops.elementwise import sigmoid, tanh
 from minimlc.graph.ops.linear import dense
 from minimlc.graph.ops.record import composite
-from minimlc.graph.ops.shape import broadcast_to, reshape, squeeze
+from minimlc.graph.ops.shape import broadcast_to, reshape
 from minimlc.graph.ops.slicing import concat, split, strided_slice
 from minimlc.graph.ops.values import named
 from minimlc.sizes import Size
@@ -39,9 +41,9 @@ def _check(
     for state in states:
         if state is not None and state.shape != (x.shape[1], hidden):
             refuse(f"a state has shape {state.shape}, it must be {(x.shape[1], hidden)}")
-    if not isinstance(x.shape[0], Size) and not 1 <= x.shape[0] <= MOST:
+    if not isinstance(x.shape[0], Size) and x.shape[0] > MOST:
         hint = "R.scan takes any number of steps"
-        refuse(f"{name} takes 1 to {MOST} steps, x has {x.shape[0]}", hint=hint)
+        refuse(f"{name} takes {MOST} steps at the most, x has {x.shape[0]}", hint=hint)
 
 
 def _inputs(x: Any, weight: Any, bias: Any, name: str) -> tuple[Any, ...]:
@@ -51,7 +53,7 @@ def _inputs(x: Any, weight: Any, bias: Any, name: str) -> tuple[Any, ...]:
     own = named(_biased(product, bias), f"{name}_inputs")
     if isinstance(steps, Size):  # one stands for all: only types are asked for
         return (strided_slice(own, begin=0, end=batch),)
-    return tuple(split(own, indices_or_sections=steps, axis=0))
+    return tuple(split(own, indices_or_sections=steps, axis=0)) if steps else ()
 
 
 def _steps(
@@ -70,7 +72,7 @@ def _steps(
         new = step(inputs[t], t, *states)
         states = tuple(named(s, f"{name}_{t}_{k}") for k, s in enumerate(new))
         rows.append(states[0])
-    if isinstance(count, Size):
+    if isinstance(count, Size) or not rows:
         return broadcast_to(states[0], shape=(count, *states[0].shape)), *states
     everything = concat(tuple(reversed(rows)) if reverse else tuple(rows), axis=0)
     return reshape(everything, shape=(count, *states[0].shape)), *states
@@ -80,9 +82,8 @@ def _first(state: Any, x: Any, recurrent: Any) -> Any:
     """The state to start from: zeros if there is none."""
     if state is not None:
         return state
-    batch = strided_slice(x, begin=(0, 0, 0), end=(1, x.shape[1], 1), axes=(0, 1, 2))
-    row = strided_slice(recurrent, begin=0, end=1, axes=0)
-    return full_like(squeeze(batch, axis=0) + row, value=0.0)
+    row = full_like(strided_slice(recurrent, begin=0, end=1, axes=0), value=0.0)
+    return broadcast_to(row, shape=(x.shape[1], recurrent.shape[1]))
 
 
 def _rnn(

@@ -11,8 +11,8 @@ from minimlc.graph.ops.checks import ALL, axis_of, fits, refuse, resized, sizes_
 from minimlc.graph.ops.elementwise import sigmoid
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape
-from minimlc.graph.ops.values import Values, choose, iota, spread
-from minimlc.sizes import Size, cut
+from minimlc.graph.ops.values import Values, choose, iota, nothing, spread
+from minimlc.sizes import Size, cut, names_in
 from minimlc.tir.nodes import Expr, as_expr, binary
 
 
@@ -81,11 +81,13 @@ def strided_slice(x: Values, *, begin: Any, end: Any, strides: Any = None, axes:
 
 def _check_size(x: Any, count: Any, size: Any) -> None:
     if isinstance(size, Size):
+        if size.linear() != (str(size), 1, 0):
+            refuse(f'a size that data tell has a name, got "{size}"', "E204", 'size="k"')
         if count is None or count.shape:
             refuse("a size by name needs count, the scalar that tells it", "E204")
     elif not isinstance(size, int) or isinstance(size, bool):
         refuse(f"size is a number or a name, got {size!r}", "E204")
-    elif not 0 <= size <= x.shape[0]:
+    elif not isinstance(x.shape[0], Size) and not 0 <= size <= x.shape[0]:
         refuse(f"size={size} of the {x.shape[0]} elements along axis 0", "E204")
 
 
@@ -148,7 +150,9 @@ def take(x: Values, indices: Values, *, axis: int | None = 0) -> Values:
     along = axis_of(axis, x.ndim)
     last = x.shape[along] - 1
     inner = along + indices.ndim
-    if last < 0:
+    if 0 in indices.shape:
+        return nothing(resized(x.shape, along, *indices.shape), x.dtype)
+    if last < 0 and not names_in(indices.shape):
         refuse(f"cannot take from axis {along}: it has size 0")
 
     def element(*i: Expr) -> Expr:

@@ -16,7 +16,7 @@ from minimlc.dtypes import INDEX
 from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, refuse
 from minimlc.sizes import Size
 from minimlc.tir import te
-from minimlc.tir.nodes import Expr, as_expr, select
+from minimlc.tir.nodes import Expr, as_expr, const, select
 
 Element = Callable[..., Any]
 
@@ -168,6 +168,11 @@ def iota(size: int, like: Any) -> Any:
     if isinstance(like, Values):
         return Values((size,), INDEX, lambda i: as_expr(i, INDEX))
     return np.arange(size)
+
+
+def nothing(shape: Sequence[int], dtype: str) -> "Values":
+    """A tensor of that shape, in which there is no element."""
+    return Values(shape, dtype, lambda *i: const(0, dtype))
 
 
 def along(x: Any, axis: object, other: Any) -> Any:
