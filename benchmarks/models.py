@@ -25,6 +25,8 @@ COLD = {"ResNet-18": 2.0, "GPT decode step": 2.0, "MLP": 0.3}
 TOLERANCE = 1e-4
 """Of peers' results, and of ours where torch is not there to compare with."""
 BUILDS = 3
+SIZES = (0, 1, 2, 7, 64, 1000)
+"""Batches that one library serves."""
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
@@ -42,6 +44,8 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
             "Inputs and weights are random; the latter are constants, for torch and jax arguments.",
             "ResNet-18 and MobileNet keep their normalizations: nobody was given folded weights.",
         ]
+        name, *_ = [each for each in MODELS if each.endswith("batch 64")]
+        symbolic(found, name, MODELS[name], SIZES)
     for name in MODELS:
         build(found.report, name, BUILDS)
     return found.report
@@ -66,6 +70,30 @@ def race(found: Contest, name: str, model: Model) -> Result:
     own = Contender(OURS, lambda: function(*arrays), tolerance=min(limit, TOLERANCE))
     memory(found.report, name, mod)
     return found.run(name, [own, *others], exact, tolerance=TOLERANCE)
+
+
+def symbolic(found: Contest, name: str, model: Model, sizes: Sequence[int]) -> None:
+    """One library for all batches beside that for one: right for each of the sizes, and at the
+    model's own as fast.
+    """
+    ((batch, *rest),) = model.inputs
+    batches: Any = ("n", *rest)
+    every = mlc.build(kits.ours(model._replace(inputs=(batches,)))[0])["main"]
+    for size in sizes:
+        part = model._replace(inputs=((size, *rest),))
+        (array,) = kits.inputs_of(part)
+        np.testing.assert_allclose(every(array), reference(part, [array]), rtol=0, atol=TOLERANCE)
+    arrays = kits.inputs_of(model)
+    one = mlc.build(kits.ours(model)[0])["main"]
+    title = f"{name}: one library for all sizes"
+    contenders = [
+        Contender(f"{OURS}, any batch", lambda: every(*arrays), tolerance=TOLERANCE),
+        Contender(f"{OURS}, this batch", lambda: one(*arrays), tolerance=TOLERANCE),
+    ]
+    result = found.run(title, contenders, reference(model, arrays), tolerance=TOLERANCE, close=True)
+    any_batch, this_batch = (result.seconds[each.name] for each in contenders)
+    text = f"{title}, by the time at {batch} alone"
+    found.report.claims.append(Claim(text, any_batch / this_batch, "<=", 1.15, "×"))
 
 
 def reference(model: Model, arrays: Sequence[np.ndarray]) -> Any:

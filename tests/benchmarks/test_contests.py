@@ -65,6 +65,7 @@ CONTESTS = {
         f"whole {name}": lambda found, name=name: models.race(found, name, networks.TINY[name])
         for name in ("MLP", "MobileNet", "LSTM")
     },
+    "symbolic": lambda found: models.symbolic(found, "MLP", networks.TINY["MLP"], (0, 1, 3)),
     "tuned product": lambda found: tuning.product(found, 12, 0, InProcess(1), trials=2),
     "tuned softmax": lambda found: tuning.shape(
         found, "softmax", tuned_shapes.TINY["softmax"], InProcess(1), trials=2
