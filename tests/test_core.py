@@ -32,7 +32,7 @@ ROOMS = {
     "gpusim": 848,
     "passes/dispatch.py": 113,
     "machine": 484,
-    "deploy": 592,
+    "deploy": 617,
     "recipes": 2517,
     "frontends": 867,
     "tile": 398,

@@ -5,9 +5,10 @@ and bytes, over its time (Williams, Waterman and Patterson, "Roofline: an insigh
 performance model for multicore architectures", CACM 52(4), 2009).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -16,10 +17,13 @@ from minimlc.deploy import table
 from minimlc.deploy.work import flops
 from minimlc.display import display, mimebundle
 from minimlc.errors import BuildError, CompileError
-from minimlc.graph.nodes import Function, TensorType
+from minimlc.graph.nodes import Binding, BindingBlock, Call, Function, TensorType, Var
 from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.module import IRModule
-from minimlc.runtime.executable import Kernel, SteppedGraph, perform
+from minimlc.names import UniqueNames
+from minimlc.node import replace as with_fields
+from minimlc.run import flatten, nest
+from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph, perform
 from minimlc.runtime.families import HalvedGraph, SymbolicGraph, SymbolicKernel
 from minimlc.runtime.library import Library
 from minimlc.runtime.parallel import num_threads
@@ -159,9 +163,12 @@ Runner = Callable[[Callable[..., None], Sequence[Any]], Any]
 def _runner(library: Library, name: str, func: object) -> tuple[Sequence[PlannedCall], Runner]:
     """The steps of a function, and what takes them."""
     kernels = {each: library[each] for each in library.names()}
-    step = partial(_prepared, kernels)
+    step = partial(_prepared, kernels, {})
     if isinstance(func, Function):
         planned = plan(library.mod, name)
+        if isinstance(library[name], NativeGraph):
+            alone = {each.call: _alone(library, each.call) for each in planned.steps if each.call}
+            step = partial(_prepared, kernels, alone)
         graph = SteppedGraph(name, func, planned, kernels)
         return planned.steps, lambda timed, given: graph.run(partial(timed, step), given)
     assert isinstance(func, PrimFunc)
@@ -179,10 +186,33 @@ def _timed(run: Runner, arguments: Sequence[Any], seconds: list[float]) -> Any:
     return run(timed, arguments)
 
 
+def _alone(library: Library, call: Call) -> Callable[..., Any]:
+    """A condition or loop as a function: native code, as within the one that is profiled."""
+    params = tuple([Var(f"x{at}", arg.type) for at, arg in enumerate(call.args)])
+    value, name = Var("value", call.type), UniqueNames(library.mod.functions).take("step")
+    block = BindingBlock((Binding(value, with_fields(call, args=params)),), True)
+    mod = library.mod.with_function(name, Function(params, (block,), value))
+    built: Library = import_module("minimlc.runtime.build").build(mod, library.target)
+    return built[name]
+
+
 def _prepared(
-    kernels: dict[str, Any], step: PlannedCall, inputs: list[Any], outputs: list[Any]
+    kernels: Mapping[str, Any],
+    alone: Mapping[Call, Callable[..., Any]],
+    step: PlannedCall,
+    inputs: list[Any],
+    outputs: list[Any],
 ) -> Callable[[], Any]:
     """A step that is ready to run: arguments of compiled code are checked before the clock runs."""
+    if step.call is not None and step.call in alone:
+        leaves, function = iter(inputs), alone[step.call]
+        values = [nest(arg.type, leaves) for arg in step.call.args]
+
+        def run() -> None:
+            for output, value in zip(outputs, flatten([function(*values)]), strict=True):
+                output[...] = value
+
+        return run
     if step.op != "call_tir":
         return partial(perform, kernels, step, inputs, outputs)
     kernel = kernels[step.callee]

@@ -219,3 +219,30 @@ def test_too_many_iterations_to_look_at_are_not_guessed(monkeypatch):
 def test_constants_are_moved_like_arrays():
     mod = graph((4,), lambda x, emit: op.add(x, constant(values(4))))
     assert mlc.build(mod).profile("main", values(4)).bytes == 3 * 16
+
+
+LOOP = """
+@I.ir_module
+class Module:
+    @R.function
+    def less(i: R.Tensor((), "int64"), x: R.Tensor((4,), "float32")):
+        return R.less(i, R.const(3, "int64"))
+
+    @R.function
+    def more(i: R.Tensor((), "int64"), x: R.Tensor((4,), "float32")):
+        return R.add(i, R.const(1, "int64")), R.add(x, x)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        y = R.while_loop("less", "more", (R.const(0, "int64"), R.exp(x)))
+        return R.sqrt(y[1])
+"""
+
+
+def test_a_loop_is_timed_as_the_native_code_that_it_is(monkeypatch):
+    """Not step by step from Python, which takes ten times as long."""
+    lib, x = mlc.build(mlc.parse(LOOP)), values(4)
+    monkeypatch.setattr("minimlc.deploy.profile.perform", None)
+    profile = lib.profile("main", x)
+    assert [kernel.name for kernel in profile.kernels] == ["exp", "while_loop", "sqrt"]
+    np.testing.assert_array_equal(profile.result, lib["main"](x))
