@@ -114,7 +114,8 @@ def build(
 
     def whole() -> Library:
         library = _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
-        library.checked = bounds == "check"
+        if bounds:
+            library.checked = True
         return library
 
     if not known or not _has_operators(module):

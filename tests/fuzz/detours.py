@@ -19,6 +19,7 @@ from minimlc.graph.nodes import Call, Expr, TensorType, constant
 from minimlc.module import IRModule
 from minimlc.passes.inline import inline
 from minimlc.passes.pattern import p
+from minimlc.sizes import names_in
 from tests.fuzz.graphs import Graph, random_graph
 from tests.fuzz.subject import NEAR
 from tests.passes.rewriting import keeps_bits
@@ -28,9 +29,9 @@ WIDER = {"float32": "float64", "int8": "int32", "uint8": "int64", "int32": "int6
 
 
 def _ones(x: Expr, rng: random.Random) -> Expr:
-    """The number 1, a row of it, or as many as x has."""
+    """The number 1, a row of it, or as many as x has, where that is a number."""
     shape = rng.choice([(), x.shape[-1:], x.shape])
-    return constant(np.ones(shape), x.dtype)
+    return constant(np.ones(() if names_in(shape) else shape), x.dtype)
 
 
 def _any(x: Expr, rng: random.Random) -> list[Detour]:

@@ -59,7 +59,7 @@ class _Writer:
         self.params: list[Var] = []
         self.rounded: set[Expr] = set()
 
-    def graph(self, tells: bool) -> Graph:
+    def graph(self, tells: bool = False) -> Graph:
         builder = mlc.BlockBuilder()
         sizes = [self.rng.choice(SIZES) for _ in range(self.rng.choice((1, 2, 2, 3, 4)))]
         values = [self.param(sizes, self.rng.choice(DTYPES))]
