@@ -33,9 +33,8 @@ def load(path: str | os.PathLike[str]) -> Library:
     one, not a bad one from a good one.
 
     Nothing of it is compiled. `library.mod` is read when it is asked for, or at once where it has
-    symbolic functions. A symbolic function has
-    the instances that were called before it was saved; another is compiled at its first call, as of
-    `build(library.mod, library.target)`.
+    symbolic functions. Such a function has the instances that were called before it was saved;
+    another is compiled at its first call, as of `build(library.mod, library.target)`.
 
     `BuildError` E512 for what is not a library file, or a damaged one; E513 for one of another
     format, or for a machine with features that this one lacks; `OSError` where the file cannot be
