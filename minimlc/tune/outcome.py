@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from statistics import median
 
 from minimlc.display import display, mimebundle
@@ -12,6 +12,7 @@ from minimlc.tune.spaces import Program
 
 WORTH = 1.02  # times as fast as the default: less is chance
 UNCONFIRMED = 1.05  # the same of a program that was not measured again
+SAVED = 1e-6  # seconds that a call is shorter: where arrays lie decides about less
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Tuned:
     def winner(self) -> Trial:
         """The fastest trial, the earliest of equals; the default if none ran, or none is worth it.
         Where some were measured `again`, by the trial's number, it is one of these, and faster each
-        time than the default ever was.
+        time than the default ever was, by a microsecond or more.
         """
         tried, default = comparable(self.records), self.records[0]
         finals = [trial for trial in tried if trial.number in self.again]
@@ -53,7 +54,8 @@ class Tuned:
         worth = WORTH if finals else UNCONFIRMED
         faster = isfinite(self.score(best)) and self.score(best) * worth <= self.score(default)
         apart = max(self._scores(best)) <= min(self._scores(default))
-        return best if faster and apart else default
+        saved = self._seconds(default) - self._seconds(best) >= SAVED
+        return best if faster and apart and saved else default
 
     def score(self, trial: Trial) -> float:
         """The median of a trial's scores, of those at the end if there are any: before, others were
@@ -62,7 +64,14 @@ class Tuned:
         return median(self._scores(trial))
 
     def _scores(self, trial: Trial) -> list[float]:
-        return [result.score for result in self.again.get(trial.number, ())] or [trial.score]
+        return [result.score for result in self._results(trial)]
+
+    def _seconds(self, trial: Trial) -> float:
+        """The fastest call; infinite of a failure."""
+        return min((s for result in self._results(trial) for s in result.seconds), default=inf)
+
+    def _results(self, trial: Trial) -> Sequence[Result]:
+        return self.again.get(trial.number) or (trial.result,)
 
     @property
     def best(self) -> Schedule:

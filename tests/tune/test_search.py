@@ -102,6 +102,20 @@ def test_what_is_ahead_is_so_each_time():
         assert Tuned(trials, "trials", again).winner.number == number
 
 
+def test_what_saves_less_than_a_microsecond_is_not_taken():
+    trials = tuple(
+        replace(trial, number=at) for at, trial in enumerate(found(trials=9).records[:2])
+    )
+    one = trials[0].result
+    for seconds, number in ((9.2e-6, 0), (8.9e-6, 1)):
+        times = {0: 10e-6, 1: seconds}
+        again = {
+            at: (replace(one, seconds=(time,), reference=(1e-3,)),) * 3
+            for at, time in times.items()
+        }
+        assert Tuned(trials, "trials", again).winner.number == number
+
+
 def test_ctrl_c_while_the_best_are_measured_again_gives_the_best_so_far():
     whole = found(trials=9)
     part = found(Pretended(score, stop_after=9 + 3), trials=9)
