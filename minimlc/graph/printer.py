@@ -140,7 +140,7 @@ class GraphPrinter(TirPrinter):
 
 
 def _option(call: Call, value: object) -> str:
-    """An option's text; a size that a call tells is not known before, so it is a string."""
+    """An option's text; a size that data tell has no meaning before, so it is a string."""
     return literal(str(value) if call.op == "first" and isinstance(value, Size) else value)
 
 
