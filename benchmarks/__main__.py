@@ -18,6 +18,7 @@ NAMES = {
     "conv2d": "3×3 filters on 56×56×64 and 14×14×256; strides, 1×1 filters",
     "attention": "scaled dot products of 8 heads, 512 positions",
     "math": "exp, tanh, pow and the like of 16 K floats in the cache; their errors",
+    "sort": "orders of a vocabulary and of rows, the first few, places in an order",
     "transpose": "of matrices, and of images' channels, beside a copy",
     "gpu": "kernels: on a GPU beside copies and cuBLAS, or as OpenCL and simulated",
     "tile": "tile programs beside our own recipes: addition, softmax, layer norm, product",

@@ -11,6 +11,8 @@ from pathlib import Path
 from minimlc.errors import BuildError, did_you_mean
 
 TARGETS = ["llvm", "c", "python", "opencl", "cuda", "gpusim"]
+GPUS = ("cuda", "gpusim", "opencl")
+"""Those whose programs are kernels, run by threads in blocks."""
 
 TELLING = ("avx512f", "avx2", "fma", "sve", "neon", "sse4.2")
 """Features that say most about a CPU's vectors, the most telling first."""

@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 113,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2517,
+    "recipes": 2516,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -49,14 +49,14 @@ CORE = {
     "tir/analysis": 3431,
     "tir/math": 504,
     "graph": 1728,
-    "graph/ops": 2926,
+    "graph/ops": 2944,
     "script": 2429,
     "schedule": 2635,
-    "passes": 2093,
+    "passes": 2270,
     "codegen": 212,
     "codegen/llvm": 1761,
     "runtime": 2550,
-    "": 2134,
+    "": 2135,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -25,6 +25,7 @@ from minimlc.passes.remove_unused_outputs import remove_unused_outputs
 from minimlc.passes.remove_unused_parameters import remove_unused_parameters
 from minimlc.passes.rewrite import rewrite
 from minimlc.passes.simplify import simplify
+from minimlc.passes.sort_long_axes import sort_long_axes
 from minimlc.passes.split_to_slices import split_to_slices
 from minimlc.passes.to_mixed_precision import to_mixed_precision
 from minimlc.passes.unroll_recurrent import unroll_recurrent
@@ -39,6 +40,7 @@ default_pipeline = (
     unroll_recurrent,
     convert_layout,
     fold_constants,
+    sort_long_axes,
     simplify,
     fold_transposes,
     split_to_slices,
@@ -59,10 +61,12 @@ default_pipeline = (
 def for_target(
     target: str | Target | None = None, pipeline: Iterable[Pass] = default_pipeline
 ) -> tuple[Pass, ...]:
-    """A pipeline with its recipes for a target, instead of for this machine."""
-    chosen = Target.of(target)
+    """A pipeline with what depends on the target, such as recipes, for that one instead of for this
+    machine.
+    """
+    chosen, depend = Target.of(target), (*scheduling, sort_long_axes)
     steps: list[Any] = pass_list(pipeline)
-    return tuple(partial(each, target=chosen) if each in scheduling else each for each in steps)
+    return tuple(partial(each, target=chosen) if each in depend else each for each in steps)
 
 
 __all__ = [
@@ -88,6 +92,7 @@ __all__ = [
     "remove_unused_parameters",
     "rewrite",
     "simplify",
+    "sort_long_axes",
     "split_to_slices",
     "to_mixed_precision",
     "unroll_recurrent",

@@ -66,6 +66,10 @@ def _if_same_type(match: Match) -> Expr | None:
     return match[x] if match[x].type == match.var.type else None
 
 
+def _uncut(match: Match) -> Expr | None:
+    return _if_same_type(match) if match.var.attr("strides") is None else None
+
+
 def axes_order(call: Call) -> tuple[int, ...]:
     """The axes of a `permute_dims`, counted from the front."""
     axes, ndim = call.attr("axes"), len(call.shape)
@@ -205,6 +209,7 @@ RESHAPES = ("reshape", "flatten", "expand_dims", "squeeze", "batch_flatten")
 turned, converted, flipped, spread = p.permute_dims(x), p.cast(x), p.flip(x), p.broadcast_to(x)
 MOVES: tuple[Rule, ...] = (
     (_any_of((*RESHAPES, "broadcast_to", "cast", "repeat", "tile", "pad"), x), _if_same_type),
+    (p.strided_slice(x), _uncut),
     (turned, _unmoved),
     (p.permute_dims(turned), _permuted_once),
     (_any_of(RESHAPES, _any_of(RESHAPES, x)), _reshaped_once),

@@ -4,7 +4,7 @@ from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Expr, Tuple, Var, size_names
 from minimlc.graph.ops import OPS
 from minimlc.graph.ops.checks import HALF
-from minimlc.graph.ops.values import BIND
+from minimlc.graph.ops.values import binding
 from minimlc.module import IRModule, module_pass
 
 RECURRENT = ("gru", "lstm", "rnn")
@@ -28,14 +28,11 @@ class _Unrolled(Mutator):
         if call.op not in RECURRENT or size_names(*[arg.type for arg in call.args]):
             return call  # how many steps there are, an instance says
         dtype, cast = call.args[0].dtype, OPS["cast"]
-        token = BIND.set(self.bound)
-        try:
+        with binding(self.bound):
             args = [cast(a, dtype="float32") for a in call.args] if dtype in HALF else call.args
             results = OPS[call.op].formula(*args, **dict(call.attrs))
             if dtype in HALF:
                 results = [cast(result, dtype=dtype) for result in results]
-        finally:
-            BIND.reset(token)
         return Tuple(tuple(results))
 
     def bound(self, value: Expr) -> Expr:

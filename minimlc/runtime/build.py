@@ -222,7 +222,7 @@ def _passes(
     steps: list[Pass] = []
     for step in pipeline:
         if step not in scheduling:
-            steps.append(step)
+            steps += for_target(target, [step])
             continue
         steps += tuned
         if scheduled:

@@ -88,6 +88,7 @@ CASES = [
     ("flipped twice", NUMBERS, lambda x, y: op.flip(op.flip(x, (0, -1)), (1, 0)), ""),
     ("one part", NUMBERS, lambda x, y: op.concat([x], axis=1), ""),
     ("same shape", NUMBERS, lambda x, y: op.reshape(op.broadcast_to(x, (3, 4)), (3, -1)), ""),
+    ("uncut", NUMBERS, lambda x, y: op.strided_slice(x, (0, -9), (3, 9)), ""),
     ("same dtype", NUMBERS, lambda x, y: op.cast(x, x.dtype), ""),
     ("no frame", NUMBERS, lambda x, y: op.pad(op.tile(op.repeat(x, 1, 0), 1), (0,) * 4), ""),
 ]

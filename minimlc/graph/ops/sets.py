@@ -6,21 +6,34 @@ from math import prod
 from typing import Any
 
 from minimlc.dtypes import is_float
-from minimlc.graph.ops.broadcast import logical_and, logical_or, minimum, where
+from minimlc.graph.ops.broadcast import (
+    floor_divide,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    mod,
+    where,
+)
 from minimlc.graph.ops.checks import ALL, NUMBERS, refuse
-from minimlc.graph.ops.create import zeros
+from minimlc.graph.ops.create import arange, zeros
 from minimlc.graph.ops.elementwise import isnan, logical_not
 from minimlc.graph.ops.gather import argsort
 from minimlc.graph.ops.record import composite
 from minimlc.graph.ops.scan import cumsum
 from minimlc.graph.ops.shape import reshape
 from minimlc.graph.ops.slicing import stack, strided_slice, take
-from minimlc.graph.ops.values import Values, iota, named
+from minimlc.graph.ops.values import Values, named
 
 
 def _zeros(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
     fill = zeros.formula if isinstance(like, Values) else zeros.meaning
     return fill(shape=shape, dtype=dtype)
+
+
+def _numbers(total: int, like: Any) -> Any:
+    """0, 1, ... total - 1; over graph expressions, too."""
+    return arange.formula(start=total) if isinstance(like, Values) else arange(start=total)
 
 
 def _last(x: Any) -> Any:
@@ -62,13 +75,13 @@ def _padded_nonzero(x: Any) -> tuple[Any, Any]:
     if total == 0:
         return _zeros(x, (0, x.ndim), "int64"), _zeros(x, (), "int64")
     hits = reshape(x, shape=(total,)).astype("bool").astype("int64")
-    so_far, numbers = named(cumsum(hits, axis=0), "nonzero_so_far"), iota(total, x)
+    so_far, numbers = named(cumsum(hits, axis=0), "nonzero_so_far"), _numbers(total, x)
     count = _last(so_far)
     place = named(where(numbers < count, searchsorted(so_far, numbers + 1), 0), "nonzero_place")
     columns = []
     for size in reversed(x.shape):
-        columns.append(place % size)
-        place = place // size
+        columns.append(mod(place, size))
+        place = floor_divide(place, size)
     return stack(tuple(reversed(columns)), axis=1), count
 
 
@@ -83,11 +96,11 @@ def _padded_unique(x: Any) -> tuple[Any, ...]:
         empty = _zeros(x, (0,), "int64")
         inverse, number = _zeros(x, x.shape, "int64"), _zeros(x, (), "int64")
         return reshape(x, shape=(0,)), empty, inverse, empty, number
-    flat, numbers = reshape(x, shape=(total,)), iota(total, x)
+    flat, numbers = reshape(x, shape=(total,)), _numbers(total, x)
     order = named(argsort(flat), "unique_order")
     ordered = named(take(flat, order), "unique_ordered")
-    fresh = _before(take(ordered, numbers - 1 + (numbers == 0).astype("int64")), ordered)
-    fresh = logical_or(numbers == 0, fresh).astype("int64")
+    fresh = _before(take(ordered, maximum(numbers - 1, 0)), ordered)
+    fresh = logical_or(numbers < 1, fresh).astype("int64")
     group = named(cumsum(fresh, axis=0), "unique_group")
     number = _last(group)
     start = searchsorted(group, numbers + 1)

@@ -5,7 +5,8 @@ gives the loops of an operator gives its type: `shape` and `dtype` are known at 
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property, wraps
 from typing import Any
@@ -141,6 +142,16 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 BIND: ContextVar[Callable[[Any], Any] | None] = ContextVar("BIND", default=None)
 """What binds a value to a variable, while formulas are read over graph expressions."""
+
+
+@contextmanager
+def binding(bind: Callable[[Any], Any]) -> Iterator[None]:
+    """Operators that formulas call inside, of graph expressions, are bound by `bind`."""
+    token = BIND.set(bind)
+    try:
+        yield
+    finally:
+        BIND.reset(token)
 
 
 def named(x: Any, name: str) -> Any:

@@ -1,0 +1,227 @@
+"""Orders of many elements, and places in them, by programs of n log n steps."""
+
+from collections.abc import Callable
+from math import ceil, prod
+from typing import Any
+
+from minimlc.dtypes import INDEX, is_float
+from minimlc.graph.mutator import Mutator
+from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, Var, call_tir, size_names
+from minimlc.graph.ops import OPS
+from minimlc.graph.ops.checks import axis_of
+from minimlc.graph.ops.values import binding
+from minimlc.module import IRModule, module_pass
+from minimlc.script import parse
+from minimlc.target import GPUS, Target
+
+PROGRAMS = ("argsort", "searchsorted")
+ORDERS = (*PROGRAMS, "padded_nonzero", "padded_unique", "sort", "topk")
+LONG = 64
+"""Elements up to which each is compared with each, in vectors; on a GPU, however many there are."""
+RUN = 32
+"""Elements that are put in order by insertion, before runs of as many are merged."""
+FEW = 64
+"""Places up to which one pass over all elements keeps the first ones in order."""
+SHARED = 1 << 12
+"""Elements from which on rows are shared out over threads."""
+
+
+@module_pass
+def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModule:
+    """Replace operators that put more than 64 elements in order, or look for places in as many, by
+    what they are made of, and the order itself by a program.
+
+        lv = R.sort(x)         -->    order = R.call_tir("argsort", (x,), ...)
+                                      lv = R.take_along_axis(x, order)
+
+    It merges runs of 32, 64, ... elements, where the operator compares each with each; of a top-k
+    of 64 at most, it goes over all once and keeps the first k in order. Functions of symbolic sizes
+    stay as they are, and those for a GPU, which has threads for all elements.
+    """
+    return mod if Target.of(target).name in GPUS else _Sorted()(mod)
+
+
+class _Sorted(Mutator):
+    kept = 0
+
+    def visit_Call(self, call: Call) -> Expr:
+        if call.op not in ORDERS or size_names(*[arg.type for arg in call.args]):
+            return call
+        x, attrs = call.args[0], dict[str, Any](call.attrs)
+        size = x.shape[axis_of(attrs["axis"], x.ndim)] if "axis" in attrs else prod(x.shape)
+        if size <= LONG or any(0 in arg.shape for arg in call.args):
+            return call
+        self.kept = attrs.get("k", 0)
+        with binding(self.bound):
+            if call.op in PROGRAMS:
+                return self.bound(call)
+            result = OPS[call.op].formula(x, **attrs)
+        return Tuple(tuple(result)) if isinstance(result, tuple) else result
+
+    def bound(self, value: Expr) -> Expr:
+        """A value that has a name; programs instead of what they do."""
+        attrs = dict[str, Any](value.attrs) if isinstance(value, Call) else {}
+        if isinstance(value, Call) and value.op == "argsort":
+            value = self.ordered(*value.args, **attrs)
+        elif isinstance(value, Call) and value.op == "searchsorted":
+            value = self.found(*value.args, **attrs)
+        return value if isinstance(value, Var) else self.builder.emit(value)
+
+    def ordered(self, x: Any, *, axis: int, descending: bool) -> Any:
+        """The order of `x` along an axis, or its beginning."""
+        along = axis_of(axis, x.ndim)
+        lead = [other for other in range(x.ndim) if other != along]
+        size, rows = x.shape[along], prod(x.shape[other] for other in lead)
+        kept = self.kept if 0 < self.kept <= FEW else size
+        reshape, transpose = OPS["reshape"], OPS["permute_dims"]
+        table = reshape(transpose(x, axes=(*lead, along)), shape=(rows, size))
+        before = comparing(x.dtype, descending)
+        text = argsort(rows, size, x.dtype, before)
+        if kept < size:
+            text = topk(rows, size, kept, x.dtype, before)
+        order = self.call(text, (table,), (rows, kept))
+        order = reshape(order, shape=(*(x.shape[other] for other in lead), kept))
+        back = sorted(range(x.ndim), key=[*lead, along].__getitem__)
+        return transpose(order, axes=tuple(back))
+
+    def found(self, x: Any, values: Any, *, right: bool) -> Any:
+        """The places of `values` in the vector `x`."""
+        count = prod(values.shape)
+        flat = OPS["reshape"](values, shape=(count,))
+        text = searchsorted(x.shape[0], count, x.dtype, right)
+        return OPS["reshape"](self.call(text, (x, flat), (count,)), shape=values.shape)
+
+    def call(self, text: str, args: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
+        ((name, func),) = parse(text).entries
+        name = self.builder.add_func(func, name)  # type: ignore[arg-type]
+        return self.bound(call_tir(name, args, TensorType(shape, INDEX)))
+
+
+Before = Callable[[str, str], str]
+
+
+def comparing(dtype: str, descending: bool = False) -> Before:
+    """The condition that one element comes before another one; NaN is the greatest."""
+
+    def before(a: str, b: str) -> str:
+        a, b = (b, a) if descending else (a, b)
+        return f"(not {b} <= {a} and {a} == {a})" if is_float(dtype) else f"{a} < {b}"
+
+    return before
+
+
+def loop(rows: int, size: int) -> str:
+    """The kind of a loop over rows."""
+    return f"T.parallel({rows})" if rows > 1 and rows * size >= SHARED else f"range({rows})"
+
+
+def argsort(rows: int, size: int, dtype: str, before: Before) -> str:
+    """Runs of 32 by insertion; then pairs of runs are merged, element by element into the place
+    `at`, from `i` of the first or `j` of the second. Which one it is decides no branch.
+    """
+    runs = ceil(size / RUN)
+    return f"""
+@T.prim_func
+def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {size}), "int64")):
+    for row in {loop(rows, size)}:
+        with T.block("argsort"):
+            r = T.axis.spatial({rows}, row)
+            keys = T.alloc_buffer(({size},), "{dtype}")
+            old = T.alloc_buffer(({size},), "int64")
+            old_keys = T.alloc_buffer(({size},), "{dtype}")
+            width = T.alloc_buffer((1,), "int64")
+            at = T.alloc_buffer((1,), "int64")
+            i = T.alloc_buffer((1,), "int64")
+            middle = T.alloc_buffer((1,), "int64")
+            j = T.alloc_buffer((1,), "int64")
+            end = T.alloc_buffer((1,), "int64")
+            second = T.alloc_buffer((1,), "bool")
+            best = T.alloc_buffer((1,), "int64")
+            for run in range({runs}):
+                for n in range(T.min({RUN}, {size} - run * {RUN})):
+                    at[0] = run * {RUN} + n
+                    while at[0] > run * {RUN} and {before(f"x[r, run * {RUN} + n]", "keys[at[0] - 1]")}:
+                        order[r, at[0]] = order[r, at[0] - 1]
+                        keys[at[0]] = keys[at[0] - 1]
+                        at[0] = at[0] - 1
+                    order[r, at[0]] = run * {RUN} + n
+                    keys[at[0]] = x[r, run * {RUN} + n]
+            width[0] = {RUN}
+            for level in range({(runs - 1).bit_length()}):
+                for n in range({size}):
+                    old[n] = order[r, n]
+                for n in range({size}):
+                    old_keys[n] = keys[n]
+                at[0] = 0
+                while at[0] < {size}:
+                    i[0] = at[0]
+                    middle[0] = T.min(at[0] + width[0], {size})
+                    j[0] = middle[0]
+                    end[0] = T.min(middle[0] + width[0], {size})
+                    while i[0] < middle[0] and j[0] < end[0]:
+                        second[0] = {before("old_keys[j[0]]", "old_keys[i[0]]")}
+                        best[0] = T.if_then_else(second[0], j[0], i[0])
+                        order[r, at[0]] = old[best[0]]
+                        keys[at[0]] = old_keys[best[0]]
+                        i[0] = i[0] + 1 - T.cast(second[0], "int64")
+                        j[0] = j[0] + T.cast(second[0], "int64")
+                        at[0] = at[0] + 1
+                    while i[0] < middle[0]:
+                        order[r, at[0]] = old[i[0]]
+                        keys[at[0]] = old_keys[i[0]]
+                        i[0] = i[0] + 1
+                        at[0] = at[0] + 1
+                    while j[0] < end[0]:
+                        order[r, at[0]] = old[j[0]]
+                        keys[at[0]] = old_keys[j[0]]
+                        j[0] = j[0] + 1
+                        at[0] = at[0] + 1
+                width[0] = 2 * width[0]
+"""  # noqa: E501
+
+
+def topk(rows: int, size: int, kept: int, dtype: str, before: Before) -> str:
+    """What comes before the last element that is kept goes to its place, and that one out."""
+    return f"""
+@T.prim_func
+def topk(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {kept}), "int64")):
+    for row in {loop(rows, size)}:
+        with T.block("topk"):
+            r = T.axis.spatial({rows}, row)
+            at = T.alloc_buffer((1,), "int64")
+            for i in range({size}):
+                if i < {kept} or {before("x[r, i]", f"x[r, order[r, {kept - 1}]]")}:
+                    at[0] = T.min(i, {kept - 1})
+                    while at[0] > 0 and {before("x[r, i]", "x[r, order[r, at[0] - 1]]")}:
+                        order[r, at[0]] = order[r, at[0] - 1]
+                        at[0] = at[0] - 1
+                    order[r, at[0]] = i
+"""
+
+
+def searchsorted(size: int, count: int, dtype: str, right: bool) -> str:
+    """Bisection: of the elements that may be the place of a value, half are left out in each step.
+    The steps are straight code without a branch, so that vectors of values take them together.
+    """
+    before, value, left, steps = comparing(dtype), "values[v]", size, ""
+    while left:
+        half = max(left // 2, 1)
+        probe = f"x[at[0] + {half - 1}]"
+        passes = f"not {before(value, probe)}" if right else before(probe, value)
+        steps += f"""
+            at[0] = at[0] + T.if_then_else({passes}, {half}, 0)"""
+        left -= half
+    return f"""
+@T.prim_func
+def searchsorted(
+    x: T.Buffer(({size},), "{dtype}"),
+    values: T.Buffer(({count},), "{dtype}"),
+    places: T.Buffer(({count},), "int64"),
+):
+    for i in {loop(count, size.bit_length())}:
+        with T.block("searchsorted"):
+            v = T.axis.spatial({count}, i)
+            at = T.alloc_buffer((1,), "int64")
+            at[0] = 0{steps}
+            places[v] = at[0]
+"""
