@@ -1,4 +1,4 @@
-"""Orders: of the words of a vocabulary, of rows; the first few; places in an order."""
+"""Orders of a vocabulary and of rows, the first few of many, places in an order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,50 +16,64 @@ WORDS, ROWS, FEW = 50257, (1024, 128), 50
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
-    """Targets: as fast as torch, or numpy where torch has none."""
+    """Targets: as fast as the better one of numpy and torch."""
     with contest("sort", thread_count, repeat) as found:
-        rng = np.random.default_rng(0)
-        words, rows = (rng.standard_normal(shape, np.float32) for shape in (WORDS, ROWS))
-        ascending = np.sort(words)
-        order = np.argsort(words, kind="stable")
-        orders(found, f"order of {WORDS} float32", words, order)
-        orders(found, f"order of rows, {ROWS[0]}×{ROWS[1]} float32", rows, np.argsort(rows, 1))
-        first = order[: -FEW - 1 : -1]
-        torch = peers.torch(lambda x: module("torch").topk(x, FEW).indices, words)
-        numpy = Contender("numpy", lambda: np.argsort(-words, kind="stable")[:FEW])
-        against(found, f"top {FEW} of {WORDS} float32", first, [words], topk, [*torch, numpy])
-        places = np.searchsorted(ascending, words)
-        torch = peers.torch(lambda x, v: module("torch").searchsorted(x, v), ascending, words)
-        numpy = Contender("numpy", lambda: np.searchsorted(ascending, words))
-        arrays = [ascending, words]
-        title = f"places of {WORDS} in as many float32"
-        against(found, title, places, arrays, mlc.op.searchsorted, [*torch, numpy])
+        order(found, (WORDS,))
+        order(found, ROWS)
+        first(found, WORDS, FEW)
+        places(found, WORDS)
         found.report.notes.append("Everybody returns a fresh array; orders are stable.")
     return found.report
 
 
-def topk(x: Any) -> Any:
-    """Which the greatest are."""
-    return mlc.op.topk(x, k=FEW)[1]
+def numbers(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
-def orders(found: Contest, title: str, x: np.ndarray, expected: np.ndarray) -> None:
-    """Along the last axis."""
+def order(found: Contest, shape: tuple[int, ...]) -> None:
+    """The order along the last axis."""
+    x = numbers(shape)
     others = [
         *peers.torch(lambda a: module("torch").argsort(a, stable=True), x),
         *peers.jax(lambda a: module("jax").numpy.argsort(a), x),
         Contender("numpy", lambda: np.argsort(x, kind="stable")),
     ]
-    against(found, title, expected, [x], mlc.op.argsort, others)
+    title = f"order of {'×'.join(map(str, shape))} float32"
+    against(found, title, mlc.op.argsort, others, np.argsort(x, kind="stable"), x)
+
+
+def first(found: Contest, size: int, few: int) -> None:
+    """Which elements are the greatest."""
+    x = numbers((size,))
+    expected = np.argsort(x)[: -few - 1 : -1]
+    others = [
+        *peers.torch(lambda a: module("torch").topk(a, few).indices, x),
+        Contender("numpy", lambda: np.argsort(x)[: -few - 1 : -1]),
+    ]
+    title = f"top {few} of {size} float32"
+    against(found, title, lambda a: mlc.op.topk(a, k=few)[1], others, expected, x)
+
+
+def places(found: Contest, size: int) -> None:
+    """Where each element is among them all in order."""
+    x = numbers((size,))
+    ordered = np.sort(x)
+    others = [
+        *peers.torch(lambda a, b: module("torch").searchsorted(a, b), ordered, x),
+        Contender("numpy", lambda: np.searchsorted(ordered, x)),
+    ]
+    title = f"places of {size} float32 in as many"
+    expected = np.searchsorted(ordered, x)
+    against(found, title, mlc.op.searchsorted, others, expected, ordered, x)
 
 
 def against(
     found: Contest,
     title: str,
-    expected: np.ndarray,
-    arrays: list[np.ndarray],
     ours: Callable[..., Any],
     others: list[Contender],
+    expected: np.ndarray,
+    *arrays: np.ndarray,
 ) -> None:
     """One contest."""
     own = programs.model(programs.graph(ours, *arrays), *arrays)

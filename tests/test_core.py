@@ -52,7 +52,7 @@ CORE = {
     "graph/ops": 2944,
     "script": 2429,
     "schedule": 2635,
-    "passes": 2270,
+    "passes": 2271,
     "codegen": 212,
     "codegen/llvm": 1761,
     "runtime": 2550,

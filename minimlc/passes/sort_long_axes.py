@@ -19,7 +19,7 @@ ORDERS = (*PROGRAMS, "padded_nonzero", "padded_unique", "sort", "topk")
 LONG = 64
 """Elements up to which each is compared with each, in vectors; on a GPU, however many there are."""
 RUN = 32
-"""Elements that are put in order by insertion, before runs of as many are merged."""
+"""Elements at the most that are put in order by insertion, before runs of as many are merged."""
 FEW = 64
 """Places up to which one pass over all elements keeps the first ones in order."""
 SHARED = 1 << 12
@@ -34,9 +34,9 @@ def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModul
         lv = R.sort(x)         -->    order = R.call_tir("argsort", (x,), ...)
                                       lv = R.take_along_axis(x, order)
 
-    It merges runs of 32, 64, ... elements, where the operator compares each with each; of a top-k
-    of 64 at most, it goes over all once and keeps the first k in order. Functions of symbolic sizes
-    stay as they are, and those for a GPU, which has threads for all elements.
+    It merges runs, where the operator compares each with each; of a top-k of 64 at most, it goes
+    over all once and keeps the first k in order. Functions of symbolic sizes stay as they are, and
+    those for a GPU, which has threads for all elements.
     """
     return mod if Target.of(target).name in GPUS else _Sorted()(mod)
 
@@ -116,10 +116,11 @@ def loop(rows: int, size: int) -> str:
 
 
 def argsort(rows: int, size: int, dtype: str, before: Before) -> str:
-    """Runs of 32 by insertion; then pairs of runs are merged, element by element into the place
-    `at`, from `i` of the first or `j` of the second. Which one it is decides no branch.
+    """Runs of 32 at most by insertion; then pairs of runs are merged, element by element into the
+    place `at`, from `i` of the first or `j` of the second. Which one it is decides no branch.
     """
-    runs = ceil(size / RUN)
+    levels = (ceil(size / RUN) - 1).bit_length()
+    length = ceil(size / 2**levels)
     return f"""
 @T.prim_func
 def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {size}), "int64")):
@@ -137,17 +138,17 @@ def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {
             end = T.alloc_buffer((1,), "int64")
             second = T.alloc_buffer((1,), "bool")
             best = T.alloc_buffer((1,), "int64")
-            for run in range({runs}):
-                for n in range(T.min({RUN}, {size} - run * {RUN})):
-                    at[0] = run * {RUN} + n
-                    while at[0] > run * {RUN} and {before(f"x[r, run * {RUN} + n]", "keys[at[0] - 1]")}:
+            for run in range({ceil(size / length)}):
+                for n in range(T.min({length}, {size} - run * {length})):
+                    at[0] = run * {length} + n
+                    while at[0] > run * {length} and {before(f"x[r, run * {length} + n]", "keys[at[0] - 1]")}:
                         order[r, at[0]] = order[r, at[0] - 1]
                         keys[at[0]] = keys[at[0] - 1]
                         at[0] = at[0] - 1
-                    order[r, at[0]] = run * {RUN} + n
-                    keys[at[0]] = x[r, run * {RUN} + n]
-            width[0] = {RUN}
-            for level in range({(runs - 1).bit_length()}):
+                    order[r, at[0]] = run * {length} + n
+                    keys[at[0]] = x[r, run * {length} + n]
+            width[0] = {length}
+            for level in range({levels}):
                 for n in range({size}):
                     old[n] = order[r, n]
                 for n in range({size}):
